@@ -89,8 +89,8 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None, early: EarlyInput | None = None) -> int:
-    """Do what the command line asks for; returns the exit code (2: it has to be corrected). `early`
-    is where somebody is typing already."""
+    """Execute the command line; return the exit code (2: invalid). `early` is the input line that a
+    person is already typing in."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")  # not every locale has all letters
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None, early: EarlyInput | None = None
         place = os.fsdecode(error.filename)
         text = f"{place} can't be used ({error.strerror}); correct its permissions, or name another"
         return _complain(f"{text} one.", options, 1)
-    except Exception as error:  # noqa: BLE001 - a person sees a sentence, the log has the rest
+    except Exception as error:  # noqa: BLE001 - shown as a sentence; the log has the rest
         place = str(keep_fault(options.data, error))
         text = f"This failed because of a fault in Parley ({type(error).__name__}); the details are"
         return _complain(f"{text} in {place}.", options, 1)
@@ -121,11 +121,11 @@ def _run(options: argparse.Namespace) -> int:
         return int(options.run(options))
     finally:
         if options.early:
-            options.early.restore()  # what is said now is said where the input line was
+            options.early.restore()  # further output starts where the input line was
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the command line."""
+    """Return the parser of the command line."""
     parser = LineParser(
         CALL[-1],
         description=as_called(__doc__ or ""),
@@ -170,7 +170,7 @@ def _talk(options: argparse.Namespace) -> int:
     layers = load_layers(options.config, os.environ)
     is_headless = options.telegram or options.web or options.serve
     is_terminal = has_person() and not (options.jsonl or is_headless)
-    os.umask(os.umask(0) | 0o077)  # whatever is kept is for one person
+    os.umask(os.umask(0) | 0o077)  # kept files are for one person
     share_one_heap()
     place = find_database(layers, options.data)
     if is_terminal and _is_first_start(layers, place) and _set_up(options):
@@ -199,23 +199,21 @@ def _set_up(options: argparse.Namespace) -> bool:
 
 
 def _is_first_start(layers: Layers, place: Path | str) -> bool:
-    """Return whether somebody tries Parley out for the first time, and has no model of their own
-    yet."""
+    """Return whether this is a first start, without a model of the person's own."""
     choice = choice_of(SettingsStore(layers).effective())
     is_small = choice.model == AUTO and Models(credentials(layers)).uses_embedded(choice)
     return is_small and not has_bot(place)
 
 
 async def _live(start: BotStart) -> int:
-    """Run the bot; returns the exit code: 1 where plain lines were piped in, and one of them has no
-    answer."""
+    """Run the bot; return the exit code: 1 if a piped plain line got no answer."""
     standing = start.make_standing(lambda: app.config.book.effective())
     async with start.watch.serving(has_page=start.has_page):
         channels = start.make_channels(standing, lambda: app.config.book.effective())
         recent = start.watch.recent
         app: App = await assemble(start.layers, start.options.data, channels, recent=recent)
-        # What is there now stays until the end: a search for garbage that looks through all of it,
-        # too, holds everybody up for a good part of a second.
+        # The objects of now live until the end: a garbage collection over all of them would block
+        # the loop for a good part of a second.
         gc.freeze()
         if sys.stdout.isatty() and standing is None and not start.has_page:
             names = ", ".join(channel.name for channel in channels)
@@ -226,7 +224,7 @@ async def _live(start: BotStart) -> int:
 
 
 def _pair(options: argparse.Namespace) -> int:
-    """Let a stranger in; the bot may be running."""
+    """Give a stranger access; the bot may be running."""
     place = find_database(load_layers(options.config, os.environ), options.data)
     if not has_bot(place):
         raise CommandRefused(f"There is no bot in {options.data}; name its folder with --data DIR.")

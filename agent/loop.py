@@ -1,12 +1,12 @@
-"""A turn in, a reply out: fit -> ask -> act, until the model has answered.
+"""The agent loop of a turn: fit -> ask -> act, until the model has answered.
 
-A step is one reply of the model, however many tools it asks for. All that is done is recorded in
-the turn as it happens, so the loop can be left at any moment (`/stop`, a crash) and entered again:
-it goes on with what the turn's entries say is missing.
+A step is one reply of the model, with any number of tool calls. Each result is recorded in the turn
+at once, so the loop can be interrupted at any moment (`/stop`, a crash) and resumed: it continues
+with whatever is missing in the turn's entries.
 
-A sub-agent is the same loop on a task alone, sent by a tool of another one's turn: its context is
-its system prompt and its task (flo.monster), so it never grows large; its calls to the model are on
-the conversation's bill, and what came of it stands in the activity log in a line.
+A sub-agent is the same loop on a task alone, started by a tool call of another turn. Its context is
+its system prompt and its task (flo.monster), so it stays small. Its calls to the model are booked
+on the conversation, and its result is one line in the activity log.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ CUT_CALLS = (
     "once, or raise `brain.max_tokens`."
 )
 _MOST_CUT_STEPS = 2
-"""Steps in a row whose calls were cut off, after which the model is asked to end without tools."""
-_COMPARED = 20_000  # characters of a turn with which the line about it is compared
+"""Consecutive steps with truncated calls, after which the model must finish without tools."""
+_COMPARED = 20_000  # characters of a turn that its activity line is compared with
 TOO_MANY_CALLS = (
     "The model called too many tools at once, so only the first {most} calls were run; the "
     "limit is `agent_max_calls`."
@@ -95,7 +95,8 @@ NOT_RUN_AGAIN = (
     "{name} was cut off when the bot's process died, and was not run again; call it again if it is "
     "still needed."
 )
-"""For a call that may run twice: but what has killed the process must not do so at every start."""
+"""The result of an interrupted call that may be run twice. It is not rerun, because a call that has
+killed the process would kill it at every start."""
 
 
 class Output:
@@ -114,7 +115,7 @@ class Output:
 
 
 class StepLimits(Struct, frozen=True):
-    """The most steps of a turn, calls of tools in a step, and pictures in a request."""
+    """The maximum number of steps in a turn, tool calls in a step, and pictures in a request."""
 
     steps: int
     calls: int
@@ -122,9 +123,9 @@ class StepLimits(Struct, frozen=True):
 
 
 class Agent(Struct, frozen=True):
-    """The agent that answers a turn. Its `limits` are asked for at every step, so that `/config`
-    holds from the next one on. `wishes` are those of a client of
-    OpenAI's protocol, who gets the model's answer and nothing of the bot's own."""
+    """The agent that answers a turn. Its `limits` are read at every step, so that `/config` applies
+    from the next one on. `wishes` are those of a client of OpenAI's protocol, which gets only the
+    model's answer, without the bot's notes."""
 
     model: Model
     prefix: PromptPrefix
@@ -135,7 +136,7 @@ class Agent(Struct, frozen=True):
     wishes: SamplingParams | None = None
 
     async def answer(self, turn: OpenTurn, output: Output) -> Message:
-        """Work on the turn until its reply stands; return the reply. Raises ModelError."""
+        """Work on the turn until it has a reply; return the reply. Raises ModelError."""
         await self.model.ready()
         await self._measure(turn)
         await turn.begin()
@@ -157,7 +158,7 @@ class Agent(Struct, frozen=True):
         return reply
 
     async def answer_aside(self, turn: OpenTurn, output: Output) -> Message:
-        """Ask once, with the tools, since the request begins with them; none of them is run.
+        """Ask once. The tools are sent, because the request begins with them, but none is run.
         Raises ModelError."""
         await self.model.ready()
         await self._measure(turn)
@@ -178,7 +179,7 @@ class Agent(Struct, frozen=True):
     async def _conclude(
         self, turn: OpenTurn, output: Output, limits: StepLimits, note: str
     ) -> None:
-        """Make one last request in which no tool may be called; `note` says why."""
+        """Make one last request without tool calls; `note` says why."""
         try:
             view, reply = await self._ask_model(turn, "none", output, limits)
         except ModelAnswerBroken:
@@ -191,9 +192,9 @@ class Agent(Struct, frozen=True):
     async def _ask_model(
         self, turn: OpenTurn, tool_choice: ToolChoice, output: Output, limits: StepLimits
     ) -> tuple[View, ModelReply]:
-        """Ask, with what fits; when the provider says that it did not fit, make room and ask
-        again, as often as the emergency ladder has steps. A refusal that nobody understands may
-        mean that, too, where no request was as long before: it is worth one try with less."""
+        """Ask with the fitted context. On an overflow, make room and ask again, for each step of
+        the emergency ladder. An unexplained refusal of the longest request so far may be an
+        overflow as well: it is worth one retry with less."""
         if self.model.is_up:
             await turn.bring_back()
         while True:
@@ -206,8 +207,8 @@ class Agent(Struct, frozen=True):
                     raise
 
     async def _measure(self, turn: OpenTurn) -> None:
-        """Have a model count what it would be sent, where nobody knows how it counts and a guess
-        that is wrong would cut too much, or too little: once, and then its own reports tell."""
+        """Have the model count the request, if its tokenizer is unknown and a wrong guess would cut
+        too much or too little. It is done once; afterwards the model's own reports are used."""
         if (
             not self.model.counts
             or (view := turn.view_to_measure(self.prefix, self.model.name)) is None
@@ -224,8 +225,8 @@ class Agent(Struct, frozen=True):
         output: Output,
         limits: StepLimits,
     ) -> ModelReply:
-        """Ask the model; an answer that breaks off or is empty is asked for once more. What came to
-        nothing is booked, also where the turn is stopped."""
+        """Ask the model; retry once after a broken or empty answer. Lost answers are booked, also
+        if the turn is stopped."""
         tools = self.prefix.tools
         named, sees = view.to_wire(self.prefix), self.model.sees
         pictures = await self.pictures.parts(named, sees, limits.pictures)
@@ -253,13 +254,13 @@ class Agent(Struct, frozen=True):
             output.step_restarted()
             return await self._stream_reply(request, output)
         finally:
-            with suppress(StoreError):  # it would stand in the place of what has happened
+            with suppress(StoreError):  # it would hide the original error
                 for reply in lost:
                     await turn.book(await self._to_spent(turn, view, reply))
 
     async def _stream_reply(self, request: ModelRequest, output: Output) -> ModelReply:
-        """Let the reply stream, but for its line for the activity log. The model may write one that
-        nobody has asked for: after a change of strategy it goes on for a while."""
+        """Stream the reply without its line for the activity log. The model may write such a line
+        unasked for a while after a change of strategy."""
         parser, shown = TerseFilter(), StringIO()
 
         def show(piece: str) -> None:
@@ -269,14 +270,14 @@ class Agent(Struct, frozen=True):
         reply = await self.model.reply(request, show)
         output.delta(parser.finish())
         if shown.getvalue().strip() != reply.text.strip():
-            output.step_restarted()  # thoughts or calls in the text, known as such at their end
+            output.step_restarted()  # thoughts or calls in the text, recognised only at their end
             output.delta(extract(reply.text)[0])
         return reply
 
     async def _record(
         self, turn: OpenTurn, view: View, reply: ModelReply, note: str = "", mark: Mark = ""
     ) -> None:
-        """Put the reply into the turn, with a note of the bot's own below it."""
+        """Record the reply in the turn, with a note of the bot below it."""
         turn.finish = reply.finish
         turn.notices += reply.notices
         note = note if self.wishes is None else ""
@@ -297,8 +298,8 @@ class Agent(Struct, frozen=True):
         await turn.record(message, spent=spent)
 
     async def _to_spent(self, turn: OpenTurn, view: View, reply: ModelReply) -> Spent:
-        """Return the ledger's row for this reply. What the provider counted corrects the meter;
-        where it counted nothing, the meter's own figures stand."""
+        """Return the ledger's row for this reply. The provider's count corrects the meter; without
+        one, the meter's own figures are used."""
         usage = reply.usage or Usage(0, 0)
         if usage.prompt and reply.by is None:
             await turn.calibrate(view, usage.prompt, self.model.name, usage.cached)
@@ -307,11 +308,11 @@ class Agent(Struct, frozen=True):
         return price_reply("answer", self.model, reply, usage)
 
     async def _act(self, turn: OpenTurn, calls: list[ToolCall], output: Output) -> None:
-        """Run the calls, side by side where the tools allow it; each result is recorded when it
-        is there, and what listeners want the model to read after all of them."""
+        """Run the calls, in parallel if the tools allow it. Each result is recorded at once; the
+        notes of listeners for the model are recorded after all of them."""
         asked = {call.id for call in calls}
         made = [e.message for e in turn.entries if asked & {c.id for c in e.message.tool_calls}]
-        notes = [message.notice for message in made if message.notice]  # that some were left out
+        notes = [message.notice for message in made if message.notice]  # some calls were left out
         for batch in self.toolbox.batches(calls):
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._run(turn, call, output)) for call in batch]
@@ -319,7 +320,7 @@ class Agent(Struct, frozen=True):
         await turn.note(notes)
 
     async def _run(self, turn: OpenTurn, call: ToolCall, output: Output) -> tuple[str, ...]:
-        """Run a call and record its result; return what listeners say to the model about it."""
+        """Run a call and record its result; return the notes of listeners for the model."""
         output.tool_started(call)
         before = await turn.tell("tool_start", call=call)
         helpers = SubAgents(partial(self._send_out, output), turn, call)
@@ -350,7 +351,7 @@ class Agent(Struct, frozen=True):
         )
 
     async def _send_out(self, output: Output, turn: SubagentTurn) -> Message:
-        """Have a sub-agent answer its turn: with the same tools but the one that sends it."""
+        """Have a sub-agent answer its turn, with the same tools except the one that starts it."""
         toolbox = self.toolbox.without(DELEGATE)
         tools = toolbox.wire if self.prefix.tools else ()
         prefix = PromptPrefix(f"{self.prefix.system}\n\n{SUBAGENT}", tools)
@@ -373,7 +374,7 @@ def _out_of_steps(turn: OpenTurn, most: int) -> str:
 
 
 def _describe_shortfall(reply: ModelReply, most_calls: int) -> str:
-    """Describe, in a sentence, what a reply lacks of what the model said or wanted; "": nothing."""
+    """Return a sentence on what a reply lacks; "" if it is complete."""
     if len(reply.tool_calls) > most_calls:
         return TOO_MANY_CALLS.format(most=most_calls) if most_calls > 1 else ONLY_ONE_CALL
     if reply.tool_calls or not reply.text:
@@ -382,9 +383,9 @@ def _describe_shortfall(reply: ModelReply, most_calls: int) -> str:
 
 
 def _mark_cut(reply: ModelReply) -> tuple[ToolCall, ...]:
-    """Return the calls of a reply; where it did not end by itself, the last one is marked as cut
-    off, since nobody knows what of it is missing. Of an answer that is `is_bounded`, all are
-    whole."""
+    """Return the calls of a reply. If it did not end by itself, the last call is marked as
+    truncated, since its missing part is unknown. The calls of an answer that is `is_bounded` are
+    complete."""
     if not reply.tool_calls or reply.finish == "tools" or reply.is_bounded:
         return reply.tool_calls
     *whole, last = reply.tool_calls
@@ -397,15 +398,15 @@ def _to_overflow(error: ModelError) -> Overflow:
 
 
 def _is_cut_again(turn: OpenTurn) -> bool:
-    """Return whether the last steps of a turn each ended with a call that was cut off: one that is
-    can only be the last."""
+    """Return whether the last steps of a turn each ended with a truncated call; only the last call
+    of a step can be truncated."""
     steps = [e.message.tool_calls for e in turn.entries if e.message.role == "assistant"]
     latest = steps[-_MOST_CUT_STEPS:]
     return len(latest) == _MOST_CUT_STEPS and all(calls and calls[-1].is_cut for calls in latest)
 
 
 class _Offstage(Output):
-    """Shows whoever watches which tools a sub-agent uses, and nothing of what it says."""
+    """An output that shows the tools that a sub-agent uses, but none of its text."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -418,16 +419,15 @@ class _Offstage(Output):
 
 
 def _is_line_of(turn: OpenTurn, reply: str, line: str) -> bool:
-    """Return whether the model's line about its reply may stand in the activity log; if not, the
-    first words of question and reply do."""
+    """Return whether the model's line about its reply is fit for the activity log; otherwise the
+    first words of question and reply are used."""
     said = [reply, *(entry.message.text for entry in turn.entries)]
     said += [call.arguments for entry in turn.entries for call in entry.message.tool_calls]
     return audit_line(line, AuditSource(["\n".join(said)[:_COMPARED]])).accepts()
 
 
 def _with_own_ids(calls: tuple[ToolCall, ...], turn: OpenTurn) -> tuple[ToolCall, ...]:
-    """Return the calls with ids that no other call of this turn has; some models use the same ids
-    again."""
+    """Return the calls with ids that are unique in this turn; some models repeat ids."""
     taken = {call.id for entry in turn.entries for call in entry.message.tool_calls}
     own: list[ToolCall] = []
     for call in calls:
@@ -439,15 +439,15 @@ def _with_own_ids(calls: tuple[ToolCall, ...], turn: OpenTurn) -> tuple[ToolCall
 
 
 Answer = Callable[[SubagentTurn], Awaitable[Message]]
-"""Has an agent work on a sub-agent's turn until its reply stands."""
+"""Has an agent work on a sub-agent's turn until it has a reply."""
 DELEGATE = "delegate"
-"""The tool by which sub-agents are sent; they do not have it themselves."""
+"""The tool that starts sub-agents; they do not have it themselves."""
 
 
 class SubAgents:
-    """The sub-agents that one tool call sends. `answer` lets one work on its turn; `line` says in
-    one line what came of them ("": none), `is_untrusted` whether they, or the tool itself, have
-    read content from outside; `shown` are the pictures that people are shown."""
+    """The sub-agents of one tool call. `answer` has one work on its turn. `line` is their result in
+    one line ("": none); `is_untrusted` says whether they, or the tool itself, have read untrusted
+    content; `shown` are the pictures to show to people."""
 
     def __init__(self, answer: Answer, turn: OpenTurn, call: ToolCall) -> None:
         self._answer, self._turn, self._call = answer, turn, call.id
@@ -460,7 +460,7 @@ class SubAgents:
         return "; ".join(self._lines)
 
     def mark(self) -> None:
-        """Note that the result holds text from outside."""
+        """Note that the result holds untrusted text."""
         self.is_untrusted = True
 
     async def work(self, task: str) -> str:

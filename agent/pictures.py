@@ -1,9 +1,9 @@
-"""Pictures of a request: named in the messages until it is made, then sent as data URLs.
+"""Pictures of a request: named in the messages, and sent as data URLs.
 
-The newest `most` are sent, as far as they are `MOST_BYTES` together. Older ones become a text that
-names the file ("[image: data/….png]"), half of `most` at a time: which ones is a function of the
-pictures in the request alone, so that its beginning changes, and the provider's cache breaks, once
-in many pictures and not with each.
+The newest `most` are sent, up to `MOST_BYTES` together. Older ones become a text that names the
+file ("[image: data/….png]"), half of `most` at a time. The choice depends on the pictures of the
+request alone, so its beginning changes, and breaks the provider's cache, only once in many
+pictures.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ log = logging.getLogger(__name__)
 Wire = list[dict[str, Any]]
 
 MOST_BYTES = 15_000_000
-"""Of all pictures of a request, as files; in base64 they are a third more. Providers take requests
-of 20 MB and more."""
+"""The maximum size of all pictures of a request, as files; in base64 they are a third larger.
+Providers accept requests of 20 MB and more."""
 UNSEEN = "this model can't see it"
 REFUSED = "the model could not read it"
 LOST = "its file is gone"
 TOO_LARGE = f"its file is larger than {MOST_BYTES // 1_000_000} MB, so it can't be sent"
 UNSEEN_TOKENS = 50
-"""The tokens of a picture that a model is only told of: most of that is the name of its file."""
+"""The tokens of a picture that a model can't see: mostly the name of its file."""
 _TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 
 
 class Pictures(Struct, frozen=True):
-    """`folder` is the audience's, in which messages name their pictures."""
+    """The pictures of a request; `folder` is the audience's, which messages name them in."""
 
     folder: Path
 
     async def parts(self, messages: Wire, sees: bool, most: int) -> list[dict[str, Any]]:
-        """Return the parts that are sent for the pictures that these messages name, in order; at
-        most so many of them are pictures."""
+        """Return the parts that are sent for the pictures named in these messages, in order; at
+        most `most` of them are pictures."""
         names = names_in(messages)
         if not names:
             return []
@@ -51,7 +51,7 @@ class Pictures(Struct, frozen=True):
         return await asyncio.to_thread(lambda: self._parts(names, most))
 
     def part(self, name: str) -> dict[str, Any]:
-        """Return a picture as it is sent, or words where its file is gone."""
+        """Return a picture in the form that is sent, or words if its file is missing."""
         return self._part(name, self._size(name))
 
     def _parts(self, names: Sequence[str], most: int) -> list[dict[str, Any]]:
@@ -93,15 +93,15 @@ _BEGINNINGS = {
 
 
 def find_picture_type(content: bytes) -> str:
-    """Return the type of a picture that models take, "" for anything else. What a sender says of it
-    does not count: a request with something else in it would be refused, again and again."""
+    """Return the type of a picture that models accept, "" for anything else. The sender's own
+    statement is ignored: a request with another type would be refused again and again."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in _BEGINNINGS.items() if content.startswith(start)), "")
 
 
 def count_dropped(count: int, most: int) -> int:
-    """Return how many of so many pictures, the oldest, are not sent."""
+    """Return how many of the oldest pictures are not sent."""
     if count <= most:
         return 0
     batch = max(1, most // 2)
@@ -109,8 +109,8 @@ def count_dropped(count: int, most: int) -> int:
 
 
 def too_many(sizes: Sequence[int], most: int) -> int:
-    """Return how many of the pictures with these sizes in bytes, the oldest, are not sent because
-    all of them would be too much: half of `most` at a time, too, unless that would leave none."""
+    """Return how many of the oldest pictures with these sizes in bytes are not sent because all of
+    them would be too large: also in steps of half of `most`, unless that would leave none."""
     fitting = [past for past in range(len(sizes)) if sum(sizes[past:]) <= MOST_BYTES]
     batch = max(1, most // 2)
     return next((past for past in fitting if past % batch == 0), min(fitting, default=0))
@@ -122,16 +122,15 @@ def names_in(messages: Wire) -> list[str]:
 
 
 def put_in(messages: Wire, parts: Sequence[dict[str, Any]], sees: bool) -> Wire:
-    """Return the messages with the parts that are sent for their pictures; messages that a client
-    sent may hold some besides."""
+    """Return the messages with the parts for their pictures; a client's messages may have other
+    pictures as well."""
     if parts:
         return insert_pictures(messages, parts)
     return messages if sees else [dict(message) for message in blind(messages)]
 
 
 def insert_pictures(messages: Wire, parts: Sequence[dict[str, Any]]) -> Wire:
-    """Return the messages with these parts in the place of the pictures that they name, in
-    order."""
+    """Return the messages with these parts in place of the pictures that they name, in order."""
     left = iter(parts)
     return [
         _with_parts(message, [next(left) for _ in message["images"]])
@@ -148,8 +147,7 @@ def _with_parts(message: Mapping[str, Any], parts: list[dict[str, Any]]) -> dict
 
 
 def picture_urls(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the addresses of the pictures that these messages hold as they are sent, oldest
-    first."""
+    """Return the URLs of the pictures in these wire messages, oldest first."""
     lists = [m["content"] for m in messages if isinstance(m.get("content"), list)]
     parts = (part for parts in lists for part in parts if part["type"] == "image_url")
     return [part["image_url"]["url"] for part in parts]
@@ -158,7 +156,7 @@ def picture_urls(messages: Sequence[Mapping[str, Any]]) -> list[str]:
 def without_pictures(
     messages: Sequence[Mapping[str, Any]], urls: Collection[str]
 ) -> list[Mapping[str, Any]]:
-    """Return the messages with words in the place of the pictures at these addresses."""
+    """Return the messages with words in place of the pictures at these URLs."""
 
     def told(message: Mapping[str, Any]) -> Mapping[str, Any]:
         content = message.get("content")
@@ -182,13 +180,13 @@ def refused_part() -> dict[str, Any]:
 
 
 def has_pictures(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether any of these messages, as they are sent, holds a picture."""
+    """Return whether any of these wire messages has a picture."""
     lists = [m["content"] for m in messages if isinstance(m.get("content"), list)]
     return any(part["type"] == "image_url" for parts in lists for part in parts)
 
 
 def blind(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the messages for a model that takes text alone: words in the place of pictures."""
+    """Return the messages for a model without vision: with words in place of pictures."""
     return [
         {**message, "content": "\n".join(map(_words, message["content"]))}
         if isinstance(message.get("content"), list)
@@ -202,7 +200,7 @@ def _words(part: Mapping[str, Any]) -> str:
 
 
 def placeholder(name: str, why: str = "") -> dict[str, Any]:
-    """Return the part in place of a picture that is not sent: its file, and why it isn't."""
+    """Return the part in place of a picture that is not sent: its file, and the reason."""
     return _text(f"[image: {name}{why and f'; {why}'}]")
 
 

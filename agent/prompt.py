@@ -1,8 +1,7 @@
-"""The system prompt, and the `PromptPrefix` that it is sent in: base, skills, what plugins make of
-it.
+"""The system prompt and its `PromptPrefix`: base, skills, and changes by plugins.
 
-Nothing here changes with time: no clock, no counter, no unsorted set. The provider's prompt cache
-holds as long as the prefix stays byte for byte the same.
+The text is independent of time: no clock, no counter, no unsorted set. The provider's prompt cache
+is valid as long as the prefix stays byte for byte the same.
 """
 
 from __future__ import annotations
@@ -59,10 +58,10 @@ def base(
     tools: str = "",
     has_tools: bool = True,
 ) -> str:
-    """Return the text of the system prompt, before any hook: for a persona ("" is Parley's own),
-    with what the offloader offers, tools that are only listed, and what is said of skills at its
-    end; nothing of these where no tools are offered. A small model, which takes none, gets a short
-    one, so that its first word comes soon; it would not keep to a form for tags either."""
+    """Return the text of the system prompt, before any hook. `persona` "" is Parley's own. It is
+    followed by the offloader's offers, the listed tools and the skills; these are omitted without
+    tools. A small model, which takes no tools, gets a short prompt, so that its first word comes
+    soon; it would not keep to the form of tags either."""
     if is_small:
         return persona or SMALL
     terse = REQUEST if asks_terse else ""
@@ -73,24 +72,24 @@ def base(
 
 
 def base_alone(persona: str, has_tools: bool, skills: str = "") -> str:
-    """Return the same for a request that a client sent whole: only what its own messages don't
-    say."""
+    """Return the prompt for a stateless request of a client: only the parts that its own messages
+    lack."""
     parts = (persona, FOR_A_REQUEST, skills) if has_tools else (persona,)
     return "\n\n".join(filter(None, parts))
 
 
 class PromptHook(Struct, frozen=True):
-    """The say of the plugin named in the system prompt (AgentScope's `on_system_prompt`): `rewrite`
-    takes the prompt so far and returns it as it must be it; what is no text is a fault."""
+    """A plugin's change of the system prompt (AgentScope's `on_system_prompt`): `rewrite` takes the
+    prompt so far and returns the new one; a result that is not text is an error."""
 
     plugin: str
     rewrite: Callable[[str, ConversationKey], object]
 
 
 class PromptSection(Struct, frozen=True):
-    """A part of the system prompt that `/context` lists by its `name`, and whose changes are told
-    by it: `text` returns it for a conversation, "" where there is none. It is asked at every step,
-    must be quick, and changes only when a person or an event that is told has changed it."""
+    """A part of the system prompt, listed by `name` in `/context` and in reports of its changes.
+    `text` returns it for a conversation, "" if there is none. It is called at every step, must be
+    fast, and may change only by a person or a reported event."""
 
     name: str
     text: Callable[[ConversationKey], str]
@@ -100,8 +99,8 @@ NamedTexts = tuple[tuple[str, str], ...]
 
 
 class Prompt:
-    """Makes prefixes, and remembers them: the same words give the very same object, so that the
-    meter counts each once. `sections` are those of features, which may be opened later."""
+    """A factory of prefixes, with a cache: the same text gives the same object, so that the meter
+    counts each once. `sections` are those of features, which may be opened later."""
 
     def __init__(
         self, hooks: Sequence[PromptHook] = (), sections: Sequence[PromptSection] = ()
@@ -118,15 +117,15 @@ class Prompt:
         tools: tuple[Mapping[str, Any], ...],
         sections: NamedTexts = (),
     ) -> PromptPrefix:
-        """Return the prefix that is sent besides the conversation: `system` (`base`), as the hooks
-        leave it, the sections at its end, and the schemas of these tools."""
+        """Return the prefix of a conversation's requests: `system` (`base`) after the hooks, the
+        sections at its end, and the schemas of these tools."""
         for hook in self._hooks:
             system = self._rewrite(hook, system, key)
         if tools is not self._named[0]:
             self._named = tools, tuple(tool["function"]["name"] for tool in tools)
         known = (system, sections, self._named[1])
         if known not in self._prefixes:
-            if len(self._prefixes) > _MOST:  # a hook that never says the same twice
+            if len(self._prefixes) > _MOST:  # a hook that returns a new text each time
                 self._prefixes.clear()
             whole = "\n\n".join(filter(None, (system, *(text for _, text in sections))))
             self._prefixes[known] = PromptPrefix(whole, tools, sections)
@@ -138,7 +137,7 @@ class Prompt:
         return tuple((section.name, section.text(key)) for section in self._sections)
 
     def _rewrite(self, hook: PromptHook, system: str, key: ConversationKey) -> str:
-        """Return the prompt by this hook, or as it was where the hook fails: that is logged,
+        """Return the prompt after this hook, or unchanged if the hook fails, which is logged
         once."""
         try:
             rewritten = hook.rewrite(system, key)

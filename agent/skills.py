@@ -1,8 +1,8 @@
-"""Skills: instructions for certain tasks, of which the model is shown the names, and reads the rest
-when it needs it.
+"""Skills: instructions for certain tasks. The model gets their names, and reads the rest when it
+needs it.
 
 A skill is a folder with a `SKILL.md` that begins with YAML front matter: its `name` and its
-`description`. An audience's own are in its `skills/`, those that all share in the data folder's.
+`description`. An audience's own skills are in its `skills/`, shared ones in the data folder's.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ log = logging.getLogger(__name__)
 FOLDER = "skills"
 FILE = "SKILL.md"
 LONGEST_MATTER = 8_000
-"""Bytes that the front matter of a skill may have."""
+"""The maximum bytes of a skill's front matter."""
 LONGEST_BODY = 100_000
-"""Bytes of a skill that the model is shown."""
+"""The maximum bytes of a skill that are shown to the model."""
 MOST = 100
-"""Skills that are read of one folder."""
-_LONGEST = {"name": 64, "description": 1_024}  # characters, as others have it
+"""The maximum number of skills read from one folder."""
+_LONGEST = {"name": 64, "description": 1_024}  # characters, the usual limits
 
 
 class SkillError(Exception):
-    """A skill that can't be used; the text completes "it was left out: …"."""
+    """Raised for a skill that can't be used; the text completes "it was left out: …"."""
 
 
 class Skill(Struct, frozen=True):
-    """A skill: what the model is told of it, and where the rest is: `file` is below `root`."""
+    """A skill: its name and description for the model, and the place of the rest: `file` is below
+    `root`."""
 
     name: str
     description: str
@@ -58,32 +59,31 @@ class Library:
     """The skills on disk. Each is parsed once, and again when its file has changed."""
 
     def __init__(self, shared: Path) -> None:
-        """`shared` is the folder in which the `skills/` of all audiences is."""
+        """Set the folder that contains the shared `skills/`."""
         self._shared = shared
         self._known: dict[str, tuple[tuple[int, int, int], Skill | SkillError]] = {}
 
     def of(self, workspace: Path) -> tuple[Skill, ...]:
-        """Return the skills of an audience, by name; its own before a shared one of the same name.
-        Quick, since it is asked at every step: a look at each file, and no more."""
+        """Return the skills of an audience, by name; its own override shared ones of the same name.
+        It is fast, since it is called at every step: one stat per file."""
         found = [
             skill
             for root in (self._shared, workspace)
-            if os.path.isdir(f"{root}/{FOLDER}")  # seldom
+            if os.path.isdir(f"{root}/{FOLDER}")  # rarely
             for skill in self._in(root)
         ]
         by_name = {skill.name: skill for skill in found}
         return tuple(by_name[name] for name in sorted(by_name))
 
     def describe_left_out(self, workspace: Path) -> tuple[str, ...]:
-        """Describe the contents of these folders that are not among the skills, in a sentence
-        each."""
+        """Describe the contents of these folders that are not valid skills, in a sentence each."""
         return (*self._iter_left_out(self._shared), *self._iter_left_out(workspace))
 
     def _in(self, root: Path) -> Iterator[Skill]:
         folder = f"{root}/{FOLDER}"
         for name in _names(folder)[:MOST]:
             file = f"{folder}/{name}/{FILE}"
-            with suppress(OSError):  # a folder without a skill, or one that left while we looked
+            with suppress(OSError):  # a folder without a skill, or a deleted one
                 skill = self._read(root, file, os.lstat(file))
                 if isinstance(skill, Skill):
                     yield skill
@@ -131,7 +131,7 @@ def _is_nearly(name: str) -> bool:
 
 
 def _load(root: Path, file: Path, status: os.stat_result) -> Skill | SkillError:
-    """Return the skill in a file; for one that can't be used why, which is logged."""
+    """Return the skill in a file, or the reason why it can't be used, which is logged."""
     try:
         if not stat.S_ISREG(status.st_mode):
             raise SkillError("it is not a regular file")
@@ -153,7 +153,7 @@ def front_matter(text: str) -> dict[str, Any]:
     try:
         _refuse_aliases(matter)
         fields = yaml.safe_load(matter)
-    except Exception as error:  # noqa: BLE001 - a tag like !!timestamp fails with whatever it meets
+    except Exception as error:  # noqa: BLE001 - a tag like !!timestamp may raise any error
         reason = str(error).split("\n", 1)[0] or type(error).__name__
         raise SkillError(f"its front matter is not valid YAML ({reason})") from None
     if not isinstance(fields, dict):
@@ -162,7 +162,7 @@ def front_matter(text: str) -> dict[str, Any]:
 
 
 def _split_front_matter(text: str) -> tuple[str, str]:
-    """Front matter and body; "" and all of it where there is no front matter."""
+    """Return front matter and body; "" and the whole text if there is no front matter."""
     lines = text.removeprefix("\ufeff").splitlines(keepends=True)
     if not lines or lines[0].rstrip() != "---":
         return "", text
@@ -173,13 +173,14 @@ def _split_front_matter(text: str) -> tuple[str, str]:
 
 
 def _refuse_aliases(matter: str) -> None:
-    """Aliases are how a few lines of YAML become billions; a skill has no use for them."""
+    """Raise ValueError for YAML aliases, by which a few lines can expand to billions; skills don't
+    need them."""
     if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(matter)):
         raise ValueError("it has aliases")
 
 
 def _line(fields: dict[str, Any], name: str) -> str:
-    """Return a field as one line, which can't pass for anything else in the prompt."""
+    """Return a field as one line, which can't imitate another part of the prompt."""
     value = fields.get(name)
     line = (
         " ".join(value.encode(errors="replace").decode().split()) if isinstance(value, str) else ""
@@ -192,7 +193,7 @@ def _line(fields: dict[str, Any], name: str) -> str:
 
 
 def format_skills(skills: Sequence[Skill]) -> str:
-    """Format the skills for the system prompt; "" where there are none."""
+    """Return the skills formatted for the system prompt; "" without any."""
     if not skills:
         return ""
     lines = "\n".join(f"- {skill.name}: {skill.description}" for skill in skills)

@@ -1,4 +1,5 @@
-"""Summaries by the model: the port that `memory` declares, with input of any length."""
+"""Summaries by the model: the implementation of the interface in `memory`, for input of any
+length."""
 
 from __future__ import annotations
 
@@ -32,29 +33,29 @@ from memory.context.terse import extract
 
 log = logging.getLogger(__name__)
 
-_FILLED = 0.9  # of the room for a piece: tokenizers differ, and the meter is one of them
+_FILLED = 0.9  # of the room for a piece: tokenizers differ from the meter
 _LEAST = 200  # tokens that a piece may have in any window
-_MOST_MISSES = 3  # in a row, after which a provider is taken to keep nothing for summaries
+_MOST_MISSES = 3  # in a row, after which a provider is assumed to have no cache for summaries
 _SHORTER = "Your summary was cut off. Write it in at most {words} words."
 _FEWEST_WORDS = 30
-_AROUND = 50  # tokens of what stands around task and text
+_AROUND = 50  # tokens around task and text
 _NO_SUMMARY = frozenset(("empty", "call", "refusal", "thoughts"))
-"""Shapes that a piece's summary must not have; it may still have others, since it is no whole."""
+"""Kinds of invalid text for a piece's summary; other kinds are allowed, since it is not the
+whole."""
 
 Part = tuple[int, str, int]
-"""A part that is summarised: the index of the request's part that it belongs to, its text, its
+"""A part to be summarised: the index of the request's part that it belongs to, its text, its
 tokens."""
 
 
 class ModelSummarizer(Struct, frozen=True):
-    """Asks the model that is in force for the conversation; `count` says how many tokens a text has
-    for the model of a name.
+    """A summarizer that asks the model in force for the conversation; `count` returns the tokens of
+    a text for a model's name.
 
-    Only a model that answers in the conversation, and has the turns at hand, is shown the
-    conversation's prompt. `unstructured` are the names of models
-    that refused a JSON Schema: they are asked in words; `misses` says how often in a row one was
-    asked in the conversation in vain: it called a tool or refused that, or its provider had nothing
-    of it at hand.
+    Only a model that answers in the conversation, and has its turns cached, gets the conversation's
+    prompt. `unstructured` are the names of models that refused a JSON Schema: they get it in words.
+    `misses` counts consecutive failures of asking in the conversation: the model called a tool or
+    refused, or its provider had no cache.
     """
 
     models: WorkModels
@@ -64,8 +65,8 @@ class ModelSummarizer(Struct, frozen=True):
     misses: Counter[str] = field(default_factory=Counter)
 
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
-        """Summarise, in one call where the window allows it; otherwise piece by piece: each piece's
-        summary stands before the next piece. A model that is too small is not asked."""
+        """Summarise in one call if the window allows it; otherwise piece by piece, with the summary
+        so far before the next piece. A model that is too small is not asked."""
         model = self.models.summary_model(request.key)
         if 0 < parameters_of(model.name) < request.least_parameters:
             return SummaryResult("", model.name, finish="small")
@@ -83,8 +84,8 @@ class ModelSummarizer(Struct, frozen=True):
         return SummaryResult(text, work.model_name, work.new, left_out, work.finish)
 
     async def ask(self, model: Model, request: SummaryRequest) -> ModelReply:
-        """Return the summary of one piece; a model that can't keep to a schema is told of it in
-        words, once."""
+        """Return the summary of one piece; for a model that can't follow a schema, retry once with
+        the schema in words."""
         if request.schema is not None and model.name not in self.unstructured:
             try:
                 return await self._reply(model, request)
@@ -100,7 +101,7 @@ class ModelSummarizer(Struct, frozen=True):
     async def ask_behind(
         self, model: Model, request: SummaryRequest, beginning: Beginning
     ) -> ModelReply:
-        """Return the summary, asked for as the conversation's next message. Raises ModelError."""
+        """Return the summary, requested as the conversation's next message. Raises ModelError."""
         reply = await self._reply(model, request, beginning)
         usage = reply.usage
         is_miss = usage is None or usage.cached < usage.prompt // 2
@@ -112,7 +113,7 @@ class ModelSummarizer(Struct, frozen=True):
         return reply
 
     async def pays(self, model: Model, request: SummaryRequest, beginning: Beginning) -> bool:
-        """Return whether the summary is much cheaper there."""
+        """Return whether the summary is much cheaper that way."""
         is_at_hand = model.caches_by_itself and self.models.summarizes_itself(request.key)
         if not is_at_hand or self.misses[model.name] >= _MOST_MISSES:
             return False
@@ -124,7 +125,7 @@ class ModelSummarizer(Struct, frozen=True):
     async def _reply(
         self, model: Model, request: SummaryRequest, beginning: Beginning | None = None
     ) -> ModelReply:
-        """Ask, and book what came of it, also where that is no summary."""
+        """Ask, and book the cost, also if the result is not a summary."""
         asked = _request(request) if beginning is None else _request_behind(request, beginning)
         counted = beginning.tokens if beginning else 0
         return await ask_for_work(
@@ -132,7 +133,7 @@ class ModelSummarizer(Struct, frozen=True):
         )
 
     async def tokens(self, texts: Sequence[str], model: Model) -> list[int]:
-        """Tokens of each text for a model."""
+        """Return the tokens of each text for a model."""
 
         def count() -> list[int]:
             return [self.count(text, model.name) for text in texts]
@@ -141,8 +142,8 @@ class ModelSummarizer(Struct, frozen=True):
 
 
 class _Work(Struct):
-    """A summary in the making: which model wrote it, what of each piece's is new, how the last one
-    ended, and what no model would take."""
+    """A summary in progress: the model that wrote it, the news of each piece, the finish of the
+    last one, and the parts that no model accepted."""
 
     by: ModelSummarizer
     model: Model
@@ -159,8 +160,8 @@ class _Work(Struct):
         return "\n\n".join(self.diary) if all(self.diary) else ""
 
     async def go_on(self) -> str:
-        """Return the summary, asked for in the conversation itself, where that pays; "" where it
-        does not, or nothing came of it that is one. Raises ModelError."""
+        """Return the summary, requested in the conversation itself, if that is cheaper; "" if it is
+        not, or the result is not a summary. Raises ModelError."""
         beginning = self.request.beginning
         if beginning is None or not await self.by.pays(self.model, self.request, beginning):
             return ""
@@ -179,7 +180,7 @@ class _Work(Struct):
         return text
 
     async def run(self) -> str:
-        """Return the summary, in a request of its own, or several. Raises ModelError."""
+        """Return the summary, from one or more separate requests. Raises ModelError."""
         so_far, texts = self.request.prior, self.request.parts
         around = (_in_words(self.request).task, so_far)
         task, before, *sizes = await self.by.tokens((*around, *texts), self.model)
@@ -198,13 +199,13 @@ class _Work(Struct):
                 (before,) = await self.by.tokens((so_far,), self.model)
                 is_whole = self.finish == "complete"
                 if not is_whole or find_kind(so_far, "complete", Receipt()) in _NO_SUMMARY:
-                    # The whole would be a summary of the rest.
+                    # The final text would be a summary of the remaining pieces only.
                     raise ModelAnswerBroken(f"What {self.model_name} wrote is no summary.")
         return so_far
 
     async def _with_less(self, so_far: str, piece: Sequence[Part], error: ContextOverflow) -> str:
-        """Summarise a piece that is too long for the model: leave out the oldest of it, then
-        more."""
+        """Summarise a piece that is too long for the model: leave out its oldest parts, and double
+        their number until it fits."""
         out = 1
         while out < len(piece):
             try:
@@ -217,8 +218,8 @@ class _Work(Struct):
         raise error
 
     async def _ask(self, so_far: str, piece: Sequence[Part]) -> str:
-        """Return the summary of one piece; a summary that the length limit cut off is asked for
-        once more, shorter. Raises ModelError."""
+        """Return the summary of one piece; if the length limit truncated it, retry once with a
+        shorter one. Raises ModelError."""
         request = replace(self.request, prior=so_far, parts=tuple(text for _, text, _ in piece))
         reply = await self.by.ask(self.model, request)
         if reply.finish == "length":
@@ -229,8 +230,8 @@ class _Work(Struct):
         return self._take(reply)
 
     def _take(self, reply: ModelReply) -> str:
-        """Return the summary in a reply; a thought is none. Under `slim` the model may write its
-        line behind it, as ever."""
+        """Return the summary in a reply; a thought is not one. With `slim` the model may add its
+        activity line."""
         self.model_name, (text, _) = reply.model, extract("" if reply.is_thought else reply.text)
         if not self.request.has_diary:
             return text.strip()
@@ -240,8 +241,8 @@ class _Work(Struct):
 
 
 def _piece(parts: Sequence[Part], room: int) -> tuple[list[Part], list[Part]]:
-    """Return the first of these parts that hold at most so many tokens together, and the rest; a
-    part that is longer by itself is divided."""
+    """Return the first of these parts that hold at most this many tokens together, and the rest; a
+    longer part is divided."""
     (index, text, tokens), rest = parts[0], list(parts[1:])
     if tokens > room:
         end = max(1, len(text) * room // tokens)
@@ -256,7 +257,7 @@ def _piece(parts: Sequence[Part], room: int) -> tuple[list[Part], list[Part]]:
 
 
 def _is_hopeless(error: ModelError) -> bool:
-    """Return whether a model that failed like this would fail however it were asked."""
+    """Return whether a model that failed like this would fail for any wording of the request."""
     is_out_of_reach = isinstance(error, ModelUnreachable) and error.status < 500
     return is_out_of_reach or isinstance(error, AccountRefused)
 
@@ -270,7 +271,8 @@ def _in_words(request: SummaryRequest) -> SummaryRequest:
 
 
 def _request_behind(request: SummaryRequest, beginning: Beginning) -> ModelRequest:
-    """As the conversation's next request: all that makes its beginning another one is as ever."""
+    """Return the request as the conversation's next one: everything that identifies its beginning
+    is unchanged."""
     asked = behind(request.task, request.appended)
     return ModelRequest(
         messages=[*beginning.messages, {"role": "user", "content": asked}],

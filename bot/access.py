@@ -1,7 +1,7 @@
-"""The people who may talk to the bot, and its owners. Fails closed: who is not known is not let in.
+"""Access control: the people who may talk to the bot, and its owners. Denies access by default.
 
-A stranger who writes is given a code; an owner who is told of it lets them in with it. People who
-are known are kept in memory, so that a message costs no query.
+A stranger who writes gets a code. An owner grants access with that code. People with access are
+kept in memory, so that a message costs no query.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from plugins.api import CommandError, Person
 PAGE = "web"
 """The channel of the page and of keys to OpenAI's protocol."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-"""The names of the people of that channel."""
+"""The valid names of people on that channel."""
 LOCAL = frozenset({"terminal", "pipe", "ask", "web"})
-"""Channels whose other end sits at this machine, under the account that started the bot; the web
-channel lets in only such, and who has its token."""
+"""Channels used on this machine, under the account that started the bot. The web channel admits
+only such users and holders of its token."""
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""The characters of codes: no letter or digit that looks like another."""
+"""The characters of codes, without letters and digits that look alike."""
 CODE_LENGTH = 8
 HOUR = 3600.0
 """Seconds for which a code is valid."""
 MOST_PENDING = 3
-"""Strangers of one channel who may have a code at a time."""
+"""The maximum number of strangers of one channel who may have a code at the same time."""
 MINUTE = 60.0
 
 CLOSED = "You have no access to this bot; ask its owner for access."
@@ -62,8 +62,7 @@ ASKED = (
 
 
 def name_of(address: Address) -> str:
-    """Return a person's name, as `owners` lists it; at the machine itself it ends with the
-    slash."""
+    """Return a person's name, as `owners` lists it. For the local person it ends with the slash."""
     return f"{address.channel}/{address.user}"
 
 
@@ -73,19 +72,19 @@ def chat_of(address: Address) -> str:
 
 
 def person_of(name: str) -> str:
-    """Return the name of somebody who is let in on the page or by a key, as /users lists it:
+    """Return the name of a person who has access on the page or by a key, as /users lists it:
     "web/ann"."""
     return name_of(Address(PAGE, name, user=name))
 
 
 def is_local(address: Address) -> bool:
-    """Return whether whoever started the bot speaks: at the terminal, on the web page, or through
-    the pipe where no `user` is named."""
+    """Return whether the sender is the person who started the bot: at the terminal, on the web
+    page, or through the pipe without a `user`."""
     return address.channel in LOCAL and not address.user
 
 
 def knock(code: str) -> str:
-    """Return the reply to a stranger: nothing about the bot, and how to be let in."""
+    """Return the reply to a stranger: how to get access, and nothing about the bot."""
     return _(KNOCK, code=f"{code[:4]}-{code[4:]}")
 
 
@@ -94,20 +93,20 @@ def new_code() -> str:
 
 
 def refuse_guesser(seconds: float) -> None:
-    """Raise CommandError where somebody is locked out for having guessed, for so long."""
+    """Raise CommandError if the person is locked out after wrong codes, for this many seconds."""
     if seconds:
         raise CommandError(_(GUESSED, seconds=math.ceil(seconds)))
 
 
 def digest_of(code: str) -> str:
-    """Return the digest that is kept of a code, however it is typed. It is short-lived and lets in
-    only by an owner's hand, so a plain hash is enough to keep it out of backups."""
+    """Return the stored digest of a code, however it is typed. A code is short-lived and needs an
+    owner to use it, so a plain hash is enough to keep it out of backups."""
     typed = "".join(letter for letter in code.upper() if letter.isalnum())
     return hashlib.sha256(typed.encode()).hexdigest()
 
 
 class MessageRate:
-    """Counts what each of many does within a minute; `clock` gives seconds."""
+    """A counter of events per sender within a minute; `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -116,11 +115,11 @@ class MessageRate:
 
     @property
     def left(self) -> float:
-        """Seconds until the minute is over."""
+        """The seconds until the minute is over."""
         return max(0.0, MINUTE - (self._clock() - self._since))
 
     def allows(self, who: str, most: int) -> bool:
-        """Return whether one more is within `most` a minute; it counts if so."""
+        """Count an event, and return whether it is within `most` a minute."""
         if self._clock() - self._since >= MINUTE:
             self._since = self._clock()
             self._counts.clear()
@@ -129,8 +128,8 @@ class MessageRate:
 
 
 class Access:
-    """Knows who is let in. `settings` is asked each time; `clock` gives seconds since 1970;
-    `on_change` hears that somebody was let in, or is not any more."""
+    """The people with access. `settings` is called each time; `clock` returns seconds since 1970;
+    `on_change` is called when access was granted or revoked."""
 
     def __init__(
         self,
@@ -147,27 +146,27 @@ class Access:
         self._on_change = on_change
 
     async def take_up(self) -> None:
-        """Read who is let in. After each change too: reads come back in their order, so that none
-        of before the change is believed after it."""
+        """Load the people with access. Called after each change as well: reads complete in order,
+        so that a stale one never overwrites a newer one."""
         found = await self._store.read(people.list_known)
         self._known = {(one.kind, one.id): one for one in found}
 
     @property
     def known(self) -> list[Known]:
-        """All who were let in, besides the owners that the settings name."""
+        """All people and chats with access, besides the owners that the settings name."""
         return list(self._known.values())
 
     def knows(self, person: str, role: Role) -> bool:
-        """Return whether it is known here that this person was let in as such."""
+        """Return whether this person has access with this role, according to memory."""
         one = self._known.get(("person", person))
         return one is not None and one.role == role
 
     def is_known(self, person: str) -> bool:
-        """Return whether it is known here that this person was let in."""
+        """Return whether this person has access, according to memory."""
         return ("person", person) in self._known
 
     async def list_pending(self) -> list[Pending]:
-        """Strangers whose code is valid, oldest first."""
+        """Return the strangers whose code is valid, oldest first."""
         return await self._store.read(lambda db: people.list_pending(db, self._valid_since))
 
     @property
@@ -175,8 +174,8 @@ class Access:
         return self._clock() - HOUR
 
     def identify(self, address: Address) -> Person | None:
-        """Return the person who speaks, or None for a stranger. In a chat that was let in as a
-        whole everybody is a user."""
+        """Return the person who wrote the message, or None for a stranger. In a chat that has
+        access as a whole everybody is a user."""
         if not address.user:
             return Person(address.channel, "owner") if address.channel in LOCAL else None
         name = name_of(address)
@@ -188,46 +187,45 @@ class Access:
 
     @property
     def owners(self) -> list[str]:
-        """The names of all owners but whoever sits at the machine."""
+        """The names of all owners except the person at the machine."""
         owners = [one.id for one in self._known.values() if one.role == "owner"]
         return [*self._settings().owners, *owners]
 
     def find_limited_user(self, address: Address) -> str:
-        """Return the user whose limits hold for what comes from here; "" for an owner."""
+        """Return the user whose limits apply to messages from this address; "" for an owner."""
         person = self.identify(address)
         return person.limited if person else name_of(address)
 
     async def meet(self, address: Address) -> Person | None:
-        """Return the same; a stranger is looked up on disk too, where `main.py pair` may have let
-        them in meanwhile. Raises StoreError."""
+        """Return the person, or None for a stranger. A stranger is looked up on disk as well,
+        because `main.py pair` may have granted access meanwhile. Raises StoreError."""
         if (person := self.identify(address)) is None:
             await self.take_up()
             person = self.identify(address)
         return person
 
     def is_too_fast(self, person: Person) -> bool:
-        """Return whether a user has sent as many messages as they may within a minute; counts this
-        one."""
+        """Count a message, and return whether the user has exceeded the limit per minute."""
         most = self._settings().messages_per_minute
         return not person.is_owner and most > 0 and not self._pace.allows(person.id, most)
 
     @property
     def wait(self) -> int:
-        """Whole seconds after which who is too fast may write again."""
+        """The whole seconds after which a rate-limited user may write again."""
         return int(self._pace.left) + 1
 
     async def turn_away(self, inbound: Inbound) -> str:
-        """Return the reply to a stranger, at most once a minute; "" for nothing. Raises
+        """Return the reply to a stranger, at most once a minute; "" for no reply. Raises
         StoreError."""
         address = inbound.address
-        if address.channel == "web":  # whose key was taken away meanwhile, and who waits for this
+        if address.channel == "web":  # the key was revoked, and the client waits for a reply
             return _(CLOSED)
         if not self._strangers.allows(f"{chat_of(address)} {address.user}", 1):
             return ""
         return await self._invite(inbound) if address.user else _(CLOSED)
 
     async def _invite(self, inbound: Inbound) -> str:
-        """Return the code of this stranger, who has it for an hour, or gets it now."""
+        """Return the code of this stranger, valid for an hour; create one if there is none."""
         address, code, now = inbound.address, new_code(), self._clock()
         place = AddressColumns(address.channel, address.chat, address.thread, address.user)
         stranger = Pending(name_of(address), inbound.sender, place, now)
@@ -242,7 +240,8 @@ class Access:
         return knock(self._codes[kept.person]) if kept.person in self._codes else _(ASKED)
 
     async def approve(self, code: str, role: Role, by: str) -> Pending:
-        """Let the stranger with this code in; returns who it was. Raises CommandError."""
+        """Grant access to the stranger with this code, and return that stranger. Raises
+        CommandError."""
         digest, since, now = digest_of(code), self._valid_since, self._clock()
         refuse_guesser(self._guesses.wait(by))
 
@@ -265,18 +264,17 @@ class Access:
         return stranger
 
     async def open_chat(self, address: Address, by: str) -> None:
-        """Let everybody in who writes in this chat."""
+        """Grant access to everybody who writes in this chat."""
         one = Known("chat", chat_of(address), "user", "", by, self._clock())
         await self._store.write(lambda db: people.let_in(db, one))
         await self.changed()
 
     async def revoke(self, one: Known) -> None:
-        """Let a person or a chat in no more."""
+        """Revoke the access of a person or a chat."""
         await self._store.write(lambda db: people.revoke(db, one.kind, one.id))
         await self.changed()
 
     async def changed(self) -> None:
-        """Read the list of people who are let in again, which was changed on disk, and call
-        `on_change`."""
+        """Reload the people with access after a change on disk, and call `on_change`."""
         await self.take_up()
         self._on_change()

@@ -1,6 +1,6 @@
-"""The events of conversations, for all who watch: bounded, never waited for.
+"""The events of conversations for their watchers: bounded, and without back-pressure.
 
-The context of a chat is shown to whoever watches it.
+The context of a chat is shown to its watchers.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from memory.keys import ConversationKey
 from plugins.context_usage import usage_of
 
 MOST = 10_000
-"""Events that a watcher may leave unread before its oldest deltas are dropped."""
+"""The maximum number of unread events of a watcher before its oldest deltas are dropped."""
 
 
 class EventBus:
-    """Hands each event to all who watch its topic at that moment: a chat, by the id of its first
-    conversation. `followers` are the chats that go on in that one's conversation."""
+    """A bus that delivers each event to the current watchers of its topic: a chat, by the id of its
+    first conversation. `followers` returns the chats that are linked to that conversation."""
 
     def __init__(self, followers: Callable[[str], Iterable[str]] = lambda topic: ()) -> None:
         self._watchers: dict[str, set[_Watcher]] = {}
@@ -40,12 +40,12 @@ class EventBus:
         self.followers = followers
 
     def keep_running(self) -> None:
-        """Keep of each turn that runs what happened in it, for `so_far`."""
+        """Keep the events of each running turn, for `so_far`."""
         self._running = {}
 
     @property
     def is_heard(self) -> bool:
-        """Return whether anybody watches any topic, or will be told later what happens now."""
+        """Return whether a topic is watched, or events are kept for later watchers."""
         return bool(self._watchers) or self._running is not None
 
     def publish(self, topic: str, event: Activity) -> None:
@@ -58,7 +58,7 @@ class EventBus:
                 watcher.take(event)
 
     def notify(self, key: ConversationKey, text: str) -> None:
-        """Tell whoever watches a conversation a line that is part of no answer."""
+        """Send the watchers of a conversation a line that belongs to no answer."""
         self.publish(key.home, Notice(text))
 
     @staticmethod
@@ -69,34 +69,34 @@ class EventBus:
             running[topic].append(event)
 
     def end_turn(self, topic: str) -> None:
-        """No turn runs any more, whether its end was published or it failed before."""
+        """Drop the kept events of a turn, whether its end was published or it failed before."""
         if self._running is not None:
             self._running.pop(topic, None)
 
     def so_far(self, topic: str) -> list[Activity]:
-        """Return the events of the turn that runs, from its beginning."""
+        """Return the events of the running turn, from its beginning."""
         return [] if self._running is None else list(self._running.get(topic, ()))
 
     def forget(self, is_gone: Callable[[str], bool]) -> None:
-        """Keep no more of the turns of these topics: they go on in another process."""
+        """Drop the kept events of these topics: their turns continue in another process."""
         if self._running is not None:
             for topic in [topic for topic in self._running if is_gone(topic)]:
                 del self._running[topic]
 
     def announce(self, event: Activity, but: str = "") -> None:
-        """Tell all watchers of all topics, or of all but one."""
+        """Send an event to all watchers of all topics except `but`."""
         for topic, watchers in self._watchers.items():
             for watcher in watchers if topic != but else ():
                 watcher.take(event)
 
     def is_watched(self, topic: str) -> bool:
-        if not self._watchers:  # nearly always, where nobody has the page open
+        if not self._watchers:  # the usual case: nobody has the page open
             return False
         return any(one in self._watchers for one in (topic, *self.followers(topic)))
 
     @contextmanager
     def watch(self, topic: str) -> Iterator[AsyncIterator[Activity]]:
-        """Events of a topic from now on."""
+        """Return the events of a topic from now on."""
         watcher = _Watcher()
         self._watchers.setdefault(topic, set()).add(watcher)
         try:
@@ -133,13 +133,15 @@ class _Watcher:
 
 
 class ContextFeed(Struct, frozen=True):
-    """The numbers of the conversations in memory, for whoever watches their chats."""
+    """The publisher of the context figures of loaded conversations to the watchers of their
+    chats."""
 
     bus: EventBus
     loaded: LoadedConversations
 
     def show(self, key: ConversationKey) -> None:
-        """Show the context of a conversation where its chat leads to it and is watched."""
+        """Publish the context of a conversation if it is the current one of its chat and
+        watched."""
         if not self.bus.is_watched(key.home):
             return
         conversation = self.loaded.find(key)
@@ -149,12 +151,12 @@ class ContextFeed(Struct, frozen=True):
             self.bus.publish(key.home, ContextChanged(usage_of(conversation.context)))
 
     def show_all(self) -> None:
-        """Show the contexts of all conversations in memory."""
+        """Publish the contexts of all conversations in memory."""
         for conversation in list(self.loaded.alive.values()):
             self.show(conversation.key)
 
     def show_branch(self, conversation: Conversation) -> None:
-        """Show that a chat leads to this conversation now."""
+        """Publish that this conversation is the current one of its chat."""
         key = conversation.key
         self.bus.publish(key.home, BranchChanged(key.number))
         if self.bus.is_watched(key.home):

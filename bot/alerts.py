@@ -1,7 +1,7 @@
-"""Messages to an owner about what only an owner can mend: a refused key, an empty account, a
-channel that is down.
+"""Messages to an owner about faults that only an owner can fix: a refused key, an empty account, an
+unreachable channel.
 
-Cuts: people are told that one waits for their word, or that one was made.
+Notices of cuts: a cut waits for approval, or was made.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from plugins.builtin.context.receipts import add_in_force
 
 
 class CutNotices:
-    """Puts them to the chat of the conversation, where somebody wrote last."""
+    """The sender of notices of cuts to the conversation's chat, at the address of its last
+    message."""
 
     def __init__(self, store: Store, delivery: Delivery, in_force: Sequence[InForce] = ()) -> None:
         self._store, self._delivery, self._in_force = store, delivery, in_force
 
     async def tell(self, key: ConversationKey, notice: CutNotice) -> None:
-        """Tell the people in a conversation of a cut; one they can't be told of is in the log and
-        in `/context`."""
+        """Notify the people in a conversation of a cut. If that is impossible, the cut is in the
+        log and in `/context`."""
         try:
             place = await self._store.read(lambda db: mailbox.last_place(db, key.id))
             if place is None:
@@ -52,11 +53,12 @@ class CutNotices:
 log = logging.getLogger(__name__)
 
 QUIET = 3600.0
-"""Seconds for which a cause that was told of is not told of again."""
+"""Seconds for which a reported cause is not reported again."""
 
 
 class Alerts:
-    """Writes to the owner where they wrote last, alone with the bot."""
+    """The sender of messages to an owner, at the address of their last message in a chat alone with
+    the bot."""
 
     def __init__(self, store: Store, delivery: Delivery, access: Access) -> None:
         self._store, self._delivery, self._access = store, delivery, access
@@ -66,15 +68,15 @@ class Alerts:
         self.tasks = BackgroundTasks()
 
     def model_refused(self, sentence: str, heard_at: Address | None) -> None:
-        """Note that a provider refused the key or the account; the sentence was the answer at an
-        address. Nothing is told of a private conversation: the provider's words may be those of the
+        """Note that a provider refused the key or the account; `sentence` was the answer at
+        `heard_at`. A private conversation is not reported: the provider's words may quote the
         question."""
         if not is_off_record.get():
             self.tasks.start(self._tell(sentence, sentence, heard_at=heard_at))
 
     def channel_unreachable(self, channel: str, error: BaseException) -> None:
-        """Note that a channel could not reach its platform for a while, or has left a message
-        out."""
+        """Note that a channel could not reach its platform for a while, or has skipped a
+        message."""
         if isinstance(error, MessageLeftOut):
             sentence = (
                 f"A message on {channel} was left out: the bot stopped twice while it read it. It "
@@ -89,15 +91,15 @@ class Alerts:
         self.tasks.start(self._tell(f"no way to {channel}", sentence, without=channel))
 
     async def report_damage(self, sentence: str) -> None:
-        """Something of what is kept is damaged, or was put aside."""
+        """Report that stored data is damaged, or was put aside."""
         await self._tell(sentence, sentence)
 
     async def clock_jumped(self, sentence: str) -> bool:
-        """Note that the clock is not to be believed; return whether an owner could be told."""
+        """Note that the clock is not trusted; return whether an owner was notified."""
         return await self._tell("clock", sentence)
 
     def channel_down(self, channel: str, error: BaseException) -> None:
-        """Note that a channel has ended with an error, or took no reply."""
+        """Note that a channel has ended with an error, or rejected a reply."""
         sentence = (
             f"The channel {channel} does not work ({_reason_of(error)}). Unsent messages go out at "
             "the next start."
@@ -105,13 +107,12 @@ class Alerts:
         self.tasks.start(self._tell(_down(channel), sentence, without=channel))
 
     def find_told(self, channel: str) -> Address | None:
-        """Return the address at which an owner was told that this channel is down; None where none
-        was."""
+        """Return the address at which an owner was notified that this channel is down, or None."""
         return self._places.get(_down(channel))
 
     def reply_put_aside(self, outbound: Outbound) -> None:
-        """Note that a reply was tried again and again, and each time the bot broke or could not
-        send it."""
+        """Note that a reply was put aside: the bot crashed or could not send it, time after
+        time."""
         where = outbound.address
         sentence = (
             f"An answer to the chat {where.chat} on {where.channel} could not be sent after many "
@@ -121,17 +122,17 @@ class Alerts:
         self.tasks.start(self._tell(f"outbox {outbound.id}", sentence))
 
     def report(self, cause: str, sentence: str) -> None:
-        """Tell an owner, as soon as that can be done, what a feature has to say to one."""
+        """Send a feature's message to an owner, as soon as possible."""
         self.tasks.start(self._tell(cause, sentence))
 
     async def job_failed(self, job: int, sentence: str, heard_at: Address) -> None:
-        """Note that a job has failed for good; the sentence was said at an address."""
+        """Note that a job has failed for good; `sentence` was sent to `heard_at`."""
         await self._tell(f"job {job}", sentence, heard_at=heard_at)
 
     async def _tell(
         self, cause: str, sentence: str, without: str = "", heard_at: Address | None = None
     ) -> bool:
-        """Tell an owner, unless that was done lately; says whether one was there to be told."""
+        """Notify an owner, unless that was done lately; return whether an owner was reachable."""
         now = self._clock()
         if now - self._told.get(cause, -QUIET) < QUIET:
             return True
@@ -139,7 +140,7 @@ class Alerts:
         try:
             address = await self._owners_address(without)
             if address is None:
-                del self._told[cause]  # nobody was there to be told
+                del self._told[cause]  # no owner was reachable
             elif address != heard_at:
                 with self._delivery.speaking_to(address):
                     told = _("To you as an owner: {sentence}", sentence=explain(sentence))
@@ -151,8 +152,8 @@ class Alerts:
             return False
 
     async def _owners_address(self, without: str) -> Address | None:
-        """Return the address at which an owner wrote last, on a channel that runs; on the web,
-        where nobody may look any more, only if they wrote nowhere else."""
+        """Return the address at which an owner wrote last, on a running channel. The web is used
+        only if there is no other, since its page may be closed."""
         names = [*(f"{channel}/" for channel in LOCAL), *self._access.owners]
         running = self._delivery.channels - {without}
         for channels in (running - {"web"}, running & {"web"}):
@@ -170,6 +171,6 @@ def _down(channel: str) -> str:
 
 
 def _reason_of(error: BaseException) -> str:
-    """Return what may be told of an error: a platform's words about a private answer may be the
-    answer's."""
+    """Return a description of an error that is safe to send: a platform's message about a private
+    answer may quote it."""
     return type(error).__name__ if is_off_record.get() else reason_of(error).removesuffix(".")

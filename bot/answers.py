@@ -1,4 +1,4 @@
-"""The reply at the end of a turn: the model's last message, and the lines beside it."""
+"""The reply at the end of a turn: the model's last message, and the lines below it."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from plugins.wording import name_branch
 log = logging.getLogger(__name__)
 
 MOST_PICTURES = 6
-"""Of those that tools have made in a turn, so many are shown with its answer."""
+"""The maximum number of pictures made by tools in a turn that are shown with its answer."""
 
 
 class TextToSpeech(Protocol):
     """The feature that reads answers aloud."""
 
     def is_wanted(self, key: ConversationKey, *, was_spoken_to: bool) -> bool:
-        """Return whether an answer shall be read aloud in this conversation, to a voice message or
-        to a written one."""
+        """Return whether an answer is to be read aloud in this conversation, as a reply to a voice
+        or to a written message."""
         ...
 
     async def speak(
         self, key: ConversationKey, turn: int, text: str, form: str, user: str
     ) -> bytes:
-        """Return an answer to this user ("": an owner) as a sound in this form ("opus", "mp3"), or
-        b"" where there is none."""
+        """Return an answer to this user ("": an owner) as a sound in this form ("opus", "mp3"); b""
+        if there is none."""
         ...
 
 
 class TurnContext(Struct, frozen=True):
-    """The facts that hold for one turn: the message that is answered, the user who sent it ("": an
+    """The constant facts of one turn: the message that is answered, the user who sent it ("": an
     owner), and the conversation."""
 
     key: ConversationKey
@@ -58,8 +58,8 @@ class TurnContext(Struct, frozen=True):
 
 
 class Answers:
-    """The parts that answers are made of. `runner` has turns answered; `features` say more of a
-    turn below its answer, and may read answers aloud, which can be stopped meanwhile."""
+    """The parts that answers are made of. `runner` runs the turns, and its tasks can be stopped,
+    such as reading aloud; `features` add notes below an answer and may read it aloud."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class Answers:
 
 
 def offer_ways_on(problem: Problem, turn: str | None) -> tuple[Action, ...]:
-    """Return the buttons below an answer that there is none: what makes the next one work. They
-    stay there, so the one that asks again names its turn."""
+    """Return the buttons below an error message that help the next attempt. They remain visible, so
+    the retry button names its turn."""
     if not problem:
         return ()
     retry = Action(_("Retry"), f"/retry {turn}" if turn else "/retry")
@@ -91,10 +91,10 @@ def offer_ways_on(problem: Problem, turn: str | None) -> tuple[Action, ...]:
 
 
 class TurnAnswer(Struct):
-    """The answer of one turn. `besides` is said below it, before all else; `text` is what was
-    composed, `turn_id` the turn that it names (None: the chat leads elsewhere, where its number
-    means another); `prepared` was put into the outbox with the model's last word (None: it is still
-    to be told)."""
+    """The answer of one turn. `besides` comes first below it; `text` is the composed text.
+    `turn_id` is the turn that it names (None: the chat has switched to another conversation, where
+    that number is another turn). `prepared` was put into the outbox with the model's last message
+    (None: it is still to be sent)."""
 
     _answers: Answers
     _context: TurnContext
@@ -102,12 +102,12 @@ class TurnAnswer(Struct):
     text: str = ""
     turn_id: str | None = None
     prepared: PreparedAnswer | None = None
-    _is_silent: bool = False  # for it is known that nothing of it is read aloud
+    _is_silent: bool = False  # it is known that the answer is not read aloud
 
     async def prepare(self, turn: OpenTurn, last: Message) -> PreparedAnswer | None:
-        """Return the rows of the answer in the outbox, which are written with the final message.
-        What broke a turn off is judged later, and what is read aloud takes too long to let the
-        message wait for it."""
+        """Return the rows of the answer in the outbox, which are written with the final message;
+        None if the answer is composed later. That is so for a turn that broke off, and for one that
+        is read aloud, which takes too long to delay the message."""
         self.prepared = None
         self._is_silent = self._find_speech()[0] is None
         if last.mark in ("stopped", "failed") or not self._is_silent:
@@ -116,7 +116,7 @@ class TurnAnswer(Struct):
         try:
             with delivery.speaking_to(received.address, self._context.key.id):
                 reply = await self.compose(turn, last)
-        except StoreError as error:  # the model's word is not lost over what stands beside it
+        except StoreError as error:  # the model's message is not lost because of the notes
             log.warning("an answer is composed once more: %s", error)
             return None
         except Exception:
@@ -137,7 +137,7 @@ class TurnAnswer(Struct):
             *notes,
             "" if is_here else await self._name_branch(),
         )
-        # In the person's language, but for what the model said.
+        # In the person's language, except for the model's text.
         words = replace(last, notice=explain(last.notice)).told if last.notice else last.told
         self.text = "\n\n".join((words, *filter(None, told)))
         sound = "" if last.mark or self._is_silent else await self._speak(turn, last)
@@ -150,7 +150,7 @@ class TurnAnswer(Struct):
         )
 
     def _list_pictures(self, turn: OpenTurn) -> tuple[str, ...]:
-        """Return the pictures that tools have made in this turn, the last of them."""
+        """Return the last pictures that tools have made in this turn."""
         made = [file for e in turn.entries if e.message.role == "tool" for file in e.message.files]
         if not made:
             return ()
@@ -160,7 +160,7 @@ class TurnAnswer(Struct):
         return tuple(str((folder / file).absolute()) for file in once)
 
     def _find_speech(self) -> tuple[TextToSpeech | None, str]:
-        """Return the feature that reads this answer aloud, if one does, and in which form."""
+        """Return the feature that reads this answer aloud, if any, and the sound's form."""
         received = self._context.received
         was_spoken_to = any(file.heard for file in received.files)
         for speech in self._answers.features.text_to_speech:
@@ -170,7 +170,7 @@ class TurnAnswer(Struct):
         return None, ""
 
     async def _speak(self, turn: OpenTurn, last: Message) -> str:
-        """Return the file in which it is read aloud, or ""; `/stop` ends the reading."""
+        """Return the file with the spoken answer, or ""; `/stop` ends the reading."""
         (speech, form), context, key = self._find_speech(), self._context, self._context.key
         if speech is None:
             return ""
@@ -183,12 +183,13 @@ class TurnAnswer(Struct):
             folder = context.conversation.folder
             if sound:
                 return str(await asyncio.to_thread(save_spoken, folder, turn.number, sound, form))
-        except Exception:  # the text is there all the same
+        except Exception:  # the text is sent all the same
             log.exception("an answer was not read aloud:")
         return ""
 
     async def _name_branch(self) -> str:
-        """Return a line that names the answer's branch, for a chat that leads elsewhere by now."""
+        """Return a line that names the answer's branch, for a chat that has switched to another
+        one."""
         key, services = self._context.key, self._answers.conversations.services
         title = await services.store.read(lambda db: conversations.title(db, key.id))
         return _(
@@ -198,7 +199,7 @@ class TurnAnswer(Struct):
         )
 
     async def _list_notes(self, turn: OpenTurn) -> tuple[list[str], list[Action]]:
-        """Return what features say of the turn, and the buttons that belong to it."""
+        """Return the notes of features on the turn, and the buttons that belong to them."""
         answers, context, talk = self._answers, self._context, self._context.conversation
         said = [said for note in answers.features.notes for said in note(turn)]
         texts = [one.text if isinstance(one, Reply) else one for one in said]

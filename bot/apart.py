@@ -1,4 +1,4 @@
-"""Reading for channels in a process of its own, which is a mechanism of the tools."""
+"""Reading files for channels in a separate process, by the mechanism of the tools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from channels.base import UnreadableError
 
 
 def read_apart(script: Path, content: bytes, *arguments: str) -> bytes:
-    """`Bot.read_apart`."""
+    """Implement `Bot.read_apart`."""
     try:
         return read(script, content, *arguments)
     except ReaderFailure as error:

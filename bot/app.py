@@ -1,4 +1,4 @@
-"""The bot as it runs: take up what was left, listen, finish. `bot.assembly` puts it together."""
+"""The running bot: resume unfinished work, listen, shut down. `bot.assembly` builds it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from plugins.loader import Loaded
 log = logging.getLogger(__name__)
 
 VERSION = "0.3.0"
-"""The one place where it is written; the wheel takes it from here."""
+"""The version, defined here alone; the wheel reads it from here."""
 EXAMINED = 60.0
-"""Seconds for which the database is looked through, at most, after the start."""
+"""The maximum number of seconds for checking the database after the start."""
 
 
 async def _unspoken() -> None:
-    """There is nothing left to write."""
+    """Write nothing."""
 
 
 class App(Kernel, frozen=True):
@@ -49,8 +49,8 @@ class App(Kernel, frozen=True):
     forms: Forms
 
     async def run(self, until: str = "") -> None:
-        """Take up what was left, listen until the channels end (or the one that `until` names) or a
-        signal comes, then finish. Raises what a channel failed with."""
+        """Resume unfinished work, listen until the channels end (or the channel `until`) or a
+        signal comes, then shut down. Raises the error that a channel failed with."""
         stopping = asyncio.Event()
         stop_on_signals(stopping)
         await asyncio.to_thread(clear_up, self.config.data)
@@ -75,8 +75,8 @@ class App(Kernel, frozen=True):
                 task.result()
 
     async def _listen(self, channel: Channel) -> None:
-        """Listen to one channel; if it breaks, the others go on, and who sits at them or owns the
-        bot hears of it."""
+        """Listen to one channel. If it fails, the others continue, and owners and watchers are
+        notified."""
         try:
             await channel.listen(self.bot)
         except ChannelError as error:
@@ -92,28 +92,28 @@ class App(Kernel, frozen=True):
             raise ChannelError(sentence) from error
 
     async def _tell_of_end(self, channel: str, error: BaseException, sentence: str) -> None:
-        """Tell an owner that a channel has ended, and whoever watches any other chat."""
+        """Notify an owner that a channel has ended, and the watchers of all other chats."""
         self.sender.recent.channel_down(channel, error)
         await self.alerts.tasks.idle()
         told = self.alerts.find_told(channel)
         self._announce(sentence, key_of(told).id if told else "")
 
     async def begin(self) -> None:
-        """Read what holds for all conversations."""
-        await self.clock.look()  # before anything new happens, which would be the newest thing
+        """Load the state that all conversations share."""
+        await self.clock.look()  # before any new event, which would become the newest one
         await self.access.take_up()
         await self.links.take_up()
         await self.bot.private.take_up()
         await self.config.spending.load()
 
     async def take_up(self, is_meant: Scope = everything) -> None:
-        """Go on in these conversations where the process before this one stopped."""
-        await self.links.take_up()  # who had these conversations before may have linked chats
+        """Resume the work of the previous process in these conversations."""
+        await self.links.take_up()  # the previous process may have linked chats
         await self.conversations.take_up(is_meant)
         await self.forms.take_up(is_meant)
 
     async def warm_up(self) -> None:
-        """Load what is slow, while the person reads the greeting."""
+        """Load the slow parts while the person reads the greeting."""
         await self.conversations.services.meter.ready()
         choice = choice_of(self.config.book.effective())
         try:
@@ -126,8 +126,8 @@ class App(Kernel, frozen=True):
         await self.schedule.start()
 
     async def _report_damage(self) -> None:
-        """Tell an owner what of the database is damaged or was put aside; look through it, which
-        takes long where it is large, while the bot works already."""
+        """Report damaged or put-aside data of the database to an owner. The check takes long for a
+        large database, so it runs beside the bot's work."""
         said = [
             *self.losses,
             *self.conversations.troubles,
@@ -151,7 +151,7 @@ class App(Kernel, frozen=True):
         return (self.bot.commands.queues, private, self.turns.queues, self.delivery.queues)
 
     async def idle(self, is_awaited: Callable[[Hashable], bool] = lambda _: True) -> None:
-        """Wait until nothing is left to do, and replies are sent to the chats that are awaited."""
+        """Wait until no work is left, and the replies to the awaited chats are sent."""
         for background in self.features.background:
             await background.idle()
         await self.bot.commands.queues.idle()
@@ -164,11 +164,11 @@ class App(Kernel, frozen=True):
     async def _finish(
         self, stopping: asyncio.Event, warming: asyncio.Task[None], until: str
     ) -> None:
-        """Let what is under way end, for as long as it takes, or for as long as there is patience
-        after a signal; then close. There is no more patience than that, either, with replies to
-        other channels than `until`: they listen no more, and their platforms may be out of reach
-        for days. What is cut short here goes on at the next start."""
-        if not stopping.is_set():  # else what waits is asked again at the next start
+        """Let running work end without a limit, or after a signal within `shutdown_timeout`; then
+        close. Replies to other channels than `until` get no more than that either: those channels
+        no longer listen, and their platforms may be unreachable for days. Unfinished work resumes
+        at the next start."""
+        if not stopping.is_set():  # otherwise waiting questions are asked again at the next start
             self.delivery.on_listened()
         here = self.idle(lambda chat: isinstance(chat, tuple) and chat[0] == until)
         ending, stopped = map(asyncio.create_task, (here, stopping.wait()))
@@ -181,8 +181,8 @@ class App(Kernel, frozen=True):
         await self.close()
 
     async def finish(self, is_meant: Scope, first: Collection[asyncio.Task[None]] = ()) -> None:
-        """Let these tasks end and then what is under way in these conversations, for as long as
-        there is patience."""
+        """Let these tasks end, and then the running work of these conversations, within
+        `shutdown_timeout`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.config.shutdown_timeout):
                 if first:
@@ -191,8 +191,8 @@ class App(Kernel, frozen=True):
                     await queues.idle_in(_queues_of(is_meant))
 
     async def cut_short(self, is_meant: Scope) -> None:
-        """Drop the work under way in these conversations: it goes on elsewhere, and has not
-        failed."""
+        """Drop the running work of these conversations without counting a failure: another process
+        resumes it."""
         await self._drop(is_meant)
         await self.delivery.excuse(is_meant)
         with suppress(StoreError):
@@ -203,7 +203,7 @@ class App(Kernel, frozen=True):
         await self.turns.drop(is_meant)
 
     async def let_go(self, is_meant: Scope) -> None:
-        """Nothing of these conversations runs here any more, or stays in memory."""
+        """Stop the work of these conversations and evict them from memory."""
         await self._drop(is_meant)
         self.forms.drop(is_meant)
         await self.conversations.let_go(is_meant)
@@ -213,7 +213,7 @@ class App(Kernel, frozen=True):
             await background.stop()
 
     async def abandon(self) -> None:
-        """End what runs, and write nothing: others have taken everything over."""
+        """End all work without writing: other processes have taken it over."""
         await self.schedule.stop()
         await self._stop_features()
         for queues in self._work:
@@ -227,7 +227,7 @@ class App(Kernel, frozen=True):
         await self.store.close()
 
     async def close(self, farewell: Callable[[], Awaitable[None]] = _unspoken) -> None:
-        """End what runs, and close; `farewell` is the last that may write."""
+        """End all work, and close; `farewell` is the last function that may write."""
         await self.schedule.stop()
         await self._stop_features()
         for queues in self._work:
@@ -240,7 +240,7 @@ class App(Kernel, frozen=True):
                 await channel.close()
         await self.conversations.close()
         with suppress(StoreError):
-            await self.clock.look()  # it counts for how long the bot ran
+            await self.clock.look()  # it counts how long the bot has run
         await farewell()
         await self.features.close()
         await self.config.models.close()
@@ -248,14 +248,14 @@ class App(Kernel, frozen=True):
 
 
 def _queues_of(is_meant: Scope) -> Callable[[Hashable], bool]:
-    """Return whether a queue is one of these conversations."""
+    """Return a predicate that selects the queues of these conversations."""
     return lambda queue: is_meant(str(queue[0] if isinstance(queue, tuple) else queue))
 
 
 async def _first_of(
     stopping: asyncio.Event, awaited: list[asyncio.Task[None]], listeners: list[asyncio.Task[None]]
 ) -> None:
-    """Until a signal comes, or the channels that are awaited have ended; then all end."""
+    """Wait for a signal or for the end of the awaited channels; then end all listeners."""
     waiting = asyncio.create_task(stopping.wait())
     everything = asyncio.create_task(asyncio.wait(awaited))
     await asyncio.wait((waiting, everything), return_when=asyncio.FIRST_COMPLETED)

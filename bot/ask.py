@@ -1,6 +1,6 @@
 """`main.py ask`: one question, its answer, and an exit code; for scripts.
 
-A single question, as a script asks it: one message in, one reply out, and the channel ends.
+The channel takes one message, gets one reply, and ends.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ from channels.message import MOST_ATTACHMENTS, Address, Attachment, Inbound, Out
 from channels.program import as_called, as_place
 
 NAME = "ask"
-_PATIENCE = 2.0  # seconds that the figures of a turn are waited for, behind its reply
+_PATIENCE = 2.0  # seconds to wait for a turn's usage after its reply
 
 
 class OneQuestion:
-    """A channel of one message. `answer` is the reply to it, once there is one; `usage` is what its
-    calls to models took, `cost` in US dollars (None: not known); `refused` are the permissions that
-    its tools did not get; `is_cut_short` says that it was stopped before it was answered."""
+    """A channel of one message. `answer` is the reply, once there is one; `usage` is the usage of
+    its calls to models, `cost` their price in US dollars (None: unknown). `refused` lists the
+    permissions that its tools did not get; `is_cut_short` says that it was stopped before its
+    answer."""
 
     name = NAME
 
@@ -52,8 +53,8 @@ class OneQuestion:
         self._bot: Bot | None = None
 
     async def listen(self, bot: Bot) -> None:
-        """Ask, and return when it is answered. What is cut short is stopped: nobody waits for it
-        any more."""
+        """Send the question, and return once it is answered. A cancelled question is stopped, since
+        its caller no longer waits."""
         self._bot = bot
         before = await self._spent(bot)
         try:
@@ -72,8 +73,8 @@ class OneQuestion:
         self.cost = None if before is None or after is None else after - before
 
     async def send(self, outbound: Outbound) -> None:
-        """Take the answer. A tool that asks for permission gets none, since nobody is there; and a
-        reply to a script that is gone is read by nobody."""
+        """Take the answer. A tool's request for permission is denied, since nobody can approve it.
+        Replies to an earlier script are dropped."""
         if outbound.reply_to == self.inbound.id:
             self.answer = outbound
             self._is_answered.set()
@@ -90,7 +91,7 @@ class OneQuestion:
                 return
 
     async def _spent(self, bot: Bot) -> float | None:
-        """Return the cost of the conversation, where all prices are known."""
+        """Return the cost of the conversation if all prices are known."""
         data = (await bot.command(self.inbound.address, "/context")).data or {}
         cost = data.get("cost")
         is_known = isinstance(cost, float | int) and not data.get("calls_of_unknown_price")
@@ -98,17 +99,17 @@ class OneQuestion:
 
 
 LONGEST = 16_000_000
-"""Bytes that are read of standard input."""
+"""The maximum number of bytes read from standard input."""
 ANSWERED, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
-"""Exit codes: there is an answer; there is none; the call has to be corrected; Ctrl-C."""
+"""Exit codes: answered; no answer; wrong arguments; Ctrl-C."""
 
 
 class WrongCall(Exception):
-    """A call that can't be made so; the text says why, and what to do."""
+    """An invalid call of the command; the text says why, and what to do."""
 
 
 def add_command(commands: Commands) -> None:
-    """Add `ask` to the command line's."""
+    """Add `ask` to the command line."""
     parser = commands.add_parser(
         "ask",
         help="ask one question and print the answer; standard input is read, too",
@@ -169,7 +170,7 @@ def compose(words: str, piped: bytes, files: Sequence[Path], chat: str) -> Inbou
 
 
 def _as_text(piped: bytes) -> str | None:
-    """Return the input that was piped in as text; None where it is none, but a file."""
+    """Return the piped input as text; None if it is a binary file."""
     try:
         return None if b"\0" in piped else piped.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -177,8 +178,7 @@ def _as_text(piped: bytes) -> str | None:
 
 
 def _read_input() -> bytes:
-    """Return the input that is piped in; nothing where a person sits at the keyboard, or it is
-    closed."""
+    """Return the piped input; b"" if standard input is a keyboard or closed."""
     if sys.stdin is None or sys.stdin.isatty():
         return b""
     with io.FileIO(sys.stdin.fileno(), closefd=False) as source:
@@ -198,7 +198,7 @@ def _run(options: argparse.Namespace, channel: OneQuestion) -> None:
     settings = SettingsStore(layers).effective()
     if settings.broker:
         raise FolderError("`ask` is for a bot of one process; this one is a cluster (broker).")
-    os.umask(os.umask(0) | 0o077)  # whatever is kept is for one person
+    os.umask(os.umask(0) | 0o077)  # kept files are for one person
     place = find_database(layers, options.data)
     with lock(options.data):
         if isinstance(place, Path):
@@ -221,7 +221,7 @@ def _run(options: argparse.Namespace, channel: OneQuestion) -> None:
 
 
 def _print(channel: OneQuestion, is_json: bool) -> int:
-    """Print the answer; where there is none, why, on stderr. Returns the exit code."""
+    """Print the answer, or the error on stderr. Return the exit code."""
     assert channel.answer is not None, "it was answered"
     outbound = channel.answer
     reply, is_failed = outbound.reply, bool(outbound.reply.problem)
@@ -245,7 +245,7 @@ def _print(channel: OneQuestion, is_json: bool) -> int:
 
 
 def _write(text: str) -> None:
-    """To standard output, as UTF-8 whatever the locale; who reads only its beginning may do so."""
+    """Write to standard output, as UTF-8 in any locale. The reader may close the pipe early."""
     try:
         sys.stdout.buffer.write(text.encode() + b"\n")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Puts the bot together: the store, the kernel layer by layer, then the features."""
+"""The assembly of the bot: the store, the kernel layer by layer, then the features."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ async def assemble(
     sender_type: type[Sender] = Sender,
     recent: RecentActivity | None = None,
 ) -> App:
-    """Put the bot together. Where another `sender_type` sends than into the channels that are here,
-    other processes may work with the same data. `recent` hears what happens. Raises StoreError and
-    SettingError with a sentence for the person."""
+    """Assemble the bot. With another `sender_type` than the one for local channels, other processes
+    may work with the same data. `recent` is notified of events. Raises StoreError and SettingError
+    with a sentence for the person."""
     recent = recent or RecentActivity()
     record = await _open_record(layers, data, shared=sender_type is not Sender)
     store, book, by_name = record.store, record.book, {one.name: one for one in channels}

@@ -1,7 +1,7 @@
-"""Files that come with messages: on disk before the message is confirmed, and named to the model.
+"""Files of messages: stored before the message is confirmed, and named to the model.
 
-Pictures that models take go to `data/`, where the turn's message points to them; so do sounds and
-other bytes, which are also named in its text. A document with text in it is a file in `files/`,
+Pictures that models accept go to `data/`, and the turn's message refers to them. Sounds and other
+bytes go there too, and are also named in its text. A document with text becomes a file in `files/`,
 which the model's tools read, and is named in the text.
 """
 
@@ -30,12 +30,13 @@ from memory.messages import ENDINGS, PICTURE, Image, Message
 from memory.record.offload import LocalWorkspace, data_file, is_saved
 
 _MEGABYTE = 1_000_000
-_LOOKED_AT = 8_192  # bytes, as read_file does
+_LOOKED_AT = 8_192  # bytes, as in read_file
 _LONGEST_NAME = 100  # characters of a document's name that are kept
 
 
 class AttachmentRefused(Exception):
-    """A message's files can't be taken. The text says why, and what to do; `problem` in a word."""
+    """Raised for files of a message that can't be accepted. The text says why, and what to do;
+    `problem` is its category."""
 
     def __init__(self, sentence: str, problem: Problem = "invalid") -> None:
         super().__init__(sentence)
@@ -43,9 +44,9 @@ class AttachmentRefused(Exception):
 
 
 class Stored(Struct, frozen=True):
-    """A file on disk: `path` is relative to the audience's folder, `size` in bytes; `sha256` is
-    set for pictures; `is_told` says that the message's text names it already. `heard` is what is
-    said in a sound; None where nobody has listened."""
+    """A file on disk: `path` is relative to the audience's folder, `size` in bytes; `sha256` is set
+    for pictures. `is_told` says that the message's text names it already. `heard` is the
+    transcription of a sound; None if there is none."""
 
     name: str
     media_type: str
@@ -57,15 +58,15 @@ class Stored(Struct, frozen=True):
 
     @property
     def is_data(self) -> bool:
-        """Return whether it is kept by its hash, and is no picture."""
+        """Return whether it is stored by its hash, and is not a picture."""
         return self.path.startswith(f"{PICTURES}/") and not self.sha256
 
 
 async def store(
     folder: Path, attachments: Sequence[Attachment], megabytes: int
 ) -> tuple[Stored, ...]:
-    """Put the files of a message into its audience's folder, which may keep so much; the same ones
-    again are the same files. Raises AttachmentRefused."""
+    """Store the files of a message in its audience's folder, which may hold this many megabytes.
+    The same files again are stored once. Raises AttachmentRefused."""
     if complaint := _complaint(attachments):
         raise AttachmentRefused(complaint)
     workspace = LocalWorkspace(folder)
@@ -113,8 +114,7 @@ def _complaint(attachments: Sequence[Attachment]) -> str:
 
 
 def _lack_of_room(folder: Path, attachments: Sequence[Attachment], megabytes: int) -> str:
-    """Return why these files can't be kept, or "". A message that is delivered again brings
-    nothing."""
+    """Return why these files can't be stored, or "". A redelivered message adds no bytes."""
     more = sum(
         len(one.data) for one in attachments if not is_saved(_choose_path(folder, one), one.data)
     )
@@ -131,14 +131,14 @@ def _choose_path(folder: Path, attachment: Attachment) -> Path:
 
 
 def is_bytes(attachment: Attachment) -> bool:
-    """Return whether there is nothing in it that the model's tools could read as text."""
+    """Return whether it has no text that the model's tools could read."""
     is_played = attachment.media_type.startswith(("audio/", "video/"))
     start = attachment.data[:_LOOKED_AT]
     return is_played or (b"\0" in start and not is_document(attachment.name, start))
 
 
 def _guess_suffix(attachment: Attachment) -> str:
-    """Return the end of the name of bytes: what their sender calls it, or their kind is called."""
+    """Return the file suffix of bytes: from the sender's name for it, or from the media type."""
     own = PurePosixPath(safe_name(attachment.name)).suffix.lower()
     if re.fullmatch(r"\.[a-z0-9]{1,10}", own):
         return own
@@ -158,8 +158,8 @@ async def _store_one(workspace: LocalWorkspace, attachment: Attachment) -> Store
 
 
 def safe_name(name: str) -> str:
-    """Return a document's name as it may stand in a folder on every system: no path, nothing
-    hidden, nothing invisible."""
+    """Return a document's name in a form valid on every system: without path, hidden or invisible
+    characters."""
     last = PurePosixPath(name.replace("\\", "/")).name
     plain = re.sub(r"[^\w.()+-]+", "_", last.encode("utf-8", "ignore").decode()).strip("._")
     stem, dot, ending = plain.rpartition(".")
@@ -169,13 +169,13 @@ def safe_name(name: str) -> str:
 
 
 def dump(files: Sequence[Stored]) -> str:
-    """As the inbox keeps them."""
+    """Return the JSON that the inbox stores."""
     return orjson.dumps([_fields(file) for file in files]).decode()
 
 
 def _fields(file: Stored) -> dict[str, object]:
-    """Return the fields of a file, without `heard` where it was not heard: processes of another
-    version read the inbox, too."""
+    """Return the fields of a file, without `heard` if there is no transcription: processes of
+    another version read the inbox, too."""
     fields = asdict(file)
     if file.heard is None:
         del fields["heard"]
@@ -183,7 +183,7 @@ def _fields(file: Stored) -> dict[str, object]:
 
 
 def load(text: str) -> tuple[Stored, ...]:
-    """As the inbox has kept them."""
+    """Return the files from the JSON in the inbox."""
     return tuple(Stored(**fields) for fields in orjson.loads(text))
 
 
@@ -193,19 +193,19 @@ def images_of(files: Sequence[Stored]) -> tuple[Image, ...]:
 
 
 def data_of(files: Sequence[Stored]) -> tuple[str, ...]:
-    """Return the paths of those files that are kept by their hash and are no pictures."""
+    """Return the paths of the files that are stored by their hash and are not pictures."""
     return tuple(file.path for file in files if file.is_data)
 
 
 HEARD = "[heard] "
-"""The mark before the words that were heard in a sound."""
+"""The mark before the transcription of a sound."""
 NOT_HEARD = "[not heard]"
-"""The mark for a sound that could not be heard, where listening was tried."""
+"""The mark for a sound whose transcription failed."""
 
 
 def ask_again(said: Message) -> tuple[str, tuple[Stored, ...]]:
-    """Return the words and the files of a message that is brought again; what was not heard is
-    listened to once more."""
+    """Return the words and the files of a message that is asked again; sounds without transcription
+    are transcribed anew."""
     if NOT_HEARD not in said.text.split("\n"):
         return said.text, find_stored(said)
     words, files = split_files(replace(said, notice=""))
@@ -227,14 +227,14 @@ def _bytes_in(size: str) -> float:
 
 
 def find_stored(said: Message) -> tuple[Stored, ...]:
-    """Return the files of a message that are in the folder already, since it brings them again."""
+    """Return the files of a repeated message, which are in the folder already."""
     pictures = (Stored("", i.media_type, 0, i.file, i.sha256) for i in said.images)
     return (*pictures, *(Stored("", "", 0, path, is_told=True) for path in said.files))
 
 
 def with_files(text: str, files: Sequence[Stored], *, is_unheard: bool = False) -> str:
-    """Return the text of a message for the model: its words, what was heard, and a line for each
-    file but pictures; `is_unheard` says that listening was tried in vain."""
+    """Return the text of a message for the model: its words, transcriptions, and a line for each
+    file except pictures. `is_unheard` says that transcription failed."""
     lines = [f"{HEARD}{file.heard}" for file in files if file.heard]
     lines += [NOT_HEARD] * is_unheard
     lines += [_line(file) for file in files if not (file.sha256 or file.is_told)]
@@ -242,8 +242,8 @@ def with_files(text: str, files: Sequence[Stored], *, is_unheard: bool = False) 
 
 
 def _line(file: Stored) -> str:
-    """Return a file as the model is told of it; one that is kept by its hash has its own name,
-    too."""
+    """Return the line that names a file to the model; a file that is stored by its hash also has
+    its own name."""
     name = f"{safe_name(file.name)}, " if file.is_data and file.name else ""
     return f"[file: {name}{file.path}, {_size(file.size)}]"
 
@@ -252,7 +252,7 @@ _NAMED = re.compile(r"\[file: (?:([^,\n]+), )?((?:files|data)/[^\n]+?), ([\d.]+ 
 
 
 def split_files(said: Message) -> tuple[str, tuple[SaidFile, ...]]:
-    """Return the words of a message, and the files that came with it."""
+    """Return the words of a message, and its files."""
     pictures = [SaidFile("", image.file, is_picture=True) for image in said.images]
     if said.role == "tool":
         return said.told, tuple(SaidFile("", file, is_picture=True) for file in said.files)
@@ -268,8 +268,8 @@ def split_files(said: Message) -> tuple[str, tuple[SaidFile, ...]]:
 
 
 def without_files(text: str) -> str:
-    """Return a message's text without the lines that name its files, or its beginning, in which the
-    last of them may be cut off."""
+    """Return a message's text without the lines that name its files. In the beginning of a text the
+    last of these lines may be cut off; it is removed as well."""
     lines = [line for line in text.split("\n") if not _NAMED.fullmatch(line)]
     if len(lines) > 1 and lines[-1].startswith("[file: ") and not lines[-1].endswith("]"):
         lines.pop()

@@ -1,4 +1,4 @@
-"""`/fork` and `/branches`: a chat's conversations, and which of them it leads to."""
+"""`/fork` and `/branches`: the conversations of a chat, and its current one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCOPES = ("", OF_USERS)
 
 
 class Branching:
-    """The branches of chats; `feed` shows which conversation a chat leads to from now on."""
+    """The branches of chats; `feed` publishes the new current conversation of a chat."""
 
     def __init__(
         self,

@@ -28,8 +28,8 @@ class StoredState(Struct, frozen=True):
 
 
 class ChannelWatch(Struct, frozen=True):
-    """The channels as commands see them; of those that run in another process it is known what that
-    has kept."""
+    """The channels as commands see them. For channels of another process the stored health is
+    used."""
 
     state: StoredState
     channels: Mapping[str, Channel]
@@ -46,7 +46,7 @@ class ChannelWatch(Struct, frozen=True):
 
 
 def read_health(engine: DatabaseEngine) -> dict[str, ChannelHealth]:
-    """Return the channels' health when it last changed, by the record; the bot may be running."""
+    """Return the last stored health of the channels; the bot may be running."""
     with engine.visit() as database:
         if "channel_state" not in database.get_tables():
             return {}
@@ -55,7 +55,7 @@ def read_health(engine: DatabaseEngine) -> dict[str, ChannelHealth]:
 
 
 def load_health(text: str) -> ChannelHealth | None:
-    """Return a health as `channels/kit/messenger.py` has written it down."""
+    """Return a health as `channels/kit/messenger.py` has stored it."""
     try:
         whole = orjson.loads(text)
         since = datetime.fromisoformat(whole["since"])

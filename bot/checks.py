@@ -1,11 +1,10 @@
-"""Checks: what a feature finds in an installation, for `python main.py doctor` and `audit`.
+"""Checks: a feature's findings in an installation, for `python main.py doctor` and `audit`.
 
-A feature has its checks in a module `checks.py` of its folder, with some of these functions:
-`async examine(settings, may_connect) -> Sequence[Finding]`, which returns nothing where the feature
-is not used, and asks no server unless it may connect; `list_risks(settings) -> Iterable[Finding]`,
-for the tools that are on and reach further than the chat's own folder; and
-`list_risks_with_users(settings) -> Iterable[Finding]`, for what is a risk where others than the
-owners are let in.
+A feature has its checks in a module `checks.py` of its folder, with some of these functions: `async
+examine(settings, may_connect) -> Sequence[Finding]`, which returns nothing if the feature is
+unused, and contacts no server unless it may connect; `list_risks(settings) -> Iterable[Finding]`,
+for enabled tools that reach beyond the chat's own folder; and `list_risks_with_users(settings) ->
+Iterable[Finding]`, for risks while others than the owners have access.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ NO_CLUSTER = (
 
 
 Severity = Literal["ok", "broken", "high", "medium", "low", "note"]
-"""`ok` and `broken` are for `doctor`, the others for `audit`; a `note` says who may do what, which
-is for a person to know."""
+"""`ok` and `broken` are for `doctor`, the others for `audit`; a `note` states who may do what, for
+information."""
 
 
 class Finding(Struct, frozen=True):
-    """The result of one check: its name, how grave it is, what was found in a sentence, and what to
-    do about it, for `audit` as a line to type."""
+    """The result of one check: its name, severity, finding and advice. For `audit` the advice is a
+    line to type."""
 
     name: str
     severity: Severity
@@ -44,20 +43,20 @@ class Finding(Struct, frozen=True):
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """Return 0 if nothing is to be done."""
+    """Return 0 if nothing is to be done, otherwise 1."""
     return 0 if all(finding.is_ok for finding in findings) else 1
 
 
 def say_verdict(lines: Sequence[str], findings: Iterable[Finding], well: str, to_do: str) -> str:
-    """Return lines, and below them how many findings need somebody's hand."""
+    """Return lines, followed by the number of findings that need action."""
     wrong = sum(not finding.is_ok for finding in findings)
     verdict = f"{to_do}: {wrong}." if wrong else well
     return "\n".join([*lines, *([""] if lines else []), verdict])
 
 
 def list_risks(settings: Settings, *, with_users: bool = False) -> Iterator[Finding]:
-    """Yield the risks of the tools of all features; or those `with_users`, for which others than
-    the owners are let in."""
+    """Yield the risks of the tools of all features; with `with_users` the risks while others than
+    the owners have access."""
     name = "list_risks_with_users" if with_users else "list_risks"
     for module in find_modules("checks"):
         if hasattr(module, name):
@@ -65,7 +64,7 @@ def list_risks(settings: Settings, *, with_users: bool = False) -> Iterator[Find
 
 
 async def examine_features(settings: Settings, may_connect: bool = True) -> list[Finding]:
-    """Return what all features have found. Nothing is changed."""
+    """Return the findings of all features. Nothing is changed."""
     if settings.broker and not any(find_modules("process")):
         return [Finding("broker", "broken", NO_CLUSTER)]
     modules = [one for one in find_modules("checks") if hasattr(one, "examine")]

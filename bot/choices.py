@@ -1,4 +1,4 @@
-"""The models that settings choose: which answers, which writes summaries, and what they hold."""
+"""The models that settings choose, for answers and for summaries, and their windows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def choice_of(settings: Settings) -> ModelChoice:
 
 
 def summary_choice_of(settings: Settings) -> ModelChoice:
-    """Return the settings of the model that writes summaries: a brain of its own, which is served
-    where the other is unless it says where, or the model that answers."""
+    """Return the settings of the model that writes summaries: its own brain, or the model that
+    answers. Its own brain uses the other's provider unless it names one."""
     own = settings.context.summary_brain
     if not own.model:
         return choice_of(settings)
@@ -37,12 +37,13 @@ def summary_choice_of(settings: Settings) -> ModelChoice:
 
 
 def window_in_force(settings: Settings, model: Model) -> int:
-    """Return the context window in tokens: as set, as the model says, as is known of it, or 0."""
+    """Return the context window in tokens: as set, as the model reports, as the catalogue knows, or
+    0."""
     return settings.context.max_tokens or own_window(model)
 
 
 def summary_window(settings: Settings, model: Model) -> int:
-    """Return the same for the model that writes summaries."""
+    """Return the context window in tokens of the model that writes summaries."""
     own = settings.context.summary_brain
     if not own.model:
         return window_in_force(settings, model)
@@ -50,13 +51,13 @@ def summary_window(settings: Settings, model: Model) -> int:
 
 
 def own_window(model: Model) -> int:
-    """Return the context window in tokens as the model says, or as is known of it where it is
-    served; 0 where nobody knows."""
+    """Return the context window in tokens as the model reports, or as the catalogue knows for its
+    provider; 0 if unknown."""
     return model.window or window_of(model.name, model.provider)
 
 
 def price(model: str, provider: str) -> tuple[float, float] | None:
-    """US dollars for a million tokens that this model reads, and that it writes; None where that is
+    """Return the US dollars for a million tokens that this model reads, and that it writes; None if
     unknown."""
     reads, writes = (
         cost_of(model, Usage(prompt, completion), provider)

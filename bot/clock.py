@@ -1,8 +1,8 @@
-"""A clock that jumped is not believed at once: what is deleted by age would be gone for nothing.
+"""Protection from a clock that jumped: deletion by age must not trust it at once.
 
-A battery runs out, somebody mistypes a year, a machine was off for long: the clock says that weeks
-have passed since the bot ran last. Whether that is true cannot be seen from here, so an owner hears
-of it, and it is believed after the bot has run with it for a day.
+A battery runs out, a year is mistyped, a machine was off for long: the clock says that weeks have
+passed since the bot ran last. The bot cannot tell whether that is true, so an owner is notified.
+The clock is trusted after the bot has run with it for a day.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ log = logging.getLogger(__name__)
 
 DAY = 86_400.0
 FARTHEST = 7 * DAY
-"""Seconds that the clock may be away from where it was, moved on by the time that the bot ran."""
+"""The maximum seconds between the clock and its last value plus the bot's running time."""
 PROBATION = DAY
-"""Seconds that the bot runs with a clock that jumped until it is believed."""
+"""Seconds that the bot runs with a jumped clock until it is trusted."""
 
 
 def judge(kept: Clock, now: float, ran: float) -> Clock:
-    """Return the state to keep of a clock that says `now`, `ran` seconds of running after what is
-    kept. It is believed where `believed` is `now` then. Steps of a clock that already is on
-    probation begin that anew."""
+    """Return the new state of a clock that says `now`, `ran` seconds of running after `kept`. The
+    clock is trusted if `believed` is `now`. A jump during probation restarts it."""
     if abs(now - kept.believed - ran) <= FARTHEST:
         return Clock(now, now)
     is_steady = abs(now - kept.seen - ran) <= FARTHEST and kept.seen != kept.believed
@@ -42,8 +41,8 @@ def judge(kept: Clock, now: float, ran: float) -> Clock:
 
 
 class ClockWatch(Struct):
-    """Looks at the clock (seconds since 1970) whenever it is asked to, and keeps on disk for how
-    long the bot has run (by `uptime`, in seconds, which no jump moves)."""
+    """A check of the clock (seconds since 1970) on request. It stores how long the bot has run (by
+    `uptime`, in seconds, which no jump affects)."""
 
     store: Store
     tell: Callable[[str], Awaitable[bool]]
@@ -51,12 +50,12 @@ class ClockWatch(Struct):
     clock: Callable[[], float] = time.time
     uptime: Callable[[], float] = time.monotonic
     is_kept: bool = True
-    """False for a process that only looks, and writes nothing."""
+    """False for a process that only reads."""
     _kept: Clock | None = None
     _looked: float = 0.0
 
     async def look(self) -> bool:
-        """Return whether the clock is to be believed now. Raises StoreError."""
+        """Return whether the clock is trusted now. Raises StoreError."""
         now, uptime = self.clock(), self.uptime()
         if self._kept is None:
             self._looked = uptime
@@ -68,15 +67,15 @@ class ClockWatch(Struct):
 
     @property
     def believed(self) -> float:
-        """The time that is believed now: what the clock says, or while that is in doubt, when the
-        bot ran last, moved on by the time that it has run since. Keeps nothing."""
+        """The trusted time: the clock, or while it is in doubt, the bot's last run plus its running
+        time since. Stores nothing."""
         now = self.clock()
         if self._kept is None:
             return now
         return judge(self._kept, now, max(0.0, self.uptime() - self._looked)).believed
 
     async def warn(self) -> None:
-        """Tell an owner once that the clock is not believed. Raises StoreError."""
+        """Notify an owner once that the clock is not trusted. Raises StoreError."""
         kept = self._kept
         if kept is None or kept.believed == kept.seen:
             return
@@ -89,7 +88,7 @@ class ClockWatch(Struct):
         self._kept = kept
         if not self.is_kept:
             return
-        # Not synced: a power cut takes back minutes of a day's probation.
+        # Not synced: a power cut costs minutes of a day's probation.
         await self.store.write(lambda db: rows.save(db, kept), is_synced=False)
 
 

@@ -1,8 +1,8 @@
-"""The command line: what all commands of `main.py` share.
+"""The command line: the parts that all commands of `main.py` share.
 
-A feature adds commands of its own in a module `command_line.py` of its folder, with a function
-`add_commands(commands)`. It is imported at every start, so that whatever a command needs is
-imported when the command runs.
+A feature adds commands in a module `command_line.py` of its folder, with a function
+`add_commands(commands)`. The module is imported at every start, so a command's own imports happen
+when it runs.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Commands: TypeAlias = "_SubParsersAction[argparse.ArgumentParser]"
 
 
 class CommandRefused(Exception):
-    """The bot can't start, or can't do what was asked; the text says why and what to do."""
+    """Raised if the bot can't start, or can't do the request; the text says why and what to do."""
 
 
 class LineParser(argparse.ArgumentParser):
-    """A parser that says first what is not known: of `--prot 80`, argparse alone would say that 80
-    is no command."""
+    """A parser that reports the unknown option first: for `--prot 80`, argparse would complain that
+    80 is no command."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse as argparse does, whose `parse_args` and commands come here."""
+        """Parse as argparse does; its `parse_args` and subcommands call this."""
         words = list(sys.argv[1:] if args is None else args)
         trees = (one for one in self._actions if isinstance(one, _SubParsersAction))
         commands = {name for one in trees for name in one.choices}
@@ -53,8 +53,8 @@ class LineParser(argparse.ArgumentParser):
 
 
 def _suggest(word: str, known: Iterable[str]) -> str:
-    """Return which known word was meant, or which there are."""
-    from difflib import get_close_matches  # noqa: PLC0415 - nothing for who has made no mistake
+    """Return a hint: the nearest known word, or the list of them."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only needed for a mistake
 
     listed = [one for one in known if one.startswith("--") == word.startswith("--")]
     if near := get_close_matches(word, listed, 1):
@@ -63,7 +63,7 @@ def _suggest(word: str, known: Iterable[str]) -> str:
 
 
 class CommandParser(LineParser):
-    """The parser of a command: the places of its bot may stand behind it, too."""
+    """The parser of a command: the bot's folders may follow the command, too."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -79,8 +79,8 @@ def say(text: str) -> None:
 
 
 def call_of(options: argparse.Namespace) -> str:
-    """Return how the command line is called for this bot, to be copied: the same command without
-    these places would be about the bot of the folder where the person stands."""
+    """Return the command line for this bot, to be copied. Without these folders the same command
+    would use the bot of the current folder."""
     words = [*CALL]
     for name, usual in (("config", usual_config()), ("data", usual_data())):
         place: Path = getattr(options, name)
@@ -90,6 +90,6 @@ def call_of(options: argparse.Namespace) -> str:
 
 
 def with_places(text: str, options: argparse.Namespace) -> str:
-    """Return a text in which commands are advised, with these as they are called for this bot."""
+    """Return a text whose suggested commands are given as they are called for this bot."""
     call = call_of(options)
     return as_called(text if call in text else text.replace("python main.py", call))

@@ -1,6 +1,6 @@
-"""Commands are carried out: in the order in which a conversation gives them, and none twice.
+"""The execution of commands: in the order of their conversation, and each at most once.
 
-The options of commands: words that begin with "--", before all other words.
+The options of commands are words that begin with "--", before all other words.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from plugins.api import Ask, Command, CommandError, Ports
 _OPTION = re.compile(r"--[A-Za-z][\w-]*")
 _TURNS = re.compile(r"t\d+(?:-t?\d+)?,?", re.IGNORECASE)
 _WRITTEN = re.compile(r"\b(?:TEXT|QUESTION|COMMAND|PROMPT|WHAT)\b|\bsearch WORDS\b")
-"""Arguments that a person may begin as they like, and where a command reads its options itself."""
+"""Arguments with free text, and commands that parse their options themselves."""
 _OF_WORDS = frozenset({"search", "keep"})
-"""Subcommands that take any words."""
+"""Subcommands that take free text."""
 
 
 def refuse_unknown(command: Command, text: str) -> None:
-    """Refuse an option that the command does not have: a command that takes words would take it for
-    some of them. Raises CommandError."""
+    """Raise CommandError for an option that the command does not have; a command with free text
+    would otherwise take it as text."""
     if _WRITTEN.search(command.usage):
         return
     words = text.split()
@@ -78,7 +78,7 @@ INTERRUPTED = (
 
 _ENDS = frozenset({"stop", "cancel"})
 MOST_AT_ONCE = 30
-"""Commands of a person that wait or run, in all their chats."""
+"""The maximum number of a person's waiting or running commands, in all their chats."""
 TOO_MANY = (
     "{most} of your commands wait or are being carried out, the most at once. Send this one again "
     "when some are answered."
@@ -98,7 +98,7 @@ UNWRITTEN = (
 
 
 class CommandRunner:
-    """Carries commands out, beside the turns."""
+    """The executor of commands, independent of the turns."""
 
     def __init__(
         self,
@@ -115,12 +115,12 @@ class CommandRunner:
         self._delivery, self._access, self._forms = delivery, access, forms
         self.queues = KeyedQueues("command")
         self._leading = Counter[str]()
-        self._coming = WeakValueDictionary[str, Lock]()  # chats whose leading command is taken in
-        self._givers = WeakKeyDictionary[Job, str]()  # of what the queues hold, and no longer
+        self._coming = WeakValueDictionary[str, Lock]()  # chats with an incoming switching command
+        self._givers = WeakKeyDictionary[Job, str]()  # of the commands in the queues
 
     @property
     def offered(self) -> list[CommandEntry]:
-        """All commands by name."""
+        """Return all commands by name."""
         known = self._ports.commands
         return [CommandEntry(name, known[name].summary) for name in sorted(known)]
 
@@ -129,7 +129,7 @@ class CommandRunner:
         return name in self._ports.commands
 
     def put(self, received: Received, line: CommandLine) -> None:
-        """Add a command to its conversation's queue, where none waits behind a slow one."""
+        """Add a command to its conversation's queue; slow commands have a queue of their own."""
         command = self._ports.commands.get(line.name)
         is_slow = command is not None and command.is_slow(line.rest)
         chat = received.key.home
@@ -141,8 +141,9 @@ class CommandRunner:
         self.queues.put(queue, job)
 
     def find_excess(self, address: Address, line: CommandLine) -> str:
-        """Return what a person is told who has too many commands under way to give another; "": it
-        may be given, as what ends things always may. A script on this machine waits by itself."""
+        """Return the refusal for a person with too many unfinished commands; "" if the command is
+        accepted. Commands that end something are always accepted, and so are those of a script on
+        this machine, which waits by itself."""
         if is_local(address) or line.name in _ENDS:
             return ""
         who = name_of(address)
@@ -150,33 +151,32 @@ class CommandRunner:
         return _(TOO_MANY, most=MOST_AT_ONCE) if count >= MOST_AT_ONCE else ""
 
     def answer(self, received: Received, reply: Reply) -> None:
-        """Say this in the order of the commands."""
+        """Send this reply in the order of the commands."""
         self.queues.put(received.key.home, lambda: self._delivery.answer(received, reply))
 
     def takes_files(self, line: CommandLine) -> bool:
-        """Return whether a command has a use for the files that come with it."""
+        """Return whether a command uses the files that come with it."""
         command = self._ports.commands.get(line.name)
         verb = next(iter(line.rest.lower().split()), "")
         return command is not None and verb in command.takes_files
 
     def may_lead(self, name: str) -> bool:
-        """Return whether a command of this name may lead its chat elsewhere."""
+        """Return whether a command of this name may switch its chat to another conversation."""
         command = self._ports.commands.get(name)
         return command is not None and command.leads
 
     @asynccontextmanager
     async def leading(self, chat: str) -> AsyncIterator[None]:
-        """Take in a command that may lead the chat of this conversation elsewhere; `settle` waits
-        for that as well, since some channels hand over a message before the one before is taken
-        in."""
+        """Register a command that may switch the chat to another conversation. `settle` waits for
+        it, because some channels deliver a message before the previous one has been accepted."""
         async with self._coming.setdefault(chat, Lock()):
             if self._leading[chat]:
                 await self.queues.room(chat, 1)
             yield
 
     async def settle(self, chat: str) -> None:
-        """Wait until no command is left that may lead the chat of this conversation elsewhere, if
-        there is one: what is said after it is said there."""
+        """Wait for all commands that may switch the chat to another conversation, so that later
+        messages go to the new one."""
         if chat in self._coming or self._leading[chat]:
             async with self.leading(chat):
                 pass
@@ -188,7 +188,7 @@ class CommandRunner:
         speaker: str = "",
         files: tuple[str, ...] = (),
     ) -> Reply:
-        """Carry out a command now; its answer is in the language of who asks."""
+        """Execute a command now; the answer is in the caller's language."""
         with self._delivery.speaking_to(address):
             return await self._run(address, line, speaker, files)
 
@@ -211,7 +211,7 @@ class CommandRunner:
             return Reply(explain(str(error)), problem="command_refused")
         except StoreError as error:
             return Reply(explain(str(error)), problem="failed")
-        except (Exception, SystemExit, CancelledError) as error:  # one that a plugin raises, too
+        except (Exception, SystemExit, CancelledError) as error:  # plugins may raise these, too
             if isinstance(error, CancelledError) and is_stopped():
                 raise
             log.exception("/%s failed", line.name)
@@ -226,7 +226,7 @@ class CommandRunner:
             reply = Reply(told, problem="failed")
             waiting = self._forms.find(received.address)
             if waiting is not None and waiting.command.split()[0] == f"/{line.name}":
-                await self._forms.cancel(received.address)  # nobody may have been told of it
+                await self._forms.cancel(received.address)  # its question may not have been sent
         else:
             with suppress(StoreError):  # a full disk must not keep anybody from /context
                 await self._delivery.begin(received)
@@ -252,8 +252,8 @@ class CommandRunner:
         return await self.run(received.address, line, received.speaker, files)
 
     def remind_of_form(self, address: Address, key: ConversationKey, reply: Reply) -> Reply:
-        """Return the reply to a command, which says what the next message will be used for; what is
-        said off the record is used for nothing."""
+        """Return a command's reply with a reminder of the form that the next message fills.
+        Messages off the record fill no form."""
         if self._ports.private.look(key) is not None:
             return reply
         with self._delivery.speaking_to(address):
@@ -270,7 +270,7 @@ class CommandRunner:
 
 
 def _describe_fault(name: str, error: BaseException) -> str:
-    """Say that a command failed; for a folder that can't be written or a full disk, say that."""
+    """Return the sentence for a failed command; it names an unwritable folder or a full disk."""
     if isinstance(error, OSError) and isinstance(error.filename, str | bytes) and error.strerror:
         file = Path(os.fsdecode(error.filename)).name
         return _(UNWRITTEN, name=name, file=file, why=explain(error.strerror))
@@ -278,13 +278,13 @@ def _describe_fault(name: str, error: BaseException) -> str:
 
 
 def _in_words(reply: Reply) -> Reply:
-    """Return the same with its buttons in the language of who asked."""
+    """Return the reply with its buttons in the caller's language."""
     actions = tuple(replace(action, label=_(action.label)) for action in reply.actions)
     return replace(reply, actions=actions) if actions else reply
 
 
 def describe_unknown(name: str, commands: Mapping[str, Command]) -> str:
-    """Return the reply to a person who mistyped a command."""
+    """Return the reply for an unknown command."""
     parts = (f"{one.name} {sub.name}" for one in commands.values() for sub in one.subs)
     near = [part for part in parts if part.endswith(f" {name}")]
     near = near or difflib.get_close_matches(name, commands, n=1, cutoff=0.6)

@@ -1,7 +1,7 @@
-"""Requests in OpenAI's protocol that stand by themselves: who asks, what it may cost, the answer.
+"""Stateless requests in OpenAI's protocol: the caller, the budget, the answer.
 
-Each is an audience of its own: a folder that is there as long as the request. The agent works on it
-as on every turn; nothing of it is in a transcript, and the ledger has what it cost.
+Each request is its own audience, whose folder exists as long as the request. The agent works on it
+as on every turn. It leaves no transcript; its cost is in the ledger.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from memory.tasks import cancel_and_wait
 log = logging.getLogger(__name__)
 
 FOLDERS = ".request-"
-"""The beginning of the audiences of requests; no chat's begins so."""
+"""The beginning of the audiences of requests; no chat's audience begins with it."""
 BROKE_OFF = "The model's answer broke off after part of it had been sent; ask again."
 STOPPED = "The bot is shutting down; ask again in a moment."
 AN_HOUR = 3600
@@ -57,7 +57,7 @@ _ROLES: dict[str, Role] = {"system": "note", "user": "user", "assistant": "user"
 
 
 class Completions:
-    """Answers requests that stand by themselves; `recent` hears how they end."""
+    """The service for stateless requests; `recent` is notified of their end."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Completions:
     async def answer(
         self, holder: KeyHolder, request: CompletionRequest
     ) -> AsyncGenerator[Delta | Completed, None]:
-        """Yield the text as it streams, and last the whole. Raises NotCompleted."""
+        """Yield the text as it streams, and finally the whole. Raises NotCompleted."""
         address = Address(PAGE, holder.user, user=holder.user)
         name = uuid4().hex
         key = ConversationKey(f"{name_of(address)}/{FOLDERS}{name}", f"{FOLDERS}{name}")
@@ -105,7 +105,7 @@ class Completions:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def _admit(self, address: Address, key: ConversationKey) -> None:
-        """Check that nothing keeps who asks from it. Raises NotCompleted."""
+        """Check that the caller may send the request. Raises NotCompleted."""
         try:
             person = await self._access.meet(address)
         except StoreError as error:
@@ -128,8 +128,8 @@ class _RunningRequest(Output):
         self._has_said = False
 
     async def events(self, seconds: float) -> AsyncGenerator[Delta | Completed, None]:
-        """Yield the events of a request, for at most so many seconds. Its cost is booked in any
-        case."""
+        """Yield the events of a request, for at most this many seconds. Its cost is always
+        booked."""
         started = time.monotonic()
         task = asyncio.create_task(self._work())
         task.add_done_callback(lambda _: self._queue.put_nowait(None))
@@ -151,8 +151,8 @@ class _RunningRequest(Output):
 
     async def _next(self, end: float, seconds: float) -> str | None:
         try:
-            # Not `wait_for`: in Python 3.11 that one loses a cancellation which comes together with
-            # what it waits for, so that a client's leaving went unnoticed.
+            # Not `wait_for`: in Python 3.11 it loses a cancellation that comes together with its
+            # result, so that a client's disconnection went unnoticed.
             async with asyncio.timeout(max(0.0, end - time.monotonic())):
                 return await self._queue.get()
         except TimeoutError:
@@ -176,7 +176,7 @@ class _RunningRequest(Output):
             bill.reasoning,
         )
 
-    # --- what the agent tells while it works ---
+    # --- the agent's output ---
 
     def delta(self, text: str) -> None:
         if not text:
@@ -197,22 +197,21 @@ class _RunningRequest(Output):
 
 
 def is_of_two(streamed: str, text: str) -> bool:
-    """Return whether more has streamed than the answer holds: the beginning of another one, before
-    a second model stepped in. A character that came in halves has streamed as two marks, and of
-    thoughts and calls in the text it is known at the end alone that they are."""
+    """Return whether more was streamed than the answer holds: the rest is the beginning of an
+    answer that a fallback model replaced. A character split in halves is streamed as two marks.
+    Thoughts and calls in the text are recognised only at its end."""
     streamed = without_markup(streamed)
     return len(streamed) - streamed.count("\ufffd") > len(text)
 
 
 def finish_of(finish: str) -> str:
-    """Return how a model's answer ended as OpenAI's protocol names it, which knows no more than
-    these."""
+    """Return the finish reason in OpenAI's protocol, which knows only these."""
     names = {"length": "length", "filtered": "content_filter", "refused": "content_filter"}
     return names.get(finish, "stop")
 
 
 def _messages(given: Sequence[Given]) -> list[Message]:
-    """Return the messages that a client sent, for the meter and for the model."""
+    """Return the client's messages, for the meter and for the model."""
     picture = Image("", "")
     return [
         GivenMessage(_ROLES[one.role], one.text, images=(picture,) * one.pictures, wire=one.wire)
@@ -221,7 +220,7 @@ def _messages(given: Sequence[Given]) -> list[Message]:
 
 
 def _result(task: asyncio.Task[Message]) -> Message:
-    """Return the reply, once the agent is done. Raises NotCompleted."""
+    """Return the reply of the finished agent. Raises NotCompleted."""
     if task.cancelled():
         raise NotCompleted("unavailable", STOPPED)
     error = task.exception()
@@ -239,18 +238,18 @@ def _result(task: asyncio.Task[Message]) -> Message:
 
 
 _COMMAND = re.compile(r" \(`/[a-z][^`]{0,60}`\)")
-"""A command that a sentence names for those who chat."""
+"""A command that a sentence names for people in a chat."""
 
 
 def failure_of(error: BaseException) -> NotCompleted:
-    """Return why there is no answer, by the error that a turn ended with."""
+    """Return why there is no answer, by the error that ended the turn."""
     sentence = str(error) if isinstance(error, ModelError | NoRoom | StoreError) else BROKEN
-    sentence = _COMMAND.sub("", sentence)  # a program can send none
+    sentence = _COMMAND.sub("", sentence)  # a program can't send commands
     retry_after = error.retry_after if isinstance(error, ModelError) else 0
     return NotCompleted(problem_of(error), sentence, retry_after)
 
 
 def clear_up(data: Path) -> None:
-    """Delete the folders of requests that a crash has cut short."""
+    """Delete the folders of requests that a crash interrupted."""
     for folder in (data / "audiences").glob(f"{FOLDERS}*"):
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,5 +1,5 @@
-"""The connection to a model: who serves it, with which key; asked once before it is kept, and
-written into `.env` and the configuration. `main.py init` and the page both do it here."""
+"""The connection to a model: its provider and key, tried out before they are stored, and written
+into `.env` and the configuration. Used by `main.py init` and the page."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from channels.message import clean_text
 from plugins.wording import clip
 
 SECONDS = 60.0
-"""For which the model may think about its first answer."""
+"""Seconds within which the model must give its first answer."""
 FIRST = "openai"
-"""The provider that is named first."""
+"""The provider that is listed first."""
 _OWN_KEY, _OWN_ADDRESS = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 _VALUE = re.compile(r"[\w./:-]{1,500}", re.ASCII)
-_KEY = re.compile(r"[!-&(-~]{0,4000}")  # what a key is made of: no blanks, no apostrophes
+_KEY = re.compile(r"[!-&(-~]{0,4000}")  # the characters of a key: no blanks, no apostrophes
 _ADDRESS = re.compile(r"https?://[^\s'\"]{1,2000}")
 _MODEL = re.compile(r"[^\s\x00-\x1f\x7f](.{0,198}[^\s\x00-\x1f\x7f])?")
 _LONGEST_REASON = 300
@@ -40,9 +40,8 @@ NO_MODEL = "Type the name of a model, as its provider writes it."
 
 
 class ServedModel(Struct, frozen=True):
-    """The answers about the model's provider and key. `provider` is "" for an address of one's own,
-    `key_name` the name that the key has in `.env`; `variables` is what else stands there of the
-    address."""
+    """The model's provider and key. `provider` is "" for a custom address, `key_name` is the name
+    of the key in `.env`; `variables` are the other parts of the address there."""
 
     provider: str
     base_url: str
@@ -52,7 +51,7 @@ class ServedModel(Struct, frozen=True):
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Without the key, which must not get into a log."""
+        """Return the fields without the key, which must not get into a log."""
         return f"ServedModel({self.provider!r}, {self.model!r})"
 
     def endpoint(self, model: str, seconds: float = SECONDS) -> Endpoint:
@@ -62,7 +61,7 @@ class ServedModel(Struct, frozen=True):
             self.base_url,
             self.key,
             timeout=seconds,
-            max_retries=0,  # a person waits, and can try again
+            max_retries=0,  # the person waits, and can retry
             setting="the address",
             provider=provider,
             key_name="the key",
@@ -75,7 +74,7 @@ class ServedModel(Struct, frozen=True):
 
     @property
     def secrets(self) -> dict[str, str]:
-        """Return the values that `.env` is to hold."""
+        """The values to be written into `.env`."""
         found = {**self.variables}
         if self.key_name and self.key:
             found[self.key_name] = self.key
@@ -85,15 +84,15 @@ class ServedModel(Struct, frozen=True):
 
     @property
     def unwanted(self) -> frozenset[str]:
-        """Return the names that `.env` must not hold: another endpoint, or a key that this address
-        would be sent, and that is none of its own."""
+        """The names to be removed from `.env`: another endpoint, or a key that would be sent to
+        this address and belongs to another."""
         if self.provider == FIRST:
             return frozenset({_OWN_ADDRESS})
         return frozenset({_OWN_KEY} if not self.provider and not self.key else ())
 
 
 def order_providers(first: Collection[str] = ()) -> list[str]:
-    """Return the names of all providers in the order in which they are offered."""
+    """Return the names of all providers in the order of the offer."""
     return [*first, *sorted(PROVIDERS.keys() - {*first}, key=lambda name: (name != FIRST, name))]
 
 
@@ -102,14 +101,14 @@ def is_address(text: str) -> bool:
 
 
 def at_address(address: str) -> ServedModel:
-    """Return who serves models at an address of one's own. Raises SettingError."""
+    """Return the model server at a custom address. Raises SettingError."""
     if not is_address(address):
         raise SettingError(NO_ADDRESS)
     return ServedModel("", address.rstrip("/"), _OWN_KEY)
 
 
 def of_provider(name: str, variables: Mapping[str, str]) -> ServedModel:
-    """Return a provider that is known. Raises SettingError."""
+    """Return a known provider. Raises SettingError."""
     known = PROVIDERS.get(name)
     if known is None:
         raise SettingError(f"{clip_reason(name)!r} is no provider that is known here.")
@@ -142,7 +141,7 @@ def check_model(model: str) -> None:
 
 
 async def list_models(served: ServedModel, seconds: float = SECONDS) -> list[str]:
-    """Return the models that are listed there. Raises ModelError."""
+    """Return the names of the models that the server lists. Raises ModelError."""
     model = connect(served.endpoint(USUAL, seconds), served.protocol)
     try:
         return [one.name for one in await model.list_models()]
@@ -151,7 +150,7 @@ async def list_models(served: ServedModel, seconds: float = SECONDS) -> list[str
 
 
 async def try_out(served: ServedModel, seconds: float = SECONDS) -> str:
-    """Ask the model for a word; returns what it said. Raises ModelError."""
+    """Ask the model for a word, and return its answer. Raises ModelError."""
     model = connect(served.endpoint(served.model, seconds), served.protocol)
     question = {"role": "user", "content": "Say hello in one word."}
     try:
@@ -166,28 +165,28 @@ async def try_out(served: ServedModel, seconds: float = SECONDS) -> str:
 
 
 def clip_reason(text: str) -> str:
-    """Return what a server said as one line that is not too long."""
+    """Return a server's message as one line of limited length."""
     line = " ".join(clean_text(text).split())
     return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]}…"
 
 
 class Overwritten(Struct, frozen=True):
-    """A line that somebody wrote and that would be another: the question whether it may be."""
+    """A question whether an existing line may be overwritten."""
 
     question: str
     is_usual: bool = True
 
 
 class PlannedFiles(Struct, frozen=True):
-    """The files as they are to be, the questions before they are written, and what is changed in
-    each, in words."""
+    """The new contents of the files, the questions before they are written, and the change of each
+    file in words."""
 
     contents: Mapping[Path, str]
     overwritten: tuple[Overwritten, ...]
     words: Mapping[Path, str]
 
     def write(self) -> list[str]:
-        """Write all of them, or none; returns what was changed. Raises OSError."""
+        """Write all files, or none; return the changes in words. Raises OSError."""
         write_all(self.contents)
         return [self.words[path] for path in self.contents]
 
@@ -195,8 +194,8 @@ class PlannedFiles(Struct, frozen=True):
 def plan_files(
     config: Path, served: ServedModel, more: Mapping[str, Any] | None = None
 ) -> PlannedFiles:
-    """Return what is to be written so that this model answers; `more` are other settings that come
-    with it. Raises SettingError."""
+    """Return the files to be written for this model; `more` are other settings to be written with
+    it. Raises SettingError."""
     env = config.with_name(".env")
     before = read_text(env, "keys and settings") if env.exists() else ""
     known = read_env(env)
@@ -228,7 +227,7 @@ def plan_files(
 
 
 def _ask_of_config(config: Path, tree: Mapping[str, Any], model: str) -> list[Overwritten]:
-    """Return the question before a change of what a person wrote. Raises SettingError."""
+    """Return the question before a change of the person's configuration. Raises SettingError."""
     if config.suffix.lower() in (".yaml", ".yml"):
         raise SettingError(
             f"{config} is YAML, whose comments would be lost; set model to {model} there yourself."
@@ -238,8 +237,7 @@ def _ask_of_config(config: Path, tree: Mapping[str, Any], model: str) -> list[Ov
 
 
 def find_stronger(served: ServedModel, layers: Layers) -> str:
-    """Return the name of a variable of the environment that outranks what would be written; ""
-    where there is none."""
+    """Return the name of an environment variable that overrides the new values, or ""."""
     outer = layers.outer
     held = [name for name, value in served.secrets.items() if outer.get(name, value) != value]
     held += sorted(name for name in served.unwanted if outer.get(name))
@@ -249,8 +247,8 @@ def find_stronger(served: ServedModel, layers: Layers) -> str:
 
 
 def find_kept_key(served: ServedModel, secrets: Mapping[str, str]) -> str:
-    """Return the key that is kept already, where it was given for this very place: it is sent to no
-    other. "" where there is none."""
+    """Return the stored key, if it was given for exactly this address; it is sent to no other.
+    Otherwise return ""."""
     is_same = all(secrets.get(name) == value for name, value in served.variables.items())
     is_elsewhere = served.provider == FIRST and secrets.get(_OWN_ADDRESS)
     is_usable = served.provider and is_same and not is_elsewhere

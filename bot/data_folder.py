@@ -1,8 +1,8 @@
-"""The data folder: for one bot at a time, and no bot starts anew where another one has lived.
+"""The data folder: used by one bot at a time, and never restarted empty after a loss of data.
 
-The lock that keeps a second bot off a data folder: the only place that locks files.
+Also the lock that keeps a second bot off a data folder, which is the only code that locks files.
 
-The lock is on the folder itself, so that it holds whatever is deleted in it; the file `lock` is for
+The lock is on the folder itself, so that it survives deletions in it. The file `lock` is for
 systems and file systems that can't lock a folder (Windows), and for an older Parley.
 """
 
@@ -28,7 +28,7 @@ if sys.platform != "win32":
 
 @contextmanager
 def hold_alone(folder: Path) -> Iterator[None]:
-    """Hold a folder that is there. Raises BlockingIOError where somebody else does, and OSError."""
+    """Lock an existing folder. Raises BlockingIOError if another process holds it, and OSError."""
     with ExitStack() as stack:
         try:
             stack.enter_context(FileLock(folder / "lock", timeout=0))
@@ -56,12 +56,11 @@ def _lock(folder: Path) -> Iterator[None]:
 
 
 DATABASE = "parley.db"
-"""The file that keeps the record, where no other database is set."""
+"""The file of the record, unless another database is set."""
 ENDINGS = ("", "-wal", "-shm", "-journal")
 """The endings of the names of a database's files."""
 MOVED_ASIDE = "before-restore-"
-"""The beginning of the name of a folder in the data folder to which a restore moved all that was
-there."""
+"""The name prefix of the folder in the data folder to which a restore moved the previous files."""
 _SIGNS = ("audiences", "quarantine", "terminal_history")
 
 
@@ -71,18 +70,18 @@ def find_database(layers: Layers, data: Path) -> Path | str:
 
 
 def plugins_folder(settings: Settings, data: Path) -> Path:
-    """Return the folder of a person's own plugins and channels."""
+    """Return the folder of the person's own plugins and channels."""
     return Path(settings.plugins_dir) if settings.plugins_dir else data / "plugins"
 
 
 def has_bot(place: Path | str) -> bool:
-    """Return whether there may be a bot whose record is kept there."""
+    """Return whether there may be a bot whose record is stored there."""
     return isinstance(place, str) or place.exists()
 
 
 def check_moved(place: Path | str, data: Path) -> None:
-    """Refuse to begin anew in a database on a server while there is a bot in the data folder, which
-    would seem to have forgotten everything. Raises FolderError and StoreError."""
+    """Refuse to start with an empty server database while the data folder holds a bot, which would
+    seem to have forgotten everything. Raises FolderError and StoreError."""
     if isinstance(place, Path) or _is_unborn(data / DATABASE):
         return
     if engines.engine_for(place).is_unborn():
@@ -94,16 +93,16 @@ def check_moved(place: Path | str, data: Path) -> None:
 
 
 class FolderError(Exception):
-    """The data folder can't be used; the text says why, and what to do."""
+    """Raised if the data folder can't be used; the text says why, and what to do."""
 
 
 @contextmanager
 def lock_data_folder(data: Path) -> Iterator[None]:
-    """Hold a data folder, made where it is missing; two bots on one would answer everything twice.
-    Raises FolderError."""
+    """Lock a data folder, and create it if it is missing; two bots on one would answer everything
+    twice. Raises FolderError."""
     with ExitStack() as stack:
         try:
-            data.mkdir(mode=0o700, parents=True, exist_ok=True)  # what is said is for one person
+            data.mkdir(mode=0o700, parents=True, exist_ok=True)  # messages are for one person
             stack.enter_context(hold_alone(data))
         except BlockingIOError:
             raise FolderError(
@@ -124,8 +123,8 @@ def lock_data_folder(data: Path) -> Iterator[None]:
 
 
 def check_not_emptied(data: Path) -> None:
-    """Refuse a folder in which a bot has lived, and whose database is gone or holds nothing: what
-    starts there silently would have lost all that was said. Raises FolderError."""
+    """Refuse a folder in which a bot has run, and whose database is missing or empty: a silent
+    start would lose all messages. Raises FolderError."""
     database = data / DATABASE
     if not (signs := _signs_of_life(data)) or not _is_unborn(database):
         return
@@ -138,8 +137,8 @@ def check_not_emptied(data: Path) -> None:
 
 
 def begin_anew(data: Path) -> None:
-    """Let the next start begin with a new database: what is left of the old one is moved aside,
-    never deleted. Raises FolderError where the old one still holds something, and OSError."""
+    """Prepare a start with a new database: the files of the old one are renamed, never deleted.
+    Raises FolderError if the old one holds data, and OSError."""
     database = data / DATABASE
     if not _is_unborn(database):
         raise FolderError(
@@ -154,7 +153,8 @@ def begin_anew(data: Path) -> None:
 
 
 def _is_unborn(database: Path) -> bool:
-    """Return whether a database was never finished. Raises FolderError where nobody can tell."""
+    """Return whether the creation of a database was never finished. Raises FolderError if that
+    can't be read."""
     try:
         return is_unborn(database)
     except OSError as error:
@@ -165,7 +165,7 @@ def _is_unborn(database: Path) -> bool:
 
 
 def _signs_of_life(data: Path) -> list[str]:
-    """Return the names in the folder that a bot has left there, besides its database."""
+    """Return the names in the folder that a bot has left, besides its database."""
     wal = data / f"{DATABASE}-wal"
     names = (*_SIGNS, *(path.name for path in data.glob(f"{MOVED_ASIDE}*")))
     found = [name for name in names if _holds_something(data / name)]

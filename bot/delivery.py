@@ -1,7 +1,6 @@
 """Inbox and outbox: a message is on disk before it is acknowledged, a reply before it is sent.
 
-What was taken in and not answered is worked on again after a crash; `sending.py` says what becomes
-of a reply.
+Accepted messages without an answer are resumed after a crash. `sending.py` sends the replies.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ log = logging.getLogger(__name__)
 
 
 MOST_HEARD = 10_000
-"""People whose language is remembered."""
+"""The maximum number of people whose language is remembered."""
 
 
 class Languages:
-    """In which language a person is spoken to: as the setting `language` says, or else as their
-    platform or their browser does, which is remembered until the bot stops."""
+    """The languages of people: the setting `language`, or else the language of their platform or
+    browser, which is remembered until the bot stops."""
 
     def __init__(self, book: SettingsStore, links: Links) -> None:
         self._book, self._links = book, links
         self._said: OrderedDict[Address, str] = OrderedDict()
 
     def hear(self, address: Address) -> None:
-        """Take notice of what a platform says in this context."""
+        """Remember the language that the platform reports in this context."""
         language = choose(asked_in.get()) if asked_in.get() else ""
         if language and self._said.get(address) != language:
             self._said[address] = language
@@ -58,8 +57,8 @@ class Languages:
                 self._said.popitem(last=False)
 
     def of(self, address: Address, conversation: str = "") -> str:
-        """Return the language of who speaks at an address, in this conversation ("": where it
-        leads)."""
+        """Return the language of the person at an address, in this conversation ("": the current
+        one)."""
         where = conversation or self._links.key_of(address).id
         chosen = self._book.effective(where).language
         if chosen in LANGUAGES:
@@ -73,21 +72,22 @@ class Sending(Protocol):
     queues: KeyedQueues
 
     def send(self, outbound: Outbound) -> None:
-        """Send a reply, after those that go to the same chat before it."""
+        """Send a reply, after the earlier replies to the same chat."""
         ...
 
     def close_question(self, address: Address, question: str, how: str) -> None:
-        """Have the message that asks this say how it ended, behind what goes there before it."""
+        """Edit the message with this question to show its outcome, after the earlier replies to
+        that chat."""
         ...
 
     async def excuse(self) -> None:
-        """Note that the bot stops in good order: what is cut short of this did not fail."""
+        """Note that the bot stops in an orderly way: replies cut short did not fail."""
         ...
 
 
 class PreparedAnswer(Struct):
-    """An answer on its way into the outbox: its parts, and their rows there, which have these ids
-    once it is inserted."""
+    """An answer on its way into the outbox: its parts, and their rows there. `ids` are set once it
+    is inserted."""
 
     received: Received
     turn: str | None
@@ -96,14 +96,13 @@ class PreparedAnswer(Struct):
     ids: Sequence[int] = ()
 
     def insert(self, database: Database) -> None:
-        """Put it into the outbox, and the message off the inbox."""
+        """Put it into the outbox, and remove the message from the inbox."""
         self.ids = mailbox.answer(database, self.received.row, self.rows)
 
 
 class Delivery:
-    """The mail room: one inbox and one outbox for all channels. `sender` sends what is in the
-    outbox; `on_listened` is told once no channel listens any more: nobody can answer a question
-    then."""
+    """The inbox and outbox for all channels. `sender` sends the replies in the outbox.
+    `on_listened` is notified once no channel listens: from then on a question can't be answered."""
 
     def __init__(
         self,
@@ -115,23 +114,23 @@ class Delivery:
     ) -> None:
         self._store, self._channels, self.sender = store, channels, sender
         self._links, self._languages = links, languages
-        self._in_parts: dict[str, InParts | None] = {}  # to look takes as long as some writes
+        self._in_parts: dict[str, InParts | None] = {}  # a lookup takes as long as some writes
         self.troubles: list[str] = []
         self.on_listened = Signal[[]]()
 
     @property
     def channels(self) -> frozenset[str]:
-        """The names of the channels that run."""
+        """The names of the running channels."""
         return frozenset(self._channels)
 
     def find_sound_form(self, channel: str) -> str:
-        """Return in which form a channel plays sounds; "" where it plays none."""
+        """Return the sound format that a channel plays; "" if it plays none."""
         found: object = self._channels.get(channel)
         return found.sound if isinstance(found, WithSound) else ""
 
     def speaking_to(self, address: Address, conversation: str = "") -> AbstractContextManager[None]:
-        """Return a context in which the bot speaks the language of the person at this address, in
-        this conversation ("": where it leads)."""
+        """Return a context in which the bot uses the language of the person at this address, in
+        this conversation ("": the current one)."""
         return speaking(self._languages.of(address, conversation))
 
     async def receive(
@@ -143,10 +142,10 @@ class Delivery:
         form: str | None = None,
         is_outside: bool = False,
     ) -> tuple[Received, bool]:
-        """Put a message into the inbox, with its files, which are on disk; says whether it is new.
-        The same id with the same text and files, in the same chat, is the same message. Where a
-        form waited for it, the message ends that; `form` is the command that it is the argument of,
-        "" where it is none; `is_outside` as in `Received`. Raises StoreError."""
+        """Put a message into the inbox; its files are on disk already. Return the message and
+        whether it is new: the same id with the same text and files, in the same chat, is the same
+        message. A message that ends a form has `form` set: the command that it is the argument of,
+        or "". `is_outside` is as in `Received`. Raises StoreError."""
         message = InboxRow(
             0,
             columns_of(inbound.address),
@@ -172,8 +171,8 @@ class Delivery:
         turn: str | None = None,
         also: Callable[[Database, Sequence[int]], None] | None = None,
     ) -> None:
-        """Put a reply into the outbox and the message off the inbox, at once, and send it. `also`
-        is written with it; it is handed the ids of the reply's parts."""
+        """Put a reply into the outbox and remove the message from the inbox, in one transaction,
+        and send it. `also` is called in it with the ids of the reply's parts."""
         answer = await self.prepare(received, reply, turn)
 
         def work(db: Database) -> None:
@@ -185,7 +184,7 @@ class Delivery:
             await self._store.write(work)
         except StoreError as error:
             log.exception("the reply to %s could not be saved", received.id)
-            why = explain(str(error))  # it may be all that the reply says
+            why = explain(str(error))  # it may be the reply's whole text
             answer.parts = [Reply(reply.text if why in reply.text else f"{reply.text}\n\n({why})")]
             answer.ids = [0]
         self.send_prepared(answer)
@@ -193,8 +192,8 @@ class Delivery:
     async def prepare(
         self, received: Received, reply: Reply, turn: str | None = None
     ) -> PreparedAnswer:
-        """Return an answer that can be put into the outbox together with something else, and sent
-        then."""
+        """Return an answer that can be put into the outbox together with other rows, and then
+        sent."""
         parts = await self._parts(received.address, reply)
         place = columns_of(received.address)
         rows = [
@@ -210,8 +209,8 @@ class Delivery:
             self.sender.send(whole)
 
     async def _parts(self, address: Address, reply: Reply) -> Sequence[Reply]:
-        """Return the reply as its channel will send it. One that is surely short enough need not be
-        asked about; one that can't be taken apart goes as it is."""
+        """Return the reply split as its channel sends it. A short one is not split; one that can't
+        be split stays whole."""
         if address.channel not in self._in_parts:
             found: object = self._channels.get(address.channel)
             self._in_parts[address.channel] = found if isinstance(found, InParts) else None
@@ -225,21 +224,20 @@ class Delivery:
             return [reply]
 
     async def begin(self, received: Received) -> None:
-        """Keep that a command is being carried out: if the process dies before its answer is on
-        disk, it is not carried out again."""
-        # Not synced: what the command writes comes after it, and is not on disk without it.
+        """Store that a command is being executed: if the process dies before its answer is on disk,
+        it is not executed again."""
+        # Not synced: the command's writes come later, and are not on disk without it.
         await self._store.write(lambda db: mailbox.begin(db, received.row), is_synced=False)
 
     async def count_resume(self, received: Received, progress: int, is_call: bool) -> int:
-        """Count that a turn of `progress` messages is taken up after a crash, which `is_call` if
-        one of its tools ran; return how often it was since it last got any further without that."""
+        """Count that a turn of `progress` messages is resumed after a crash, during a tool call if
+        `is_call`; return the number of resumes since it last progressed without such a call."""
         return await self._store.write(
             lambda db: mailbox.count_resume(db, received.row, progress, is_call)
         )
 
     async def excuse(self, is_meant: Scope = everything) -> None:
-        """Note that the bot stops in good order: what it cuts short, turns and replies on their
-        way, did not fail."""
+        """Note that the bot stops in an orderly way: turns and replies cut short did not fail."""
         with suppress(StoreError):
             begun = [row for row in await self._store.read(mailbox.list_inbox) if row.attempts]
             rows = [row.id for row in begun if is_meant(self._key_of(row).id)]
@@ -247,7 +245,7 @@ class Delivery:
             await self.sender.excuse()
 
     async def tell(self, address: Address, text: str, actions: tuple[Action, ...] = ()) -> None:
-        """Say something that nobody asked for, through the outbox. Raises StoreError."""
+        """Send an unsolicited message through the outbox. Raises StoreError."""
         reply = Reply(text, actions=actions)
         row = OutboxRow(columns_of(address), "", None, dump_reply(reply))
         row_id = await self._store.write(lambda db: mailbox.put_out(db, row))
@@ -256,8 +254,8 @@ class Delivery:
     async def tell_if(
         self, address: Address, reply: Reply, put: Callable[[Database, list[OutboxRow]], list[int]]
     ) -> bool:
-        """Say something that nobody asked for, if `put` puts it into the outbox: it returns the ids
-        there, or none where nothing is to be said. Returns whether it was. Raises StoreError."""
+        """Send an unsolicited message if `put` puts it into the outbox: it returns the ids there,
+        or none if nothing is to be sent. Return whether it was sent. Raises StoreError."""
         parts, place = await self._parts(address, reply), columns_of(address)
         rows = [OutboxRow(place, "", None, dump_reply(part, n)) for n, part in enumerate(parts)]
         ids = await self._store.write(lambda db: put(db, rows))
@@ -267,19 +265,19 @@ class Delivery:
 
     @property
     def queues(self) -> KeyedQueues:
-        """Replies on their way."""
+        """The queues of replies."""
         return self.sender.queues
 
     def send(self, outbound: Outbound) -> None:
-        """Hand a reply to its channel, after those that go to the same chat before it."""
+        """Pass a reply to its channel, after the earlier replies to the same chat."""
         self.sender.send(outbound)
 
     def close_question(self, address: Address, question: str, how: str) -> None:
-        """Have the message that asks this say how it ended, and offer no more answers to it."""
+        """Edit the message with this question to show its outcome and remove its buttons."""
         self.sender.close_question(address, question, how)
 
     async def list_unanswered(self, is_meant: Scope = everything) -> list[Received]:
-        """Messages that were taken in and not answered by the process before this one."""
+        """Return the messages that the previous process accepted and did not answer."""
         found = []
         for row in await self._store.read(mailbox.list_inbox):
             try:
@@ -294,13 +292,13 @@ class Delivery:
         return found
 
     def _key_of(self, row: InboxRow) -> ConversationKey:
-        """Return the conversation that a message was taken in for. The row may have come with a
-        backup that somebody else made, and name a conversation of others."""
+        """Return the conversation that a message was accepted for. The row may come from a foreign
+        backup, and name a conversation of others."""
         return self._links.find_kept(address_of(row.place), row.branch)
 
 
 def sendable(reply: object) -> Reply:
-    """Return a plugin's reply if it can be put on disk; otherwise raise TypeError."""
+    """Return a plugin's reply if it can be stored. Raises TypeError."""
     if not isinstance(reply, Reply):
         raise TypeError(f"a command must return a Reply, not {reply!r}")
     dump_reply(reply)
@@ -308,7 +306,7 @@ def sendable(reply: object) -> Reply:
 
 
 def columns_of(address: Address) -> AddressColumns:
-    """Return an address as it stands on disk."""
+    """Return the columns of an address in the database."""
     return AddressColumns(address.channel, address.chat, address.thread, address.user)
 
 

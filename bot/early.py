@@ -22,14 +22,14 @@ _ARENA_MAX = -8  # M_ARENA_MAX of <malloc.h>
 
 
 def begin_loading() -> None:
-    """Prepare the process for loading the program. There is no garbage in what is loaded, and to
-    look for it takes a tenth of that time."""
+    """Prepare the process for loading the program. Garbage collection is off meanwhile: it would
+    find no garbage, and take a tenth of that time."""
     gc.disable()
     end_silently()
 
 
 def end_loading() -> None:
-    """Take that back, once the program is loaded; does nothing where it was not prepared."""
+    """Undo `begin_loading` once the program is loaded; do nothing without it."""
     if gc.isenabled():
         return
     gc.freeze()
@@ -38,9 +38,9 @@ def end_loading() -> None:
 
 
 def open_input(arguments: Sequence[str]) -> EarlyInput | None:
-    """Return the input line of a terminal, open already, where somebody sits who is about to talk
-    to a bot that they have talked to before. None where something else is asked for or may have to
-    be asked first, or where what they typed is wrong."""
+    """Return the terminal's open input line, if a person at a terminal is about to continue with an
+    existing bot. None if another command was given, a question may have to be asked first, or the
+    arguments are wrong."""
     if not has_person():
         return None
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
@@ -52,7 +52,7 @@ def open_input(arguments: Sequence[str]) -> EarlyInput | None:
     history = history_in(options.data)
     if others or not os.access(history, os.R_OK | os.W_OK):
         return None
-    from prompt_toolkit.utils import is_dumb_terminal  # noqa: PLC0415 - nothing for a pipe
+    from prompt_toolkit.utils import is_dumb_terminal  # noqa: PLC0415 - not needed for a pipe
 
     if is_dumb_terminal():
         return None  # no line can be drawn there
@@ -65,12 +65,12 @@ def open_input(arguments: Sequence[str]) -> EarlyInput | None:
 
 
 def history_in(data: Path) -> Path:
-    """Return the file in the data folder that keeps the lines typed in a terminal."""
+    """Return the file in the data folder that stores the lines typed in a terminal."""
     return data / "terminal_history"
 
 
 def has_person() -> bool:
-    """Return whether somebody sits at a terminal here."""
+    """Return whether a person uses this terminal."""
     streams = (sys.stdin, sys.stdout)  # None where they are closed
     return all(stream and stream.isatty() for stream in streams)
 
@@ -104,7 +104,8 @@ def add_terminal_options(parser: argparse.ArgumentParser) -> None:
 
 
 def share_one_heap() -> None:
-    """glibc gives each thread a heap of its own, and each keeps what it once held: 3 MB in all. One
-    serves, since Python's threads run one at a time. Other C libraries have no such thing."""
+    """Limit glibc to one heap. By default each thread has its own and keeps its peak size: 3 MB in
+    all. One is enough, since Python's threads run one at a time. Other C libraries have no such
+    option."""
     with suppress(OSError, AttributeError, TypeError):  # Windows: no library without name
         ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)

@@ -10,8 +10,8 @@ T = TypeVar("T")
 
 
 def make_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's, which takes a tenth off the CPU of a message; on Windows, which it does not know,
-    Python's own."""
+    """Return uvloop's event loop, which saves a tenth of the CPU time of a message; Python's own on
+    Windows, which uvloop does not support."""
     try:
         from uvloop import new_event_loop  # noqa: PLC0415 - it is not there on Windows
     except ImportError:
@@ -20,6 +20,6 @@ def make_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`, on this loop."""
+    """Run a coroutine as `asyncio.run` does, on this loop."""
     with asyncio.Runner(loop_factory=make_event_loop) as runner:
         return runner.run(main)

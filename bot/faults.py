@@ -1,4 +1,4 @@
-"""The place of what nobody foresaw: the log, and not the terminal of whoever sits there."""
+"""The file for unforeseen errors, which keeps their tracebacks off the terminal."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ NAME = "fault.log"
 
 
 def keep_fault(data: Path, error: BaseException) -> Path:
-    """Write where an error came from to the end of `fault.log`, beside the other logs of the data
-    folder or, where that is not possible, in the system's folder for temporary files; return its
-    path."""
+    """Append an error's traceback to `fault.log`, beside the other logs of the data folder. If that
+    is impossible, use the system's folder for temporary files. Return the file's path."""
     told = "".join(traceback.format_exception(error)) + "\n"
     try:
         return _append(data / "logs" / NAME, told)
@@ -23,7 +22,7 @@ def keep_fault(data: Path, error: BaseException) -> Path:
 
 
 def _append(path: Path, text: str) -> Path:
-    path.parent.mkdir(mode=0o700, exist_ok=True)  # for one person, as all that a bot writes
+    path.parent.mkdir(mode=0o700, exist_ok=True)  # for one person, like all files of the bot
     with open(path, "a", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
         file.write(text)
     return path

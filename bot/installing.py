@@ -1,9 +1,9 @@
 """`python -m bot.installing [--new FOLDER] ARGUMENTS…`: install packages, and show the progress.
 
-`--new FOLDER` makes a virtual environment first. uv installs where it is there, in a fifth of pip's
-time. pip does where uv is not, or failed: it may know of an index that uv was not told of. pip says
-which package it fetches next and how large a file is; how much of it is there, and how many
-packages are installed, is seen on the disk. Only modules of Python itself are imported.
+`--new FOLDER` makes a virtual environment first. uv is used if it is installed, since it takes a
+fifth of pip's time. pip is used if uv is missing or failed: pip may know an index that uv does not.
+pip reports which package it fetches next and the size of a file; the downloaded size and the number
+of installed packages are read from the disk. Only standard library modules are imported.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ _FETCHED = re.compile(r"Collecting |Requirement already satisfied: ")
 _FILE = re.compile(r"\s*Downloading (\S+) \(([\d.]+) ([kMG]B)\)")
 _UNITS = {"kB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
 _LARGE = 20_000_000  # bytes of a file that has a line of its own
-_PAUSE = 0.2  # seconds between two looks
+_PAUSE = 0.2  # seconds between two updates
 
 
 class PackageInstallation:
-    """The state of an installation of so many packages, as pip tells it, and the line for it."""
+    """The state of an installation of this many packages, from pip's output, and its progress
+    line."""
 
     def __init__(self, packages: int, work: Path, installed: Path) -> None:
         self._packages, self._work, self._installed = packages, work, installed
@@ -48,7 +49,7 @@ class PackageInstallation:
         self._tell = self._tell_fetched
 
     def hear(self, line: str) -> None:
-        """Take in a line of pip's."""
+        """Process a line of pip's output."""
         if found := _FILE.match(line):
             self._size = round(float(found[2]) * _UNITS[found[3]])
             if self._size >= _LARGE:
@@ -65,7 +66,7 @@ class PackageInstallation:
             self._tell = self._tell_installed
 
     def show(self) -> None:
-        """Show how far it is."""
+        """Show the progress."""
         self._tell()
 
     def close(self) -> None:
@@ -76,7 +77,7 @@ class PackageInstallation:
         self._shown = shown
 
     def _tell_fetched(self) -> None:
-        self._shown.tell(max(0, self._fetched - 1), self._packages)  # the last is on its way
+        self._shown.tell(max(0, self._fetched - 1), self._packages)  # the last one is being fetched
 
     def _tell_file(self) -> None:
         files = [path for path in self._work.rglob("*") if path.is_file()]
@@ -100,16 +101,16 @@ def _count_in(file: Path) -> int:
     try:
         return count_requirements(file.read_text("utf-8").splitlines())
     except OSError:
-        return 0  # pip says so
+        return 0  # pip reports it
 
 
 def count_requirements(lines: Iterable[str]) -> int:
-    """Return how many packages a file of requirements names."""
+    """Return the number of packages in a requirements file."""
     return sum(bool(re.match(r"\s*[A-Za-z0-9]", line)) for line in lines)
 
 
 def install(arguments: Sequence[str], errors: IO[bytes]) -> int:
-    """Carry out `pip install`; return its exit code. What it complains of goes to `errors`."""
+    """Run `pip install`; return its exit code. Its error messages go to `errors`."""
     pairs = itertools.pairwise(arguments)
     packages = sum(_count_in(Path(name)) for flag, name in pairs if flag == "-r")
     with tempfile.TemporaryDirectory() as work:
@@ -142,13 +143,13 @@ def _read(process: subprocess.Popen[str], state: PackageInstallation) -> None:
 
 
 def find_uv(python: Path) -> str | None:
-    """Return the uv that stands beside this Python, or else the one that everybody finds."""
+    """Return the uv beside this Python, or else the one on the PATH."""
     return shutil.which("uv", path=str(python.parent)) or shutil.which("uv")
 
 
 def make_environment(folder: Path) -> int:
-    """Make a virtual environment that has pip, and uv where it is to be had; return the exit code.
-    pip is what uv brings: what Python itself brings takes ten times as long."""
+    """Make a virtual environment with pip, and with uv if it is available; return the exit code.
+    pip is installed by uv: Python's own way takes ten times as long."""
     venv.create(folder, clear=True, symlinks=os.name != "nt")
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not find_uv(python):
@@ -167,8 +168,8 @@ def _by_uv(uv: str, python: Path) -> Sequence[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Install into this Python, or make the environment behind `--new`; return the exit code. What
-    uv and pip complain of goes to stderr."""
+    """Install into this Python, or make the environment behind `--new`; return the exit code. The
+    error messages of uv and pip go to stderr."""
     if arguments[:1] == ["--new"]:
         return make_environment(Path(arguments[1]))
     python = Path(sys.executable)
@@ -185,7 +186,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _try_uv(uv: str, python: Path, arguments: Sequence[str]) -> int:
-    """Let uv install, which draws its own lines of progress on a terminal."""
+    """Install with uv, which draws its own progress on a terminal."""
     command = [part for part in _by_uv(uv, python) if part != "--quiet" or not sys.stderr.isatty()]
     return subprocess.run([*command, *arguments], check=False).returncode
 

@@ -1,4 +1,4 @@
-"""A message comes in: cleaned, let in or refused, its files stored, put into the inbox."""
+"""The intake of messages: clean, check access, store files, put into the inbox."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from memory.record.store import StoreError
 
 log = logging.getLogger(__name__)
 
-_LONGEST_NAME = 200  # characters in which the name of a command ends
+_LONGEST_NAME = 200  # characters in which the end of a command's name is searched
 
 
 class Intake:
-    """Takes messages in."""
+    """The acceptance or refusal of messages."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Intake:
         self._private = private
 
     def find_command(self, inbound: Inbound) -> str:
-        """Return the name of the command that a message is, or that it becomes as the text for a
+        """Return the name of the command that a message is, or that it completes as the text of a
         form; "" for none."""
         line = command_line(clean_text(inbound.text[:_LONGEST_NAME]))
         form = self._forms.find(inbound.address) if line is None else None
@@ -52,8 +52,8 @@ class Intake:
         return line.name if line is not None else ""
 
     async def take(self, inbound: Inbound) -> tuple[Received, bool] | None:
-        """Return the message on disk, and whether it is new; None: it was refused, and whoever sent
-        it has been told."""
+        """Return the stored message, and whether it is new. None: it was refused, and its sender
+        was told so."""
         text, sender = clean_text(inbound.text), clean_name(inbound.sender)
         if (text, sender) != (inbound.text, inbound.sender):
             inbound = replace(inbound, text=text, sender=sender)
@@ -81,7 +81,7 @@ class Intake:
         line: CommandLine | None,
         form: AwaitedText | None,
     ) -> tuple[Received, bool] | None:
-        """Take a message in, which may end a form: as its text, or as its command with a text."""
+        """Accept a message that may end a form: as its text, or as its command with a text."""
         is_text = form is not None and line is None
         if form is not None and is_text:
             line = fill(form, inbound.text)
@@ -97,7 +97,7 @@ class Intake:
     async def _take_privately(
         self, inbound: Inbound, key: ConversationKey, line: CommandLine | None
     ) -> tuple[Received, bool] | None:
-        """Take a message in that is off the record: no more than its id is put on disk."""
+        """Accept a message that is off the record: only its id is put on disk."""
         with off_record():
             refusal = await self._refusal(inbound, key, line, None)
             refusal = refusal or self._private.refuse(inbound, key, line)
@@ -116,7 +116,7 @@ class Intake:
             self._delivery.send(Outbound(0, inbound.address, refusal, inbound.id))
 
     def must_wait(self, inbound: Inbound) -> bool:
-        """Return whether this message's line is full; the wait itself is in `take`."""
+        """Return whether the queue for this message is full; `take` does the waiting."""
         if inbound.address.channel not in LOCAL or command_line(clean_text(inbound.text)):
             return False
         if self._forms.find(inbound.address) is not None:
@@ -130,8 +130,8 @@ class Intake:
         line: CommandLine | None,
         form: AwaitedText | None,
     ) -> Reply | None:
-        """Return why a message is not taken in, "" without a word; None: it is. `form` is what it
-        is the text for."""
+        """Return the reply that refuses a message (without text for silence); None: it is accepted.
+        `form` is the form that the message would fill."""
         person = await self._access.meet(inbound.address)
         if person is None:
             log.warning("a stranger was refused: %s", inbound.address)
@@ -140,17 +140,17 @@ class Intake:
             return Reply(_(TOO_FAST), problem="too_fast")
         if form is not None and (why := form.refusal(inbound)):
             return Reply(why, problem="invalid")
-        if line is not None:  # which joins no line
+        if line is not None:  # it joins no queue of turns
             excess = self._commands.find_excess(inbound.address, line)
             return Reply(excess, problem="too_fast") if excess else None
-        if inbound.address.channel in LOCAL:  # a script hands over as many as it has, and waits
+        if inbound.address.channel in LOCAL:  # a script sends as many as it has, and waits
             await self._turns.room(key)
         return Reply(_(BUSY), problem="busy") if self._turns.is_busy(key) else None
 
     async def _store_files(
         self, inbound: Inbound, key: ConversationKey, line: CommandLine | None
     ) -> tuple[Stored, ...]:
-        """Return the files of a message, on disk; most commands have no use for any."""
+        """Return the stored files of a message; most commands use none."""
         if not inbound.attachments or (line is not None and not self._commands.takes_files(line)):
             return ()
         return await self._workspaces.keep(key, inbound.attachments)

@@ -1,4 +1,4 @@
-"""The kernel's parts, as a feature is handed them (`parley_open`)."""
+"""The kernel's parts, as passed to features (`parley_open`)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from memory.record.store import Store
 
 
 class Kernel(Struct, frozen=True):
-    """The parts of the bot that a feature may build on. `data` is the data folder; `secrets` are
-    those of the environment and `.env`, by name; `layers` is all that was read before the start,
-    and `reread` has the bot take in `.env` and the configuration as they are now, which raises
-    SettingError; `changes` is told that settings, people or limits were changed here."""
+    """The parts of the bot that a feature may use. `data` is the data folder; `secrets` are those
+    of the environment and `.env`, by name; `layers` are the settings read before the start.
+    `reread` reloads `.env` and the configuration, and raises SettingError. `changes` is notified if
+    settings, people or limits were changed in this process."""
 
     data: Path
     secrets: Secrets

@@ -1,5 +1,4 @@
-"""The facts about models that refusals have taught, in the bot's database
-(`agent/models/learnt.py`)."""
+"""The stored facts about models that were learnt from refusals (`agent/models/learnt.py`)."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 async def keep_learnt(models: LearntModels, store: Store) -> None:
-    """Take in what was kept, and keep what is learnt from now on."""
+    """Load the stored facts, and store those that are learnt from now on."""
     models.load(await store.read(learnt.read))
 
     async def keep(place: str, model: str, facts: str) -> None:

@@ -1,8 +1,8 @@
-"""The conversation that an address leads to: that of its chat, or another chat's, where a feature
-has linked them (`read_from`).
+"""The conversation of an address: that of its chat, or of another chat that a feature has linked it
+to (`read_from`).
 
-Where chats lead is kept in memory, so that a message costs no query, and on disk. Several chats of
-one person that share a conversation are watched each by its own name (`EventBus`).
+Links are kept in memory, so that a message costs no query, and on disk. Several chats of one person
+that share a conversation are watched each under its own name (`EventBus`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from memory.record.store import Store
 
 
 def format_home(home: str) -> str:
-    """Return a chat as people are told of it: "telegram/42"."""
+    """Return a chat's name for people: "telegram/42"."""
     return unquote(home)
 
 
@@ -34,8 +34,9 @@ def key_of_home(home: str) -> ConversationKey:
 
 
 class Links:
-    """The chats that go on in another's conversation. `changes` is told that this was changed here,
-    `led` of each chat that leads elsewhere from now on, by its id, in every process."""
+    """The chats that are linked to another chat's conversation. `changes` is notified of changes
+    made in this process; `led` is notified of the id of each newly linked chat, in every
+    process."""
 
     def __init__(self, store: Store, changes: Signal[[]]) -> None:
         self._store, self._changes = store, changes
@@ -47,11 +48,12 @@ class Links:
         self.led: Signal[[str]] = Signal()
 
     def read_from(self, source: Callable[[Database], list[ChatLink]]) -> None:
-        """Let chats go on where the links of a feature lead, from the next start on."""
+        """Add a feature's source of links, effective from the next start."""
         self._sources.append(source)
 
     async def take_up(self) -> None:
-        """Read where chats lead. After each change too, so that no older answer is believed."""
+        """Load the links. Called after each change as well, so that a stale result never overwrites
+        a newer one."""
         read = self._store.read
         self._links = tuple([link for one in self._sources for link in await read(one)])
         held = [link for link in self._links if not link.is_over]
@@ -68,7 +70,7 @@ class Links:
             self.led(home)
 
     def key_of(self, address: Address) -> ConversationKey:
-        """Return the first conversation of the chat in which an address goes on."""
+        """Return the first conversation of the chat that an address is linked to."""
         own = key_of(address)
         return self._targets.get(own.id, own) if self._targets else own
 
@@ -77,8 +79,8 @@ class Links:
         return self._targets.get(home) or key_of_home(home)
 
     def find_kept(self, address: Address, conversation: str) -> ConversationKey:
-        """Return the conversation for which a message is on disk, by its id there ("": that of its
-        own chat). Where the address never led to it, the row is somebody else's making."""
+        """Return the conversation that a stored message belongs to, by its id ("": that of its own
+        chat). If the address was never linked to it, the row is forged."""
         own = key_of(address)
         if not conversation:
             return own
@@ -90,21 +92,20 @@ class Links:
         return self.key_of(address)
 
     def followers(self, home: str) -> tuple[str, ...]:
-        """Return the chats that go on in the conversation of this one, by their first
+        """Return the chats that are linked to this one's conversation, by their first
         conversations."""
         return self._followers.get(home, ())
 
     def list_from(self, prefix: str) -> list[tuple[str, str]]:
-        """Return the chats whose ids begin so and that go on in another's conversation, and in
-        which."""
+        """Return the linked chats whose ids begin with this prefix, and their targets."""
         found = self._targets.items()
         return [(home, target.id) for home, target in found if home.startswith(prefix)]
 
     def list_to(self, home: str) -> list[ChatLink]:
-        """Return the links that lead to the conversation of this chat."""
+        """Return the links to the conversation of this chat."""
         return [link for link in self._links if link.target == home and not link.is_over]
 
     async def changed(self) -> None:
-        """Read where chats lead, which was changed here, and say so."""
+        """Reload the links after a change in this process, and notify `changes`."""
         await self.take_up()
         self._changes()

@@ -1,4 +1,4 @@
-"""Conversations as lists show them: what they are called, where they stand, where words are."""
+"""Conversations as lists show them: title, position, and the place of searched words."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from memory.record.conversations import Listed, Matched
 from plugins.wording import clip
 
 LONGEST_TITLE = 60
-"""Characters of a title that is made of the first words."""
+"""The maximum number of characters of a title made from the first words."""
 _AT_START = re.compile(r"^(#{1,6}|[-*>]) (?=[^\W\d]|\*)")
-_AROUND = 60  # characters of a message that are shown before what was looked for, and behind it
+_AROUND = 60  # characters shown before and after a match
 
 
 class Listing:
-    """Lists the chats of channels. One that goes on in another's conversation is listed as that."""
+    """The lists of channels' chats. A linked chat is listed as the conversation that it is linked
+    to."""
 
     def __init__(self, conversations: Conversations, links: Links) -> None:
         self._conversations, self._links = conversations, links
 
     async def of_channel(self, channel: str, words: str = "") -> list[Session]:
-        """All chats of a channel, the newest first, but for its threads."""
+        """Return all chats of a channel, the newest first, without its threads."""
         return await self._of(f"{escape(channel)}/", channel, words)
 
     async def of_people(self, names: Iterable[str], words: str = "") -> list[Session]:
@@ -62,8 +63,9 @@ class Listing:
         return sorted(sessions, key=place_in_list, reverse=True)
 
     def _session(self, chat: str, channel: str, listed: Sequence[Listed], words: str) -> Session:
-        """Return a chat of these conversations, its branches. It is called as where it began, so
-        that a question that is asked again, in a branch, does not rename it."""
+        """Return the list entry of a chat with these conversations, its branches. The title comes
+        from its first conversation, so that asking a question again in a branch does not rename
+        it."""
         home = home_of(listed[0].key)
         lead = self._conversations.branches.lead_of(home)
         by_key = {one.key: one for one in listed}
@@ -85,8 +87,7 @@ class Listing:
 
 
 def place_in_list(session: Session) -> tuple[tuple[int, ...], datetime]:
-    """Return the place of a chat: what holds most closely what was looked for comes first, then
-    what is newest."""
+    """Return the sort key of a chat: the closest match first, then the newest."""
     return session.near, session.at
 
 
@@ -95,9 +96,8 @@ def _near(one: Listed) -> Closeness:
 
 
 def title_of(beginning: str) -> str:
-    """Return a conversation's title, from the first words that were said in it, with all their
-    signs: only what makes a line a heading, an item or a quotation goes, and what makes words
-    bold."""
+    """Return a conversation's title from its first words. Markup is removed where it makes a
+    heading, an item, a quotation or bold words; other signs stay."""
     line = next((line for line in without_files(beginning).split("\n") if line.strip()), "")
     words = without_bold(_AT_START.sub("", " ".join(line.split())))
     if len(words) <= LONGEST_TITLE:
@@ -107,8 +107,8 @@ def title_of(beginning: str) -> str:
 
 
 def find(matched: Matched, words: str, is_here: bool) -> Snippet:
-    """Return a message's text around the best place of what was searched for. `is_here`: the chat
-    leads to the conversation that has it."""
+    """Return an excerpt of a message around the best match. `is_here`: the message is in the chat's
+    current conversation."""
     text = words_of(without_files(matched.text))
     place = measure(text.casefold(), fold(words))[1]
     start = max(0, min(place, len(text)) - _AROUND)

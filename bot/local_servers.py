@@ -1,5 +1,5 @@
-"""The servers of models on this machine (Ollama, LM Studio, llama.cpp, vLLM), found where they
-usually listen."""
+"""The model servers on this machine (Ollama, LM Studio, llama.cpp, vLLM), found at their usual
+addresses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent.models.providers import PROVIDERS
 from agent.models.selection import USUAL, connect
 
 PATIENCE = 4.0
-"""Seconds in which a server on this machine says which models it has."""
+"""Seconds in which a server on this machine must list its models."""
 
 
 class LocalServer(Struct, frozen=True):
@@ -30,7 +30,7 @@ class LocalServer(Struct, frozen=True):
 
 
 def usual_addresses() -> dict[str, str]:
-    """Return where servers of this machine usually listen, by provider."""
+    """Return the usual addresses of servers on this machine, by provider."""
     return {name: one.base_url for name, one in PROVIDERS.items() if one.is_free}
 
 

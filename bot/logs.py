@@ -1,4 +1,4 @@
-"""Logs: files that rotate, with the turn that each line belongs to, and without secrets."""
+"""Logs: rotating files without secrets; each line names its turn."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from bot.settings import Layers, SettingsStore
 from channels.program import as_called
 
 ROOMS = ("bot", "plugins", "agent", "channels", "memory")
-"""The packages whose lines are written from the level in the settings on; of others, warnings only:
-what a library says below that may hold whole requests."""
+"""The packages whose lines are logged from the level in the settings on. Other packages log
+warnings only: below that, a library's lines may contain whole requests."""
 
 FILE_SIZE, FILES_KEPT = 5_000_000, 5
 SHORTEST_SECRET = 6  # characters; masking shorter ones would garble the lines
@@ -39,8 +39,8 @@ is_off_record: ContextVar[bool] = ContextVar("is_off_record", default=False)
 
 @contextmanager
 def off_record() -> Iterator[None]:
-    """Log lines written in here, and in tasks started in here, say what happened and nothing that
-    was filled in: it may be what somebody has said, or a provider's answer to it."""
+    """Log only the fixed texts of lines written in this context and in tasks started in it. The
+    filled-in values may be a person's words, or a provider's answer to them."""
     token = is_off_record.set(True)
     try:
         yield
@@ -50,7 +50,7 @@ def off_record() -> Iterator[None]:
 
 @contextmanager
 def in_turn(name: str) -> Iterator[None]:
-    """Log lines written in here, and in tasks started in here, carry this turn's name."""
+    """Add this turn's name to log lines written in this context and in tasks started in it."""
     token = turn_in_log.set(name)
     try:
         yield
@@ -61,16 +61,16 @@ def in_turn(name: str) -> Iterator[None]:
 def set_up_logs(
     folder: Path, layers: Layers, is_quiet: bool, failures: FailureLog | None = None
 ) -> Callable[[], None]:
-    """Write logs to `parley.log` in `folder`, and warnings to stderr too unless `is_quiet` (all of
-    it where it is JSON, since a program reads it there); `failures` hears warnings, too.
+    """Write logs to `parley.log` in `folder`. Unless `is_quiet`, write warnings to stderr too; with
+    JSON all lines, since a program reads them there. `failures` handles warnings, too.
 
-    Tracebacks stand in the file alone, but for JSON. Returns what closes the logs again; the end of
-    the process does that too. Raises OSError where the folder cannot be written.
+    Tracebacks are only in the file, except with JSON. Return a function that closes the logs; the
+    end of the process does that too. Raises OSError if the folder cannot be written.
     """
     masker = make_masker(layers.secrets.to_mask)
 
     def mask(text: str) -> str:
-        return masker(as_called(text))  # a line tells people to run commands, too
+        return masker(as_called(text))  # lines suggest commands, too
 
     settings = SettingsStore(layers).effective()
     is_json = settings.log_format == "json"
@@ -89,35 +89,35 @@ def set_up_logs(
 
 
 def set_level(level: str) -> None:
-    """Write the rooms' own lines from this level on ("debug", "info", "warning", "error")."""
+    """Set the level of the bot's own packages ("debug", "info", "warning", "error")."""
     for room in ROOMS:
         logger = logging.getLogger(room)
-        if logger.level != logging.getLevelName(level.upper()):  # to set one empties all caches
+        if logger.level != logging.getLevelName(level.upper()):  # setting it empties all caches
             logger.setLevel(level.upper())
 
 
 def make_masker(secrets: Callable[[], Collection[str]]) -> Callable[[str], str]:
-    """Return a function that puts *** in the place of these values, and of what looks like a key or
-    token."""
+    """Return a function that replaces these values, and text that looks like a key or token, with
+    ***."""
     hide = make_hider(secrets)
     return lambda text: _LOOKS_SECRET.sub("***", hide(text))
 
 
 def looks_secret(text: str) -> bool:
-    """Return whether something in a text looks like a key or token."""
+    """Return whether part of a text looks like a key or token."""
     return _LOOKS_SECRET.search(text) is not None
 
 
 def make_hider(secrets: Callable[[], Collection[str]]) -> Callable[[str], str]:
-    """Return a function that puts *** in the place of these values alone. It asks for them each
-    time, since a key may come while the bot runs."""
+    """Return a function that replaces only these values with ***. It gets the values at each call,
+    since a key may be added while the bot runs."""
     return lambda text: _find_any(frozenset(secrets())).sub("***", text)
 
 
 @lru_cache(maxsize=8)
 def _find_any(secrets: frozenset[str]) -> re.Pattern[str]:
     known = sorted((value for value in secrets if len(value) >= SHORTEST_SECRET), key=len)
-    return re.compile("|".join(map(re.escape, reversed(known))) or "(?!)")  # which is never there
+    return re.compile("|".join(map(re.escape, reversed(known))) or "(?!)")  # which never matches
 
 
 def _with_turn(record: logging.LogRecord) -> bool:
@@ -128,8 +128,8 @@ def _with_turn(record: logging.LogRecord) -> bool:
 
 
 def _leave_words_out(record: logging.LogRecord) -> None:
-    """Let a line be its fixed text and the class of its error. What a library has to say is left
-    out, since its text may be filled in already."""
+    """Reduce a line to its fixed text and the class of its error. A library's text is left out,
+    since values may be filled in already."""
     error = record.exc_info[1] if record.exc_info else None
     is_own = record.name.split(".")[0] in ROOMS
     said = str(record.msg) if is_own and isinstance(record.msg, str) else "a line of a library"
@@ -145,8 +145,8 @@ def _close(handlers: Collection[logging.Handler]) -> None:
 
 
 class _LineFormatter(logging.Formatter):
-    """A formatter of one line an event: what follows in the same event (a traceback, pasted text)
-    is indented, so that no text can pass for a line of its own."""
+    """A formatter of one line per event: further lines of the event (a traceback, pasted text) are
+    indented, so that no text can imitate a line of the log."""
 
     converter = staticmethod(time.gmtime)
     default_time_format = "%Y-%m-%dT%H:%M:%S"
@@ -161,7 +161,8 @@ class _LineFormatter(logging.Formatter):
 
 
 class _JsonFormatter(logging.Formatter):
-    """An object a line: `at`, `level`, `turn`, `logger`, `text`, and `error` (a traceback)."""
+    """A formatter of one object per line: `at`, `level`, `turn`, `logger`, `text`, and `error` (a
+    traceback)."""
 
     def __init__(self, mask: Callable[[str], str]) -> None:
         super().__init__()
@@ -178,7 +179,7 @@ class _JsonFormatter(logging.Formatter):
             "text": record.getMessage(),
             "error": error,
         }
-        # Masked before it is JSON, in which some characters of a secret would look different.
+        # Masked before encoding as JSON, which changes some characters of a secret.
         shown = {name: self._mask(value) for name, value in whole.items() if value}
         return json.dumps(shown)
 
@@ -196,7 +197,7 @@ class _Sentences(logging.Formatter):
 
 class _LogFile(RotatingFileHandler):
     def shouldRollover(self, record: logging.LogRecord) -> int:
-        # The library formats each line a second time to know its length, and looks at the disk.
+        # The library formats each line a second time to know its length, and checks the disk.
         if self.stream is not None and self.stream.tell() < self.maxBytes:
             return False
         return super().shouldRollover(record)
@@ -212,7 +213,7 @@ def _file(folder: Path, formatter: logging.Formatter) -> logging.Handler:
         maxBytes=FILE_SIZE,
         backupCount=FILES_KEPT,
         encoding="utf-8",
-        errors="backslashreplace",  # broken text in a message is still worth its line
+        errors="backslashreplace",  # a line with broken text is still useful
     )
     handler.setFormatter(formatter)
     return handler

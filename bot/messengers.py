@@ -1,5 +1,5 @@
-"""The messengers that the configuration names: found, checked, and made; one that can't be is left
-out with a sentence, and takes no other with it."""
+"""The messengers in the configuration: found, checked, and made. One that can't be made is replaced
+by a sentence, and does not affect the others."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ log = logging.getLogger(__name__)
 BUILT_IN = ("discord", "feishu", "mail", "matrix", "slack", "wecom", "whatsapp")
 """Packages of this project that have a `CHANNEL`."""
 TELEGRAM = "telegram"
-"""The messenger that its token alone switches on."""
+"""The messenger that is enabled by its token alone."""
 
 
 class Unavailable(Struct):
-    """A messenger that can't run, for this reason: it says so, and what is to be sent there waits
-    for the next start."""
+    """A messenger that can't run, for this reason. It reports the reason; its outgoing messages
+    wait for the next start."""
 
     name: str
     reason: str
@@ -55,8 +55,9 @@ def make_messengers(
     *,
     has_server: bool,
 ) -> list[Channel]:
-    """All that the configuration names, in its order; `plugins` is the folder of a user's own.
-    `has_server` says whether the web channel's server runs, too, which some are called by."""
+    """Return all messengers of the configuration, in its order; `plugins` is the folder of the
+    user's own. `has_server` says whether the web channel's server runs, which some are called
+    through."""
     return [
         _make(entry["name"], entry["settings"], secrets, plugins, has_server) for entry in named
     ]
@@ -82,7 +83,7 @@ def _make(
         channel = kind.make(_read(kind, settings), given)
     except ChannelError as error:
         return Unavailable(name, str(error))
-    except Exception as error:  # whatever a package may raise that is not ours
+    except Exception as error:  # a package may raise any error
         log.exception("the channel %s can't be made", name)
         reason = f"The channel {name} can't be started ({error}); the log has the details."
         return Unavailable(name, reason)
@@ -90,7 +91,7 @@ def _make(
 
 
 def find_type(name: str, plugins: Path) -> ChannelType:
-    """Return the type of the channel that has this name. Raises ChannelError where none has."""
+    """Return the type of the channel with this name. Raises ChannelError if there is none."""
     if name in BUILT_IN:
         found: Any = importlib.import_module(f"channels.{name}").CHANNEL
     elif (file := plugins / f"{name}.py").is_file():
@@ -114,7 +115,7 @@ def find_type(name: str, plugins: Path) -> ChannelType:
 
 
 def _load(file: Path) -> Any:
-    """Return a file of the user's plugins, as the plugins' loader has it too."""
+    """Return a module of the user's plugins, shared with the plugins' loader."""
     name = f"parley_user_{file.stem}"
     if name in sys.modules:
         return sys.modules[name]

@@ -1,8 +1,7 @@
-"""The monitoring of a process: it tells what happens to `RecentActivity`, and a feature may hear
-more.
+"""The monitoring of a process: events go to `RecentActivity`, and a feature may listen, too.
 
-A feature that does so has a module `monitoring.py` in its folder, with a function
-`monitor(layers) -> Monitoring | None`.
+Such a feature has a module `monitoring.py` in its folder, with a function `monitor(layers) ->
+Monitoring | None`.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from plugins.features import find_modules
 
 
 class Monitoring(Struct, frozen=True):
-    """`recent` hears what happens; `pages` are applications (ASGI) that the web channel serves, by
-    their paths."""
+    """The monitoring of a process: `recent` is notified of events; `pages` are ASGI applications
+    that the web channel serves, by their paths."""
 
     recent: RecentActivity = field(default_factory=RecentActivity)
     pages: Mapping[str, Any] = {}
 
     @asynccontextmanager
     async def serving(self, *, has_page: bool) -> AsyncIterator[None]:
-        """Serve what has a port of its own as long as this lasts; `has_page` says that the web
-        channel serves the pages. Raises ChannelError."""
+        """Serve the pages that have a port of their own in this context; `has_page` says that the
+        web channel serves them. Raises ChannelError."""
         del has_page
         yield
 
 
 def monitor(layers: Layers) -> Monitoring:
-    """Return how this process is to be watched. Raises ChannelError."""
+    """Return the monitoring of this process. Raises ChannelError."""
     for module in find_modules("monitoring"):
         found = module.monitor(layers)
         if found is not None:

@@ -1,5 +1,5 @@
-"""The messages to systemd from a bot that it has started (`Type=notify`, `WatchdogSec=`): that it
-is ready, again and again that it goes on, and that it ends (`man sd_notify`)."""
+"""The messages to systemd from a bot that it started (`Type=notify`, `WatchdogSec=`): ready, alive
+at intervals, stopping (`man sd_notify`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memory.tasks import cancel_and_wait
 
 @asynccontextmanager
 async def announced(environ: Mapping[str, str]) -> AsyncIterator[None]:
-    """Say to whoever wants to know that the bot is ready now, and afterwards that it ends."""
+    """Notify systemd that the bot is ready, and at the end of this context that it stops."""
     where = environ.get("NOTIFY_SOCKET", "")
     seconds = int(environ.get("WATCHDOG_USEC") or 0) / 1_000_000
     _tell(where, "READY=1")
@@ -27,7 +27,7 @@ async def announced(environ: Mapping[str, str]) -> AsyncIterator[None]:
 
 
 async def _live(where: str, pause: float) -> None:
-    """Give a sign of life in time, as long as the event loop turns."""
+    """Send watchdog messages in time, as long as the event loop runs."""
     while True:
         _tell(where, "WATCHDOG=1")
         await asyncio.sleep(pause)

@@ -1,4 +1,5 @@
-"""The Python that has Parley's packages. This needs none of them: any Python gets so far."""
+"""The Python with Parley's packages. This module needs none of them, so any Python can import
+it."""
 
 from __future__ import annotations
 
@@ -10,15 +11,15 @@ from pathlib import Path
 from bot.paragraphs import columns_of, wrap_words
 
 _NEEDED = "peewee"
-"""A package without which nothing runs."""
+"""A package that everything requires."""
 _MISSING = (
     "Parley's packages are not installed: run `make run`, or `pip install -r requirements.txt`."
 )
 
 
 def go_on_with_packages(root: Path) -> None:
-    """Start anew with the Python in .venv, for which `make run` has installed the packages, if this
-    one lacks them; if that lacks them, too, say what to do and end."""
+    """Restart with the Python in .venv, for which `make run` has installed the packages, if this
+    one lacks them. If that one lacks them too, print what to do and exit."""
     if find_spec(_NEEDED) is not None:
         return
     venv = root.resolve() / ".venv"

@@ -1,7 +1,7 @@
-"""`main.py add NAME`: install the packages of a messenger, or of another extra, beside the bot.
+"""`main.py add NAME`: install the packages of a messenger or another extra into the bot's Python.
 
-`pip install 'parley-bot[NAME]'` does the same from outside. This one knows where the bot is
-installed, and leaves out what is only data and would be compiled for ten minutes.
+`pip install 'parley-bot[NAME]'` does the same from outside. This command knows where the bot is
+installed, and skips packages that are only data and would take ten minutes to compile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from channels.program import ALONE, EXTRAS, ROOT
 
 
 def add_command(commands: Commands) -> None:
-    """Add `add` to the command line's."""
+    """Add `add` to the command line."""
     parser = commands.add_parser("add", help="install what a messenger or another extra needs")
     parser.add_argument("name", choices=sorted(EXTRAS), metavar="NAME", help=", ".join(EXTRAS))
     parser.set_defaults(run=_add)
@@ -41,12 +41,12 @@ def install(name: str) -> None:
             f"The packages of {name} could not be installed, for the reason above. Correct that, "
             f"and run `python main.py add {name}`."
         )
-    invalidate_caches()  # for whoever looks for them in this process
+    invalidate_caches()  # this process can import them now
 
 
 def find_installer() -> Callable[[Sequence[str]], int]:
-    """Return what installs packages into this Python: it takes the arguments of `pip install`, and
-    returns the exit code. Raises CommandRefused."""
+    """Return the function that installs packages into this Python: it takes the arguments of `pip
+    install`, and returns the exit code. Raises CommandRefused."""
     if find_spec("pip") is None and installing.find_uv(Path(sys.executable)) is None:
         raise CommandRefused("Neither pip nor uv is here to install packages; install one of them.")
     return installing.main

@@ -1,4 +1,4 @@
-"""The questions that commands may ask of the bot (`plugins.api.Ports`), and their answers."""
+"""The bot's services for commands (`plugins.api.Ports`)."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ WELCOME = "You have access now: just write to me, or send /start."
 
 
 class StoredSettings:
-    """The settings book, with every change on disk before it holds. `on_change` hears which setting
-    was changed."""
+    """The settings, with every change on disk before it takes effect. `on_change` is called with
+    the key of a changed setting."""
 
     def __init__(
         self, book: SettingsStore, store: Store, on_change: Callable[[str], None] = lambda key: None
@@ -89,7 +89,7 @@ class StoredSettings:
         with _refusing():
             value = self._book.check(key, text, scope, by_user=not by.is_owner)
         own = scope if by.is_owner else OF_USERS + scope
-        gone = (OF_USERS + scope,)  # an owner's change takes the place of what users set there
+        gone = (OF_USERS + scope,)  # an owner's change replaces those of users there
         await self._store.write(lambda db: overrides.save(db, own, key, value, gone))
         self._book.set(key, value, scope, by_user=not by.is_owner)
         self._on_change(key)
@@ -106,7 +106,7 @@ class StoredSettings:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Raise a CommandError where a change does not fit the settings."""
+    """Raise CommandError for a change that does not fit the settings."""
     try:
         yield
     except SettingError as error:
@@ -114,7 +114,7 @@ def _refusing() -> Iterator[None]:
 
 
 class ChosenModels(Struct, frozen=True):
-    """The model in force for a conversation, and those that may be chosen."""
+    """The model in force for a conversation, and the models that may be chosen."""
 
     config: RuntimeConfig
 
@@ -150,13 +150,13 @@ class ChosenModels(Struct, frozen=True):
         )
 
     def forget_learnt(self, key: ConversationKey) -> list[str]:
-        """Forget what refusals have taught about the models in force; returns the names of those of
-        which something was known."""
+        """Forget the facts learnt from refusals about the models in force; return the names of the
+        models that had any."""
         found = self.config.models.list_learnt(self.config.choice(key))
         return [name for name, learnt in found if learnt.forget()]
 
     async def offered(self, key: ConversationKey) -> OfferedModels:
-        """Return the models that the endpoint lists, those that are set before them."""
+        """Return the models that the endpoint lists, preceded by the configured ones."""
         config = self.config
         choice = config.choice(key)
         own = [config.models.of(one) for one in choice.alone if not one.is_agents]
@@ -194,7 +194,7 @@ class ChosenModels(Struct, frozen=True):
 
 
 class LetIn:
-    """The people who are let in; they are told of it."""
+    """The people with access; they are notified of it."""
 
     def __init__(self, access: Access, delivery: Delivery, links: Links) -> None:
         self._access, self._delivery, self._links = access, delivery, links
@@ -204,7 +204,7 @@ class LetIn:
         return self._access.known
 
     async def list_pending(self) -> Sequence[Pending]:
-        await self._access.take_up()  # main.py lets people in and revokes keys, too
+        await self._access.take_up()  # main.py grants and revokes access, too
         return await self._access.list_pending()
 
     async def approve(self, code: str, role: Role, by: str) -> Pending:
@@ -232,25 +232,25 @@ class LetIn:
                 _("{who!r} could be {names}; give /revoke one of these.", who=who, names=names)
             )
         await self._access.revoke(found[0])
-        await self._links.take_up()  # theirs are over
+        await self._links.take_up()  # their links are removed
         return found[0]
 
 
 class Owners(Protocol):
-    """The processes that own the conversations of a bot of many."""
+    """The processes that own the conversations of a clustered bot."""
 
     def are_together(self, one: str, other: str) -> bool:
         """Return whether one process owns both identities: ids of conversations, or names."""
         ...
 
     async def call_owner(self, identity: str, name: str, body: bytes) -> bytes | None:
-        """Have the owner of an identity carry out the call of a feature (`parley_calls`); None: it
-        is this process. Raises CommandError."""
+        """Have the owner of an identity execute a feature's call (`parley_calls`). None: this
+        process is the owner. Raises CommandError."""
         ...
 
 
 class Processes(Struct):
-    """The processes that are this bot: one, unless there is a `survey` of many, or `owners`."""
+    """The processes of this bot: one, unless there is a `survey` of many, or `owners`."""
 
     survey: ProcessesPort | None = None
     owners: Owners | None = None
@@ -291,14 +291,14 @@ class OfferedTools(Struct, frozen=True):
             )
         shown: list[str] = []
         call = ToolCall(f"call_{uuid4().hex}", name, orjson.dumps(arguments).decode())
-        with speaking(ENGLISH):  # the model reads it, too
+        with speaking(ENGLISH):  # the model reads the result as well
             seen = replace(agent.surroundings, show=shown.append)
             text, is_error = await agent.toolbox.run(call, seen)
         return ToolRun(call, text, is_error, agent.toolbox.is_untrusted(call), tuple(shown))
 
 
 class BotStatus(Struct, frozen=True):
-    """The state of the bot as a whole; `left_out` are settings that do not fit any more."""
+    """The state of the bot as a whole; `left_out` are stored settings that no longer fit."""
 
     left_out: Sequence[str]
     plugins: Loaded
@@ -331,8 +331,7 @@ class BotStatus(Struct, frozen=True):
 
 
 class RecentWork(Struct, frozen=True, eq=False, weakref=True):
-    """The recent events of this process, and what waits there; `queues` and `channels` by their
-    names."""
+    """The recent events of this process, and its queues; `queues` and `channels` by their names."""
 
     recent: RecentActivity
     turns: Turns
@@ -352,19 +351,19 @@ class RecentWork(Struct, frozen=True, eq=False, weakref=True):
 
     @property
     def oldest(self) -> float:
-        """For how many seconds the message waits that waits for longest."""
+        """The seconds that the oldest message has waited."""
         return self.turns.oldest
 
     @property
     def reached(self) -> dict[str, bool]:
-        """Return whether channels reach their platforms; those that have not begun here are left
-        out."""
+        """Return whether channels reach their platforms, except for channels that have not started
+        here."""
         known = {n: one.health for n, one in self.channels.items() if isinstance(one, WithHealth)}
         return {n: one.state == "up" for n, one in known.items() if one.state != "starting"}
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Return how much waits or is under way."""
+        """Return the number of waiting and running items."""
         loaded = self.conversations.list_loaded()
         summaries = sum(one.compactor.summaries.is_busy for one in loaded)
         return {name: one.size for name, one in self.queues.items()} | {"summaries": summaries}

@@ -1,10 +1,10 @@
-"""Conversations off the record: what is said in them is in this process's memory and nowhere else.
+"""Private conversations: their messages are in this process's memory and nowhere else.
 
-A message of such a chat turns off before the inbox (`bot/intake.py`), and its answer goes to the
-channel without the outbox. What is here has no access to a transcript, and hands nothing to what
-has. The disk holds three things, none of them words: that the chat is private, the ids of its
-messages, so that a platform that sends one again after a crash is not answered in the open, and
-what the calls have cost.
+A message of such a chat bypasses the inbox (`bot/intake.py`), and its answer goes to the channel
+without the outbox. The code here has no access to a transcript, and passes no text to code that
+has. The disk holds three things, without any text: that the chat is off the record; the ids of its
+messages, so that one that the platform redelivers after a crash is not answered publicly; and the
+cost of the calls.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ from plugins.api import CommandError, PrivateInfo
 log = logging.getLogger(__name__)
 
 STATE = "private"
-"""The first word of the names under which the disk has what it has of private chats."""
+"""The first word of the names under which chats off the record are stored on disk."""
 MOST_IDS = 200
-"""Messages of a chat, the newest, that are known when their platform sends them again."""
+"""The maximum number of a chat's newest messages that are recognised when redelivered."""
 MOST_WAITING = 20
-"""Messages of a private conversation that may wait for their answers."""
+"""The maximum number of messages of a private conversation that may wait for answers."""
 ENDS_WITH_PROCESS = ("terminal", "pipe", "ask")
-"""Channels over which nothing comes that was written before the process began."""
+"""Channels that deliver no message from before the start of the process."""
 OPEN = frozenset({"private", "stop", "cancel", "help", "status", "whoami", "version"})
-"""The commands of a private conversation: none of these keeps what follows its name."""
+"""The commands of a private conversation: none of them stores its arguments."""
 READ_BY_CHANNELS = frozenset(
     f"/{line}"
     for line in (
@@ -74,7 +74,7 @@ READ_BY_CHANNELS = frozenset(
         *("context turns", "context history", "context requests", "context map json"),
     )
 )
-"""The lines by which the page and the terminal read the conversation on the record, to show it."""
+"""The lines by which the page and the terminal read the public conversation, to show it."""
 FOOTER = "*Off the record: nothing of this is kept.*"
 REFUSED = (
     "/{name} works on what is kept, and this conversation is off the record, so nothing was done. "
@@ -98,7 +98,7 @@ ENDED = "The private conversation ended before this message was answered, so it 
 
 
 class PrivatePlace(Struct):
-    """The part of a private chat that is on the disk: `home` is the id of its first conversation,
+    """The stored part of a chat that is off the record: `home` is the id of its first conversation,
     or of the one that it is linked to."""
 
     home: str
@@ -107,7 +107,7 @@ class PrivatePlace(Struct):
 
 
 class PrivateTalks:
-    """The private conversations of this process, one for a chat at most."""
+    """The private conversations of this process, at most one per chat."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class PrivateTalks:
         self.queues = KeyedQueues("private turn")
 
     async def take_up(self) -> None:
-        """Read which chats were private when the process before this one ended."""
+        """Load the chats that were off the record when the previous process ended."""
         store = self._conversations.services.store
         for channel, _name, text in await store.read(lambda db: channel_state.list_of(db, STATE)):
             with suppress(*UNREADABLE):
@@ -135,16 +135,16 @@ class PrivateTalks:
                 at, place = whole["at"], PrivatePlace(whole["home"], whole["on"], whole["ids"])
                 self._places[channel, at[0], at[1]] = place
 
-    # --- which chats ---------------------------------------------------------------------------
+    # --- the private chats ---------------------------------------------------------------------
 
     def covers(self, key: ConversationKey) -> bool:
-        """Return whether what is said in this chat is off the record, or would be said to a private
-        conversation that is gone."""
+        """Return whether messages in this chat are off the record, or belong to a private
+        conversation that was lost in a restart."""
         home = key.home
         return home in self._talks or any(p.is_on and p.home == home for p in self._places.values())
 
     def knows(self, inbound: Inbound) -> bool:
-        """Return whether this message was taken in off the record, before a restart even."""
+        """Return whether this message was accepted off the record, even before a restart."""
         place = self._places.get(_place_of(inbound.address))
         return place is not None and inbound.id in place.ids
 
@@ -173,8 +173,7 @@ class PrivateTalks:
         return was
 
     async def _keep(self, address: Address, home: str, *, is_on: bool, id: str = "") -> None:
-        """Have the disk know that a chat is private, or is not any more, and this message's id.
-        Raises StoreError."""
+        """Store whether a chat is off the record, and this message's id. Raises StoreError."""
         homes = (home, *self._links.followers(home))
         if all(one.partition("/")[0] in ENDS_WITH_PROCESS for one in homes):
             return
@@ -195,7 +194,7 @@ class PrivateTalks:
     def refuse(
         self, inbound: Inbound, key: ConversationKey, line: CommandLine | None
     ) -> Reply | None:
-        """Return why a message of a private chat is not taken in; None: it is."""
+        """Return the refusal of a message off the record; None: it is accepted."""
         if line is not None or self.knows(inbound):
             return None
         if key.home not in self._talks:
@@ -208,15 +207,15 @@ class PrivateTalks:
         return None
 
     async def note(self, inbound: Inbound, key: ConversationKey) -> bool:
-        """Keep the id of a message that is taken in; False where it was known. Raises
-        StoreError."""
+        """Store the id of an accepted message; return False if it was known. Raises StoreError."""
         if self.knows(inbound):
             return False
         await self._keep(inbound.address, key.home, is_on=self.covers(key), id=inbound.id)
         return True
 
     def answer_command(self, key: ConversationKey, line: CommandLine) -> Reply | None:
-        """Return the answer to a command in a private chat; None: the command itself answers."""
+        """Return the answer to a command in a chat off the record; None: the command itself
+        answers."""
         whole = f"/{line.name} {line.rest}".strip()
         if whole == "/context":
             return self._overview(key)
@@ -244,20 +243,20 @@ class PrivateTalks:
         return Reply(text, {"private": {"turns": info.turns, "tokens": info.tokens}}, (off,))
 
     def mark(self, key: ConversationKey, reply: Reply) -> Reply:
-        """Return a reply that says that it is off the record."""
+        """Return the reply with a note that it is off the record."""
         if key.home not in self._talks:
             return reply
         return replace(reply, text=f"{reply.text}\n\n{_(FOOTER)}")
 
     async def send(self, received: Received, reply: Reply, turn: str | None = None) -> None:
-        """Hand a reply to its channel, without the outbox."""
+        """Pass a reply to its channel, without the outbox."""
         with off_record():
             answer = await self._delivery.prepare(received, reply, turn)
             answer.ids = [0] * len(answer.rows)
             self._delivery.send_prepared(answer)
 
     def put(self, received: Received) -> None:
-        """Add a message to the line of its private conversation."""
+        """Add a message to the queue of its private conversation."""
         talk = self._talks.get(received.key.home)
         with off_record():
             self.queues.put(received.key.home, lambda: self._answer(received, talk))
@@ -322,8 +321,8 @@ class PrivateTalks:
         return talk is not None and self._tasks.stop(talk.key, STOPPED)
 
     def transcript(self, key: ConversationKey, before: int, most: int) -> Sequence[Said] | None:
-        """Return the newest turns of a private conversation, or those before this one; None where
-        the chat is on the record."""
+        """Return the newest turns of a private conversation, or those before this one; None if the
+        chat is on the record."""
         if not self.covers(key):
             return None
         talk = self._talks.get(key.home)
@@ -342,7 +341,7 @@ class PrivateTalks:
         ]
 
     async def close(self) -> None:
-        """Forget them all: they end with the process."""
+        """Delete all private conversations, which end with the process."""
         await self.queues.close()
         self._talks.clear()
 
@@ -357,7 +356,7 @@ def _gone() -> Reply:
 
 
 class _NotAnswered(Exception):
-    """There is no answer; the text is a sentence that says why."""
+    """Raised if there is no answer; the text is a sentence that says why."""
 
     def __init__(self, sentence: str, problem: Problem) -> None:
         super().__init__(sentence)
@@ -365,7 +364,7 @@ class _NotAnswered(Exception):
 
 
 class _Streamed(Output):
-    """Shows whoever watches the chat what streams."""
+    """An output that is published to the watchers of the chat."""
 
     def __init__(self, bus: EventBus, key: ConversationKey) -> None:
         self._bus, self._home = bus, key.home

@@ -1,4 +1,4 @@
-"""The problems of turns, each as a word that a program can decide by."""
+"""The problems of turns, as categories for programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FAULTS_OF_THE_REQUEST = (400, 413, 422)
 
 
 def problem_of(error: BaseException) -> Problem:
-    """Return the word for an error, by which a program decides whether to ask again."""
+    """Return the category of an error, by which a program decides whether to retry."""
     match error:
         case BudgetSpent():
             return "spent"

@@ -1,9 +1,9 @@
-"""The progress of long work on the command line: one line with how much is done, of how much, and
-the time that is left.
+"""The progress of long work on the command line: one line with the amount done, the total, and the
+remaining time.
 
-On a terminal the line is drawn anew in its place and is gone at the end. Elsewhere (a log, a pipe)
-a line is written at most every ten seconds. It goes to stderr: stdout has the results alone.
-Only modules of Python itself are imported: the first installation shows its progress, too.
+On a terminal the line is redrawn in place and removed at the end. Elsewhere (a log, a pipe) a line
+is written at most every ten seconds. It goes to stderr: stdout has the results alone. Only standard
+library modules are imported: the first installation shows its progress, too.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import TextIO
 from bot.paragraphs import columns_of, wrap_words
 
 Tell = Callable[[int, int], None]
-"""Is told how much is done, and of how much (0: nobody knows)."""
+"""A callback for the amount done and the total (0: unknown)."""
 BYTES = "bytes"
 """The unit of sizes, which are written in MB."""
 _OFTEN, _SELDOM = 0.1, 10.0  # seconds between two lines
-_SURE = 1.0  # seconds after which the pace says something
+_SURE = 1.0  # seconds after which the pace is meaningful
 _MINUTE, _HOUR = 60, 3_600
 
 
 def silently(done: int, total: int) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""
 
 
 def format_left(share: float, elapsed: float) -> str:
-    """Return the time that is left in words, where this share (0 to 1) took so many seconds; ""
-    where that can't be known yet."""
+    """Return the remaining time in words, if this share (0 to 1) took this many seconds; "" if it
+    can't be known yet."""
     if not 0 < share <= 1 or elapsed < _SURE:
         return ""
     left = elapsed * (1 - share) / share
@@ -73,7 +73,7 @@ def _format_size(size: int) -> str:
 
 
 class ProgressLine:
-    """The line of one kind of work. `unit` is what is counted, in the plural, or BYTES."""
+    """The progress line of one task. `unit` is the unit counted, in the plural, or BYTES."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class ProgressLine:
         self._line = ""
 
     def tell(self, done: int, total: int) -> None:
-        """Show how much is done; 0 in all: nobody knows of how much."""
+        """Show the amount done; a total of 0 means unknown."""
         now = self._clock()
         if now < self._next or self._stream is None:
             return
@@ -116,7 +116,7 @@ class ProgressLine:
             self._draw(line)
 
     def close(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._line:
             self._draw("")
 

@@ -1,7 +1,7 @@
-"""Jobs in order within a queue, queues side by side.
+"""Jobs in order within a queue, queues in parallel.
 
-One mechanism for all that must keep an order: turns and commands of a conversation, replies to a
-chat. A queue exists as long as it has jobs.
+One mechanism for everything that must keep an order: turns and commands of a conversation, replies
+to a chat. A queue exists as long as it has jobs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class KeyedQueues:
-    """Runs jobs; a job that raises is logged and does not hold up those behind it."""
+    """A runner of jobs; a job that raises is logged and does not block those behind it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -37,7 +37,7 @@ class KeyedQueues:
         self._runs[queue] = self._tasks.start(self._run(queue), f"{self._name} {queue}")
 
     def depth(self, queue: Hashable) -> int:
-        """Jobs of a queue that are not done, the running one included."""
+        """Return the number of a queue's unfinished jobs, including the running one."""
         return len(self._jobs.get(queue, ()))
 
     @property
@@ -46,7 +46,7 @@ class KeyedQueues:
 
     @property
     def size(self) -> int:
-        """Jobs of all queues that are not done."""
+        """The number of unfinished jobs in all queues."""
         return sum(map(len, self._jobs.values()))
 
     @property
@@ -54,26 +54,26 @@ class KeyedQueues:
         return sum(len(jobs) - 1 for jobs in self._jobs.values())
 
     async def room(self, queue: Hashable, depth: int) -> None:
-        """Wait until a queue is not as deep as this."""
+        """Wait until a queue has fewer unfinished jobs than this."""
         while self.depth(queue) >= depth:
             self._job_done.clear()
             await self._job_done.wait()
 
     async def idle(self) -> None:
-        """Wait until every queue is empty, also of jobs that are added meanwhile."""
+        """Wait until every queue is empty, including jobs that are added meanwhile."""
         await self._tasks.idle()
 
     async def idle_in(self, is_meant: Callable[[Hashable], bool]) -> None:
-        """Do the same for some queues."""
+        """Wait until the selected queues are empty."""
         while runs := [run for queue, run in self._runs.items() if is_meant(queue)]:
             await asyncio.wait(runs)
 
     async def drop(self, is_meant: Callable[[Hashable], bool]) -> None:
-        """Cancel what runs in some queues, and forget what waits in them."""
+        """Cancel the running jobs of the selected queues, and drop their waiting jobs."""
         await cancel_and_wait(*(run for queue, run in self._runs.items() if is_meant(queue)))
 
     async def close(self) -> None:
-        """Cancel what runs and forget what waits."""
+        """Cancel the running jobs, and drop the waiting ones."""
         await self._tasks.close()
 
     async def _run(self, queue: Hashable) -> None:
@@ -90,11 +90,11 @@ class KeyedQueues:
                 self._job_done.set()
         finally:
             del self._jobs[queue], self._runs[queue]
-            self._job_done.set()  # who waits for room finds it also where the rest was dropped
+            self._job_done.set()  # waiters for room must also see a queue whose rest was dropped
 
 
 def _is_cancelled() -> bool:
-    """Return whether this queue was told to end; a job may also fail because something it awaits
-    was."""
+    """Return whether this queue was cancelled; a job may also fail because another task that it
+    awaits was cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

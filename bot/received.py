@@ -1,6 +1,6 @@
-"""A message that was taken in: whose conversation it is part of, and whether it is a command.
+"""An accepted message: its conversation, and the command in it.
 
-Both are worked out once, before the message is put on disk, and go with it from then on.
+Both are determined once, before the message is put on disk, and are kept with it from then on.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ class CommandLine(Struct, frozen=True):
 
 
 class Received(Struct, frozen=True):
-    """A message that was taken in. `row` is its place in the inbox (0: it is off the record, and
-    not on disk), `id` the platform's; `line` is
-    the command in it, if it is one; `is_begun` says whether a process before this one began to work
-    on it. `run` is the run of a job that it is the prompt of (0: somebody said it). One that
-    `is_outside` holds text that a stranger may have written."""
+    """An accepted message. `row` is its id in the inbox (0: it is off the record, and not on disk),
+    `id` the platform's id; `line` is the command in it, if any; `is_begun` says whether a previous
+    process began to work on it. `run` is the job run that it is the prompt of (0: a person sent
+    it). With `is_outside` its text may come from a stranger."""
 
     row: int
     id: str
@@ -47,34 +46,34 @@ class Received(Struct, frozen=True):
 
     @property
     def speaker(self) -> str:
-        """The name by which the model knows who speaks; "" in a chat of one person alone."""
+        """The sender's name for the model; "" in a chat of one person alone."""
         return "" if self.address.is_private else self.sender or self.address.user
 
 
 def command_line(text: str) -> CommandLine | None:
-    """Return the command in a message, if it is one: one slash and a word. Two slashes are none."""
+    """Return the command in a message, if it is one: a slash and a word. Two slashes don't make
+    one."""
     found = _COMMAND.fullmatch(text.strip())
     return CommandLine(found[1].lower(), found[2] or "") if found else None
 
 
 def unescape_slash(text: str) -> str:
-    """Return a message's text for the model: "//text" is meant as "/text"."""
+    """Return a message's text for the model: "//text" stands for "/text"."""
     stripped = text.lstrip()
     return stripped[1:] if stripped.startswith("//") else text
 
 
 def clean_name(sender: str) -> str:
-    """Return a person's name as others may be shown it: one short line, which can't pass for
-    two."""
+    """Return a person's name in a form safe to show to others: one short line."""
     return " ".join(clean_text(sender).split())[:_LONGEST_NAME].rstrip() if sender else ""
 
 
 @lru_cache(maxsize=1_000)
 def key_of(address: Address) -> ConversationKey:
-    """Return the conversation that an address begins with: one for each chat, and for each thread
-    in it; `Turns.lead` says to which of its branches it leads.
+    """Return the first conversation of an address: one for each chat, and for each thread in it;
+    `Turns.lead` selects its current branch.
 
-    Its audience is those who share the chat, as a folder's name.
+    The audience is the name of a folder for all people who share the chat.
     """
     chat = f"{escape(address.channel)}/{escape(address.chat)}"
     thread = f"/{escape(address.thread)}" if address.thread else ""
@@ -82,13 +81,13 @@ def key_of(address: Address) -> ConversationKey:
 
 
 def escape(part: str) -> str:
-    """Without slashes, so that chat "a/b" is not thread b of chat a."""
+    """Return the part without slashes, so that chat "a/b" is not thread b of chat a."""
     return part.replace("%", "%25").replace("/", "%2F")
 
 
 def _folder(chat: str) -> str:
-    """Return a name that is safe as a folder's on every system, and no other chat's: those that are
-    not as they stand carry a hash after an underscore, which the others have none of."""
+    """Return a folder name for a chat that is unique and valid on every system. A changed name ends
+    with an underscore and a hash; an unchanged one has no underscore."""
     if re.fullmatch(r"[a-z0-9]+/[a-z0-9-]{1,60}", chat):
         return chat.replace("/", "-")
     safe = re.sub(r"[^a-z0-9]+", "_", chat.lower())[:60]

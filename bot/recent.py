@@ -1,6 +1,5 @@
-"""Recent events, in memory alone: how long answers took, and what failed. `/status` tells them; a
-feature that wants more than that, such as metrics, hears the same by overriding `RecentActivity`.
-"""
+"""Recent events, in memory alone: durations of answers, and failures. `/status` shows them; a
+feature that needs more, such as metrics, overrides `RecentActivity`."""
 
 from __future__ import annotations
 
@@ -22,18 +21,18 @@ from memory.ledger import Spent
 from plugins.health import RecentFailure, RecentTimes, SlowTool
 
 MOST_TIMES = 100
-"""Answers, first words and tool calls of which the times are known."""
+"""The maximum number of durations kept for each of answers, first words and tool calls."""
 MOST_FAILURES = 20
-"""Kinds of failures that are known, each with how often it happened."""
+"""The maximum number of kinds of failures kept, each with its count."""
 LONGEST_SENTENCE = 300  # characters of a failure that are kept
 Kind = tuple[str, ...]
-"""The identity of a failure: the text of its log line, and what was filled in that matters."""
+"""The identity of a failure: the text of its log line, and the relevant filled-in values."""
 
 
 class EndedTurn(Struct, frozen=True):
-    """A turn that has ended on a channel, `seconds` after its message had come, without what it
-    waited for a person. `problem` says why there is no answer ("": there is one), `is_stopped` that
-    a person did not want it."""
+    """A turn that has ended on a channel, `seconds` after its message arrived, without the time
+    spent waiting for a person. `problem` says why there is no answer ("": there is one),
+    `is_stopped` that a person stopped it."""
 
     channel: str
     seconds: float
@@ -43,9 +42,9 @@ class EndedTurn(Struct, frozen=True):
 
 
 class Workload(Protocol):
-    """The work that waits or is under way at this moment: `sizes` by queue, `oldest` for how many
-    seconds a message waits; `data` is the data folder, `reached` says of channels that know it
-    whether they reach their platforms."""
+    """The current work: `sizes` by queue; `oldest` is how many seconds the oldest message has
+    waited; `data` is the data folder; `reached` says for channels that know it whether they reach
+    their platforms."""
 
     @property
     def data(self) -> Path: ...
@@ -61,7 +60,7 @@ class Workload(Protocol):
 
 
 class OwnerAlerts(Protocol):
-    """Tells an owner what only an owner can mend; nothing here waits."""
+    """A receiver of faults that only an owner can fix; its methods never block."""
 
     def channel_down(self, channel: str, error: BaseException) -> None: ...
 
@@ -73,8 +72,8 @@ class OwnerAlerts(Protocol):
 
 
 class RecentActivity:
-    """Hears what happens in the bot; nothing here waits, or takes long. `alerts` hear of what an
-    owner has to mend."""
+    """The listener for events in the bot; its methods never block, and return quickly. `alerts` are
+    notified of faults that an owner must fix."""
 
     def __init__(self) -> None:
         self.alerts: list[OwnerAlerts] = []
@@ -84,8 +83,7 @@ class RecentActivity:
         self.failures = FailureLog()
 
     def work_begun(self, work: Workload) -> None:
-        """Note that the bot is assembled; it is not kept from going by whoever looks at its
-        work."""
+        """Note that the bot is assembled. A listener may keep only a weak reference to `work`."""
 
     def message_taken(self, channel: str, is_command: bool) -> None:
         """Note that a message is on disk."""
@@ -95,7 +93,7 @@ class RecentActivity:
             self._answers.append(turn.seconds)
 
     def tool_ended(self, name: str, seconds: float, is_error: bool) -> None:
-        """Note that a tool call has ended; what it waited for a person is not counted."""
+        """Note that a tool call has ended; time spent waiting for a person is not counted."""
         self._tools.append((name, seconds))
 
     def model_called(self, call: ModelCall) -> None:
@@ -103,8 +101,9 @@ class RecentActivity:
             self._first_words.append(call.first)
 
     def model_refused(self, sentence: str, heard_at: Address | None = None) -> None:
-        """Note that a provider refused the key or the account; the sentence was the answer at an
-        address (None: no answer said it, since another model answered, or a summary was wanted)."""
+        """Note that a provider refused the key or the account. The sentence was the answer at
+        `heard_at`; None: it was not sent, because another model answered or the request was for a
+        summary."""
         for alert in self.alerts:
             alert.model_refused(sentence, heard_at)
 
@@ -112,35 +111,35 @@ class RecentActivity:
         """Note that a call to a model is in the ledger."""
 
     def view_changed(self, event: ViewEvent) -> None:
-        """Note that an event has changed what the model sees of a conversation."""
+        """Note that an event has changed the context of a conversation."""
 
     def summary_failed(self) -> None:
-        """No model has written a summary that was wanted."""
+        """Note that no model could write a requested summary."""
 
     def reply_sent(self, channel: str) -> None:
-        """Note that a platform has a reply."""
+        """Note that a platform has received a reply."""
 
     def channel_failed(self, channel: str) -> None:
-        """Note that a channel took no reply, could not reach its platform for a while, or has
+        """Note that a channel rejected a reply, could not reach its platform for a while, or has
         ended."""
 
     def channel_down(self, channel: str, error: BaseException) -> None:
-        """Note that a channel has ended with an error, or took no reply."""
+        """Note that a channel has ended with an error, or rejected a reply."""
         self.channel_failed(channel)
         for alert in self.alerts:
             alert.channel_down(channel, error)
 
     def channel_unreachable(self, channel: str, error: BaseException) -> None:
-        """Note that a channel could not reach its platform for a while, or has left a message
-        out."""
+        """Note that a channel could not reach its platform for a while, or has skipped a
+        message."""
         if not isinstance(error, MessageLeftOut):
             self.channel_failed(channel)
         for alert in self.alerts:
             alert.channel_unreachable(channel, error)
 
     def reply_put_aside(self, outbound: Outbound) -> None:
-        """Note that a reply was tried again and again, and each time the bot broke or could not
-        send it."""
+        """Note that a reply was put aside: the bot crashed or could not send it, time after
+        time."""
         for alert in self.alerts:
             alert.reply_put_aside(outbound)
 
@@ -157,8 +156,8 @@ class RecentActivity:
 
 
 class FailureLog(logging.Handler):
-    """Keeps the newest warnings and errors of the log: one sentence for each kind, the newest, with
-    how often that happened. `mask` takes secrets out, `on_kept` hears of each."""
+    """A handler that keeps the newest warnings and errors of the log: the newest sentence of each
+    kind, with its count. `mask` removes secrets; `on_kept` is called for each record."""
 
     def __init__(self, mask: Callable[[str], str] = str) -> None:
         super().__init__(logging.WARNING)
@@ -183,14 +182,14 @@ class FailureLog(logging.Handler):
         return f"{said[:LONGEST_SENTENCE]}{why}"
 
     def since(self, moment: float) -> tuple[RecentFailure, ...]:
-        """Return the failures whose last time was after a moment, in seconds since 1970; the newest
+        """Return the failures that last happened after a moment, in seconds since 1970; the newest
         first."""
         return tuple(one for one in reversed(self._known.values()) if one.at >= moment)
 
 
 def kind_of(record: logging.LogRecord) -> Kind:
-    """By which failures are one. Names and numbers that were filled in make no other kind; another
-    sentence of the bot does, and so does another class of error."""
+    """Return the kind that a failure is counted under. Different filled-in names and numbers are
+    the same kind; another sentence of the bot, or another class of error, is a different one."""
     told = record.args if isinstance(record.args, tuple) else ()
     filled = [_kind_of_value(one) for one in told]
     if record.msg == "%s" and filled == [""]:
@@ -209,9 +208,9 @@ def _class_of(value: object) -> str:
 
 
 def _median(numbers: Collection[float]) -> float:
-    """Half of them are at most as large; 0 for none. (`statistics` is slow to import.)"""
+    """Return the lower median; 0 for no numbers. (`statistics` is slow to import.)"""
     return sorted(numbers)[(len(numbers) - 1) // 2] if numbers else 0.0
 
 
 def _unheard(record: logging.LogRecord) -> None:
-    """Nobody counts them."""
+    """Ignore the record."""

@@ -1,4 +1,4 @@
-"""The bot as channels see it: a message is taken in, and goes to a command or to a turn."""
+"""The bot as channels see it: accepts a message, and dispatches it as a command or a turn."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ from plugins.loader import Loaded
 EMPTY = "Your message is empty. Write something, or /help to see what I can do."
 NOT_HERE = "This conversation is off the record, so no system prompt is kept for it."
 AT_THE_MACHINE = ("web", "terminal")
-"""Channels whose chats belong to whoever sits at this machine."""
+"""Channels whose chats belong to the person at this machine."""
 _ITSELF = Person("parley", "owner")
-"""The person named for a change of a setting that nobody has asked for by a command."""
+"""The person named for a setting that was changed without a command."""
 
 
 class RunningBot(Struct, frozen=True):
-    """The `Bot` of `channels/base`."""
+    """The implementation of `Bot` in `channels/base`."""
 
     intake: Intake
     commands: CommandRunner
@@ -88,11 +88,11 @@ class RunningBot(Struct, frozen=True):
 
     @property
     def logins(self) -> Logins:
-        """Return the logins of a feature; without one, nobody is signed in anywhere."""
+        """Return the logins of a feature; without one, no person is signed in."""
         return next(iter(self.features.logins), self.nobody)
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
-        """Let a message in, put it on disk, and send it where it belongs."""
+        """Accept a message, put it on disk, and dispatch it."""
         self.languages.hear(inbound.address)
         chat = self.links.key_of(inbound.address).id
         if self.commands.may_lead(self.intake.find_command(inbound)):
@@ -117,7 +117,7 @@ class RunningBot(Struct, frozen=True):
         return Accepted(inbound.id, is_new)
 
     def _as_meant(self, inbound: Inbound, received: Received) -> Received:
-        """Return a message with the command that its words stand for, if a feature says so."""
+        """Return a message with the command that its words mean, if a feature recognises one."""
         person = self.access.identify(received.address)
         if person is None or received.line is not None or received.files:
             return received
@@ -126,7 +126,7 @@ class RunningBot(Struct, frozen=True):
         return received if line is None else replace(received, line=line)
 
     def dispatch(self, received: Received) -> None:
-        """Send a message that is on disk to its command, or into its conversation's line."""
+        """Dispatch a stored message as a command, or into its conversation's queue."""
         if received.line is not None:
             self.commands.put(received, received.line)
         elif received.text.strip() or received.files:
@@ -135,8 +135,8 @@ class RunningBot(Struct, frozen=True):
             self.commands.answer(received, Reply(_(EMPTY)))
 
     async def _dispatch_privately(self, received: Received) -> None:
-        """Send a message that is off the record where it belongs. Its command is carried out before
-        anything else is taken in, which may be off the record no more."""
+        """Dispatch a message that is off the record. Its command is executed before the next
+        message is accepted, which may be on the record again."""
         if received.line is not None:
             given = (received.address, received.line, received.speaker)
             await self.private.send(received, await self._command_privately(*given))
@@ -148,7 +148,7 @@ class RunningBot(Struct, frozen=True):
     async def _command_privately(
         self, address: Address, line: CommandLine, speaker: str = ""
     ) -> Reply:
-        """Carry out a command in a private chat, if it is one that keeps nothing."""
+        """Execute a command in a chat that is off the record, if it stores nothing."""
         key = self.turns.lead(address)
         with off_record(), speaking(self.languages.of(address)):
             is_known = self.commands.is_known(line.name)
@@ -162,7 +162,7 @@ class RunningBot(Struct, frozen=True):
         return self.intake.must_wait(inbound)
 
     def read_apart(self, script: Path, content: bytes, *arguments: str) -> bytes:
-        """Have a script read this in a process with limits."""
+        """Run a script on this content in a process with limits."""
         return read_apart(script, content, *arguments)
 
     def trouble(self, channel: str, error: BaseException) -> None:
@@ -173,12 +173,12 @@ class RunningBot(Struct, frozen=True):
         return self.access.identify(address) is not None
 
     def language_of(self, address: Address) -> str:
-        """Return the language of who is at this address."""
+        """Return the language of the person at this address."""
         self.languages.hear(address)
         return self.languages.of(address)
 
     async def command(self, address: Address, line: str) -> Reply:
-        """Carry out a command line now."""
+        """Execute a command line now."""
         self.languages.hear(address)
         parsed = command_line(line)
         if parsed is None:
@@ -198,30 +198,29 @@ class RunningBot(Struct, frozen=True):
     def complete(
         self, holder: KeyHolder, request: CompletionRequest
     ) -> AsyncGenerator[Delta | Completed, None]:
-        """Answer a request that stands by itself."""
+        """Answer a stateless request."""
         return self.completions.answer(holder, request)
 
     async def key_holder(self, key: str) -> KeyHolder | None:
-        """Return the holder of a key to OpenAI's protocol; None where it is no key."""
+        """Return the holder of a key to OpenAI's protocol; None if it is not a key."""
         return await self.logins.find_key(key)
 
     def list_commands(self) -> Sequence[CommandEntry]:
-        """All commands by name."""
+        """Return all commands by name."""
         return self.commands.offered
 
     def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
-        """Watch the events at this address from now on, whichever conversation it leads to."""
+        """Watch the events at this address from now on, in any conversation."""
         return self.bus.watch(key_of(address).id)
 
-    # --- what pages and clients read and fill -------------------------------------------------
+    # --- data for pages and clients ------------------------------------------------------------
 
     async def sessions(self, channel: str, words: str = "") -> list[Session]:
-        """Return the chats of a channel, but for its threads; each by the branch that it leads
-        to."""
+        """Return the chats of a channel, without its threads; each by its current branch."""
         return self._with_private(await self.listing.of_channel(channel, words))
 
     async def own_sessions(self, words: str = "") -> list[Session]:
-        """Return the chats of whoever sits at this machine, on all channels, in order."""
+        """Return the chats of the person at this machine, on all channels, in order."""
         here = [await self.listing.of_channel(channel, words) for channel in AT_THE_MACHINE]
         elsewhere = await self.listing.of_people(self._owners_elsewhere, words)
         linked = {target for _home, target in self.links.list_from("web/")}  # listed as the page's
@@ -234,7 +233,7 @@ class RunningBot(Struct, frozen=True):
         return self._with_private(sorted(found, key=place_in_list, reverse=True))
 
     def _with_private(self, sessions: Sequence[Session]) -> list[Session]:
-        """Return the same with those marked that are off the record."""
+        """Return the sessions, with those off the record marked."""
         return [
             replace(one, is_private=True)
             if self.is_private(Address(one.channel, one.chat))
@@ -252,7 +251,7 @@ class RunningBot(Struct, frozen=True):
 
     @property
     def _owners_elsewhere(self) -> list[str]:
-        """The owners on other channels; who has a name on the page has what is theirs there."""
+        """The owners on other channels; owners with a name on the page have their chats there."""
         return [name for name in self.access.owners if not name.startswith("web/")]
 
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> Sequence[Said]:
@@ -277,19 +276,19 @@ class RunningBot(Struct, frozen=True):
         return await self.workspaces.list_files(self.turns.lead(address))
 
     async def open_file(self, address: Address, path: str) -> OpenedFile | None:
-        """Return a file of a chat's."""
+        """Return a file of a chat."""
         return await self.workspaces.open(self.turns.lead(address), path)
 
     def list_routes(self) -> Sequence[object]:
-        """Return what features serve over HTTP, as `channels.web.operations.Operation`s."""
+        """Return the HTTP routes of features, as `channels.web.operations.Operation`s."""
         return [route for make in self.features.routes for route in make(self)]
 
     async def call_owner(self, address: Address, name: str, body: bytes) -> bytes:
-        """Carry out the call of a feature by its name: this process has all conversations."""
+        """Execute a feature's call by its name: this process has all conversations."""
         return await self.features.calls[name](body)
 
     async def instruct(self, address: Address, text: str) -> str:
-        """Let a client's words be its conversation's system prompt; returns what is wrong."""
+        """Set a client's text as its conversation's system prompt; return the error, or ""."""
         if self.is_private(address):
             return _(NOT_HERE)
         here = self.turns.lead(address).id
@@ -303,7 +302,7 @@ class RunningBot(Struct, frozen=True):
         return ""
 
     async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
-        """Append these turns, if there is none yet."""
+        """Append these turns if there are none yet; return whether they were appended."""
         if self.is_private(address):
             return False
         conversation = await self.conversations.get(self.turns.lead(address))
@@ -318,7 +317,7 @@ class RunningBot(Struct, frozen=True):
 
 
 def _with_sounds(said: list[Said], spoken: Mapping[int, str], place: str) -> list[Said]:
-    """Return the messages, those that end a turn with the file in which they are read aloud."""
+    """Return the messages; those that end a turn get the file with the spoken answer."""
     last = {one.turn: number for number, one in enumerate(said) if one.role == "assistant"}
     for turn, name in spoken.items():
         if (number := last.get(f"t{turn}")) is not None:

@@ -13,10 +13,11 @@ from memory.messages import Mark
 
 
 class RunHandler:
-    """The feature whose runs (`Received.run`) turns and commands carry out; here, none has runs."""
+    """The feature that owns runs (`Received.run`), which turns and commands execute; this base
+    class has none."""
 
     async def refusal(self, received: Received) -> str:
-        """Return why a run that waited does not begin; "": it does."""
+        """Return why a waiting run does not start; "" if it does."""
         return _("The part of the bot that set this up is not installed any more.")
 
     async def prepare(self, received: Received, conversation: Conversation, agent: Agent) -> Agent:
@@ -26,11 +27,11 @@ class RunHandler:
     async def answer(
         self, received: Received, reply: Reply, turn: str | None = None, mark: Mark = ""
     ) -> bool:
-        """Keep the end of a run together with its reply, which goes out; False where the reply is
-        an ordinary one. `mark` says why it ended, where the model did not end it."""
+        """Store the end of a run together with its outgoing reply; return False if the reply is an
+        ordinary one. `mark` says why it ended, unless the model ended it."""
         return False
 
 
 def find_handler(handlers: Sequence[RunHandler]) -> RunHandler:
-    """Return the handler of the feature that has runs: one at most, which is opened late."""
+    """Return the handler of the feature that has runs: at most one, which is opened late."""
     return next(iter(handlers), RunHandler())

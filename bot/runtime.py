@@ -1,6 +1,6 @@
-"""The rules for a conversation now: its settings, its model, its limits, what that is offered.
+"""The current rules of a conversation: its settings, model, limits and tools.
 
-Asked for at each step, never kept, so that `/config` holds from the next one on.
+They are read at each step and never kept, so that `/config` applies from the next one on.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ MEMORY_SHARE = 16
 
 
 class PermissionAsker(Protocol):
-    """A way to ask a person whether a tool may run (hook `parley_approvals`)."""
+    """The feature that asks a person whether a tool may run (hook `parley_approvals`)."""
 
     async def ask(self, key: ConversationKey, address: Address, wanted: Permission) -> None:
-        """Return when it is allowed, in the chat at this address. Raises ToolError when it is
-        not."""
+        """Wait for permission in the chat at this address. Raises ToolError if it is denied."""
         ...
 
     def count_waited(self, key: ConversationKey) -> float:
-        """Return for how many seconds turns of a conversation have waited, since the start."""
+        """Return the seconds that turns of a conversation have waited for a person since the
+        start."""
         ...
 
 
 class TurnConfig(Struct, frozen=True):
     """The settings and the model of a conversation at one step. `version` is that of the settings,
-    `revision` that of the model, when it was made; `choice` is who answers,
-    which depends on what was spent where it `is_thrifty`."""
+    `revision` that of the model, at its creation. `choice` is the model that answers; with
+    `is_thrifty` it depends on the spending."""
 
     version: int
     settings: Settings
@@ -105,12 +105,12 @@ class RuntimeConfig(Struct, frozen=True):
 
     @property
     def spending(self) -> SpendingRules:
-        """Return the rules of the feature that limits what is spent, which is opened after this."""
+        """Return the spending rules of a feature, which is opened after this."""
         return next(iter(self.spending_rules), UNLIMITED)
 
     def at(self, key: ConversationKey) -> TurnConfig:
-        """Return the settings and the model that hold now; made when something has changed, so
-        asking costs next to nothing."""
+        """Return the current settings and model. They are rebuilt only after a change, so a call is
+        cheap."""
         known = self._known.get(key.id)
         if (
             known
@@ -144,13 +144,13 @@ class RuntimeConfig(Struct, frozen=True):
         return made
 
     def remote_for(self, key: ConversationKey, address: Address | None) -> RemoteTools | None:
-        """Return the tools of other programs for a conversation, of the first feature that has
-        some; where an address is given, for the person who asks there."""
+        """Return a conversation's tools of other programs, from the first feature that has some;
+        with an address, for the person there."""
         found = (ask(key, address) for ask in self.remote_tools)
         return next((tools for tools in found if tools is not None), None)
 
     def choice(self, key: ConversationKey) -> ModelChoice:
-        """Return the model that answers: the one that is set, or a cheaper one where money is
+        """Return the model that answers: the configured one, or a cheaper one if the budget is
         short."""
         settings = self.book.effective(key.id)
         return self.spending.choice(key, settings) or choice_of(settings)
@@ -176,7 +176,7 @@ class RuntimeConfig(Struct, frozen=True):
     def _prefix(
         self, key: ConversationKey, now: TurnConfig, there: tuple[Skill, ...]
     ) -> PromptPrefix:
-        """Return the same where these skills are there."""
+        """Return the prefix for these skills."""
         has_tools = now.model.takes_tools and now.settings.tools.offer != "none"
         skills = there if has_tools else ()
         known = self._prefixes.get(key.id)
@@ -196,7 +196,7 @@ class RuntimeConfig(Struct, frozen=True):
         return self.prompt.prefix(key, known[2], tools, (*self.prompt.sections(key), memory))
 
     def memory_in_prompt(self, key: ConversationKey) -> PromptMemory:
-        """Return the part of `MEMORY.md` that stands in the prompt."""
+        """Return the part of `MEMORY.md` that is in the prompt."""
         return self._memory(key, self.at(key))
 
     def _memory(self, key: ConversationKey, now: TurnConfig) -> PromptMemory:
@@ -206,7 +206,7 @@ class RuntimeConfig(Struct, frozen=True):
         return self.memories.of(key.audience, most, now.settings.memory.left_out)
 
     def agent(self, conversation: Conversation, address: Address) -> Agent:
-        """Return the agent for the next turn of a conversation; the person who asks is at an
+        """Return the agent for the next turn of a conversation, asked by the person at this
         address."""
         key = conversation.key
         workspace, now = self.workspace(key), self.at(key)
@@ -236,8 +236,8 @@ class RuntimeConfig(Struct, frozen=True):
         return StepLimits(settings.agent_max_steps, most_calls, settings.context.max_images)
 
     def agent_alone(self, key: ConversationKey, request: CompletionRequest) -> Agent:
-        """Return the agent for a request that stands by itself: the client's tools, or those of the
-        bot's own that need no conversation; and nobody who could be asked."""
+        """Return the agent for a stateless request. It has the client's tools, or the bot's tools
+        that need no conversation; permission can't be asked for."""
         self.spending.begin(key)
         now, workspace = self.at(key), self.workspace(key)
         settings, model = now.settings, now.model
@@ -273,8 +273,8 @@ class RuntimeConfig(Struct, frozen=True):
         )
 
     def agent_off_record(self, key: ConversationKey, user: str) -> Agent:
-        """Return the agent for a private conversation: it has no tools, since what they do is
-        kept."""
+        """Return the agent for a private conversation. It has no tools, since their effects are
+        stored."""
         now, folder = self.at(key), self.folder(key)
         persona = now.settings.system_prompt
         is_small = self.models.uses_embedded(now.choice)
@@ -292,8 +292,8 @@ class RuntimeConfig(Struct, frozen=True):
     async def _approve(
         self, key: ConversationKey, address: Address, permission: Permission
     ) -> None:
-        """Ask a person there, where the settings say so; one who speaks through a key can't be
-        asked. Raises ToolError."""
+        """Ask the person there if the settings require it; the holder of a key can't be asked.
+        Raises ToolError."""
         if self.book.effective(key.id).tools.approve != "ask":
             return
         is_by_key = address.channel == PAGE and address.user
@@ -303,39 +303,39 @@ class RuntimeConfig(Struct, frozen=True):
             await one.ask(key, address, permission)
 
     def count_waited(self, key: ConversationKey) -> float:
-        """Return for how many seconds turns of a conversation have waited for a person, since the
+        """Return the seconds that turns of a conversation have waited for a person since the
         start."""
         return sum(one.count_waited(key) for one in self.approvals)
 
     def workspace(self, key: ConversationKey) -> Path:
-        """Return the folder of a conversation's audience, made on first use."""
+        """Return the folder of a conversation's audience, created on first use."""
         folder = self.folder(key)
-        if not os.path.isdir(f"{folder}/files"):  # which is asked for every message
+        if not os.path.isdir(f"{folder}/files"):  # checked for every message
             (folder / "files").mkdir(parents=True, exist_ok=True)
         return folder
 
     def folder(self, key: ConversationKey) -> Path:
-        """Return the folder of a conversation's audience, which may not be there yet."""
+        """Return the folder of a conversation's audience, which may not exist yet."""
         if (folder := self._folders.get(key.audience)) is None:
             folder = self._folders[key.audience] = self.data / "audiences" / key.audience
         return folder
 
     def offloader(self, key: ConversationKey) -> Offloader | None:
-        """Return the offloader that keeps what leaves the context of a conversation."""
+        """Return the offloader that stores the entries removed from a conversation's context."""
         if not self.book.effective(key.id).context.offload:
             return None
         return self.plugin_offloader or LocalWorkspace(self.workspace(key))
 
     @property
     def _offers(self) -> str:
-        """Return the part of the prompt that says how to find what left the context."""
+        """Return the part of the prompt that says how to find removed entries."""
         return str(getattr(self.plugin_offloader or LocalWorkspace, "offers", ""))
 
     def restores_exactly(self) -> bool:
         return self.book.effective().restore == "exact"
 
     def files_quota(self, key: ConversationKey) -> int:
-        """Return how many megabytes of files a conversation may keep."""
+        """Return the megabytes of files that a conversation may store."""
         return self.book.effective(key.id).tools.files_quota
 
     def turn_timeout(self, key: ConversationKey) -> float:
@@ -354,7 +354,7 @@ class RuntimeConfig(Struct, frozen=True):
 
 
 def limits_of(settings: Settings, window: int, model: str, sees: bool = True) -> Limits:
-    """Return the limits that these settings mean for a model with such a window."""
+    """Return the limits that these settings mean for a model with this window."""
     context = settings.context
     return Limits(
         strategy=context.strategy,

@@ -1,5 +1,5 @@
-"""The work that is done by the clock: one tick at the start of the bot and one each night, what is
-done every few minutes, and what features do every minute."""
+"""Scheduled work: one tick at the start of the bot and one each night, work every few minutes, and
+the work of features every minute."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ HOUR = 4
 """The hour of the nightly tick, in the bot's time zone."""
 DAY = 86_400
 FARTHEST_NIGHT = DAY + 7_200
-"""Seconds to the next night, at most: a day may have an hour more."""
+"""The maximum number of seconds to the next night: a day may have an extra hour."""
 OFTEN = 10
 """Minutes."""
 MINUTE = 60.0
-"""Seconds, by no clock that anybody sets."""
+"""Seconds, by a monotonic clock."""
 
 
 class Schedule:
-    """Lets `tick` happen; one at a time, and one that fails is logged and tried again the night
-    after. `often` happens every few minutes; what `every_minute` adds, every minute, and when
-    `wake_at` wants it."""
+    """A schedule that runs `tick`, never twice at the same time; one that fails is logged and
+    retried the next night. `often` runs every few minutes. Work added by `every_minute` runs every
+    minute, and at the times given to `wake_at`."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Schedule:
         self._beating, self._rarely = BackgroundTasks(), BackgroundTasks()
 
     def every_minute(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Have this done every minute once the clock runs, and when `wake_at` wants it."""
+        """Run this every minute once the schedule has started, and at the times of `wake_at`."""
         self._minutely.append(work)
 
     async def start(self) -> None:
@@ -66,14 +66,14 @@ class Schedule:
         self._beating.start(self._beat(scheduler), "minutes")
 
     async def _beat(self, scheduler: AsyncIOScheduler) -> None:
-        """Do what is done every minute and every few minutes, whatever becomes of the clock: one
-        that is set back must not stop it, and one that is set forward makes things due."""
+        """Run the work of every minute and every few minutes, whatever happens to the clock:
+        setting it back must not stop the work, and setting it forward makes jobs due."""
         for count in itertools.count(1):
             await asyncio.sleep(MINUTE)
             coming = self.next_tick
             if coming and coming.timestamp() - time.time() > FARTHEST_NIGHT:
                 scheduler.reschedule_job("night", trigger="cron", hour=HOUR)
-            scheduler.wakeup()  # by itself, it would sleep for as long as it had planned
+            scheduler.wakeup()  # otherwise it would sleep for as long as planned
             await self.fire()
             if count % OFTEN == 0 and not self._rarely:
                 self._rarely.start(self._do_often(), "every few minutes")
@@ -86,13 +86,13 @@ class Schedule:
                 log.exception("what is done every %d minutes failed", OFTEN)
 
     async def fire(self) -> None:
-        """Do what is done every minute, unless it is under way."""
+        """Run the work of every minute, unless it is running."""
         if not self._firing:
             for work in self._minutely:
                 self._firing.start(work(), "every minute")
 
     def wake_at(self, at: float) -> None:
-        """Do what is done every minute at a time (seconds since 1970), too."""
+        """Run the work of every minute at this time as well (seconds since 1970)."""
         if self._scheduler is not None:
             run_at = datetime.fromtimestamp(at, UTC)
             self._scheduler.add_job(
@@ -101,28 +101,28 @@ class Schedule:
 
     @property
     def next_tick(self) -> datetime | None:
-        """Return the time of the next tick; None where none is planned."""
+        """Return the time of the next tick, or None."""
         job = self._scheduler.get_job("night") if self._scheduler else None
         return job.next_run_time if job else None
 
     async def idle(self) -> None:
-        """Wait until no tick is under way."""
+        """Wait until no tick is running."""
         await self._ticking.idle()
         await self._firing.idle()
 
     async def stop(self) -> None:
-        """No more ticks; one that is under way is cut short."""
+        """Stop ticking; a running tick is cancelled."""
         await self._beating.close()
         await self._rarely.close()
         self._ticking.cancel()
         self._firing.cancel()
         if self._scheduler is not None:
             self._scheduler.shutdown(wait=False)
-            await asyncio.sleep(0)  # it shuts down in the loop's next round
+            await asyncio.sleep(0)  # it shuts down in the loop's next iteration
         await self.idle()
 
     async def due(self) -> None:
-        """Let a tick happen, unless one is under way."""
+        """Run a tick, unless one is running."""
         if not self._ticking:
             self._ticking.start(self._tick_once(), "tick")
 
@@ -134,18 +134,18 @@ class Schedule:
 
 
 def _scheduler(zone: tzinfo) -> AsyncIOScheduler:
-    # A slow import, which the first prompt does not wait for.
+    # A slow import, which must not delay the first prompt.
     from apscheduler.schedulers.asyncio import AsyncIOScheduler  # noqa: PLC0415
 
-    # A machine that slept at the hour ticks when it wakes up, once.
+    # A machine that slept at that hour ticks once when it wakes up.
     return AsyncIOScheduler(
         timezone=zone, job_defaults={"misfire_grace_time": None, "coalesce": True}
     )
 
 
 class Retention(Struct, frozen=True):
-    """Deletes what was not spoken of for `session_retention_days` (0: never), unless the clock is
-    not to be believed; `now` gives seconds since 1970."""
+    """The deletion of conversations that were idle for `session_retention_days` (0: never), unless
+    the clock is not trusted; `now` returns seconds since 1970."""
 
     forgetting: Forgetting
     book: SettingsStore

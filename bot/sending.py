@@ -1,8 +1,8 @@
-"""Replies go out: each to its channel, in the order of its chat, until the platform has it.
+"""The sending of replies: each to its channel, in the order of its chat, until the platform has it.
 
-What was written and not marked as sent is sent again, with a mark, since nobody knows whether it
-arrived. How often that was tried is on disk before each attempt: what breaks its sender goes as
-plain text next, and is put aside at last.
+A stored reply that is not marked as sent is sent again, with a mark, since it may have arrived. The
+number of attempts is on disk before each one: a reply that crashes its sender is next sent as plain
+text, and finally put aside.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from memory.record.tables import UNREADABLE
 log = logging.getLogger(__name__)
 
 PLAIN_AFTER, ASIDE_AFTER = 2, 5
-"""Attempts in vain, besides the first, after which a reply goes as plain text, or not at all."""
+"""Failed attempts, besides the first, after which a reply is sent as plain text, or put aside."""
 PATIENCE = 30.0
-"""Seconds that an attempt may break the bot in; one that lasts longer waits for its platform."""
+"""Seconds in which an attempt may crash the bot; a longer attempt waits for its platform."""
 
 
 class Sender:
-    """Hands replies to their channels; `recent` hears what becomes of them."""
+    """The sender of replies to their channels; `recent` is notified of the results."""
 
     def __init__(
         self, store: Store, channels: Mapping[str, Channel], data: Path, recent: RecentActivity
@@ -45,15 +45,15 @@ class Sender:
         self.queues = KeyedQueues("send")
         self.troubles: list[str] = []
         self._held: set[tuple[Address, str]] = set()
-        self._trying: dict[int, int] = {}  # replies on their way again, with their tries before
+        self._trying: dict[int, int] = {}  # retried replies, with their earlier tries
         self.recent = recent
 
     def send(self, outbound: Outbound, tries: int = 0) -> None:
-        """Hand a reply to its channel, after those that go to the same chat before it; `tries` says
-        how often it was sent again in vain."""
+        """Pass a reply to its channel, after the earlier replies to the same chat; `tries` is the
+        number of failed retries."""
         channel = self._channels.get(outbound.address.channel)
         if channel is None:
-            return  # that channel does not run today; the outbox keeps the reply for it
+            return  # that channel is not running; the outbox keeps the reply for it
         chat = (outbound.address.channel, outbound.address.chat, outbound.address.thread)
         is_private = is_off_record.get()
 
@@ -64,8 +64,8 @@ class Sender:
         self.queues.put(chat, send)
 
     def close_question(self, address: Address, question: str, how: str) -> None:
-        """Have the message that asks this say how it ended, where a channel can change messages,
-        behind what goes to that chat before it."""
+        """Edit the message with this question to show its outcome, after the earlier replies to
+        that chat, if the channel can edit messages."""
         channel: object = self._channels.get(address.channel)
         if not isinstance(channel, WithCards):
             return
@@ -82,7 +82,7 @@ class Sender:
     async def _send(self, channel: Channel, outbound: Outbound, tries: int) -> None:
         whole = (outbound.address, outbound.reply_to)
         if outbound.part and whole in self._held:
-            return  # a part before this one waits for the next start, and so does this
+            return  # an earlier part waits for the next start, and so does this
         try:
             if tries >= ASIDE_AFTER:
                 self._put_aside(outbound)
@@ -100,13 +100,13 @@ class Sender:
             await self._mark_sent(outbound)
 
     async def _mark_sent(self, outbound: Outbound) -> None:
-        """Keep that the platform has a reply. Raises StoreError."""
+        """Store that the platform has a reply. Raises StoreError."""
         # Synced or not: a power cut just before it would have the reply sent again as well.
         await self._store.write(lambda db: mailbox.mark_sent(db, outbound.id), is_synced=False)
 
     async def _attempt(self, channel: Channel, outbound: Outbound, tries: int) -> None:
-        """Send a reply. One that is sent again may have broken the process before this one, so the
-        attempt is on disk first; what only waits for its platform is excused."""
+        """Send a reply. A resent one may have crashed the previous process, so the attempt is
+        counted on disk first. The count is taken back if it only waits for its platform."""
         excusing: asyncio.Task[None] | None = None
         if outbound.is_resent:
             self._trying[outbound.id] = tries
@@ -146,18 +146,17 @@ class Sender:
         self.recent.reply_put_aside(outbound)
 
     async def excuse(self) -> None:
-        """Note that the bot stops in good order: what it cuts short of replies on their way did not
-        fail."""
+        """Note that the bot stops in an orderly way: replies cut short did not fail."""
         await self._count(self._trying)
 
     async def send_unsent(self) -> None:
-        """Send what the process before this one may not have sent, marked as such."""
+        """Send the replies that the previous process may not have sent, marked as resent."""
         for row in await self._store.read(mailbox.list_outbox):
             if (again := await self.read(row, is_resent=True)) is not None:
                 self.send(again, row.tries)
 
     async def read(self, row: OutboxRow, is_resent: bool) -> Outbound | None:
-        """Return a reply of the outbox; None for one that can't be read, which is put aside."""
+        """Return a reply of the outbox; None for an unreadable one, which is put aside."""
         try:
             reply, part = load_reply(row.reply, self._data)
         except UNREADABLE as error:
@@ -170,8 +169,8 @@ class Sender:
 async def set_aside(
     store: Store, kind: Kind, row: int, place: AddressColumns, error: Exception
 ) -> str:
-    """Return a message or a reply that can't be read any more is not worked on, and not lost;
-    returns a sentence that says so."""
+    """Put an unreadable message or reply aside, so that it is neither processed nor lost; return a
+    sentence that says so."""
     await store.write(lambda db: mailbox.put_aside(db, kind, row, repr(error)))
     what = "A message" if kind == "inbox" else "A reply"
     sentence = (
@@ -183,12 +182,12 @@ async def set_aside(
 
 
 def address_of(place: AddressColumns) -> Address:
-    """Return the address that a place on disk stands for."""
+    """Return the address stored in these columns."""
     return Address(place.channel, place.chat, place.thread, place.user)
 
 
 def dump_reply(reply: Reply, part: int = 0) -> str:
-    """Return a reply as the outbox has it."""
+    """Return a reply in the form stored in the outbox."""
     actions = [astuple(action) for action in reply.actions]
     whole: dict[str, Any] = {"text": reply.text, "data": reply.data, "actions": actions}
     if reply.images:
@@ -205,8 +204,8 @@ def dump_reply(reply: Reply, part: int = 0) -> str:
 
 
 def load_reply(text: str, data: Path) -> tuple[Reply, int]:
-    """Return a reply as the outbox has it. Its pictures are those in the data folder: the row may
-    have come with a backup that somebody else made, and name any file of this machine."""
+    """Return a reply from the outbox. Only pictures in the data folder are accepted: the row may
+    come from a foreign backup, and name any file of this machine."""
     whole = orjson.loads(text)
     images = tuple(path for path in whole.get("images", ()) if _is_below(data, path))
     actions = tuple(Action(*action) for action in whole["actions"])

@@ -1,4 +1,4 @@
-"""The sentences that the bot says to people, recognised whatever was filled in."""
+"""The bot's sentences to people, recognised whatever values were filled in."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from channels.language import list_sentences
 
 LEFT_OUT = "<…>"
 LONGEST = 2_000
-"""Characters of a text in which known sentences are looked for."""
+"""The maximum number of characters of a text in which known sentences are searched."""
 _LEAST = 8
-"""Letters of its own that a sentence must have, to say anything."""
+"""The minimum number of fixed letters for a sentence to be recognised."""
 _DEEPEST = 3
 _PLACE = re.compile(r"\{[^{}]*\}")
 _NUMBER = re.compile(r"-?\d{1,5}(\.\d{1,6})?")
 
 
 class Sentence(Struct, frozen=True):
-    """The pieces of a sentence between which something is filled in. `is_number` says of which
-    places a number may be shown."""
+    """The fixed pieces of a sentence, with a filled-in value between each two. `is_number` says at
+    which places a number may be shown."""
 
     pieces: tuple[str, ...]
     is_number: tuple[bool, ...] = ()
@@ -32,8 +32,8 @@ class Sentence(Struct, frozen=True):
         return sum(c.isalpha() for piece in self.pieces for c in piece)
 
     def match(self, text: str) -> list[str] | None:
-        """Return the values in the places of a text; None where it is another sentence. In a time
-        that grows with the text alone, whoever wrote it."""
+        """Return the values at the places of a text; None if it is another sentence. Runs in time
+        linear in the text, for any text."""
         first, *rest = self.pieces
         if not rest:
             return [] if text == first else None
@@ -53,7 +53,7 @@ class Sentence(Struct, frozen=True):
 
 @cache
 def known_sentences() -> Sequence[Sentence]:
-    """Return the sentences that the bot says to people, the one with the most letters first."""
+    """Return the bot's sentences to people, the one with the most letters first."""
     found = [Sentence(tuple(_PLACE.split(text))) for text in list_sentences()]
     return sorted((one for one in found if one.letters >= _LEAST), key=lambda one: -one.letters)
 
@@ -61,7 +61,7 @@ def known_sentences() -> Sequence[Sentence]:
 def mask_text(
     text: str, sentences: Iterable[Sentence], *, has_numbers: bool = False, depth: int = 0
 ) -> str:
-    """Return a text with what was filled in left out; LEFT_OUT for one that nobody knows."""
+    """Return a text without its filled-in values; LEFT_OUT for an unknown text."""
     if len(text) > LONGEST or depth > _DEEPEST:
         return LEFT_OUT
     for sentence in sentences:
@@ -81,6 +81,5 @@ def mask_text(
 
 @lru_cache(maxsize=4096)
 def mask_known(text: str, depth: int = 0) -> str:
-    """Return what the bot says to people, with what was filled in left out; LEFT_OUT for all
-    else."""
+    """Return a sentence of the bot without its filled-in values; LEFT_OUT for any other text."""
     return mask_text(text, known_sentences(), depth=depth)

@@ -1,4 +1,4 @@
-"""The files in which a connected model is kept: `.env` and the configuration, changed at once."""
+"""The files that store a connected model, `.env` and the configuration, changed together."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from bot.settings.schema import SettingError
 
 _PLAIN = re.compile(r"[\w./:@%+=,-]+", re.ASCII)
 _BLANK = re.compile(r"(?:[^\S\n]*\n)*")
-"""The empty lines before what is set, which the parser takes as a part of it."""
+"""The empty lines before an assignment, which the parser includes in it."""
 
 
 def with_values(text: str, values: Mapping[str, str]) -> str:
-    """Return the text of a `.env` with these values, and all else as it was. Raises SettingError
-    for a value that would not be read back as it is."""
+    """Return the text of a `.env` with these values, otherwise unchanged. Raises SettingError for a
+    value that would not be read back unchanged."""
     rest = without(text, values.keys())
     if rest and not rest.endswith("\n"):
         rest += "\n"
@@ -35,8 +35,8 @@ def with_values(text: str, values: Mapping[str, str]) -> str:
 
 
 def without(text: str, names: Collection[str]) -> str:
-    """Return the text of a `.env` without the lines that set these names. A value may go over
-    several lines, which may look as if they set something."""
+    """Return the text of a `.env` without the lines that set these names. A value may span several
+    lines, which may look like assignments."""
     kept = []
     for one in parse_stream(StringIO(text)):
         whole = one.original.string
@@ -55,10 +55,10 @@ def _quote(value: str) -> str:
 
 
 def with_model(tree: Mapping[str, Any], model: str, provider: str) -> dict[str, Any]:
-    """Return a configuration in which this model answers, served by this provider ("": where `.env`
-    says)."""
+    """Return a configuration in which this model answers, served by this provider ("": the one in
+    `.env`)."""
     brain = {**tree["brain"]} if isinstance(tree.get("brain"), dict) else {}
-    for name in ("provider", "config", "model"):  # what else would say who answers
+    for name in ("provider", "config", "model"):  # other settings that would select the model
         brain.pop(name, None)
     if provider:
         brain["provider"] = provider
@@ -67,8 +67,8 @@ def with_model(tree: Mapping[str, Any], model: str, provider: str) -> dict[str, 
 
 
 def write_all(contents: Mapping[Path, str]) -> None:
-    """Replace files, all of them or, but for a crash between two, none; Ctrl-C waits. Each is for
-    its owner alone, unless it was there and is not."""
+    """Replace all files or none, except for a crash between two of them; Ctrl-C is delayed. New
+    files and `.env` are accessible to their owner alone; other existing ones keep their mode."""
     ready: dict[Path, str] = {}
     try:
         for path, text in contents.items():
@@ -93,7 +93,7 @@ def write_all(contents: Mapping[Path, str]) -> None:
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
-        yield  # Ctrl-C goes to the other
+        yield  # Ctrl-C goes to the main thread
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

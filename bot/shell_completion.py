@@ -1,7 +1,7 @@
 """`main.py completion SHELL`: the script by which a shell completes the command line.
 
-The script has all words in it, so that nothing is started when a person presses Tab. A word that
-stands for no command and no option may be a file.
+The script contains all words, so that pressing Tab starts no program. A word that is neither a
+command nor an option may be a file.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from bot.command_line import Commands, say
 from channels.program import CALL
 
 Words = Mapping[tuple[str, ...], Sequence[str]]
-"""The words that may follow the command that these words name; none name the program itself."""
+"""The words that may follow the command with these words; the empty tuple is the program itself."""
 _WORD = re.compile(r"-{0,2}\w[\w-]*")
 
 
 class CompletedCommand(Struct, frozen=True):
-    """A command of the script: its words, and what may follow."""
+    """A command in the script: its words, and the words that may follow."""
 
     path: tuple[str, ...]
     words: Sequence[str]
@@ -32,7 +32,7 @@ class CompletedCommand(Struct, frozen=True):
 
 
 def add_command(commands: Commands, program: argparse.ArgumentParser) -> None:
-    """Add `completion` to the command line's."""
+    """Add `completion` to the command line."""
     parser = commands.add_parser("completion", help="print a script for your shell's completion")
     parser.add_argument("shell", choices=sorted(_SCRIPTS), metavar="SHELL", help="bash, fish, zsh")
     parser.set_defaults(run=lambda options: _print(options.shell, program))
@@ -67,7 +67,7 @@ def _list(
 
 
 def script_for(shell: str, name: str, words: Words) -> str:
-    """Return the script by which a shell completes the program of this name."""
+    """Return the completion script of a shell for the program of this name."""
     places = [CompletedCommand(path, known) for path, known in words.items() if known or not path]
     return _SCRIPTS[shell](name, re.sub(r"\W", "_", name), places)
 
@@ -110,7 +110,8 @@ compdef _{function} {name}"""
 
 
 def _cases(places: Sequence[CompletedCommand], line: str, *, whole: bool = False) -> str:
-    """Return a line of a `case` for each command; `whole`: with its words, and for the program."""
+    """Return a line of a `case` for each command; `whole`: with its words, and with the program
+    itself."""
     found = [one for one in places if one.path or whole]
     return "\n".join(
         line.format("".join(f" {word}" for word in one.path), " ".join(one.words)) for one in found

@@ -1,4 +1,4 @@
-"""Events within the bot, for parts that must not know one another."""
+"""Events within the bot, which decouple its parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ P = ParamSpec("P")
 
 
 class Signal(Generic[P]):
-    """An event that any number of functions hear of, in the order in which they were connected."""
+    """An event with any number of listeners, called in the order in which they were connected."""
 
     def __init__(self) -> None:
         self._hearers: list[Callable[P, object]] = []

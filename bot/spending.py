@@ -1,5 +1,5 @@
-"""Limits of what may be spent. The rules are a feature's (hook `parley_spending`); without one,
-every model may be asked."""
+"""Spending limits. The rules belong to a feature (hook `parley_spending`); without one, all calls
+to models are allowed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memory.ledger import Spent
 
 
 class BudgetSpent(ModelError):
-    """A turn, or a run of a job, has spent what it may. The text says so."""
+    """Raised if a turn, or a run of a job, has used up its budget. The text says so."""
 
     is_worth_another_model = False
 
@@ -24,18 +24,18 @@ class Budget(Protocol):
     """The amount that may still be spent."""
 
     def check(self, coming: float = 0.0) -> None:
-        """Raise BudgetSpent where a request that will cost at least so much may not be sent."""
+        """Raise BudgetSpent if a request that costs at least this much may not be sent."""
 
 
 class SpendingRules:
-    """The rules of a feature for the calls to models; here, nothing is limited. `user` is who
-    speaks, "" for an owner; `is_chat` says that a request belongs to a conversation."""
+    """The spending rules of a feature; this base class limits nothing. `user` is the sender, "" for
+    an owner; `is_chat` says that a request belongs to a conversation."""
 
     async def load(self) -> None:
-        """Read what was spent so far."""
+        """Load the amounts spent so far."""
 
     def book(self, key: ConversationKey, person: str, spent: Spent) -> None:
-        """Hear of a call that was paid."""
+        """Book the cost of a call."""
 
     def refusal(
         self,
@@ -45,41 +45,41 @@ class SpendingRules:
         is_chat: bool = True,
         is_free: bool | None = None,
     ) -> str:
-        """Return why a message may not be sent to the model; "": it may. `is_free`: that model
-        costs nothing (None: as that of the conversation does)."""
+        """Return why a message may not be sent to the model; "" if it may. `is_free`: the model
+        costs nothing (None: as the conversation's model)."""
         return ""
 
     def is_enough(self, key: ConversationKey, user: str = "") -> bool:
-        """Return whether no call may be made that costs something."""
+        """Return whether calls that cost money are forbidden."""
         return False
 
     def limit(
         self, model: Model, key: ConversationKey, user: str = "", *, is_chat: bool = True
     ) -> Model:
-        """Return a model that answers in a turn that begins as long as the rules allow it."""
+        """Return a model for a turn that begins, which answers as long as the rules allow it."""
         return model
 
     def begin(self, key: ConversationKey, user: str = "") -> None:
-        """Decide which model answers in the turn that begins."""
+        """Choose the model for the turn that begins."""
 
     def choice(self, key: ConversationKey, settings: Settings) -> ModelChoice | None:
-        """Return the model that answers in this turn; None: the one that is set. It is None for
-        certain settings either always or never."""
+        """Return the model that answers in this turn; None: the configured one. For given settings
+        it is either always or never None."""
         return None
 
     def describe_choice(self, key: ConversationKey) -> str:
-        """Return why another model answers than the one that is set; "" where none does."""
+        """Return why another model answers than the configured one; "" if none does."""
         return ""
 
     def find_problem(self) -> str:
-        """Return a fault of the settings, in a sentence; "" where there is none."""
+        """Return a fault of the settings, in a sentence, or ""."""
         return ""
 
     async def warnings(
         self, key: ConversationKey, user: str = "", conversation: Conversation | None = None
     ) -> list[str]:
-        """Return the lines to say now, once, below an answer: of a `conversation`, or to a question
-        beside it."""
+        """Return the warnings to show once below an answer: of a `conversation`, or to a side
+        question."""
         return []
 
 
@@ -88,12 +88,12 @@ UNLIMITED = SpendingRules()
 
 class BudgetedModel(ModelInFront):
     """A model that answers as long as a budget allows it: that of the month or of a job's run,
-    sub-agents too. A request that would surely be too much is not sent; what the answer to one
-    costs is not known before, so that a turn may end with one request more than its budget."""
+    including sub-agents. A request that would surely exceed it is not sent. The cost of an answer
+    is unknown before it, so a turn may end one request over its budget."""
 
     def __init__(self, inner: Model, budget: Budget) -> None:
         self.inner, self.budget = inner, budget
-        self._read = 0  # tokens of the last request, and those to come are longer
+        self._read = 0  # tokens of the last request; the next ones are longer
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         model = self.inner
@@ -104,4 +104,4 @@ class BudgetedModel(ModelInFront):
         return reply
 
     async def close(self) -> None:
-        """Do nothing: it is another's to close."""
+        """Do nothing: the wrapped model is closed elsewhere."""

@@ -71,9 +71,9 @@ from plugins.loader import Loaded
 
 
 class Record(Struct, frozen=True):
-    """The store and the settings in it: `left_out` are stored settings that don't fit any more,
-    `losses` what the database may have lost when the process before ended; `changes` is the event
-    that settings, people or limits were changed here, which other processes hold in memory, too."""
+    """The store and its settings. `left_out` are stored settings that no longer fit; `losses` is
+    data that the database may have lost when the previous process ended. `changes` is notified if
+    settings, people or limits were changed here, which other processes also keep in memory."""
 
     book: SettingsStore
     store: Store
@@ -83,7 +83,7 @@ class Record(Struct, frozen=True):
 
 
 class People(Struct, frozen=True):
-    """The people who may talk to the bot, and the ways to them."""
+    """The people who may talk to the bot, and the ways to reach them."""
 
     links: Links
     bus: EventBus
@@ -166,13 +166,13 @@ async def choose_models(
 
 
 def _agents_choice(book: SettingsStore, name: str) -> ModelChoice | None:
-    """Return the model of an agent; None where there is no such agent."""
+    """Return the model of an agent; None if there is no such agent."""
     return choice_of(book.with_agent(name)) if name in book.agents else None
 
 
 class ThriftySummarizer(Struct, frozen=True):
-    """Asks the model for summaries as long as money may be spent; an empty one otherwise, so that a
-    plain extract serves."""
+    """A summarizer that requests summaries as long as the budget allows it, and returns an empty
+    one otherwise, so that an extract is used."""
 
     summarizer: Summarizer
     config: RuntimeConfig
@@ -263,8 +263,8 @@ class SettingChange(Struct, frozen=True):
 
 
 class Rereading(Struct, frozen=True):
-    """Takes in `.env` and the configuration as they are now, as a restart would: turns from the
-    next one on have the model that is set there. Raises SettingError, and changes nothing."""
+    """The reloading of `.env` and the configuration, as a restart would: later turns use the new
+    model. Raises SettingError, and changes nothing then."""
 
     layers: Layers
     models: Models
@@ -362,7 +362,7 @@ def make_bot(
 
 
 def credentials(layers: Layers) -> Credentials:
-    """Return the address at which models are served, and the key to it."""
+    """Return the address of the model server, and its key."""
     secrets = layers.secrets
     return Credentials(
         secrets.get("OPENAI_API_KEY", ""),

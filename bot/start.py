@@ -1,8 +1,8 @@
-"""The start of a bot: which channels run here, where its logs go, and how it is watched.
+"""The start of a bot: its channels, its logs and its monitoring.
 
-A feature that runs the bot in a way of its own has a module `process.py` in its folder, with two
-functions: `add_options(parser)` adds to the options of the command line, and `run_bot(start)` runs
-the bot, or returns False where it is not to.
+A feature with its own way to run the bot has a module `process.py` in its folder, with two
+functions: `add_options(parser)` adds options to the command line, and `run_bot(start)` runs the
+bot, or returns False if it is not responsible.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SMALL = (
 )
 BESIDE = "Also set up: {channels}. /status shows each connection."
 TITLES = {"wecom": "WeCom", "whatsapp": "WhatsApp"}
-"""Messengers that have another capital letter than their first."""
+"""Messengers with other capital letters than their first."""
 STARTERS = (
     "`/tour fill` fills a context with an example, `/tour forecast` shows the next compaction, "
     "`/tour compact` compacts it."
@@ -47,7 +47,7 @@ STARTERS = (
 
 
 class BotStart(Struct, frozen=True):
-    """The command line, the configuration and the environment of the bot that starts."""
+    """The command line, the configuration and the environment of the starting bot."""
 
     options: argparse.Namespace
     layers: Layers
@@ -69,14 +69,14 @@ class BotStart(Struct, frozen=True):
 
     @property
     def beside(self) -> str:
-        """Return a sentence about the messengers that are set up, too; "" without any."""
+        """Return a sentence about the other configured messengers; "" without any."""
         names = ["telegram"] * self.has_telegram
         names += [entry["name"] for entry in self.settings.channels.messengers]
         channels = ", ".join(TITLES.get(name, name.capitalize()) for name in names)
         return BESIDE.format(channels=channels) if names else ""
 
     def set_up_logs(self, folder: Path) -> Callable[[], None]:
-        """Set the logs up; returns what closes them."""
+        """Set up the logs; return a function that closes them."""
         try:
             return set_up_logs(folder, self.layers, self.is_terminal, self.watch.recent.failures)
         except OSError as error:
@@ -86,8 +86,8 @@ class BotStart(Struct, frozen=True):
             ) from None
 
     def make_standing(self, settings: Callable[[], Settings] | None = None) -> Channel | None:
-        """Make the channel with whose end the bot ends, if there is one. `settings` are those in
-        force; without them it has those of the start."""
+        """Make the channel whose end also ends the bot, if there is one. `settings` returns those
+        in force; without it the settings of the start are used."""
         if self.is_terminal:
             return self._make_terminal(settings or (lambda: self.settings))
         options = self.options
@@ -97,7 +97,7 @@ class BotStart(Struct, frozen=True):
     def make_channels(
         self, standing: Channel | None, settings: Callable[[], Settings]
     ) -> list[Channel]:
-        """Make all channels that run here, beside the one that is made already."""
+        """Make all channels that run here, besides the given one."""
         options = self.options
         is_terminal = standing is not None and standing.name == "terminal"
         is_beside = options.web or options.serve or is_terminal
@@ -118,11 +118,11 @@ class BotStart(Struct, frozen=True):
         return channels
 
     def make_messengers(self) -> Sequence[Channel]:
-        """Make the messengers that the configuration names."""
+        """Make the messengers in the configuration."""
         settings = self.settings
         if not settings.channels.messengers:
             return ()
-        from bot.messengers import make_messengers  # noqa: PLC0415 - nothing for most
+        from bot.messengers import make_messengers  # noqa: PLC0415 - rarely needed
 
         folder = plugins_folder(settings, self.options.data)
         return make_messengers(
@@ -130,20 +130,20 @@ class BotStart(Struct, frozen=True):
         )
 
     def make_telegram(self, settings: Callable[[], Settings]) -> Channel:
-        """Make the channel; what can be set of it is asked for when the bot is assembled."""
+        """Make the Telegram channel. Its settings are read once the bot is assembled."""
         token = self.layers.secrets.get(TOKEN, "")
         if not token:
             raise CommandRefused(
                 f"Telegram needs a token: ask @BotFather for one, and write {TOKEN}=… into .env."
             )
-        # slow, and nothing for the terminal
+        # slow, and not needed for the terminal
         from channels.telegram import telegram_channel  # noqa: PLC0415
 
         return telegram_channel(token, lambda: settings().telegram)
 
     def _make_page(self, is_quiet: bool) -> Web:
         """Make the web channel, bound to its port."""
-        # slow, and nothing for others
+        # slow, and not needed by others
         from channels.web import CannotListen, Web, WebConfig  # noqa: PLC0415
 
         web = self.settings.web
@@ -167,7 +167,7 @@ class BotStart(Struct, frozen=True):
         return channel
 
     def _make_terminal(self, settings: Callable[[], Settings]) -> Channel:
-        # slow, and nothing for a pipe
+        # slow, and not needed for a pipe
         from channels.terminal import conversations  # noqa: PLC0415
         from channels.terminal.terminal import Terminal  # noqa: PLC0415
 
@@ -188,5 +188,5 @@ class BotStart(Struct, frozen=True):
         hello = f"Parley {VERSION}. Just write; /help lists the commands, Ctrl-D quits."
         hello = "\n".join(filter(None, (hello, self.beside)))
         starters = f"\n{STARTERS}" if "tour" in list_features() else ""
-        answers = f"\n{SMALL}" if is_installed() else ""  # else the terminal says that none does
+        answers = f"\n{SMALL}" if is_installed() else ""  # else the terminal says so
         return f"{hello}{answers}{starters}" if is_small else hello

@@ -1,4 +1,4 @@
-"""The signals by which a process is asked to end: Ctrl-C, and SIGTERM."""
+"""The signals that request the end of a process: Ctrl-C, and SIGTERM."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import FrameType
 
 
 def stop_on_signals(stopping: asyncio.Event) -> None:
-    """Have the event set when this process is asked to end. In the main thread."""
+    """Set the event once this process is asked to end. Call it in the main thread."""
     loop = asyncio.get_running_loop()
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -17,9 +17,10 @@ def stop_on_signals(stopping: asyncio.Event) -> None:
         except RuntimeError:  # the loop is closed
             signal.default_int_handler(number, frame)
 
-    # No handler of the loop: prompt_toolkit has one while it draws, and leaves none of the loop's.
+    # Not a handler of the loop: prompt_toolkit installs its own while it draws, and removes the
+    # loop's.
     signal.signal(signal.SIGINT, stop)
     try:
         loop.add_signal_handler(signal.SIGTERM, stopping.set)
-    except NotImplementedError:  # on Windows, whose loop knows none
+    except NotImplementedError:  # Windows, whose loop has no signal handlers
         signal.signal(signal.SIGTERM, stop)

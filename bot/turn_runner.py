@@ -1,8 +1,8 @@
-"""Has the agent answer a turn: within its time, until somebody stops it, with its output shown
-while it runs. Whatever happens, the turn is over afterwards.
+"""The execution of a turn by the agent: within its time limit, stoppable, and with its output shown
+meanwhile. The turn always ends.
 
-The tasks that run in each conversation now, and can be stopped: a voice message is heard, the model
-answers, an answer is read aloud.
+Also the stoppable tasks of each conversation: transcribing a voice message, the model's answer,
+reading an answer aloud.
 """
 
 from __future__ import annotations
@@ -38,38 +38,38 @@ STOPPED = "Stopped, as you asked."
 
 
 class StoppableTask(Struct):
-    """`stopped` says why it was stopped, if it was."""
+    """A running task; `stopped` is the reason if it was stopped."""
 
     task: asyncio.Task[Any]
     stopped: str = ""
 
 
 class _Begun(Struct):
-    """A turn that is under way, with or without a task yet. `stopped` as in `StoppableTask`."""
+    """A turn under way, with or without a task yet. `stopped` is as in `StoppableTask`."""
 
     is_open: Callable[[], bool]
     stopped: str = ""
 
 
 class StoppableTasks:
-    """The one task of each conversation."""
+    """The stoppable tasks, one per conversation."""
 
     def __init__(self) -> None:
         self._running: dict[str, StoppableTask] = {}
         self._begun: dict[str, _Begun] = {}
 
     def has(self, key: ConversationKey) -> bool:
-        """Return whether anything runs in this conversation."""
+        """Return whether a task or a turn runs in this conversation."""
         return key.id in self._running or self._find_begun(key) is not None
 
     def _find_begun(self, key: ConversationKey) -> _Begun | None:
-        """Return the turn that is open and has no task yet."""
+        """Return the open turn without a task yet, or None."""
         begun = self._begun.get(key.id)
         return begun if begun is not None and begun.is_open() else None
 
     def stop(self, key: ConversationKey, why: str = STOPPED) -> bool:
-        """End what runs in this conversation, if anything does; a turn that is open and has no task
-        yet ends as soon as it has one."""
+        """Stop the task of this conversation; an open turn without a task is stopped once it has
+        one. Return whether there was one."""
         running = self._running.get(key.id)
         if running is None:
             if (begun := self._find_begun(key)) is not None:
@@ -81,8 +81,8 @@ class StoppableTasks:
 
     @contextmanager
     def turn(self, key: ConversationKey, is_open: Callable[[], bool]) -> Iterator[None]:
-        """Let the turn that is opened and answered in here be stopped before its task begins, too.
-        `is_open` says whether people see it yet, and it has no answer."""
+        """Make the turn stoppable before its task begins. `is_open` returns whether it is visible
+        and unanswered."""
         self._begun[key.id] = _Begun(is_open)
         try:
             yield
@@ -91,8 +91,8 @@ class StoppableTasks:
 
     @contextmanager
     def running(self, key: ConversationKey, task: asyncio.Task[Any]) -> Iterator[StoppableTask]:
-        """Let the task be stopped in here, and not go on outside: also when the bot shuts down, and
-        who waits for it is cancelled."""
+        """Make the task stoppable in this context, and cancel it at the end: also if the bot shuts
+        down and the waiting task is cancelled."""
         self._running[key.id] = running = StoppableTask(task)
         if (begun := self._find_begun(key)) is not None and begun.stopped:
             running.stopped = begun.stopped
@@ -108,8 +108,8 @@ log = logging.getLogger(__name__)
 
 
 class TurnOutput(Output):
-    """The agent's output, published as long as the chat leads to its conversation; `draft` is what
-    streamed in the step under way."""
+    """The agent's output, published while its conversation is the chat's current one; `draft` is
+    the streamed text of the current step."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class TurnOutput(Output):
         self._publish(StepRestarted())
 
     def tool_started(self, call: ToolCall) -> None:
-        self._draft = StringIO()  # the step's text is recorded by now
+        self._draft = StringIO()  # the step's text is recorded already
         self._begun[call.id] = self._clock()
         self._publish(ToolStarted(call.name, call.arguments))
 
@@ -155,13 +155,13 @@ class TurnOutput(Output):
             self._bus.publish(self._key.home, activity)
 
     def _clock(self) -> float:
-        """Return seconds that stand still where a person is waited for."""
+        """Return a time in seconds that stands still while a person is waited for."""
         return time.monotonic() - self._rules.count_waited(self._key)
 
 
 class _Ending(Struct, frozen=True):
-    """The end of a turn that the agent did not end itself; `is_for_owner` where only an owner can
-    mend what went wrong, which `problem` names."""
+    """The end of a turn that the agent did not end itself. `problem` is its category; with
+    `is_for_owner` only an owner can fix it."""
 
     mark: Mark
     sentence: str
@@ -170,8 +170,8 @@ class _Ending(Struct, frozen=True):
 
 
 class TurnRunner:
-    """Has agents answer. `recent` hears of what only an owner can mend, and how tools end;
-    events of a conversation are shown only where the chat leads to it."""
+    """A runner of agents. `recent` is notified of faults for an owner and of ended tools; events of
+    a conversation are published only while it is the chat's current one."""
 
     def __init__(
         self,
@@ -191,15 +191,15 @@ class TurnRunner:
         address: Address,
         waited: float,
     ) -> Problem:
-        """Let the agent answer who asked at this address; whatever happens, the turn is over
-        afterwards. `waited` is how long the conversation's turns have waited for people before.
-        Returns what kept it from an answer, if anything did."""
+        """Have the agent answer the person at this address; the turn always ends. `waited` is the
+        time that the conversation's turns have waited for people before. Return the problem that
+        prevented an answer, or ""."""
         output = TurnOutput(self.bus, key, self._branches, self.recent, self.rules)
         started = time.monotonic()
         seconds = self.rules.book.effective(key.id).turn_timeout
-        with speaking(ENGLISH):  # whatever plugins say in there, the model may read
+        with speaking(ENGLISH):  # the model may read what plugins say in here
             task = asyncio.create_task(agent.answer(turn, output))
-        # When the bot shuts down meanwhile, the turn stays open and goes on at the next start.
+        # If the bot shuts down meanwhile, the turn stays open and resumes at the next start.
         with self.tasks.running(key, task) as running:
             done = await self._is_done(task, key, seconds, waited)
             if not done:
@@ -220,7 +220,7 @@ class TurnRunner:
     async def _is_done(
         self, task: asyncio.Task[Message], key: ConversationKey, seconds: float, waited: float
     ) -> bool:
-        """Wait until the task is done, or has taken so long; what it waits for a person is not
+        """Wait until the task is done or has used up its time; waiting for a person is not
         counted."""
         end, left = time.monotonic() + seconds - waited, seconds
         while left > 0:
@@ -231,7 +231,7 @@ class TurnRunner:
 
 
 def _judge_ending(running: StoppableTask, seconds: float, is_late: bool) -> _Ending | None:
-    """Return how a finished task ended the turn; None when the agent's reply stands."""
+    """Return how a finished task ended the turn; None if the agent's reply is valid."""
     if running.stopped:
         return _Ending("stopped", running.stopped)
     if is_late:
@@ -260,7 +260,7 @@ def describe_timeout(seconds: float) -> str:
 
 
 def _first(error: BaseException | None) -> BaseException | None:
-    """Return the first cause of a group of errors, as tools that run side by side raise."""
+    """Return the first cause of a group of errors, as parallel tools raise it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

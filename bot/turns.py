@@ -1,6 +1,6 @@
-"""Turns: one at a time in each conversation, many side by side; every one ends with a reply.
+"""Turns: one at a time in each conversation, many in parallel; each ends with a reply.
 
-What is said while a turn runs waits in line; what becomes of it then is the setting `when_busy`.
+Messages sent while a turn runs wait in a queue; the setting `when_busy` says what follows.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from plugins.api import CommandError, Person, SaidWords
 log = logging.getLogger(__name__)
 
 LONGEST_LINE = 100
-"""Messages that may wait in one conversation; more get an honest "busy"."""
+"""The maximum number of messages that may wait in one conversation; further ones get a "busy"
+reply."""
 BUSY = (
     f"{LONGEST_LINE} of your messages are already waiting, so this one was not taken. Wait for "
     "the answers, or send /stop."
 )
 INTERRUPTED = "Stopped, because you wrote again."
 ASKED_AGAIN = "again-"
-"""The beginning of the ids of messages that are brought again: they may have been said by others
-than who has them asked again."""
+"""The id prefix of messages that are asked again: another person may have written them."""
 MOST_RESUMES = 3
-"""The most times in a row that a turn may be taken up after a crash without getting any further."""
+"""The maximum number of consecutive resumes of a turn after a crash without progress."""
 PUT_ASIDE = (
     f"The bot crashed {MOST_RESUMES} times while working on this, so it was put aside; the log "
     "has the details (`python main.py logs`). Send it again to try once more."
@@ -62,9 +62,9 @@ PUT_ASIDE = (
 
 
 class _Said(Struct, eq=False):
-    """A message that waits for its turn since `at` (monotonic seconds), with what reaches the model
-    of it; `person` is who said it, once they are let in; `unheard` says why nobody has listened to
-    all of it, `is_stopped` that a person did not want it."""
+    """A message that waits for its turn since `at` (monotonic seconds), with its text for the
+    model. `person` is the sender, once admitted; `unheard` says why a transcription is missing;
+    `is_stopped` that a person stopped it."""
 
     received: Received
     text: str
@@ -75,7 +75,7 @@ class _Said(Struct, eq=False):
 
     @property
     def says_nothing(self) -> bool:
-        """Return whether there is nothing in it that a model could answer."""
+        """Return whether it has no content that a model could answer."""
         is_heard = self.text.strip() or any(file.heard for file in self.received.files)
         return bool(self.unheard) and (self.is_stopped or not is_heard)
 
@@ -96,18 +96,18 @@ class SpeechToText(Protocol):
     """The feature that transcribes voice messages."""
 
     def is_wanted(self, received: Received) -> bool:
-        """Return whether something in a message was not transcribed yet."""
+        """Return whether part of a message is not transcribed yet."""
         ...
 
     async def transcribe(self, received: Received) -> tuple[Received, str]:
-        """Return the message with its transcripts, which are on disk by then, and why one is
-        missing, in a sentence ("": none is). Raises StoreError."""
+        """Return the message with its stored transcripts, and a sentence on why one is missing, or
+        "". Raises StoreError."""
         ...
 
 
 class Turns:
-    """Carries turns out: `answers` makes what people are told then. Features may transcribe voice
-    messages, and have messages of their own (`RunHandler`)."""
+    """The turns of all conversations: `answers` composes their replies. Features may transcribe
+    voice messages, and have messages of their own (`RunHandler`)."""
 
     def __init__(self, answers: Answers, access: Access, links: Links) -> None:
         self._conversations, self._delivery = answers.conversations, answers.delivery
@@ -126,31 +126,30 @@ class Turns:
         return find_handler(self.answers.features.runs)
 
     def lead(self, address: Address) -> ConversationKey:
-        """Return the conversation that an address leads to now: one of the branches of its own, or
-        of the chat that it is linked to."""
+        """Return the current conversation of an address: a branch of its own chat, or of the chat
+        that it is linked to."""
         return self._branches.current(self._links.key_of(address))
 
     def is_busy(self, key: ConversationKey) -> bool:
-        """Return whether this conversation's line is full, with those that are on their way into
-        it."""
+        """Return whether this conversation's queue is full, counting messages that are about to
+        join it."""
         return self.queues.depth(key.id) + self._coming[key.id] >= LONGEST_LINE
 
     @contextmanager
     def expect(self, key: ConversationKey) -> Iterator[None]:
-        """Count a message that has found room in the line, and is put on disk before it joins
-        it."""
+        """Count a message that has a place in the queue, and is put on disk before it joins."""
         self._coming[key.id] += 1
         try:
             yield
         finally:
-            self._coming -= Counter([key.id])  # which leaves out what comes to nothing
+            self._coming -= Counter([key.id])  # removes counts of zero
 
     async def room(self, key: ConversationKey) -> None:
-        """Wait until this conversation's line is not full."""
+        """Wait until this conversation's queue is not full."""
         await self.queues.room(key.id, LONGEST_LINE)
 
     def put(self, received: Received, text: str) -> None:
-        """Add a message to its conversation's line; `text` is what reaches the model of it."""
+        """Add a message to its conversation's queue; `text` is its text for the model."""
         key, said = received.key, _Said(received, text)
         self._waiting[key.id].append(said)
         if self.runner.rules.book.effective(key.id).when_busy == "interrupt" and not received.run:
@@ -158,8 +157,8 @@ class Turns:
         self.queues.put(key.id, lambda: self._carry_out(key, said))
 
     def check(self, key: ConversationKey, address: Address, model: str = "") -> None:
-        """Raise CommandError where a question from this address would not be answered (by this
-        model, where one is named)."""
+        """Raise CommandError if a question from this address would be refused (for this model, if
+        one is named)."""
         rules, is_free = self.runner.rules, None
         if model:
             settings = rules.book.effective(key.id).model_copy(update={"model": model})
@@ -169,10 +168,10 @@ class Turns:
             raise CommandError(refusal)
 
     async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
-        """Put a message into the inbox and into the line, as if it had been said at this address,
-        with files that are there; returns its id. Raises StoreError."""
+        """Put a message into the inbox and the queue, as if it had been sent from this address,
+        with files that exist already; return its id. Raises StoreError."""
         words, files = ask_again(said)
-        is_command = words.lstrip().startswith("/")  # or would be, when the inbox is read again
+        is_command = words.lstrip().startswith("/")  # or would be one when the inbox is read again
         text = f"/{words.lstrip()}" if is_command else words
         inbound = Inbound(f"{ASKED_AGAIN}{uuid4().hex}", address, text, said.speaker)
         received, _is_new = await self._delivery.receive(
@@ -182,22 +181,22 @@ class Turns:
         return received.id
 
     def stop(self, key: ConversationKey, why: str = STOPPED) -> bool:
-        """End the turn that runs in this conversation; what was done so far is kept."""
+        """Stop the turn that runs in this conversation; its results so far are kept."""
         return self._tasks.stop(key, why)
 
     def leave(self, home: str) -> None:
-        """End the turn of a chat that goes on in another one's conversation: nothing that is said
-        there would reach it any more."""
+        """Stop the turn of a chat that was linked to another one's conversation: messages there
+        would no longer reach it."""
         self.stop(self._conversations.branches.current(key_of_home(home)))
 
     @property
     def oldest(self) -> float:
-        """For how many seconds the message waits that waits for longest; 0 where none does."""
+        """The seconds that the oldest message has waited; 0 if there is none."""
         times = [said.at for waiting in self._waiting.values() for said in waiting]
         return time.monotonic() - min(times) if times else 0.0
 
     def is_awaited(self, key: ConversationKey) -> bool:
-        """Return whether somebody has said something here that no turn has begun to answer."""
+        """Return whether a message waits here that no turn has begun to answer."""
         return bool(self._waiting.get(key.id) or self._coming[key.id])
 
     def is_running(self, key: ConversationKey) -> bool:
@@ -205,13 +204,13 @@ class Turns:
         return self._tasks.has(key)
 
     def exclusive(self, key: ConversationKey) -> asyncio.Lock:
-        """Return a lock whose holder has the conversation alone: no turn of it runs, and the reply
-        to the one that did is on disk; those behind it wait."""
+        """Return a lock for exclusive use of the conversation: no turn of it runs, and the reply to
+        the last one is on disk; later messages wait."""
         return self._exclusive.setdefault(key.id, asyncio.Lock())
 
     async def drop(self, is_meant: Scope) -> None:
-        """Cut the turns of some conversations short, which go on elsewhere; what waited is in the
-        inbox still."""
+        """Cancel the turns of these conversations, which resume in another process; their waiting
+        messages remain in the inbox."""
         await self.queues.drop(lambda queue: is_meant(str(queue)))
         for name in [name for name in self._waiting if is_meant(name)]:
             del self._waiting[name]
@@ -219,13 +218,13 @@ class Turns:
     async def _carry_out(self, key: ConversationKey, said: _Said) -> None:
         waiting = self._waiting.get(key.id, [])
         if said not in waiting:
-            return  # a turn before this one has taken it in
+            return  # an earlier turn has included it
         received = said.received
         async with self.exclusive(key):
             waiting.remove(said)
             with self._delivery.speaking_to(received.address, key.id):
                 refusal = await self._runs.refusal(received) if received.run else ""
-                # While this waited: the chat leads elsewhere, but for a job with its own branch.
+                # While this waited, the chat may have switched; a job with its own branch stays.
                 if not refusal and await self._branches.is_gone(key):
                     here = self._branches.current(key)
                     self.put(replace(received, key=here), said.text)
@@ -235,7 +234,7 @@ class Turns:
             self._waiting.pop(key.id, None)
 
     async def _work(self, key: ConversationKey, said: _Said, refusal: str) -> None:
-        """Answer a message, or say why it is not answered: `refusal`, if there is one already."""
+        """Answer a message, or send the refusal: `refusal`, if it is known already."""
         received = said.received
         try:
             said.person, why = self._admit(key, received.address)
@@ -263,10 +262,10 @@ class Turns:
     def _admit(
         self, key: ConversationKey, address: Address, is_free: bool | None = None
     ) -> tuple[Person | None, str]:
-        """Return who speaks at this address, and why a message from there is not answered ("": it
-        is); `is_free` as in `SpendingRules.refusal`."""
+        """Return the person at this address, and why a message from there is refused, or "";
+        `is_free` is as in `SpendingRules.refusal`."""
         person = self._access.identify(address)
-        if person is None:  # let in no more since
+        if person is None:  # access was revoked meanwhile
             return None, _(CLOSED)
         spending = self.runner.rules.spending
         return person, spending.refusal(key, person.limited, is_free=is_free)
@@ -275,12 +274,12 @@ class Turns:
         return next((speech for speech in self._speech if speech.is_wanted(received)), None)
 
     async def _transcribe(self, key: ConversationKey, said: _Said) -> None:
-        """Have a voice message transcribed before its turn; `/stop` ends that, too."""
+        """Transcribe a voice message before its turn; `/stop` ends that, too."""
         speech = self._find_speech(said.received)
         if speech is None:
             return
         task = asyncio.create_task(speech.transcribe(said.received))
-        # When the bot shuts down meanwhile, it is transcribed at the next start.
+        # If the bot shuts down meanwhile, it is transcribed at the next start.
         with self._tasks.running(key, task) as running:
             await asyncio.wait({task})
         if task.cancelled():
@@ -295,8 +294,8 @@ class Turns:
             await self._delivery.answer(received, reply, turn)
 
     async def _open(self, conversation: Conversation, said: _Said) -> OpenTurn:
-        """Return the turn for a message; one that a crash has cut short goes on, unless it did so
-        too often and came no further."""
+        """Return the turn for a message; resume one that a crash interrupted, unless it was resumed
+        too often without progress."""
         received, message = said.received, said.message
         turn = await conversation.turns.open(
             message.text,
@@ -318,17 +317,17 @@ class Turns:
         return turn
 
     async def take_in(self, key: ConversationKey, turn: OpenTurn) -> None:
-        """Let a turn have what was said since: at any step (`steer`), or before its first."""
+        """Add the waiting messages to a turn: at any step (`steer`), or before its first."""
         if not self._waiting[key.id]:
-            return  # nearly always
+            return  # the usual case
         mode = self.runner.rules.book.effective(key.id).when_busy
         if mode == "steer" or (mode != "queue" and not turn.steps):
             ready = await self._find_ready(key)
             await run_shielded(self._hand_over(key, turn, ready))
 
     async def _find_ready(self, key: ConversationKey) -> list[_Said]:
-        """Return the waiting messages that may be handed over, in order, up to one that nobody can
-        listen to: it gets a turn of its own, in which it is said why."""
+        """Return the waiting messages that may join, in order, up to one that can't be transcribed:
+        that one gets its own turn, which says why."""
         ready = []
         for said in [*self._waiting[key.id]]:
             said.person, why = self._admit(key, said.received.address)
@@ -359,7 +358,7 @@ class Turns:
     async def _tell_said(
         self, conversation: Conversation, turn: OpenTurn, heard: Sequence[_Said]
     ) -> None:
-        """Let features hear what people themselves have said."""
+        """Notify features of the words that people wrote themselves."""
         for said in heard:
             received, key, person = said.received, conversation.key, said.person
             spoken = tuple(file.heard for file in received.files if file.heard)
@@ -392,7 +391,7 @@ class Turns:
             agent = rules.agent(context.conversation, received.address)
             model = spending.limit(agent.model, key, context.user)
             agent = agent if model is agent.model else replace(agent, model=model)
-            if received.run:  # nobody attends that, and it may do less than who writes meanwhile
+            if received.run:  # an unattended run, with fewer permissions than the person has
                 agent = await self._runs.prepare(received, context.conversation, agent)
             else:
                 turn.host = _Host(self, key, answer)
@@ -412,12 +411,12 @@ class Turns:
         if self._links.followers(key.home):
             done = replace(done, address=received.address, text=answer.text)
         self._bus.publish(key.home, done)
-        await turn.tell("turn_end", last.told)  # nobody waits for his answer meanwhile
+        await turn.tell("turn_end", last.told)  # the next message need not wait for it
 
 
 class _Host(Struct, frozen=True):
-    """The part of the bot that a turn runs for: what was said meanwhile joins it, and its answer
-    goes into the outbox with its final message."""
+    """The bot's side of a running turn: waiting messages join it, and its answer goes into the
+    outbox with its final message."""
 
     turns: Turns
     key: ConversationKey

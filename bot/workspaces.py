@@ -1,4 +1,4 @@
-"""The files of an audience, as its people see them: what they sent, and what tools wrote."""
+"""The files of an audience, as its people see them: those they sent, and those that tools wrote."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from memory.mirror import READABLE, TERSE, WHOLE
 from memory.record.offload import SESSIONS, write_whole
 
 MOST = 500
-"""Files that are listed, the newest."""
-_KEPT = re.compile(r"[0-9a-f]{64}(\.\w{1,10})?")  # what is kept by its hash
+"""The maximum number of listed files, the newest."""
+_KEPT = re.compile(r"[0-9a-f]{64}(\.\w{1,10})?")  # names of files stored by their hash
 _NO_TEXT = re.compile("[\ud800-\udfff]")  # bytes of a name that are no Unicode
 ANSWER = "answer-t"
-"""The beginning of the name of a file in which the answer of a turn is read aloud; it stands in the
-folder of its conversation, and goes with it."""
+"""The name prefix of the file with a turn's spoken answer. It is in the folder of its conversation,
+and is deleted with it."""
 _SPOKEN = re.compile(ANSWER + r"(\d{1,18})\.(?:ogg|mp3)")
-_BEGINNING = 16  # bytes that tell a picture, or a sound
+_BEGINNING = 16  # bytes that identify a picture, or a sound
 _SOUNDS = {
     b"OggS": "audio/ogg",
     b"ID3": "audio/mpeg",
@@ -53,16 +53,15 @@ class Workspaces(Struct, frozen=True):
     async def keep(
         self, key: ConversationKey, attachments: Sequence[Attachment]
     ) -> tuple[Stored, ...]:
-        """Put the files of a message on disk. Raises AttachmentRefused."""
+        """Store the files of a message. Raises AttachmentRefused."""
         return await store(self.config.workspace(key), attachments, self.config.files_quota(key))
 
     async def list_files(self, key: ConversationKey) -> WorkspaceFiles:
-        """Return the files in `files/`, and the space that is left."""
+        """Return the files in `files/`, and the remaining space."""
         return await asyncio.to_thread(_list, self.config.folder(key), self.config.files_quota(key))
 
     async def open(self, key: ConversationKey, path: str) -> OpenedFile | None:
-        """Return a file of `files/`, or one that came with a message; None where there is none
-        such."""
+        """Return a file of `files/`, or one that came with a message; None if there is none."""
         return await asyncio.to_thread(_open, self.config.folder(key), path)
 
 
@@ -77,15 +76,15 @@ def _stored(folder: Path) -> Iterator[StoredFile]:
             place = path.relative_to(folder).as_posix()
             if path.name.startswith(".") or not _is_text(place):
                 continue
-            with suppress(OSError):  # it left while we walked
+            with suppress(OSError):  # it was deleted meanwhile
                 state = path.stat(follow_symlinks=False)
                 at = datetime.fromtimestamp(state.st_mtime, UTC)
                 yield StoredFile(place, state.st_size, at)
 
 
 def _is_text(name: str) -> bool:
-    """Return whether a name is Unicode; a command may give a file another, which no address can
-    hold."""
+    """Return whether a name is Unicode. A command may create a file with another name, which no URL
+    can hold."""
     return not _NO_TEXT.search(name)
 
 
@@ -114,16 +113,16 @@ def find_sound_type(start: bytes) -> str:
 
 
 def _is_theirs(parts: tuple[str, ...]) -> bool:
-    """Return whether a place is one of files, and not of what the bot remembers or is taught."""
+    """Return whether a path is a file of the people, and not the bot's memory or skills."""
     if len(parts) == 2 and parts[0] == PICTURES:
         return _KEPT.fullmatch(parts[1]) is not None
-    if parts[:1] == (SESSIONS,):  # what was said there, as it was exported
+    if parts[:1] == (SESSIONS,):  # exported transcripts
         return parts[-1] in (WHOLE, TERSE, READABLE) or parts[-1].startswith(ANSWER)
     return len(parts) > 1 and parts[0] == WRITABLE
 
 
 def save_spoken(folder: Path, turn: int, sound: bytes, form: str) -> Path:
-    """Put the sound of a turn's answer, in this form ("opus", "mp3"), into the folder of its
+    """Store the spoken answer of a turn, in this form ("opus", "mp3"), in the folder of its
     conversation. Raises OSError."""
     file = folder / f"{ANSWER}{turn}.{'ogg' if form == 'opus' else form}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -132,7 +131,7 @@ def save_spoken(folder: Path, turn: int, sound: bytes, form: str) -> Path:
 
 
 def list_spoken(folder: Path) -> dict[int, str]:
-    """Return the files of a conversation in which answers are read aloud, by turn."""
+    """Return the files with spoken answers of a conversation, by turn."""
     with suppress(OSError):  # nothing was written yet
         found = (_SPOKEN.fullmatch(path.name) for path in folder.iterdir())
         return {int(match[1]): match[0] for match in found if match}

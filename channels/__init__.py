@@ -1,1 +1,2 @@
-"""The channels: one file or package for each messaging platform, between its shape and ours."""
+"""The channels: one file or package for each messaging platform, which translates between its
+format and the bot's."""

@@ -1,4 +1,4 @@
-"""All contracts of this layer: what a channel is, and what it may ask of the bot."""
+"""The contracts of this layer: a channel, and the bot's services for channels."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from channels.message import (
 
 
 class ContextUsage(Struct, frozen=True):
-    """The context of one conversation in one line's worth of numbers.
+    """The context of one conversation in figures for one line.
 
-    `tokens` of `max_tokens` and `turns` of `max_turns` (0: no limit) are in context; `cost` is in
-    US dollars, and None while a price is unknown; `is_measured` says whether the provider counted
-    `tokens`; `model` is the one that answers, as people are shown its name. `nearest` is the limit
-    that is reached first, and `share` the part of it in use: 1 and more is when it is compacted.
+    `tokens` of `max_tokens` and `turns` of `max_turns` (0: no limit) are in context. `cost` is in
+    US dollars, or None while a price is unknown. `is_measured` says whether the provider counted
+    `tokens`. `model` is the display name of the model that answers. `nearest` is the limit that is
+    reached first, and `share` the used part of it: compaction starts at 1.
     """
 
     tokens: int
@@ -42,8 +42,8 @@ class ContextUsage(Struct, frozen=True):
 
 
 class TurnStarted(Struct, frozen=True):
-    """The message `reply_to` is being answered; `question` is its text. Where several chats share
-    the conversation, `address` is where it came from, and the answer goes."""
+    """The message `reply_to` is being answered; `question` is its text. If several chats share the
+    conversation, `address` is its sender and the destination of the answer."""
 
     reply_to: str
     question: str = ""
@@ -51,19 +51,19 @@ class TurnStarted(Struct, frozen=True):
 
 
 class Delta(Struct, frozen=True):
-    """A piece of the answer as it streams. Provisional: `Channel.send` has the final text."""
+    """A piece of the streamed answer. Provisional: `Channel.send` gets the final text."""
 
     text: str
 
 
 class Thought(Struct, frozen=True):
-    """A piece of what the model thinks before it answers, as it streams. No part of the answer."""
+    """A piece of the model's streamed reasoning. Not part of the answer."""
 
     text: str
 
 
 class StepRestarted(Struct, frozen=True):
-    """The event that what streamed in this step is void: the model is asked again."""
+    """The streamed output of this step is void: the model is called again."""
 
 
 class ToolStarted(Struct, frozen=True):
@@ -81,9 +81,8 @@ class ContextChanged(Struct, frozen=True):
 
 
 class BranchChanged(Struct, frozen=True):
-    """The chat leads to another of its conversations from now on, the branch of this number: what
-    was said there is another transcript. An answer that is still written elsewhere comes without
-    its turn."""
+    """The chat has switched to the branch of this number, which has another transcript. An answer
+    still being written in the old one arrives without its turn."""
 
     number: int
 
@@ -95,8 +94,8 @@ class PrivateChanged(Struct, frozen=True):
 
 
 class TurnsDeleted(Struct, frozen=True):
-    """The event that what was said in these turns is deleted, or in all of them (none is named): a
-    page that shows it shows it no more."""
+    """An event: these turns are deleted, or all turns if the tuple is empty: a page removes
+    them."""
 
     turns: tuple[int, ...]
 
@@ -108,7 +107,7 @@ class Titled(Struct, frozen=True):
 
 
 class Notice(Struct, frozen=True):
-    """A line for the person that is part of no answer: a model that loads, a spending limit."""
+    """A line for the person that belongs to no answer: a model that loads, a spending limit."""
 
     text: str
 
@@ -122,9 +121,9 @@ class TurnUsage(Struct, frozen=True):
 
 
 class Done(Struct, frozen=True):
-    """The turn is over and its reply is on disk; `Channel.send` has it or will have it. `usage` is
-    what its calls took. Where several chats share the conversation, `address` is where the reply
-    goes, and `text` is what it says: `Channel.send` has it for that chat alone."""
+    """The turn is over and its reply is on disk; `Channel.send` has it or will get it. `usage` is
+    that of its calls. If several chats share the conversation, `address` is the reply's
+    destination, and `text` its text: `Channel.send` gets it for that chat alone."""
 
     reply_to: str
     turn: str | None
@@ -158,14 +157,15 @@ class Accepted(Struct, frozen=True):
 
 
 class CommandEntry(Struct, frozen=True):
-    """A command in a list: its name without the slash, and what it does."""
+    """A command in a list: its name without the slash, and its description."""
 
     name: str
     summary: str
 
 
 class UnreadableError(Exception):
-    """Something of a stranger was not read: it takes too much, or its reader has failed."""
+    """Raised if foreign content was not read: it takes too many resources, or its reader has
+    failed."""
 
     def __init__(self, reason: str, *, takes_too_much: bool) -> None:
         super().__init__(reason)
@@ -173,23 +173,22 @@ class UnreadableError(Exception):
 
 
 class ChannelError(Exception):
-    """A channel can't go on; the text is a sentence that says why and what to do."""
+    """Raised if a channel can't continue; the text is a sentence that says why and what to do."""
 
 
 class Snippet(Struct, frozen=True):
-    """A place where words were found: the turn's id ("" where the chat shows it no more), and the
-    text around them."""
+    """A match of a search: the turn's id ("" if the chat no longer shows it), and the text around
+    the match."""
 
     turn: str
     text: str
 
 
 class Session(Struct, frozen=True):
-    """A conversation in a list: its chat, its title (or else how it began), and when something was
-    said in it last. `standing` is where lists show it: "pinned", "archived", or "" among the
-    others. `snippet` is what was found in it, where words were looked for, and `near` how
-    closely it holds them (the greater, the closer). `is_private`: what is said there now is off
-    the record."""
+    """A conversation in a list: its chat, its title (or else its beginning), and the time of its
+    last message. `standing` is its place in lists: "pinned", "archived", or "" for the rest.
+    `snippet` is the match of a search, and `near` its closeness (greater is closer). `is_private`:
+    the chat is off the record now."""
 
     chat: str
     title: str
@@ -202,8 +201,8 @@ class Session(Struct, frozen=True):
 
 
 class SaidFile(Struct, frozen=True):
-    """A file that came with a message: its name ("" where none is known), the path by which
-    `Bot.open_file` has it, and its size in words ("" where it is not known)."""
+    """A file of a message: its name ("" if unknown), the path for `Bot.open_file`, and its size in
+    words ("" if unknown)."""
 
     name: str
     path: str
@@ -212,7 +211,8 @@ class SaidFile(Struct, frozen=True):
 
 
 class StoredFile(Struct, frozen=True):
-    """A file of a chat's workspace: its path ("files/a.txt"), its bytes, when it was written."""
+    """A file of a chat's workspace: its path ("files/a.txt"), its size in bytes, and when it was
+    written."""
 
     path: str
     size: int
@@ -227,9 +227,8 @@ class WorkspaceFiles(Struct, frozen=True):
 
 
 class OpenedFile(Struct, frozen=True):
-    """A file that is open for reading; whoever asked for it closes it. `picture` is its type where
-    it is a picture by its bytes ("image/png"), `sound` where it is a sound, else ""; `size` in
-    bytes."""
+    """An open file for reading; the caller closes it. `picture` is its type if its bytes are a
+    picture ("image/png"), `sound` if they are a sound, otherwise ""; `size` is in bytes."""
 
     name: str
     size: int
@@ -239,13 +238,12 @@ class OpenedFile(Struct, frozen=True):
 
 
 class Said(Struct, frozen=True):
-    """A message of the transcript. `role` is "user", "assistant", "tool" or "system" (what the bot
-    itself told the model); `calls` are the names of the tools that it calls, `tool` the one whose
-    result it is; `reasoning` is what the model thought before. `files` came with it; the lines that
-    name them to the model are not in `text`.
-    `mark` says how a turn ended that was "stopped", "failed" or ran out of "steps", and `notice`
-    what the bot says of it, which ends the text in brackets; `is_denied`: a person, or that nobody
-    could be asked, kept the tool from being run."""
+    """A message of the transcript. `role` is "user", "assistant", "tool" or "system" (the bot's own
+    messages to the model); `calls` are the names of the tools that it calls, `tool` the one whose
+    result it is; `reasoning` is the model's reasoning before it. `files` came with it; `text` omits
+    the lines that name them to the model. `mark` is set for a turn that was "stopped", "failed" or
+    ran out of "steps"; `notice` is the bot's explanation, at the end of the text in brackets.
+    `is_denied`: the tool did not run because a person refused, or could not be asked."""
 
     turn: str
     role: str
@@ -262,21 +260,21 @@ class Said(Struct, frozen=True):
 
 
 KEY_PREFIX = "parley-"
-"""The beginning of each key to OpenAI's protocol: what looks like a key and is none opens
+"""The prefix of each key to OpenAI's protocol. Text with the prefix that is not a key opens
 nothing."""
 
 
 class KeyHolder(Struct, frozen=True):
-    """The speaker through OpenAI's protocol: `user` is the name of their key, "" for the owner's
-    own token. `may_command`: text of theirs that begins with a slash is a command."""
+    """The caller through OpenAI's protocol: `user` is the name of their key, "" for the owner's own
+    token. `may_command`: text that begins with a slash is a command."""
 
     user: str = ""
     may_command: bool = False
 
 
 class Login(Struct, frozen=True):
-    """A browser in which somebody is signed in on a page: `user` is their name, "" for the owner by
-    the page's token; `browser` is what it calls itself."""
+    """A signed-in browser: `user` is the person's name, "" for the owner by the page's token;
+    `browser` is its self-description."""
 
     number: int
     user: str
@@ -286,20 +284,20 @@ class Login(Struct, frozen=True):
 
 
 class Logins:
-    """The logins on a page, and the keys to OpenAI's protocol. Secrets are what a browser keeps; a
-    browser that has one is signed in. Here nobody is: a feature brings logins (hook
+    """The logins on a page, and the keys to OpenAI's protocol. A browser keeps a secret, and is
+    signed in by it. This base class has no logins: a feature provides them (hook
     `parley_logins`)."""
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()
-        """Set when somebody may have been signed out; another one takes its place then."""
+        """Set when a person may have been signed out; it is replaced by a new event then."""
 
     async def find_key(self, key: str) -> KeyHolder | None:
-        """Return the holder of a key; None for what is no key, or is one no more."""
+        """Return the holder of a key; None for an unknown or revoked key."""
         return None
 
     async def find(self, secret: str, proof: str) -> Login | None:
-        """Find the login of this secret; the owner's only with the proof that they began with."""
+        """Return the login of this secret; for the owner only with the proof that it began with."""
         return None
 
     async def is_in(self, number: int) -> bool:
@@ -307,25 +305,26 @@ class Logins:
         return False
 
     async def begin(self, user: str, proof: str, browser: str) -> str:
-        """Sign in whoever has shown who they are; return the secret, "" where nobody can."""
+        """Sign in a person who has proved their identity; return the secret, or "" if there are no
+        logins."""
         return ""
 
     async def is_invited(self, code: str) -> bool:
-        """Return whether somebody was sent this code, and it still lets them in."""
+        """Return whether this code is a valid invitation."""
         return False
 
     async def join(self, code: str, password: str, browser: str) -> str | None:
-        """Sign in whoever was sent this code, which works once, and keep their password ("": none);
-        return the secret, or None."""
+        """Sign in the person with this invitation, which works once, and store their password ("":
+        none); return the secret, or None."""
         return None
 
     async def is_password(self, name: str, password: str) -> bool:
-        """Return whether somebody who is let in has this password."""
+        """Return whether this is the password of a person with access."""
         return False
 
     async def change_password(self, login: Login, current: str, password: str) -> bool:
-        """Let whoever is signed in here, by a name, have another password, and sign their other
-        browsers out; False where `current` is not theirs. Who has none yet has ""."""
+        """Change the password of the person signed in by a name, and sign out their other browsers;
+        return False if `current` is wrong. It is "" for a person without a password."""
         return False
 
     async def end(self, number: int) -> None:
@@ -333,25 +332,25 @@ class Logins:
 
 
 class ChannelState(Protocol):
-    """The texts that a channel keeps over restarts: small ones by a name of its own choosing. One
-    whose name has the id of a chat as a word ("last 4917…") goes with what was said there
+    """The texts that a channel keeps over restarts: small ones under names of its own. A text whose
+    name contains the id of a chat as a word ("last 4917…") is deleted with that chat
     (`/forget`)."""
 
     async def get(self, channel: str, name: str) -> str:
-        """Return the text; "" where there is none."""
+        """Return the text; "" if there is none."""
         ...
 
     async def set(self, channel: str, name: str, text: str) -> None:
-        """Keep a text; "": none. Return once it is on disk."""
+        """Store a text; "" deletes it. Return once it is on disk."""
         ...
 
 
 class Bot(Protocol):
-    """All that a channel may ask of the bot."""
+    """The bot's services for channels."""
 
     @property
     def state(self) -> ChannelState:
-        """Return the texts that channels keep by themselves."""
+        """Return the stored texts of channels."""
         ...
 
     @property
@@ -360,131 +359,130 @@ class Bot(Protocol):
         ...
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
-        """Take a message in; return once it is on disk. Commands in it are carried out at once,
-        everything else joins its conversation's line; both are answered through `Channel.send`.
-        Text with broken or control characters is cleaned. None: it was not taken in (a stranger, a
-        full line, a full disk); why is answered through `Channel.send` too."""
+        """Accept a message; return once it is on disk. Commands are executed at once, other
+        messages join their conversation's queue; both are answered through `Channel.send`. Broken
+        and control characters are removed. None: it was refused (a stranger, a full queue, a full
+        disk), and the reason is sent through `Channel.send` too."""
         ...
 
     def must_wait(self, inbound: Inbound) -> bool:
-        """Return whether `submit` would wait until this message's conversation takes it: its line
-        is full, and whoever sits at this machine is not refused for that. Commands never wait."""
+        """Return whether `submit` would wait: the conversation's queue is full, and the person at
+        this machine is not refused for that. Commands never wait."""
         ...
 
     def admits(self, address: Address) -> bool:
-        """Return whether this person may talk to the bot: for what costs something before `submit`,
-        such as fetching files. A stranger's message is submitted all the same, to be refused."""
+        """Return whether this person may talk to the bot, for costly work before `submit`, such as
+        fetching files. A stranger's message is submitted all the same, to be refused."""
         ...
 
     def language_of(self, address: Address) -> str:
-        """Return the language of who is at this address, for what a channel says by itself."""
+        """Return the language of the person at this address, for the channel's own messages."""
         ...
 
     def is_private(self, address: Address) -> bool:
-        """Return whether what is said at this address is off the record: the channel must not keep
-        it either."""
+        """Return whether messages at this address are off the record: the channel must not store
+        them either."""
         ...
 
     async def command(self, address: Address, line: str) -> Reply:
-        """Carry out a command line ("/context") now and return what it answers. For controls and
-        displays: neither inbox nor outbox knows of it."""
+        """Execute a command line ("/context") now and return its reply. For controls and displays:
+        it is stored in neither inbox nor outbox."""
         ...
 
     def list_commands(self) -> Sequence[CommandEntry]:
-        """All commands by name, for platforms that offer them while a person types."""
+        """Return all commands by name, for platforms that suggest them while a person types."""
         ...
 
     def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
-        """Watch what happens in this address's conversation, from now on, in order. A watcher that
-        reads too slowly loses the oldest deltas, never another kind of event."""
+        """Watch the events of this address's conversation from now on, in order. A slow watcher
+        loses the oldest deltas, but no other events."""
         ...
 
     async def sessions(self, channel: str, words: str = "") -> Sequence[Session]:
-        """Return the conversations of a channel, the newest first; with `words` those that hold
-        them, in their title or in what was said. What is in threads is left out."""
+        """Return the conversations of a channel, the newest first; with `words` those that contain
+        them, in the title or in a message. Threads are omitted."""
         ...
 
     async def own_sessions(self, words: str = "") -> Sequence[Session]:
-        """Return the same over all channels, for whoever sits at this machine: the terminal's, the
-        page's, and the private chats of the bot's owners."""
+        """Return the conversations of the person at this machine, over all channels: the
+        terminal's, the page's, and the private chats of the bot's owners."""
         ...
 
     def own_address(self, channel: str, chat: str) -> Address | None:
-        """Return the address of one of these; None for a chat that is somebody else's, or of
-        several."""
+        """Return the address of one of these; None for a chat of other people, or of several."""
         ...
 
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> Sequence[Said]:
-        """Return what was said at this address, in order, in context or not: the newest turns, at
-        most so many, or those before turn number `before`."""
+        """Return messages at this address, in order, in context or not: the newest turns, at most
+        `most`, or those before turn number `before`."""
         ...
 
     async def list_files(self, address: Address) -> WorkspaceFiles:
-        """List the files of this chat's workspace: documents that were sent, and what tools
+        """Return the files of this chat's workspace: documents that were sent, and files that tools
         wrote."""
         ...
 
     async def open_file(self, address: Address, path: str) -> OpenedFile | None:
-        """Return a file of this chat's workspace, or one that came with a message of its; None
-        where there is none such."""
+        """Return a file of this chat's workspace, or of one of its messages; None if there is
+        none."""
         ...
 
     def read_apart(self, script: Path, content: bytes, *arguments: str) -> bytes:
-        """Have a script read what a stranger made, in a process with limits of memory and time:
-        its standard input is the content, its output is returned. For a thread. Raises
+        """Run a script on foreign content in a process with limits of memory and time: its standard
+        input is the content, its output is returned. Call it in a thread. Raises
         UnreadableError."""
         ...
 
     def trouble(self, channel: str, error: BaseException) -> None:
-        """Tell an owner who is elsewhere that a channel could not reach its platform for a while,
-        for this reason, and goes on trying, or that it has left a message out (MessageLeftOut)."""
+        """Notify an owner on another channel. This channel could not reach its platform for a
+        while, for this reason, and keeps trying; or it has skipped a message (MessageLeftOut)."""
         ...
 
     async def key_holder(self, key: str) -> KeyHolder | None:
-        """Return the holder of this key to OpenAI's protocol; None for what is no key, or is none
-        any more."""
+        """Return the holder of this key to OpenAI's protocol; None for an unknown or revoked
+        key."""
         ...
 
     def complete(
         self, holder: KeyHolder, request: CompletionRequest
     ) -> AsyncGenerator[Delta | Completed, None]:
-        """Answer a request that stands by itself: its text as it streams, and last the whole. It
-        is in no transcript. Closing the generator cancels it. Raises NotCompleted."""
+        """Answer a stateless request: yield its text as it streams, and finally the whole. It is in
+        no transcript. Closing the generator cancels it. Raises NotCompleted."""
         ...
 
     def list_routes(self) -> Sequence[object]:
-        """Return what features serve over HTTP, as `channels.web.operations.Operation`s."""
+        """Return the HTTP routes of features, as `channels.web.operations.Operation`s."""
         ...
 
     async def call_owner(self, address: Address, name: str, body: bytes) -> bytes:
-        """Have the process that owns the conversation at an address carry out the call of a
-        feature; `name` is one of its `parley_calls`. Raises NotCompleted."""
+        """Have the process that owns the conversation at an address execute a feature's call;
+        `name` is one of its `parley_calls`. Raises NotCompleted."""
         ...
 
     async def instruct(self, address: Address, text: str) -> str:
-        """Let this be the system prompt of a conversation that is a client's own, whatever its
-        people may set by command; return what is wrong with it, or ""."""
+        """Set the system prompt of a client's own conversation, even if its people may not set it
+        by command; return the error, or ""."""
         ...
 
     async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
-        """Let an empty conversation begin with these questions and answers; False, and nothing
-        done, where something was said already."""
+        """Start an empty conversation with these questions and answers; return False, without an
+        effect, if it is not empty."""
         ...
 
 
 @runtime_checkable
 class Remembering(Protocol):
-    """A channel that keeps something of what people wrote by itself: a history of lines."""
+    """A channel that stores text of people by itself: a history of lines."""
 
     def forget(self, said: Sequence[str] | None) -> None:
-        """Delete these texts from what this channel keeps; None: all of it."""
+        """Delete these texts from the channel's own storage; None: all of it."""
         ...
 
 
 @runtime_checkable
 class WithFields(Protocol):
-    """A channel that shows a reply's form as a field of its own, and sends the command with what
-    was written there. Where `has_fields` is not so, the bot takes the person's next message."""
+    """A channel that shows a reply's form as an input field, and sends the command with the text.
+    Without `has_fields`, the bot takes the person's next message."""
 
     @property
     def has_fields(self) -> bool: ...
@@ -492,15 +490,14 @@ class WithFields(Protocol):
 
 @runtime_checkable
 class InParts(Protocol):
-    """A channel whose platform takes messages up to some length, `longest` characters. The parts of
-    a longer reply are in the outbox each by itself, so that a crash between two repeats none that
-    is there."""
+    """A channel whose platform limits messages to `longest` characters. The parts of a longer reply
+    are separate rows in the outbox, so that a crash between two repeats none that was sent."""
 
     longest: int
 
     def parts(self, reply: Reply) -> Sequence[Reply]:
-        """Return the reply as one or more, in order, none longer than the platform takes; asked for
-        in a thread. What would be too many parts stays one, which `send` delivers in another form,
+        """Return the reply as one or more, in order, none longer than the platform accepts; called
+        in a thread. A reply of too many parts stays one, which `send` delivers in another form,
         such as a file."""
         ...
 
@@ -515,38 +512,38 @@ class WithPage(Protocol):
 
 @runtime_checkable
 class WithSound(Protocol):
-    """A channel that plays an answer that is read aloud, in this form: "opus" or "mp3"."""
+    """A channel that plays spoken answers, in this form: "opus" or "mp3"."""
 
     sound: str
 
 
 @runtime_checkable
 class WithCards(Protocol):
-    """A channel whose messages with questions can be changed when a question is over."""
+    """A channel that can edit its messages with questions when a question is over."""
 
     async def close_question(self, address: Address, question: str, how: str) -> None:
-        """Have the message that asks this (`Action.question`) at an address say how it ended, and
-        offer no more answers to it. One that says so already is left as it is."""
+        """Edit the message with this question (`Action.question`) at an address to show its
+        outcome, and remove its buttons. One that was edited already is left as it is."""
         ...
 
 
 @runtime_checkable
 class Everywhere(Protocol):
-    """A channel that any number of processes may serve at once, where `is_everywhere`: a reply is
-    handed to each of them, for whoever follows the chat there. Any other channel runs once."""
+    """A channel that several processes may serve at once if `is_everywhere`: each of them gets a
+    reply, for watchers of the chat there. Any other channel runs once."""
 
     @property
     def is_everywhere(self) -> bool: ...
 
 
 HEALTH = "health"
-"""The name under which a channel keeps its health, for other processes."""
+"""The name under which a channel stores its health, for other processes."""
 
 
 class ChannelHealth(Struct, frozen=True):
-    """The health of a platform: "starting", "up", "troubled" (it fails, and is tried again) or
-    "down" (for good), `since` when, and why. `forged` counts the calls to its webhook that did not
-    come from it."""
+    """The health of a platform: "starting", "up", "troubled" (failing, with retries) or "down" (for
+    good), `since` when, and the reason. `forged` counts the calls to its webhook that were not from
+    the platform."""
 
     state: Literal["starting", "up", "troubled", "down"]
     since: datetime
@@ -563,8 +560,8 @@ class WithHealth(Protocol):
 
 
 class WebhookCall(Struct, frozen=True):
-    """A request that a platform makes: names of headers in lower case, the query by name, the body
-    as it came. Of one that `is_too_large` the body is not read."""
+    """A request from a platform: header names in lower case, the query by name, and the unchanged
+    body. With `is_too_large` the body is not read."""
 
     method: str
     headers: Mapping[str, str]
@@ -574,7 +571,7 @@ class WebhookCall(Struct, frozen=True):
 
 
 class WebhookAnswer(Struct, frozen=True):
-    """The answer to a call of a webhook; 401 says that the call did not come from the platform."""
+    """The answer to a webhook call; 401 means that the call was not from the platform."""
 
     status: int = 200
     body: bytes = b""
@@ -588,35 +585,36 @@ class WithWebhook(Protocol):
     name: str
 
     def expects(self, headers: Mapping[str, str]) -> bool:
-        """Return whether a call with these headers, whose names are in lower case, may come from
-        the platform: the body of any other is not read."""
+        """Return whether a call with these headers, with names in lower case, may come from the
+        platform. If not, its body is not read."""
         ...
 
     async def call(self, bot: Bot, call: WebhookCall) -> WebhookAnswer:
-        """Answer once what it brings is on disk."""
+        """Handle a call, and answer once its content is on disk."""
         ...
 
 
 @runtime_checkable
 class Closing(Protocol):
-    """A channel that holds something open, such as connections. Replies are sent until the bot has
+    """A channel with open resources, such as connections. Replies are sent until the bot has
     stopped, also after `listen` has ended."""
 
     async def close(self) -> None:
-        """Let go of it; nothing is sent any more."""
+        """Release the resources; nothing is sent afterwards."""
         ...
 
 
 class Channel(Protocol):
-    """A messaging platform. A channel translates; it decides nothing."""
+    """A messaging platform. A channel translates; it makes no decisions."""
 
     name: str
 
     async def listen(self, bot: Bot) -> None:
-        """Hand every message to `bot.submit` until the platform ends (end of input, quit) or this
-        task is cancelled. Raises ChannelError when it can't go on."""
+        """Pass every message to `bot.submit` until the platform ends (end of input, quit) or this
+        task is cancelled. Raises ChannelError if it can't continue."""
         ...
 
     async def send(self, outbound: Outbound) -> None:
-        """Deliver one reply; return only when the platform has it. Raise to have it tried again."""
+        """Deliver one reply; return only once the platform has it. Raise an error to have it
+        retried."""
         ...

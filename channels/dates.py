@@ -1,5 +1,4 @@
-"""Dates and times as people read them, in the language of whoever asked. Programs and the model get
-ISO 8601."""
+"""Dates and times for people, in the caller's language. Programs and the model get ISO 8601."""
 
 from __future__ import annotations
 
@@ -12,17 +11,17 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 
 def say_date(day: date) -> str:
-    """23 Nov 2026."""
+    """Return a date: 23 Nov 2026."""
     return _("{day} {month} {year}", day=day.day, month=_(MONTHS[day.month - 1]), year=day.year)
 
 
 def say_day(day: date) -> str:
-    """Mon 23 Nov 2026."""
+    """Return a date with its weekday: Mon 23 Nov 2026."""
     return _("{weekday} {date}", weekday=_(DAYS[day.weekday()]), date=say_date(day))
 
 
 def say_moment(at: datetime | float, zone: tzinfo) -> str:
-    """23 Nov 2026, 09:00; a number is seconds since 1970."""
+    """Return a date and time: 23 Nov 2026, 09:00. A number is seconds since 1970."""
     wall = (at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)).astimezone(zone)
     return at_clock(say_date(wall), f"{wall:%H:%M}")
 
@@ -33,8 +32,7 @@ def at_clock(day: str, clock: str) -> str:
 
 
 def say_written(day: str, clock: str = "") -> str:
-    """Return a day that is kept as text (2026-11-23) as people read it; as it is, where it is no
-    day."""
+    """Return a day stored as text (2026-11-23) in words; other text is unchanged."""
     try:
         said = say_date(date.fromisoformat(day))
     except ValueError:

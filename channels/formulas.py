@@ -1,8 +1,8 @@
 r"""Formulas in Markdown: $x^2$ and \(x^2\) in a line, $$x^2$$, \[x^2\] and
-\begin{cases}…\end{cases} by themselves.
+\begin{cases}…\end{cases} as blocks.
 
-A dollar is one of money more often than not, so what stands between two has no space at its ends,
-and no digit follows it. Nothing within a formula is read as Markdown: its backslashes stay.
+A dollar sign usually means money, so a formula between two of them has no space at its ends, and no
+digit follows it. Markdown is not parsed within a formula: its backslashes stay.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 LONGEST = 2_000
-"""Characters of a formula; what is longer is shown as it was written."""
+"""The maximum number of characters of a formula; longer ones are shown as written."""
 _OPENING = re.compile(r"\$\$?|\\[\[(]|\\begin\{[A-Za-z]+\*?\}")
 _CLOSING = {"$": "$", "$$": "$$", "\\[": "\\]", "\\(": "\\)"}
 _IN_A_LINE = ("$", "\\(")
 
 
 def find_formulas(markdown: MarkdownIt, *, is_growing: bool = False) -> None:
-    """Teach Markdown what formulas are: a plugin of markdown-it, which makes tokens `formula` of
-    them. Where a text `is_growing`, one that is still open goes on to its end."""
+    """Add formulas to a Markdown parser, as a plugin of markdown-it with tokens `formula`. With
+    `is_growing`, an open formula extends to the end of the text."""
     markdown.inline.ruler.before("escape", "formula", _inline)
     block = partial(_block, is_growing=is_growing)
     markdown.block.ruler.before(
@@ -33,19 +33,19 @@ def find_formulas(markdown: MarkdownIt, *, is_growing: bool = False) -> None:
 
 
 def as_written(token: Token) -> str:
-    """Return a formula with the signs around it."""
+    """Return a formula with its delimiters."""
     return f"{token.markup}{token.content}{_closing(token.markup)}{token.info}"
 
 
 def as_tex(token: Token) -> str:
-    """Return a formula without them; an environment keeps its own."""
+    """Return a formula without its delimiters; an environment keeps its own."""
     if token.markup in _CLOSING:
         return (token.content + token.info).strip()
     return as_written(token)
 
 
 def is_alone(token: Token) -> bool:
-    """Return whether a formula stands by itself, not in a line."""
+    """Return whether a formula is a block, not part of a line."""
     return token.markup not in _IN_A_LINE
 
 
@@ -76,7 +76,7 @@ def _closing(opening: str) -> str:
 
 
 def _is_meant(content: str, after: str) -> bool:
-    """Return whether what stands between two dollars is a formula."""
+    """Return whether the text between two dollars is a formula."""
     return content == content.strip() and not after.isdigit() and content[-1] != "\\"
 
 

@@ -1,10 +1,10 @@
 """A limit for guesses at secrets: tokens, keys, passwords, invitations, and the codes of `/link`
-and `/pair`. Who offers too many wrong ones is locked out for a while.
+and `/pair`. Too many wrong guesses lock the guesser out for a while.
 
-Wrong guesses count against whoever makes them, by their address or their name, and never against
-the secret or its holder: nobody is locked out by what others do. Only what proves to be right for
-the first time is held up by a lock; whoever was let in before goes on. A right guess in between
-clears nothing.
+Wrong guesses count against the guesser, by address or name, and never against the secret or its
+holder: nobody is locked out by others. A lock blocks only secrets that are right for the first
+time; a guesser continues with a secret that was right before. A right guess does not reset the
+count.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from channels.listening import origin_of
 
 SHORTEST_TOKEN = 16
 """Characters; a shorter token could be guessed."""
-_FEWEST_SIGNS = 6  # different ones; "aaaaaaaaaaaaaaaa" could be guessed as well
+_FEWEST_SIGNS = 6  # distinct ones; "aaaaaaaaaaaaaaaa" could be guessed as well
 
 
 def is_weak(token: str) -> bool:
@@ -40,15 +40,16 @@ log = logging.getLogger(__name__)
 TRIES = 10
 """Wrong guesses of one guesser, the last of which locks them out."""
 WINDOW = 15 * 60.0
-"""Seconds after the last wrong guess from which on none is counted any more."""
+"""Seconds after the last wrong guess, after which the count restarts."""
 FIRST_LOCK, LONGEST_LOCK = 60.0, 3600.0
 """Seconds; each lock of a guesser is twice as long as the one before."""
 REMEMBERED = 24 * 3600.0
-"""Seconds for which it is known how often a guesser was locked out."""
+"""Seconds for which a guesser's number of locks is kept."""
 MOST = 10_000
-"""Guessers, and those let in, that are kept; beyond, the oldest are forgotten."""
+"""The maximum number of guessers, and of accepted ones, that are kept; beyond it the oldest are
+evicted."""
 OF_ONE, IN_ALL = 2, 10
-"""Guesses that may wait at a time to be looked at, where that costs something."""
+"""The maximum number of guesses that may wait for a costly check, of one guesser and in all."""
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -56,7 +57,7 @@ _Value = TypeVar("_Value")
 
 class Guesses(Struct, frozen=True):
     """The wrong guesses of one guesser. Times are seconds of any clock; `seen` are digests of wrong
-    secrets that would not count again."""
+    secrets that are not counted again."""
 
     wrong: int = 0
     seen: frozenset[bytes] = frozenset()
@@ -65,17 +66,17 @@ class Guesses(Struct, frozen=True):
     until: float = 0.0
 
     def wait(self, now: float) -> float:
-        """Return the seconds for which they are locked out."""
+        """Return the remaining seconds of a lock."""
         return max(0.0, self.until - now)
 
     def is_calm(self, now: float) -> bool:
-        """Return whether they have guessed nothing wrong lately."""
+        """Return whether there was no wrong guess lately."""
         return not (self.wrong or self.locks) or now - self.last > WINDOW
 
 
 def count_wrong(before: Guesses, now: float, digest: bytes | None = None) -> Guesses:
-    """Return what is known of a guesser after one more wrong guess. With a digest, the same secret
-    counts once: programs send an old one again and again, and guess nothing."""
+    """Return a guesser's state after one more wrong guess. With a digest, the same secret counts
+    once: programs resend an old one again and again without guessing."""
     is_new = now - before.last > WINDOW
     wrong, seen = (0, frozenset[bytes]()) if is_new else (before.wrong, before.seen)
     locks = 0 if now - before.last > REMEMBERED else before.locks
@@ -89,34 +90,34 @@ def count_wrong(before: Guesses, now: float, digest: bytes | None = None) -> Gue
 
 
 class Throttle:
-    """Counts the guesses at one kind of secret (`what`, in the plural); `clock` counts seconds from
-    anywhere."""
+    """A counter of the guesses at one kind of secret (`what`, in the plural); `clock` returns
+    seconds from any origin."""
 
     def __init__(
         self, what: str = "tokens or passwords", clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._what, self._clock = what, clock
-        self._key = secrets.token_bytes(32)  # so that what is kept tells nothing of a guess
+        self._key = secrets.token_bytes(32)  # so that stored digests reveal no guess
         self._guesses: OrderedDict[str, Guesses] = OrderedDict()
         self._known: OrderedDict[tuple[str, bytes], None] = OrderedDict()
 
     def wait(self, guesser: str, secret: str = "") -> float:
-        """Return the seconds for which a guesser is locked out; 0.0 for a secret that has let them
-        in before. Asked before anything is looked up."""
+        """Return the remaining seconds of a guesser's lock; 0.0 for a secret that was right before.
+        Call it before any lookup."""
         origin = origin_of(guesser)
         if secret and (origin, self._digest(secret)) in self._known:
             return 0.0
         return self._of(origin).wait(self._clock())
 
     def is_calm(self, guesser: str) -> bool:
-        """Return whether a guesser has guessed nothing wrong lately."""
+        """Return whether a guesser made no wrong guess lately."""
         return self._of(origin_of(guesser)).is_calm(self._clock())
 
     def check(
         self, guesser: str, secret: str, is_right: bool, *, may_repeat: bool = False
     ) -> float:
-        """Take notice of what a guesser offered; return the seconds for which they are locked out,
-        0.0 where they are not. `may_repeat`: the same wrong one counts once."""
+        """Count a guess; return the remaining seconds of the guesser's lock, or 0.0. `may_repeat`:
+        the same wrong secret counts once."""
         origin, digest = origin_of(guesser), self._digest(secret)
         if is_right and (origin, digest) in self._known:
             self._known.move_to_end((origin, digest))
@@ -147,12 +148,12 @@ class Throttle:
 
 
 class CrowdedError(Exception):
-    """Too many guesses wait to be looked at."""
+    """Raised if too many guesses wait to be checked."""
 
 
 class Lanes:
-    """Queues of guesses that cost something to look at: one is looked at a time of those who have
-    guessed nothing wrong lately, and one of all others, who keep nobody else waiting."""
+    """Queues for costly checks of guesses. One guess is checked at a time of guessers without wrong
+    guesses lately, and one of all others, so that these delay only each other."""
 
     def __init__(self, throttle: Throttle) -> None:
         self._throttle = throttle
@@ -161,8 +162,8 @@ class Lanes:
 
     @asynccontextmanager
     async def enter(self, guesser: str) -> AsyncIterator[None]:
-        """Wait for one's turn. Raises CrowdedError at once where too many wait, of this guesser or
-        in all."""
+        """Wait for the check. Raises CrowdedError at once if too many wait, of this guesser or in
+        all."""
         is_calm = self._throttle.is_calm(guesser)
         place = (is_calm, origin_of(guesser))
         waiting = sum(count for (lane, _), count in self._waiting.items() if lane is is_calm)
@@ -175,7 +176,7 @@ class Lanes:
                 yield
         finally:
             self._waiting[place] -= 1
-            self._waiting += Counter()  # forgets those of whom none waits
+            self._waiting += Counter()  # removes counts of zero
 
 
 def _keep(kept: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:

@@ -1,8 +1,8 @@
-"""The languages in which the bot speaks to people: English in the code, others in a catalogue.
+"""The languages of the bot's messages to people: English in the code, others in a catalogue.
 
-`_("{n} left", n=3)` is the sentence in the language of whoever asked (`speaking`); one that is not
-in the catalogue (`catalogue/*.po`) is English. What the model reads is English always: its layers
-can't import this. Neither is anything translated that is stored, nor the name of a command.
+`_("{n} left", n=3)` is the sentence in the caller's language (`speaking`); a sentence that is not
+in the catalogue (`catalogue/*.po`) is English. Text for the model is always English: its layers
+can't import this module. Stored text and the names of commands are not translated either.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _TAG = re.compile(r"\s*([A-Za-z]{2,3})(?:[-_][\w-]*)?\s*(?:;\s*q\s*=\s*([\d.]+))
 
 _spoken: ContextVar[str | Callable[[], str]] = ContextVar("spoken", default=ENGLISH)
 asked_in: ContextVar[str] = ContextVar("asked_in", default="")
-"""The language that a platform or a browser says a person has, for what its channel asks of the bot
-in this context; "" where it says nothing."""
+"""The person's language as reported by a platform or a browser, for the channel's calls to the bot
+in this context; "" if unknown."""
 
 
 def choose(wanted: str) -> str:
-    """Return the first of our languages among those that somebody wants, by a tag ("zh-Hans") or a
-    list of tags with weights (Accept-Language); "" where we speak none of them."""
+    """Return the first supported language among the wanted ones: a tag ("zh-Hans") or a list of
+    tags with weights (Accept-Language); "" if none is supported."""
     found = []
     for place, part in enumerate(wanted[:500].split(",")):
         tag = _TAG.fullmatch(part)
@@ -53,8 +53,8 @@ def _weigh(text: str | None) -> float:
 
 @contextmanager
 def speaking(language: str | Callable[[], str]) -> Iterator[None]:
-    """Say what is said in here in this language; a language that may change is asked for each
-    time."""
+    """Set the language of messages in this context; a function is called each time, since its
+    language may change."""
     token = _spoken.set(language)
     try:
         yield
@@ -63,13 +63,13 @@ def speaking(language: str | Callable[[], str]) -> Iterator[None]:
 
 
 def language_of_asker() -> str:
-    """Return the language of whoever asked, of `LANGUAGES`."""
+    """Return the caller's language, one of `LANGUAGES`."""
     spoken = _spoken.get()
     return spoken if isinstance(spoken, str) else spoken()
 
 
 def _(text: str, /, **values: Any) -> str:
-    """Return a sentence in the language of whoever asked, with what stands in its places."""
+    """Return a sentence in the caller's language, with its values filled in."""
     language = language_of_asker()
     if language == ENGLISH:
         text = as_called(text)
@@ -81,14 +81,16 @@ def _(text: str, /, **values: Any) -> str:
 
 
 def number_of(number: int, one: str, many: str, /, **values: Any) -> str:
-    """So many of something in that language: `number_of(3, "{n} turn", "{n} turns")`."""
+    """Return a number of things in the caller's language: `number_of(3, "{n} turn", "{n}
+    turns")`."""
     return _(one if number == 1 else many, n=figure(f"{number:,}"), **values)
 
 
 def explain(said: str) -> str:
-    """Return a sentence of a layer below, which knows no language: recognised by its shape in the
-    catalogue, and said with what stands in its places, which may be such sentences again."""
-    return as_called(_explain(said))  # looked up as it is written for a checkout
+    """Return the translation of a sentence from a lower layer, which has no translations. The
+    sentence is recognised by its catalogue entry; its filled-in values may be such sentences as
+    well."""
+    return as_called(_explain(said))  # the catalogue has the wording of a checkout
 
 
 def _explain(said: str) -> str:
@@ -109,11 +111,11 @@ def _explain(said: str) -> str:
 
 _FIGURE = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?|<?\$[\d,]*\d(\.\d+)?")
 _AS_IT_IS = frozenset({"lines", "url", "tool", "fact", "value", "name", "path"})
-"""Places of what somebody wrote, or what a tool will do with it: it is shown as it is."""
+"""Placeholders for text that a person wrote or a tool will use: it is shown unchanged."""
 
 
 def _fill(place: str, value: str) -> str:
-    """Return the text in a place of a sentence, by the place's name."""
+    """Return the text for a placeholder of a sentence, by its name."""
     if place in _AS_IT_IS:
         return value
     if place == "changed":
@@ -124,11 +126,11 @@ def _fill(place: str, value: str) -> str:
 
 
 FROM_LOWER_LAYER = "from a lower layer"
-"""The comment in the catalogue at such a sentence."""
+"""The comment in the catalogue that marks such a sentence."""
 
 
 def list_sentences() -> Sequence[str]:
-    """All that the bot says to people, in English, with the names of what is filled in."""
+    """Return all of the bot's sentences to people, in English, with their placeholders."""
     return [str(one.id) for one in _read(LANGUAGES[1])]
 
 
@@ -140,8 +142,8 @@ def _lower_texts_of(language: str) -> Mapping[str, str]:
 
 @cache
 def _shapes_of(language: str) -> Sequence[tuple[re.Pattern[str], str]]:
-    """Return the sentences with places, the most words first; with something in each place, and
-    then without."""
+    """Return the sentences with placeholders, those with the most words first; first patterns
+    without empty values, then with them."""
     found = [
         (text, translated) for text, translated in _lower_texts_of(language).items() if "{" in text
     ]
@@ -167,8 +169,8 @@ def _to_shape(text: str, often: str) -> re.Pattern[str]:
 
 
 def figure(text: str) -> str:
-    """Return a number that is written as in English ("1,234.5", "<$0.0001"), as that language has
-    it ("1.234,5", "<0,0001 $")."""
+    """Return a number in English format ("1,234.5", "<$0.0001") in the format of the language
+    ("1.234,5", "<0,0001 $")."""
     if language_of_asker() != "de":
         return text
     sign, dollar, number = text.rpartition("$")
@@ -177,12 +179,11 @@ def figure(text: str) -> str:
 
 _GERMAN = str.maketrans(",.", ".,")
 _SPACE = "\u00a0"
-"""The space between a number and its unit, where no line is broken."""
+"""The non-breaking space between a number and its unit."""
 
 
 class _Formatter(Formatter):
-    """Fills places in; numbers with digits grouped or after a point stand as the language has
-    them."""
+    """A formatter that writes grouped and decimal numbers in the format of the language."""
 
     def format_field(self, value: Any, format_spec: str) -> Any:
         text = super().format_field(value, format_spec)
@@ -197,7 +198,7 @@ _FORMATTER = _Formatter()
 
 @cache
 def words_of(language: str) -> Mapping[str, str]:
-    """All that is translated into a language, by its English."""
+    """Return all translations into a language, by their English text."""
     return {str(one.id): str(one.string) for one in _read(language) if one.string}
 
 

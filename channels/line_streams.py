@@ -1,4 +1,4 @@
-"""Lines of a stream, in and out, so that nothing else waits for whoever is at its other end."""
+"""Lines of a stream, in and out, without blocking the event loop on the other end."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from abc import ABC, abstractmethod
 from typing import BinaryIO
 
 AHEAD, AHEAD_BYTES = 1_000, 32_000_000
-"""Lines, and bytes of them, that are read before they can be taken in."""
+"""The maximum number of lines, and of their bytes, that are read ahead."""
 LONGEST = 16_000_000
-"""Bytes of a line that are kept; one more shows that it was longer."""
-_PIECE = 65_536  # bytes that are read from a pipe at once: as much as it holds
+"""The maximum number of bytes kept of a line; one more shows that it was longer."""
+_PIECE = 65_536  # bytes that are read from a pipe at once: its capacity
 
 
 class LineReader(ABC):
-    """Lines as they come, b"" at the end; not many more than are asked for."""
+    """A reader of lines, b"" at the end; reads only a bounded amount ahead."""
 
     def __init__(self) -> None:
         self.was_stopped = False
@@ -28,22 +28,22 @@ class LineReader(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
 
-    def close(self) -> None:  # noqa: B027 - a thread can't be told
-        """Leave what comes now to whoever reads it next, where that can be done."""
+    def close(self) -> None:  # noqa: B027 - a thread can't be stopped
+        """Leave further input to the next reader of the stream, if possible."""
 
     async def next(self) -> bytes:
-        """Return the next line; b"" at the end. Of one that is too long, its beginning."""
+        """Return the next line; b"" at the end. A line that is too long is truncated."""
         line = await self._read.get()
         self._make_room(line)
         return b"" if self.was_stopped else line
 
     def stop(self) -> None:
-        """Nothing more is read: `next` says that the end is there."""
+        """Stop reading: `next` returns the end from now on."""
         self.was_stopped = True
         self.close()
-        self._read.put_nowait(b"")  # for one who waits
+        self._read.put_nowait(b"")  # for a waiting caller
 
     def _make_room(self, line: bytes) -> None:
         self._ahead -= 1
@@ -54,23 +54,23 @@ class LineReader(ABC):
         self._bytes += len(line)
 
     def _has_room(self) -> bool:
-        """Return whether one more line may be read ahead; the one that is in hand already is."""
+        """Return whether one more line may be read ahead; the line in hand is not counted."""
         return self._ahead < AHEAD and self._bytes < AHEAD_BYTES
 
 
 def read_lines(source: BinaryIO) -> LineReader:
-    """Return the reader of a source: lines of a pipe are read as they come; those of others in a
-    thread, since a read may wait."""
+    """Return the reader of a source: a pipe is read by the event loop, anything else in a thread,
+    since a read may block."""
     return _PipeReader(source.fileno()) if _is_pipe(source) else _ThreadedReader(source)
 
 
 class _PipeReader(LineReader):
-    """It needs no thread: the event loop says when there is something to read."""
+    """A reader without a thread: the event loop notifies it of input."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
         self._number = number
-        self._begun: list[bytes] = []  # pieces of the line that is not whole yet
+        self._begun: list[bytes] = []  # pieces of the incomplete line
         self._size = 0  # bytes of that line, kept or not
         self._is_watched = self._has_ended = False
 
@@ -93,7 +93,7 @@ class _PipeReader(LineReader):
         try:
             piece = os.read(self._number, _PIECE)
         except BlockingIOError:
-            return  # whoever shares the pipe has set it so, and has read what was there
+            return  # another reader of the pipe made it non-blocking, and was faster
         except OSError:
             piece = b""
         *whole, rest = piece.split(b"\n")
@@ -122,7 +122,7 @@ class _PipeReader(LineReader):
 
 
 class _ThreadedReader(LineReader):
-    """The thread does not keep the process from ending."""
+    """A reader with a daemon thread, which does not keep the process from ending."""
 
     def __init__(self, source: BinaryIO) -> None:
         super().__init__()
@@ -139,14 +139,14 @@ class _ThreadedReader(LineReader):
             try:
                 line = self._read_one()
             except (OSError, ValueError):  # ValueError: it was closed under us
-                line = b""  # a terminal that has gone, a file that can't be read: the end
+                line = b""  # a closed terminal, or an unreadable file: the end
             with self._room:
                 self._room.wait_for(self._has_room)
                 self._take_room(line)
             try:
                 loop.call_soon_threadsafe(self._read.put_nowait, line)
             except RuntimeError:
-                return  # the loop is closed: nobody listens any more
+                return  # the loop is closed
 
     def _read_one(self) -> bytes:
         line = piece = self._source.readline(LONGEST + 1)
@@ -161,8 +161,8 @@ class _ThreadedReader(LineReader):
 
 
 class LineWriter:
-    """Writes to a stream so that nothing else waits for whoever reads it: at once what the pipe has
-    room for, all else in a thread."""
+    """A writer that does not block the event loop on a stream's reader: it writes directly if the
+    pipe has room, otherwise in a thread."""
 
     def __init__(self, target: BinaryIO) -> None:
         self._target = target
@@ -172,7 +172,7 @@ class LineWriter:
         threading.Thread(target=self._write_all, name="pipe-out", daemon=True).start()
 
     async def write(self, line: bytes) -> None:
-        """Write a line; return when the stream has it. Raises OSError."""
+        """Write a line; return once the stream has it. Raises OSError."""
         if self._has_room(line):
             if error := self._write(line):
                 raise error
@@ -183,8 +183,8 @@ class LineWriter:
         await written
 
     def _has_room(self, line: bytes) -> bool:
-        """Return whether the pipe takes this at once: it has room for as much as it writes in one
-        piece (pipe(7)), and nothing that is to come before is still in the thread."""
+        """Return whether the pipe accepts this line at once: it is at most one atomic write
+        (pipe(7)), and no earlier line is still in the thread."""
         if self._room is None or self._in_thread or len(line) > select.PIPE_BUF:
             return False
         return any(event & select.POLLOUT for _, event in self._room.poll(0))
@@ -196,12 +196,12 @@ class LineWriter:
             try:
                 written.get_loop().call_soon_threadsafe(self._settle, written, error)
             except RuntimeError:
-                return  # the loop is closed: nobody waits any more
+                return  # the loop is closed
 
     def _settle(self, written: asyncio.Future[None], error: OSError | None) -> None:
         self._in_thread -= 1
         if written.done():
-            return  # who waited was cancelled
+            return  # the caller was cancelled
         if error is None:
             written.set_result(None)
         else:
@@ -217,7 +217,7 @@ class LineWriter:
 
 
 def _watch_room(target: BinaryIO) -> select.poll | None:
-    """Return the poll that tells whether a pipe has space; None for what is no pipe."""
+    """Return a poll object for the space in a pipe; None for other streams."""
     if not _is_pipe(target):
         return None
     room = select.poll()
@@ -226,7 +226,7 @@ def _watch_room(target: BinaryIO) -> select.poll | None:
 
 
 def _is_pipe(stream: BinaryIO) -> bool:
-    """Return whether this is a pipe of whose state the system tells."""
+    """Return whether this is a pipe that can be polled."""
     try:
         is_pipe = stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
     except (OSError, ValueError):  # in memory, or closed

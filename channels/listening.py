@@ -1,14 +1,13 @@
-"""A socket that listens and does not let those who only hold it open keep anybody out.
+"""A listening socket that idle connections can't block.
 
-`open_listener(place, caps)` is for every server of the project, and `Acceptor` takes who connects.
-There are at most so many connections from one address, and so many in all: half of the file
-descriptors that this process may have, so that models, tools and the database find some. Where
-there would be more, the connection that has waited longest to say what it wants is closed, one of
-the address that has most of them; so whoever says it at once gets in. Those that are being closed
-have their descriptors still, so where they are many the next ones wait for them. A server that
-knows which connections are being answered says so (`Connection.is_busy`), and those are left alone;
-`channels/serving.py` does that for HTTP, and has the time-outs. That none is left (or no file
-descriptor at all) is logged now and then.
+`open_listener(place, caps)` serves every server of the project, and `Acceptor` accepts its
+connections. Connections are limited per address and in total: to half of the file descriptors of
+this process, so that models, tools and the database get some. Beyond a limit, the connection that
+has waited longest for its request is closed, one of the address with the most of them; so a client
+that sends its request at once is served. Connections being closed still hold their descriptors, so
+new ones wait if these are many. A server that knows which connections are being answered sets
+`Connection.is_busy`, and those are not closed; `channels/serving.py` does so for HTTP, and has the
+time-outs. A lack of connections or file descriptors is logged at intervals.
 """
 
 from __future__ import annotations
@@ -38,28 +37,29 @@ else:
 log = logging.getLogger(__name__)
 
 QUEUE = 1_024
-"""Connections that may wait to be accepted, in the system."""
+"""The system's queue of connections to be accepted."""
 BURST = 64
-"""Connections that are accepted at once, before those that are evicted for them are closed."""
+"""The maximum number of connections accepted at once, before the connections evicted for them are
+closed."""
 _LACKING = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_CLOSING = 1.0  # seconds that who serves an evicted connection is given to close it
+_CLOSING = 1.0  # seconds in which the server must close an evicted connection
 _SILENCE = 60.0  # seconds between two lines of the log about the same
-_PAUSE = 0.01  # seconds: there is nothing that could be done, and it must not be tried for ever
+_PAUSE = 0.01
 
 
 def share_of_descriptors(share: float = 0.5) -> int:
-    """Return how many connections a listener may have in all: its share of the file descriptors
-    that this process may open."""
+    """Return the maximum number of connections of a listener: its share of the file descriptors of
+    this process."""
     soft = _SOFT if 0 < _SOFT < 1 << 20 else 1 << 20
     return max(8, min(4_096, int(soft * share)))
 
 
 def origin_of(host: str) -> str:
-    """Return the address of one person: itself, or the network of /64 that a person has in IPv6."""
+    """Return the address of one person: in IPv6 the /64 network, otherwise the address itself."""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:
-        return host[:100]  # what a proxy says may be anything
+        return host[:100]  # a proxy may report anything
     if not isinstance(address, IPv6Address):
         return str(address)
     if address.ipv4_mapped:
@@ -68,9 +68,9 @@ def origin_of(host: str) -> str:
 
 
 class Caps(Struct, frozen=True):
-    """The most connections `in_all` and `of_one` address. This machine's own addresses and the
-    networks in `trusted` (proxies, behind which are many people) may have as many as there are.
-    Whoever finds no room is sent `refusal` as it stands."""
+    """The maximum number of connections `in_all` and `of_one` address. This machine's own addresses
+    and the networks in `trusted` (proxies for many people) have no limit of their own. A refused
+    client is sent `refusal` unchanged."""
 
     in_all: int
     of_one: int
@@ -78,7 +78,7 @@ class Caps(Struct, frozen=True):
     refusal: bytes = b""
 
     def trusts(self, host: str) -> bool:
-        """Return whether this address may have as many as there are."""
+        """Return whether this address has no limit of its own."""
         try:
             address = ip_address(host.partition("%")[0])
         except ValueError:
@@ -89,7 +89,7 @@ class Caps(Struct, frozen=True):
 
 
 class Connection(socket.socket):
-    """A connection that was accepted."""
+    """An accepted connection."""
 
     register: Register
     origin: str
@@ -112,14 +112,15 @@ class Connection(socket.socket):
         super().close()
 
     def detach(self) -> int:
-        """As `close` for those who close the descriptor themselves, as uvloop does."""
+        """Unregister and detach the descriptor, for callers that close it themselves, as uvloop
+        does."""
         self.register.remove(self)
         return super().detach()
 
 
 class Register:
-    """The connections of one listener. Of each origin, those that wait stand in the order in which
-    they began to."""
+    """The connections of one listener. The waiting ones of each origin are in the order in which
+    they began to wait."""
 
     def __init__(self, caps: Caps) -> None:
         self.caps = caps
@@ -139,19 +140,19 @@ class Register:
         return self._by_number.get(number)
 
     def is_behind(self) -> bool:
-        """Return whether so many of those that were evicted have their descriptors still that the
-        next had better wait."""
+        """Return whether so many evicted connections still hold their descriptors that new ones
+        should wait."""
         now = time.monotonic()
         while self._leaving:
             oldest, since = next(iter(self._leaving.items()))
             if now - since < _CLOSING:
                 break
-            del self._leaving[oldest]  # it is not let go of; the others can't wait for ever
+            del self._leaving[oldest]  # it is not closed; the others can't wait for ever
         return len(self._leaving) > self.caps.in_all // 4
 
     def admit(self, connection: Connection) -> bool:
-        """Count one more, after another was closed for it where that is needed; False: there is
-        no room."""
+        """Register a connection, after evicting another one if needed; return False if there is no
+        room."""
         origin = connection.origin
         is_full = not connection.is_trusted and self._counts[origin] >= self.caps.of_one
         if is_full and not self._evict(origin):
@@ -173,7 +174,7 @@ class Register:
             self._waiting.setdefault(connection.origin, OrderedDict())[connection] = None
 
     def remove(self, connection: Connection) -> None:
-        """Remove a connection that is closed, or as good as closed."""
+        """Remove a connection that is closed, or about to be."""
         self._leaving.pop(connection, None)
         if self.of(connection.fileno()) is not connection:
             return
@@ -190,12 +191,12 @@ class Register:
             self._waiting.pop(connection.origin, None)
 
     def _fullest(self) -> str:
-        """Return the origin of most of those that wait."""
+        """Return the origin with the most waiting connections."""
         return max(self._waiting, key=lambda origin: len(self._waiting[origin]), default="")
 
     def _evict(self, origin: str) -> bool:
-        """Close the one of an origin that has waited longest; whoever serves it hears that it has
-        ended."""
+        """Shut down the longest-waiting connection of an origin; its server sees the end of the
+        stream."""
         waiting = self._waiting.get(origin)
         if not waiting:
             return False
@@ -208,10 +209,10 @@ class Register:
 
 
 class ListeningSocket(socket.socket):
-    """A listening socket that keeps to its caps."""
+    """A listening socket that enforces its caps."""
 
     def limit(self, caps: Caps) -> None:
-        """To be called once, before it accepts."""
+        """Set the caps. Call it once, before accepting."""
         self.register = Register(caps)
         self._spare: int | None = None
         self._lines: dict[str, float] = {}
@@ -221,9 +222,9 @@ class ListeningSocket(socket.socket):
         super().listen(max(backlog, QUEUE))
 
     def accept(self) -> tuple[socket.socket, object]:
-        """Return the next one that has room. Raises BlockingIOError where none is there, where
-        those that had to go for others are not gone yet, and also where no file descriptor is left:
-        what came is turned away then, or else it would be reported again and again."""
+        """Return the next connection that is admitted. Raises BlockingIOError if there is none, if
+        evicted connections are not closed yet, or if no file descriptor is left: new connections
+        are then closed, since they would be reported again and again."""
         while True:
             if self.register.is_behind():
                 raise BlockingIOError
@@ -261,7 +262,7 @@ class ListeningSocket(socket.socket):
         connection.close()
 
     def _turn_away(self) -> None:
-        """Accept with the descriptor that is kept for this, and hang up."""
+        """Accept with the spare descriptor, and close the connection."""
         self._tell(
             "no file descriptor is left to accept with; ulimit -n says how many there may be"
         )
@@ -287,8 +288,8 @@ class ListeningSocket(socket.socket):
 
 
 class Acceptor:
-    """Takes who connects to a listener, until it is closed. An event loop's own servers may do so
-    without the listener's `accept`, as uvloop's do, and so without its caps."""
+    """The acceptance of a listener's connections until it is closed. The servers of an event loop
+    may bypass the listener's `accept`, as uvloop's do, and with it the caps."""
 
     def __init__(
         self, listener: ListeningSocket, make_protocol: Callable[[], asyncio.Protocol]
@@ -305,34 +306,35 @@ class Acceptor:
                 connection, _place = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            with suppress(OSError):  # some systems refuse it where the other end has gone already
+            with suppress(OSError):  # some systems refuse this if the other end has closed
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             task = self._loop.create_task(self._serve(connection))
-            self._tasks.add(task)  # the loop would let go of it
+            self._tasks.add(task)  # the loop keeps only a weak reference
             task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, connection: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(self._make, connection)
-        except OSError:  # who connected is gone
+        except OSError:  # the client has disconnected
             connection.close()
 
     def close(self) -> None:
         self._watch.close()
 
     async def wait_closed(self) -> None:
-        """As asyncio's servers have it: who was accepted is uvicorn's own to wait for."""
+        """Return at once, unlike asyncio's servers: uvicorn itself waits for accepted
+        connections."""
 
 
 def open_listener(host: str, port: int, caps: Caps) -> ListeningSocket:
-    """Return a socket that listens at this place; who connects before it is served waits. Raises
+    """Return a socket that listens at this place; early connections wait to be served. Raises
     OSError."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     family, kind, protocol, _, place = found[0]
-    bound = ListeningSocket(family, kind, protocol)  # asyncio sends at once only where it is TCP
+    bound = ListeningSocket(family, kind, protocol)  # asyncio sends without delay only on TCP
     bound.limit(caps)
     try:
-        if os.name == "posix":  # elsewhere it would share the port with whoever has it already
+        if os.name == "posix":  # on other systems it would share the port with its current owner
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(place)
         bound.listen()

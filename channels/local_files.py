@@ -1,4 +1,4 @@
-"""Files of this machine as attachments, for channels whose other end sits at it."""
+"""Files of this machine as attachments, for local channels."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from channels.message import LARGEST_ATTACHMENT, Attachment
 
 
 class LocalFileError(Exception):
-    """A file can't be attached; the text is a clause that says why."""
+    """Raised if a file can't be attached; the text is a clause that says why."""
 
 
 def read_attachment(file: Path, name: str = "", media_type: str = "") -> Attachment:
-    """Return a file; one that is too large is read so far that the bot sees it is. Raises
+    """Return a file; one that is too large is read far enough for the bot to detect it. Raises
     LocalFileError."""
     try:
         if not file.is_file():  # a device or a pipe might never end

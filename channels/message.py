@@ -1,5 +1,5 @@
-"""The values that pass between channels and the bot, frozen: messages and replies, and requests in
-OpenAI's protocol with their answers."""
+"""The immutable values that pass between channels and the bot: messages and replies, and requests
+in OpenAI's protocol with their answers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
 def clean_text(text: str) -> str:
-    """Text without what can't be stored or shown: control characters and broken Unicode. The bot
-    takes every message so; who looks for a command in one has to look at this."""
+    """Return text without control characters and broken Unicode, which can't be stored or shown.
+    The bot cleans every message; code that looks for a command in one must clean it as well."""
     whole = text.encode("utf-8", "replace").decode()
     return _CONTROL.sub("", whole.replace("\r\n", "\n").replace("\r", "\n"))
 
@@ -24,8 +24,8 @@ class Address(Struct, frozen=True):
     """The address that a message comes from and a reply goes to. `user` is "" for the person at the
     machine.
 
-    In a private chat `chat` and `user` are the same; that is how the bot knows it for one. Several
-    chats of one person have the name of each after the person's own, and a slash: "ann/trip".
+    In a private chat `chat` and `user` are equal; that is how the bot recognises it. Several chats
+    of one person are named by the person and a slash: "ann/trip".
     """
 
     channel: str
@@ -34,25 +34,25 @@ class Address(Struct, frozen=True):
     user: str = ""
 
     def __str__(self) -> str:
-        """Return it as logs show it: "telegram/42", or "telegram/-100/7/42"."""
+        """Return it in the form of logs: "telegram/42", or "telegram/-100/7/42"."""
         parts = (self.channel, self.chat, self.thread, self.user)
         return "/".join(part for part in dict.fromkeys(parts) if part)
 
     @property
     def is_private(self) -> bool:
-        """Return whether nobody but `user` reads this chat."""
+        """Return whether only `user` reads this chat."""
         is_own = self.chat == self.user or self.chat.startswith(f"{self.user}/")
         return self.user != "" and is_own
 
 
 LARGEST_ATTACHMENT = 20_000_000
-"""Bytes of one file; a channel need not fetch a larger one to have it refused."""
+"""Bytes of one file; a channel need not fetch a larger one, which is refused."""
 MOST_ATTACHMENTS = 10
-"""Files of one message."""
+"""The maximum number of files of one message."""
 
 
 class Attachment(Struct, frozen=True):
-    """A file that came with a message: its name there, its type ("image/png"), its bytes."""
+    """A file of a message: its name, its type ("image/png"), its bytes."""
 
     name: str
     media_type: str
@@ -60,9 +60,9 @@ class Attachment(Struct, frozen=True):
 
 
 class Inbound(Struct, frozen=True):
-    """A message as a channel hands it over. `id` is the platform's: the same id is handled once.
+    """A message from a channel. `id` is the platform's: the same id is handled once.
 
-    `sender` is the name of who speaks, as others in the chat see it.
+    `sender` is the person's name as others in the chat see it.
     """
 
     id: str
@@ -74,9 +74,9 @@ class Inbound(Struct, frozen=True):
 
 
 class Action(Struct, frozen=True):
-    """A control offered with a reply: pressing it is the same as typing `command`. One that
-    `asks_first` is carried out when the person has said yes. `question` names the question that it
-    answers ("": none): once it is carried out, the other answers to it are void."""
+    """A control of a reply: pressing it equals typing `command`. With `asks_first` the person must
+    confirm it. `question` names the question that it answers ("": none): once it is executed, the
+    other answers are void."""
 
     label: str
     command: str
@@ -85,15 +85,15 @@ class Action(Struct, frozen=True):
 
 
 class Form(Struct, frozen=True):
-    """Input that follows a reply: what the person writes next is the argument of `command`
-    ("/context summary edit"); `text` is what is there now, to be changed."""
+    """Input requested by a reply: the person's next text is the argument of `command` ("/context
+    summary edit"); `text` is the current text to be changed."""
 
     command: str
     text: str = ""
 
 
 LONGEST_FORM = 100_000
-"""Characters of what is written into a form."""
+"""The maximum number of characters of text for a form."""
 
 Problem = Literal[
     "",
@@ -110,19 +110,18 @@ Problem = Literal[
     "failed",
     "full",
 ]
-"""The reason for which there is no answer ("": there is one): the request is wrong, or longer than
-the window; one person asks too much, has spent too much, or has too much waiting; they are not let
-in; a command is unknown, or is not carried out as it was given, and the text says what to do
-instead; the model's endpoint takes no more for now or can't be reached, or failed; it took too
-long; the bot itself failed."""
+"""The reason why there is no answer ("": there is one): the request is invalid, or longer than the
+window; the person sends too much, has spent too much, has too many waiting messages, or has no
+access; a command is unknown or was refused, and the text says what to do instead; the model's
+endpoint is overloaded, unreachable, or failed; it took too long; the bot itself failed."""
 
 
 class Reply(Struct, frozen=True):
     """The reply of a command or a turn: markdown text, the same as data, and controls.
 
-    `images` are paths of picture files on this machine, to be shown below the text, and `sound` is
-    that of one in which the text is read aloud. `problem` says
-    why the text is no answer but a sentence about why there is none. `form` asks for text.
+    `images` are paths of picture files on this machine, to be shown below the text; `sound` is the
+    path of the spoken text. `problem` says that the text explains why there is no answer. `form`
+    asks for text.
     """
 
     text: str
@@ -135,12 +134,12 @@ class Reply(Struct, frozen=True):
 
 
 class Outbound(Struct, frozen=True):
-    """A reply on its way out. `reply_to` is the inbound id, `turn` the turn's id ("t3") or None;
-    `id` is 0 for what is not kept in the outbox (a refusal).
+    """An outgoing reply. `reply_to` is the inbound id, `turn` the turn's id ("t3") or None; `id` is
+    0 for a reply that is not in the outbox (a refusal).
 
     `is_resent` marks a reply that may have been sent already, by a process that was killed before
-    it could say so. Of a reply that goes in parts this is one; `part` counts them from 0. One that
-    `is_plain` goes without its markup being read: what was tried before did not succeed.
+    it could store that. A split reply has several of these; `part` counts them from 0. With
+    `is_plain` its markup is not rendered, because earlier attempts failed.
     """
 
     id: int
@@ -154,8 +153,8 @@ class Outbound(Struct, frozen=True):
 
 
 class Given(Struct, frozen=True):
-    """A message as the client sent it: `wire` goes to the model as it stands; `text` and the number
-    of `pictures` are what is counted of it."""
+    """A client's message: `wire` goes to the model unchanged; `text` and the number of `pictures`
+    are counted."""
 
     role: Literal["system", "user", "assistant", "tool"]
     wire: Mapping[str, Any]
@@ -164,9 +163,9 @@ class Given(Struct, frozen=True):
 
 
 class CompletionRequest(Struct, frozen=True):
-    """A request that stands by itself. `tools` are the client's, which it runs itself (None: the
-    bot's own are offered; none: no tool is); `parameters` of the protocol are sent on as they
-    stand. What `is_streamed` can't be taken back."""
+    """A stateless request. `tools` are the client's, which it runs itself (None: the bot's own are
+    offered; empty: no tools); `parameters` of the protocol are forwarded unchanged. With
+    `is_streamed`, sent text can't be retracted."""
 
     messages: Sequence[Given]
     tools: Sequence[Mapping[str, Any]] | None = None
@@ -185,9 +184,9 @@ class HandedCall(Struct, frozen=True):
 
 
 class Completed(Struct, frozen=True):
-    """The answer as a whole. `finish` is the protocol's reason; tokens are those of all calls to
-    models that it took, `cached` the part of `prompt` that came from a cache, `thought` the part of
-    `completion` that was thought, as far as the provider says so."""
+    """The whole answer. `finish` is the protocol's reason. Tokens are those of all its calls to
+    models: `cached` is the part of `prompt` that came from a cache, `thought` the reasoning part of
+    `completion`, if the provider reports it."""
 
     text: str
     finish: str
@@ -200,10 +199,10 @@ class Completed(Struct, frozen=True):
 
 
 class HookCall(Struct, frozen=True):
-    """A job is called over HTTP by the `name` of its hook, with a body in bytes. What proves that
-    it may be: the secret itself, or where there is a `signature`, that one alone ("sha256=" and the
-    HMAC of the body, in hex). `delivery` is the caller's name for it ("": none): what comes again
-    under the same one is the same call."""
+    """An HTTP call of a job by the `name` of its hook, with a body in bytes. It is authorised by
+    the secret itself, or if there is a `signature`, by that alone ("sha256=" and the HMAC of the
+    body, in hex). `delivery` is the caller's id for it ("": none): calls with the same id are the
+    same call."""
 
     name: str
     body: bytes
@@ -213,8 +212,8 @@ class HookCall(Struct, frozen=True):
 
 
 class NotCompleted(Exception):
-    """There is no answer. The text is a sentence that says why; `retry_after` are the seconds after
-    which it is worth to ask again (0: unknown)."""
+    """Raised if there is no answer. The text is a sentence that says why; `retry_after` is the
+    number of seconds before a retry (0: unknown)."""
 
     def __init__(self, problem: Problem, sentence: str, retry_after: int = 0) -> None:
         super().__init__(sentence)

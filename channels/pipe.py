@@ -2,14 +2,13 @@
 
 With `--jsonl` each input line is `{"text": …, "chat": …, "user": …, "id": …}`, all but `text`
 optional; `"attachments": [{"path": …, "name": …, "media_type": …}]` names files of this machine, of
-which all but `path` is optional. A message that is on disk is confirmed by `{"accepted": id}`; a
-reply is `{"reply_to": id, "chat": …, "turn": "t3" or null, "text": …, "data": …}`, with the paths
-of its pictures in `images` if it has any, its `form` if it asks for text, and a `problem` if there
-is no answer. Plain: a line in, a
-reply out.
+which all but `path` is optional. A stored message is confirmed by `{"accepted": id}`. A reply is
+`{"reply_to": id, "chat": …, "turn": "t3" or null, "text": …, "data": …}`, with the paths of its
+pictures in `images` if it has any, its `form` if it asks for text, and a `problem` if there is no
+answer. Plain: a line in, a reply out.
 
-Messages for a conversation that takes no more for now are held, in order, while those of others
-and commands go on; only where very many are held, nothing more is read.
+Messages for a conversation with a full queue are held, in order, while other conversations and
+commands continue; reading stops only if very many are held.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ from channels.message import Address, Attachment, Inbound, Outbound
 
 CHAT = "main"
 HELD, HELD_BYTES = 10_000, 32_000_000
-"""Messages, and bytes of their texts and files, that are held for conversations that take no more
-for now; beyond, nothing is read until one has been taken in."""
+"""The maximum number of messages, and bytes of their texts and files, that are held for full
+conversations; beyond it, reading stops until one has been accepted."""
 PROMPT = 1.0
-"""Seconds for which the next line waits until a message is taken in."""
+"""Seconds for which the next line waits until a message is accepted."""
 GONE = (
     "The output can no longer be written, so the bot has stopped; what it could not write comes "
     "at the next start."
@@ -45,11 +44,11 @@ GONE = (
 
 
 class BadLine(Exception):
-    """An input line that is no message; the text says why."""
+    """Raised for an invalid input line; the text says why."""
 
 
 class PipeClosed(ChannelError):
-    """A stream that is not there, or output that nobody reads any more; the text says so."""
+    """Raised for a missing stream, or a closed output; the text says so."""
 
 
 class Pipe:
@@ -64,7 +63,7 @@ class Pipe:
         self.has_failed = False
 
     async def listen(self, bot: Bot) -> None:
-        """Submit every line until the input ends. Raises PipeClosed when the output has ended."""
+        """Submit every line until the input ends. Raises PipeClosed if the output has ended."""
         held = _HeldMessages(lambda inbound: self._submit(bot, inbound), self._lines.stop)
         try:
             await self._read(bot, held)
@@ -78,7 +77,7 @@ class Pipe:
             raise PipeClosed(GONE)
 
     async def _read(self, bot: Bot, held: _HeldMessages) -> None:
-        """Submit, or hold, every line until the input ends."""
+        """Submit or hold every line until the input ends."""
         self._lines.start()
         while line := await self._lines.next():
             try:
@@ -91,17 +90,17 @@ class Pipe:
             if held.has(inbound) or bot.must_wait(inbound):
                 await held.put(inbound)
             else:
-                # Whoever keeps the conversation may not answer, and others are not held up by that.
+                # The conversation's owner may not respond, which must not delay the others.
                 await asyncio.wait((await held.put(inbound),), timeout=PROMPT)
 
     async def _submit(self, bot: Bot, inbound: Inbound) -> None:
-        """Hand a message over; it is confirmed when it is on disk."""
+        """Submit a message, and confirm it once it is on disk."""
         accepted = await bot.submit(inbound)
         if accepted is not None and self._is_jsonl:
             await self._write({"accepted": orjson.loads(accepted.id)}, "")
 
     async def send(self, outbound: Outbound) -> None:
-        """Write one reply as one line (plain: as it is, then a line break)."""
+        """Write one reply as one line (plain: unchanged, then a line break)."""
         line: dict[str, Any] = {
             "reply_to": _own_id(outbound.reply_to),
             "chat": outbound.address.chat,
@@ -133,12 +132,12 @@ class Pipe:
         try:
             await self._writer.write(text + b"\n")
         except OSError as error:
-            self._lines.stop()  # what nobody reads need not be asked for
+            self._lines.stop()  # further input is useless without an output
             raise PipeClosed(GONE) from error
 
 
 _Line = tuple[str, bool]
-"""A chat, and whether it is about its commands, which don't wait behind its messages."""
+"""A chat, and whether it is the queue of its commands, which don't wait behind its messages."""
 
 
 def _line_of(inbound: Inbound) -> _Line:
@@ -146,9 +145,8 @@ def _line_of(inbound: Inbound) -> _Line:
 
 
 class _HeldMessages:
-    """Messages that wait until their conversation takes them, those of a chat in order. `fail` is
-    called when one could not be handed over: the pipe is to end, with `error` where there is one.
-    """
+    """Messages that wait for their conversation, in order within a chat. `fail` is called if one
+    could not be submitted: the pipe must end, with `error` if there is one."""
 
     def __init__(
         self, submit: Callable[[Inbound], Awaitable[None]], fail: Callable[[], None]
@@ -161,12 +159,12 @@ class _HeldMessages:
         self._taken = asyncio.Event()
 
     def has(self, inbound: Inbound) -> bool:
-        """Return whether messages of its chat wait, behind which it belongs."""
+        """Return whether earlier messages of its chat wait."""
         line = _line_of(inbound)
         return line in self._lines and not line[1]
 
     async def put(self, inbound: Inbound) -> asyncio.Task[None]:
-        """Hold one more when there is room for it; return the task that hands over those of its
+        """Hold one more message once there is room; return the task that submits those of its
         chat."""
         size = _size(inbound)
         while self._count >= HELD or (self._count and self._bytes + size > HELD_BYTES):
@@ -191,7 +189,7 @@ class _HeldMessages:
             self.error = self.error or task.exception()
 
     async def _hand_over(self, line: _Line) -> None:
-        """Submit what waits in a chat, one after the other."""
+        """Submit the waiting messages of a chat, one after the other."""
         waiting = self._lines[line]
         try:
             while waiting:
@@ -218,7 +216,7 @@ class _HeldMessages:
             await asyncio.wait(tuple(self._tasks.values()))
 
     async def close(self) -> None:
-        """Let go of what is held: it was not confirmed."""
+        """Drop the held messages, which were not confirmed."""
         tasks = tuple(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -226,12 +224,12 @@ class _HeldMessages:
 
 
 def _size(inbound: Inbound) -> int:
-    """Bytes that a message takes, roughly."""
+    """Return the approximate bytes of a message."""
     return len(inbound.text) + sum(len(file.data) for file in inbound.attachments)
 
 
 def inbound_of(line: str) -> Inbound:
-    """Return the message in a JSON line; raises BadLine with a sentence."""
+    """Return the message in a JSON line. Raises BadLine with a sentence."""
     try:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -250,7 +248,8 @@ def inbound_of(line: str) -> Inbound:
 
 
 def _inbound(fields: Mapping[str, Any]) -> Inbound:
-    """Ids are kept as JSON, so that they come back as they came: 7 as 7, "7" as "7"."""
+    """Return the message of these fields. Ids are kept as JSON, so that they are returned
+    unchanged: 7 as 7, "7" as "7"."""
     chat, user, own_id = fields.get("chat"), fields.get("user"), fields.get("id")
     address = Address(
         "pipe", CHAT if chat is None else str(chat), user="" if user is None else str(user)
@@ -270,7 +269,7 @@ def _attachment(fields: Mapping[str, Any]) -> Attachment:
 
 
 def _are_files(value: object) -> bool:
-    """Return whether this is a list of objects with a path, and text in all that they have."""
+    """Return whether this is a list of objects with a path, and with only text values."""
     return isinstance(value, list) and all(
         isinstance(item, dict)
         and "path" in item
@@ -280,7 +279,7 @@ def _are_files(value: object) -> bool:
 
 
 def _own_id(reply_to: str) -> Any:
-    """Return the id as it came; one that the bot itself gave is no JSON."""
+    """Return the original id; an id made by the bot is not JSON."""
     try:
         return orjson.loads(reply_to)
     except orjson.JSONDecodeError:
@@ -288,11 +287,11 @@ def _own_id(reply_to: str) -> Any:
 
 
 def standard(is_jsonl: bool) -> Pipe:
-    """Return the pipe over this process's own standard streams. Raises PipeClosed where one is not
-    there.
+    """Return the pipe over this process's own standard streams. Raises PipeClosed if one is
+    missing.
 
-    They are opened anew, since Python waits at its exit for whoever still reads `sys.stdin`; and
-    what a plugin prints goes to stderr, not between the replies.
+    They are reopened, since Python waits at its exit for a pending read of `sys.stdin`. A plugin's
+    prints go to stderr, not between the replies.
     """
     if sys.stdin is None or sys.stdout is None:
         raise PipeClosed("Standard input and output must be open; redirect them to /dev/null.")

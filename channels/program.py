@@ -1,9 +1,8 @@
-"""The program as people run it: `python main.py` in a checkout, `parley` from the wheel.
+"""The program's command: `python main.py` in a checkout, `parley` from the wheel.
 
-Sentences are written for a checkout. `as_called` makes of their commands those of the wheel, where
-this is one; it is asked by whatever says something to a person. The packages of extras are in
-requirement files; `EXTRAS` has their names, for the wheel and for the command `add`. This imports
-nothing that has to be installed.
+Sentences are written for a checkout. `as_called` adapts their commands to the wheel, and is called
+by all code that writes to people. The packages of extras are in requirement files; `EXTRAS` names
+them, for the wheel and for the command `add`. This module imports only the standard library.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ EXTRAS: Mapping[str, str] = {
     "wecom": "channels/wecom/requirements.txt",
     "whatsapp": "channels/whatsapp/requirements.txt",
 }
-"""The requirement files of what not everybody needs, by the names of the extras."""
+"""The requirement files of optional parts, by the names of the extras."""
 ALONE = frozenset({"embedded"})
-"""Extras that are installed without what their packages ask for (`pip --no-deps`)."""
+"""Extras that are installed without their dependencies (`pip --no-deps`)."""
 
 _PROGRAM = re.compile(r"\b(?:python )?main\.py\b")
 _BASE = re.compile(r"(?:make run`?, or:? `?)?pip install (?:--[\w-]+ )*-r requirements\.txt")
@@ -44,7 +43,7 @@ _ANEW = f"pip install --force-reinstall {DISTRIBUTION}"
 
 
 def as_called(text: str) -> str:
-    """Return a sentence whose commands are those that work where this program is installed."""
+    """Return a sentence with its commands as they work for this installation."""
     return _of_wheel(text) if IS_WHEEL else text
 
 
@@ -54,8 +53,8 @@ def _of_wheel(text: str) -> str:
 
 
 def as_place(text: str) -> Path:
-    """Return a path that was named on the command line; `~` is a home folder, which no shell makes
-    of it in `--data=~/x`. Raises argparse.ArgumentTypeError."""
+    """Return a path from the command line; `~` is expanded, which shells don't do in `--data=~/x`.
+    Raises argparse.ArgumentTypeError."""
     if not text.strip():
         raise ArgumentTypeError("its name is empty; name a file or a folder")
     try:
@@ -68,8 +67,8 @@ def as_place(text: str) -> Path:
 
 
 def usual_config() -> Path:
-    """Return the configuration that is read where none is named: beside the program in a checkout,
-    in the person's own folder from the wheel."""
+    """Return the default configuration: beside the program in a checkout, in the person's own
+    folder from the wheel."""
     if not IS_WHEEL:
         return Path("config.json")
     from platformdirs import user_config_path  # noqa: PLC0415 - a checkout does not need it
@@ -78,8 +77,8 @@ def usual_config() -> Path:
 
 
 def usual_data() -> Path:
-    """Return the data folder where none is named. It has nothing else in it: some systems have one
-    place for data and configuration."""
+    """Return the default data folder. It contains nothing else: some systems use one place for data
+    and configuration."""
     if not IS_WHEEL:
         return Path("data")
     from platformdirs import user_data_path  # noqa: PLC0415 - as above

@@ -1,4 +1,4 @@
-"""Hearing when a socket has something, on any event loop: Windows' own knows no `add_reader`."""
+"""Notification of a socket's input, on any event loop: that of Windows has no `add_reader`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 
 class ReadinessWatch:
-    """Calls `on_ready` in the event loop, again and again while the socket has something, until it
-    is closed."""
+    """A watch that calls `on_ready` in the event loop, repeatedly while the socket has input, until
+    it is closed."""
 
     def __init__(self, watched: socket.socket, on_ready: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -23,7 +23,7 @@ class ReadinessWatch:
             self._thread = _SelectThread(self._loop, self._number, on_ready)
 
     def close(self) -> None:
-        """To be called before the socket is closed."""
+        """Stop watching. Call it before the socket is closed."""
         if self._thread is None:
             self._loop.remove_reader(self._number)
         else:
@@ -31,7 +31,7 @@ class ReadinessWatch:
 
 
 class _SelectThread:
-    """Waits in a thread, and goes on when the loop has taken what there was."""
+    """A thread that waits for input, and continues once the loop has processed the input."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, number: int, on_ready: Callable[[], None]

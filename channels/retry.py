@@ -20,8 +20,7 @@ Told = Callable[[BaseException], float | None]
 
 LONGEST_WAIT = 30.0  # seconds
 TROUBLE = 6
-"""Attempts that failed one after the other, over half a minute and more, of which somebody should
-hear."""
+"""Consecutive failed attempts, over half a minute or more, after which they are reported."""
 _backoff = tenacity.wait_exponential_jitter(initial=1, max=LONGEST_WAIT)
 
 
@@ -34,11 +33,11 @@ def patient(
     """Return a retrying call, which calls a function until it succeeds or fails for good: `await
     patient(…)(function)`.
 
-    `is_passing` says which errors are worth another attempt, `told` how many seconds the platform
-    itself asks to wait after one (None: it says nothing); `trouble` is called with each error once
-    many attempts have failed, unless the platform is there and asks to wait: how often somebody is
-    told is not decided here, and the one to be told may come only later. No attempt is the last
-    one: what is to be sent stays to be sent, and a bot that is told to stop cancels it.
+    `is_passing` says which errors are worth a retry; `told` returns the seconds that the platform
+    asks to wait after an error (None: it names none). `trouble` is called with each error after
+    many failed attempts, unless the platform responds and asks to wait: its receiver limits how
+    often it reports, and may be set later. There is no last attempt: a message remains to be sent,
+    and a stopping bot cancels the call.
     """
 
     def wait(state: RetryCallState) -> float:
@@ -66,14 +65,14 @@ def _error(state: RetryCallState) -> BaseException:
 
 
 _TICKET = re.compile(r"(?<=\?)[^\s'\")]+(?==)[^\s'\")]*")
-"""The query of an address: for some platforms, a ticket that lets anybody in."""
+"""The query of a URL: on some platforms it is a ticket that grants access."""
 
 
 class MessageLeftOut(Exception):
-    """A message, of this id, is not read any more, since the bot came to its end over it."""
+    """Raised for a message, by its id, that is no longer read, since the bot crashed on it."""
 
 
 def reason_of(error: BaseException) -> str:
-    """Return an error, in a line."""
+    """Return an error as one line."""
     said = _TICKET.sub("…", " ".join(str(error).split()))
     return said[:300] or type(error).__name__

@@ -1,8 +1,8 @@
-"""HTTP over a socket of `open_listener`, with an end to everything that a client may put off.
+"""HTTP over a socket of `open_listener`, with time limits for every client.
 
-Time-outs for what a client has to say and for an answer that it does not read; uvicorn itself has
-only one, for a connection that rests between two requests. Whoever is too slow hears it in a
-sentence where that is possible, and is cut off.
+There are time-outs for a client's request and for an answer that it does not read; uvicorn itself
+has only one, for an idle connection between two requests. A client that is too slow gets a sentence
+if possible, and is disconnected.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from channels.listening import Acceptor, ListeningSocket, Register
 
 LINGER = 2.0
-"""Seconds for which a client that goes on sending is left to read why it is cut off: a connection
-that is closed before that takes the reason along."""
+"""Seconds that a client which keeps sending has to read why it is disconnected: closing earlier
+would lose the reason."""
 GRACE = 2
-"""Seconds that answers under way have to be sent when the bot stops."""
+"""Seconds in which running answers must be sent when the bot stops."""
 TOO_SLOW = "The request came in too slowly, so the bot stopped waiting for it; try again."
-_SWEEP = 5  # ticks of uvicorn, of 0.1 s, between two looks at who is too slow
+_SWEEP = 5  # ticks of uvicorn, of 0.1 s, between two checks for slow clients
 
 
 class Patience(Struct, frozen=True):
-    """The time limits of a client, in seconds: for the `headers` of a request, for its `body` (and
-    a second more for each `slowest` bytes that have come), and for a reader who takes `reader`
-    seconds to read 64 KB of an answer."""
+    """The time limits of a client, in seconds: for the `headers` of a request; for its `body`, plus
+    a second for each `slowest` bytes received; and `reader` seconds for reading 64 KB of an
+    answer."""
 
     headers: float = 10.0
     body: float = 30.0
@@ -46,7 +46,7 @@ class Patience(Struct, frozen=True):
 
 class _Waiting(Struct):
     """The wait of a connection since a time of the loop's clock: for the request's headers (`body`
-    False) or its body, of which so many bytes have `come`."""
+    False) or its body; `come` counts the bytes received."""
 
     since: float
     body: bool = False
@@ -60,16 +60,16 @@ class _Waiting(Struct):
 
 
 class PatientProtocol(H11Protocol):
-    """A connection that knows for what it waits, and tells the listener when it does not."""
+    """A connection that tracks its wait for the client, and tells the listener when it is busy."""
 
     patience: Patience
     register: Register
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        # ^ as uvicorn's own has it
+        # ^ as in uvicorn's own signature
         super().connection_made(transport)
         self._connection = self.register.of(transport.get_extra_info("socket").fileno())
-        self._unread: float | None = None  # since when the client reads too little
+        self._unread: float | None = None  # the time since which the client reads too little
         self._waiting: _Waiting | None = _Waiting(self.loop.time())
         self._leaves_at: float | None = None
 
@@ -92,7 +92,7 @@ class PatientProtocol(H11Protocol):
         self._unread = None
 
     def expire(self, now: float) -> None:
-        """Cut a client off that is too slow."""
+        """Disconnect a client that is too slow."""
         if self.transport.is_closing() and self._unread is None:
             self._unread = now
         is_unread = self._unread is not None and now - self._unread > self.patience.reader
@@ -103,14 +103,14 @@ class PatientProtocol(H11Protocol):
             self._leaves_at = now + LINGER
 
     def _hang_up(self) -> None:
-        """Close at once; the system keeps nothing of what was not read."""
+        """Close at once, and discard unread data."""
         wrapped = self.transport.get_extra_info("socket")
-        with suppress(OSError, AttributeError):  # it is closed, and uvloop has no socket then
+        with suppress(OSError, AttributeError):  # it is closed, and uvloop then has no socket
             wrapped.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
     def _is_too_slow(self, now: float) -> bool:
-        """Return whether it was waited for too long; not where it is we who do not read on."""
+        """Return whether the client took too long; not if reading is paused on this side."""
         waiting = self._waiting
         return (
             waiting is not None
@@ -120,7 +120,7 @@ class PatientProtocol(H11Protocol):
         )
 
     def _look(self, come: int) -> None:
-        """See for what it waits now."""
+        """Update the wait after received bytes or a finished answer."""
         state = self.conn.their_state
         is_waiting = state in (h11.IDLE, h11.SEND_BODY) and not self.transport.is_closing()
         if not is_waiting:
@@ -133,7 +133,7 @@ class PatientProtocol(H11Protocol):
             self._connection.is_busy = not is_waiting
 
     def _say_too_slow(self) -> None:
-        """Answer with a sentence, where something was asked and no answer has begun; and end."""
+        """Answer with a sentence, if a request was begun and no answer has started; then end."""
         has_asked = self._waiting is not None and bool(self._waiting.body or self._waiting.come)
         if has_asked and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             status = HTTPStatus.REQUEST_TIMEOUT
@@ -156,13 +156,13 @@ class PatientProtocol(H11Protocol):
 
 
 def failure(sentence: str) -> bytes:
-    """Return a sentence as the web channel's errors have it."""
+    """Return a sentence in the format of the web channel's errors."""
     error = {"message": sentence, "type": "server_error", "code": None}
     return orjson.dumps({"error": error})
 
 
 def refusal(sentence: str) -> bytes:
-    """Return the answer to a client for which there is no connection, by `Caps.refusal`."""
+    """Return the answer to a client that gets no connection, for `Caps.refusal`."""
     content = failure(sentence)
     head = (
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 5\r\n"
@@ -171,8 +171,8 @@ def refusal(sentence: str) -> bytes:
 
 
 class HttpServer(uvicorn.Server):
-    """Serves an application to whoever connects to a listener; leaves signals to the bot. The
-    networks that the listener's caps trust say for whom they ask (X-Forwarded-For, -Proto)."""
+    """A server of an application on a listener, which leaves signals to the bot. The networks that
+    the listener's caps trust may name the client (X-Forwarded-For, -Proto)."""
 
     def __init__(self, app: ASGIApp, listener: ListeningSocket, patience: Patience) -> None:
         self._listener, trusted = listener, listener.register.caps.trusted
@@ -183,7 +183,7 @@ class HttpServer(uvicorn.Server):
             http=protocol,
             ws="none",
             log_config=None,
-            log_level="error",  # what strangers send that is no HTTP is no news
+            log_level="error",  # a stranger's invalid HTTP is not worth a log line
             access_log=False,
             lifespan="off",
             server_header=False,
@@ -198,8 +198,8 @@ class HttpServer(uvicorn.Server):
         await self.serve([self._listener])
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's own, but that who connects is accepted here: by the listener, on any loop;
-        uvloop would go past it."""
+        """Start as uvicorn does, but accept connections by the listener, on any loop; uvloop would
+        bypass it."""
         self.servers = [Acceptor(self._listener, self._make_protocol)]  # type: ignore[list-item]
         self.started = True
 
@@ -223,7 +223,7 @@ class HttpServer(uvicorn.Server):
 
 
 def _map_to_ipv6(networks: Sequence[str]) -> Iterator[str]:
-    """Networks of IPv4 as a socket for IPv6 shows them."""
+    """Yield IPv4 networks as an IPv6 socket shows them."""
     for network in map(ip_network, networks):
         if network.version == 4:
             yield f"::ffff:{network.network_address}/{96 + network.prefixlen}"

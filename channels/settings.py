@@ -1,4 +1,5 @@
-"""This layer's own settings: which channels run, where, and what is one conversation there."""
+"""The settings of this layer: the channels that run, their addresses, and the scope of a
+conversation."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class StrictSettings(BaseModel):
 
 
 class TelegramSettings(StrictSettings):
-    """The group `telegram`. The token is no setting: it stands in .env as TELEGRAM_BOT_TOKEN."""
+    """The group `telegram`. The token is not a setting: it is in .env as TELEGRAM_BOT_TOKEN."""
 
     conversations: Literal["topic", "chat", "user"] = Field(
         default="topic",
@@ -53,7 +54,7 @@ MESSENGER_NAME = r"^[a-z][a-z0-9_-]{0,31}$"
 
 
 def gather_messengers(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the section `channels` with its objects, `"discord": {…}`, as the setting
+    """Return the section `channels` with its objects, `"discord": {…}`, moved into the setting
     `messengers`."""
     kept = {name: value for name, value in section.items() if not isinstance(value, dict)}
     found = [
@@ -72,7 +73,7 @@ class MessengerEntry(TypedDict):
 
 
 class RunningChannels(StrictSettings):
-    """The section `channels`: what runs beside the terminal or the pipe."""
+    """The section `channels`: the channels that run besides the terminal or the pipe."""
 
     web: bool = Field(
         default=False,

@@ -1,7 +1,8 @@
-"""Long replies in several messages, for all channels: split at sensible places, code kept code.
+"""Splitting of long replies into several messages, for all channels: at sensible places, with code
+blocks kept.
 
-Any text is split in time that grows with its length alone: what is looked at and measured for one
-piece is bounded, and each piece takes its share of the text away.
+The time is linear in the text's length, for any text: the work for one piece is bounded, and each
+piece consumes its share of the text.
 """
 
 from __future__ import annotations
@@ -31,35 +32,35 @@ _FLAG_LETTERS = re.compile("[\U0001f1e6-\U0001f1ff]++")
 
 
 MOST_CELLS = 20_000
-"""Cells of a table that is worth being drawn as one."""
+"""The maximum number of cells of a table that is drawn as one."""
 
 
 DEEPEST = 30
-"""Levels of quotes and lists that are rendered."""
+"""The maximum depth of quotes and lists that is rendered."""
 _LEVEL = r"(?:[ \t]*+(?:>|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t])))"
 _NESTED = re.compile(rf"{_LEVEL}{{{DEEPEST}}}")
 
 
 def has_vast_table(markdown: str) -> bool:
-    """Return whether a text could be read as a table of more cells than `MOST_CELLS`. Each row has
-    as many as the head, also where it is but a letter, so a text may have the square of its
-    length."""
+    """Return whether a text could be parsed as a table of more cells than `MOST_CELLS`. Each row
+    has as many as the head, even a row of one letter, so their number may be the square of the
+    text's length."""
     lines = markdown.split("\n")
     return len(lines) * max(line.count("|") for line in lines) > MOST_CELLS
 
 
 def is_costly(markdown: str) -> bool:
-    """Return whether a parser could take long over a text, or leave a part of it out: it has a vast
-    table, or a line within more quotes and lists than anybody would see as such."""
+    """Return whether a parser could take long over a text, or omit a part of it: it has a vast
+    table, or a line within very many quotes and lists."""
     return has_vast_table(markdown) or any(map(_NESTED.match, markdown.split("\n")))
 
 
 def split(text: str, longest: int, length: Length = len) -> Iterator[str]:
-    """Pieces of Markdown, in order, none longer than `longest` by `length`, which is asked about
-    texts of twice `longest` characters at most.
+    """Yield pieces of Markdown, in order, none longer than `longest` by `length`, which is called
+    with texts of at most twice `longest` characters.
 
-    Code that is split is closed in one piece and opened again in the next; a table has its header
-    again. Apart from that, and from white space where it is split, the pieces are the text.
+    Split code is closed in one piece and reopened in the next; a table repeats its header. Apart
+    from that, and from white space at the splits, the pieces are the text.
     """
     text = text.strip("\n")
     at, opening = 0, ""
@@ -67,7 +68,7 @@ def split(text: str, longest: int, length: Length = len) -> Iterator[str]:
         window = opening + text[at : at + 2 * longest]
         frames = _Frames(window)
         most = _most(window, frames, longest, length)
-        if opening and most < 4 * len(opening):  # what is opened again would fill the piece
+        if opening and most < 4 * len(opening):  # the reopened part would fill the piece
             opening = ""
             continue
         piece, end, opened = _cut(window, frames, most, longest, length)
@@ -81,8 +82,8 @@ def split(text: str, longest: int, length: Length = len) -> Iterator[str]:
 
 
 class _Frame(Struct, frozen=True):
-    """The frame that a split runs through: how it is closed before the split, and opened again
-    after it."""
+    """The block that a split cuts through: the text that closes it before the split, and reopens it
+    after."""
 
     closing: str = ""
     opening: str = ""
@@ -92,14 +93,14 @@ _NOTHING = _Frame()
 
 
 class _Frames:
-    """The frames that are open at each place of a text that begins outside of everything. One pass
-    over the lines finds them for all places."""
+    """The blocks that are open at each place of a text that begins outside of any. One pass over
+    the lines finds them for all places."""
 
     def __init__(self, text: str) -> None:
         self._text, self._lines = text, text.split("\n")
         self._starts = list(accumulate((len(line) + 1 for line in self._lines[:-1]), initial=0))
         self._fences: list[re.Match[str] | None] = []  # open before each line
-        self._tables: list[int] = []  # where the rows begin that stand right above each line
+        self._tables: list[int] = []  # first row of the table directly above each line
         self._rulers: dict[int, bool] = {}
         fence, table = None, 0
         for number, line in enumerate(self._lines):
@@ -125,7 +126,7 @@ class _Frames:
 
 
 def _find_open_fence(fence: re.Match[str] | None, line: str) -> re.Match[str] | None:
-    """Return the fence of the code that is open after a line; `fence` is that before it."""
+    """Return the fence of the code that is open after a line; `fence` is the one before it."""
     found = _FENCE.fullmatch(line)
     if found is None:
         return fence
@@ -135,8 +136,8 @@ def _find_open_fence(fence: re.Match[str] | None, line: str) -> re.Match[str] | 
 
 
 def _most(text: str, frames: _Frames, longest: int, length: Length) -> int:
-    """Return how many characters fit, about. What is marked up counts as `length` says, so it may
-    be more than `longest` or less; each guess goes by what the one before has measured."""
+    """Return about how many characters fit. `length` counts markup, so the number may be more or
+    less than `longest`; each guess is based on the last measurement."""
     low, high, guess = 0, len(text) + 1, min(len(text), longest)
     for _ in range(_GUESSES):
         size = length(text[:guess] + frames.at(guess).closing)
@@ -153,19 +154,18 @@ def _most(text: str, frames: _Frames, longest: int, length: Length) -> int:
 def _cut(
     text: str, frames: _Frames, most: int, longest: int, length: Length
 ) -> tuple[str, int, str]:
-    """Return the first piece, how much of the text it takes, and what opens the next."""
+    """Return the first piece, how much of the text it takes, and the text that opens the next."""
     for end in islice(_ends(text, frames, most), _ALL_TRIES):
         frame = frames.at(end)
         head = text[:end].rstrip() + frame.closing
         if 4 * len(frame.opening) < end and length(head) <= longest:
             return head, end, frame.opening
     end = _find_boundary(text, most)
-    return text[:end], end, ""  # what is open is as long as a message: it stands as it is
+    return text[:end], end, ""  # the open block is as long as a message: it is cut as it is
 
 
 def _ends(text: str, frames: _Frames, most: int) -> Iterator[int]:
-    """Yield the ends that the first piece may have, the best place first; it is to be half full at
-    least."""
+    """Yield possible ends of the first piece, the best first; the piece is at least half full."""
     for pattern in _PLACES:
         found = re.finditer(pattern, text[:most])
         late = [place.end() for place in found if place.end() >= most // 2][-_NEAREST:]
@@ -177,8 +177,8 @@ def _ends(text: str, frames: _Frames, most: int) -> Iterator[int]:
 
 
 def _find_boundary(text: str, end: int) -> int:
-    """Return the nearest place up to `end` that tears no accent from its letter, and no emoji
-    apart."""
+    """Return the nearest place up to `end` that separates no accent from its letter, and no parts
+    of an emoji."""
     for place in range(end, max(1, end - 16) - 1, -1):
         is_whole = text[place - 1] != _JOINER and not _clings(text[place : place + 1])
         if is_whole and not _halves_flag(text, place):
@@ -187,8 +187,8 @@ def _find_boundary(text: str, end: int) -> int:
 
 
 def _clings(sign: str) -> bool:
-    """Return whether a sign belongs to the one before it: accents, joiners, skin tones, tags of a
-    flag."""
+    """Return whether a character belongs to the one before it: accents, joiners, skin tones, tags
+    of a flag."""
     is_tone = "\U0001f3fb" <= sign <= "\U0001f3ff"
     is_tag = "\U000e0020" <= sign <= "\U000e007f"
     is_mark = sign != "" and unicodedata.category(sign)[0] == "M"
@@ -196,8 +196,8 @@ def _clings(sign: str) -> bool:
 
 
 def _halves_flag(text: str, place: int) -> bool:
-    """Return whether a split there would part the two letters of a flag. In a row of flags only
-    counting from its beginning tells which two belong together."""
+    """Return whether a split there would separate the two letters of a flag. In a row of flags the
+    pairs are counted from its beginning."""
     if not _FLAG_LETTERS.match(text, place):
         return False
     row = _FLAG_LETTERS.match(text[:place][::-1])

@@ -1,8 +1,8 @@
-"""The memory of an audience: its daily memory files, and all that was said in its conversations.
+"""The memory of an audience: its daily memory files, and the messages of its conversations.
 
-Nobody reads another audience's: every method of `AudienceMemory` works on one alone. `Indexer`
-keeps the search index up with what is said; `Quarantine` holds, of all audiences, what was made
-from what came from outside, until an owner has looked through it: no tool of a model reaches it.
+Audiences are isolated: every method of `AudienceMemory` works on one only. `Indexer` keeps the
+search index current. `Quarantine` holds, for all audiences, the sections derived from content from
+outside until an owner has reviewed them; no model tool reads it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ from memory.tasks import BackgroundTasks
 log = logging.getLogger(__name__)
 
 TURNS = 25
-"""Turns that are indexed together, in all conversations; a search does not wait for that many."""
+"""The number of ended turns, in all conversations, after which messages are indexed; a search does
+not wait for that many."""
 
 
 class Indexer:
@@ -55,19 +56,19 @@ class Indexer:
         self._tasks = BackgroundTasks()
 
     def turn_ended(self, conversation: int) -> None:
-        """Note that a turn ended in the conversation of this row."""
+        """Record that a turn ended in the conversation of this row."""
         self._waiting.append(conversation)
         if len(self._waiting) >= TURNS and not self._tasks:
             waiting, self._waiting = set(self._waiting), []
             self._tasks.start(self._index(waiting), "index")
 
     async def catch_up(self, audience: str) -> None:
-        """Index all that was said in an audience's conversations so far. Raises StoreError."""
+        """Index all messages of an audience's conversations so far. Raises StoreError."""
         for row in await self._store.read(lambda db: index.behind(db, audience)):
             await self._index_one(row)
 
     async def catch_up_all(self, tell: Callable[[int, int], None]) -> None:
-        """Index all that was said; `tell` hears how many messages are indexed, and of how many.
+        """Index all messages; `tell` is called with the number of indexed messages and the total.
         Raises StoreError."""
         waiting = await self._store.read(index.lagging)
         done, total = 0, sum(missing for _, missing in waiting)
@@ -77,11 +78,11 @@ class Indexer:
             tell(done, total)
 
     async def idle(self) -> None:
-        """Wait until no batch is under way."""
+        """Wait until no batch is running."""
         await self._tasks.idle()
 
     async def close(self) -> None:
-        """Stop; what is left is indexed before a search."""
+        """Stop; the rest is indexed before a search."""
         await self._tasks.close()
 
     async def _index(self, conversations: set[int]) -> None:
@@ -97,18 +98,19 @@ class Indexer:
 
         while await self._store.write(batch, is_synced=False, is_long=True):
             pass  # each batch in a transaction of its own, so that others come in between
-        await self._store.read(lambda db: self.corrections.of(db, row))  # no search waits for it
+        await self._store.read(lambda db: self.corrections.of(db, row))
 
 
 class Remembered(Struct, frozen=True):
-    """The best answers to a search: in the daily files, and in what was said."""
+    """The best results of a search: in the daily files, and in messages."""
 
     notes: FoundNotes
     said: Found
 
 
 class MemoryStatus(Struct, frozen=True):
-    """`size` in bytes; `pending` counts the summaries that are on their way to the files."""
+    """The status of a memory. `size` is in bytes; `pending` counts the summaries that are still to
+    be written to the files."""
 
     folder: Path
     days: tuple[date, ...]
@@ -118,7 +120,7 @@ class MemoryStatus(Struct, frozen=True):
 
 
 class AudienceMemory:
-    """Reads what is remembered, and finds in it."""
+    """Reads and searches an audience's memory."""
 
     def __init__(self, services: MemoryServices, indexer: Indexer, scope: Scope) -> None:
         self._services, self._indexer, self._scope = services, indexer, scope
@@ -129,12 +131,12 @@ class AudienceMemory:
         return await asyncio.to_thread(daily.days, self._services.data, self._audience)
 
     async def notes(self, day: date) -> list[Note]:
-        """Return the notes of a day's file, in order, with the values that hold: as the model
-        reads them."""
+        """Return the notes of a day's file, in order, with corrected values: as the model reads
+        them."""
         return await asyncio.to_thread(lambda: self._with_corrections(self._notes(day)))
 
     async def titles(self, homes: Iterable[str]) -> dict[str, str]:
-        """Return the titles that chats were given, or the beginning of what was said in them."""
+        """Return the given titles of chats, or the beginnings of their first messages."""
 
         def read(database: Database) -> dict[str, str]:
             own = {key.home for key in conversations.of_audience(database, self._audience)}
@@ -144,8 +146,8 @@ class AudienceMemory:
         return await self._services.store.read(read)
 
     async def search(self, text: str, most: int) -> Remembered:
-        """Search for a person, who also finds what they cleared. A text that holds no word is
-        searched for letter by letter, where nothing else is found."""
+        """Search for a person, who also finds cleared messages. A text without words is searched
+        literally if nothing else is found."""
         found = await self._find(replace(self._scope, is_model=False), text, most)
         if found.said.total or found.notes.total:
             return found
@@ -160,8 +162,7 @@ class AudienceMemory:
         return replace(found, said=said)
 
     async def recall(self, text: str, most: int) -> Remembered:
-        """Search for the model: it finds nothing that a person cleared, and nothing of the running
-        turn."""
+        """Search for the model, without cleared messages and the running turn."""
         return await self._find(replace(self._scope, is_model=True), text, most)
 
     async def _find(self, scope: Scope, text: str, most: int) -> Remembered:
@@ -192,7 +193,7 @@ class AudienceMemory:
         return self._indexer.notes.find(self._audience, everything, text, most, zone)
 
     async def status(self) -> MemoryStatus:
-        """Return how much there is, and what is still to come."""
+        """Return the size of the memory, and the pending summaries."""
         pending = await self._services.store.read(
             lambda db: summaries.count_pending(db, self._audience)
         )
@@ -205,8 +206,8 @@ class AudienceMemory:
         return MemoryStatus(folder, tuple(days), size, len(keys), pending)
 
     def _lines(self) -> list[Note]:
-        """Return the lines of `MEMORY.md`; one without a date is of the day when the file was
-        changed."""
+        """Return the lines of `MEMORY.md`; a line without a date gets the day of the file's last
+        change."""
         path = memory_file.path_of(self._services.data, self._audience)
         version = memory_file.version_of(path)
         with suppress(MemoryFileError):
@@ -229,19 +230,19 @@ def _day(said: str) -> date | None:
     try:
         return date.fromisoformat(said) if said else None
     except ValueError:
-        return None  # a person wrote the 31st of February
+        return None  # a person wrote an impossible date
 
 
 class Waiting(Struct, frozen=True):
-    """A section that waits, and whose it is."""
+    """A section that waits for review, with its audience."""
 
     audience: str
     note: Note
 
 
 class Quarantine:
-    """Shows and settles what waits. Who may do that is for the commands to say. `on_release` hears
-    in which conversation something was let in."""
+    """Lists, releases and rejects sections that wait for review. The commands check who may do
+    that. `on_release` is called with the conversation of a released section."""
 
     def __init__(
         self, services: MemoryServices, on_release: Callable[[str], Awaitable[None]]
@@ -249,8 +250,8 @@ class Quarantine:
         self._services, self._on_release = services, on_release
 
     async def list_waiting(self, audience: str = "") -> list[Waiting]:
-        """Return the sections that wait, of an audience or ("") of all, in the order in which they
-        were summarised."""
+        """Return the waiting sections of an audience or ("") of all, in the order of their
+        summaries."""
 
         def read() -> list[Waiting]:
             place = daily.quarantine(self._services.data)
@@ -267,7 +268,7 @@ class Quarantine:
         return await asyncio.to_thread(read)
 
     async def release(self, one: Waiting) -> None:
-        """Let a section into its audience's daily memory."""
+        """Move a section to its audience's daily memory."""
         data, job = self._services.data, one.note.job
         if await asyncio.to_thread(daily.release, data, one.audience, job):
             await self._services.store.write(lambda db: summaries.trust(db, job))

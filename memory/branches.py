@@ -1,8 +1,5 @@
-"""The branches of chats: which there are, and which of them each chat leads to.
-
-The changes by people to the context since a turn, which go along into a branch that begins after
-it.
-"""
+"""The branches of chats, and the current branch of each chat; also people's later changes to the
+context, which a branch may inherit."""
 
 from __future__ import annotations
 
@@ -21,8 +18,8 @@ from memory.record.store import Store
 
 
 def carry(database: Database, key: ConversationKey, branch: ConversationKey, turn: int) -> None:
-    """Let what people did in the conversation of `key` hold in the `branch` that was just made of
-    it, as far as it concerns the turns up to `turn`."""
+    """Apply people's changes in the conversation of `key` to the `branch` that was just made of it,
+    as far as they concern the turns up to `turn`."""
     shared = {event.id for event in transcript.events_of(database, _row(database, branch))}
     seen = transcript.events_of(database, _row(database, key))
     later = [event for event in seen if event.id not in shared]
@@ -40,7 +37,7 @@ def _row(database: Database, key: ConversationKey) -> int:
 
 
 def _told(database: Database, event: ViewEvent) -> tuple[int, ...]:
-    """Return the turns that the summary tells of which an event puts into the context."""
+    """Return the turns covered by the summaries that an event adds to the context."""
     found = (summaries.summary(database, text) for text in event.change.summaries)
     return tuple(
         turn
@@ -51,46 +48,47 @@ def _told(database: Database, event: ViewEvent) -> tuple[int, ...]:
 
 
 class Branches:
-    """The current branch of each chat, kept in memory, so that a message costs no query, and on
-    disk."""
+    """The current branch of each chat, on disk and cached in memory, so that a message needs no
+    query."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._leading: dict[str, str] = {}
 
     async def take_up(self, is_meant: Scope = everything) -> None:
-        """Read where each chat leads."""
+        """Load the current branch of each chat."""
         found = await self._store.read(branches.list_current)
         kept = {home: lead for home, lead in self._leading.items() if not is_meant(home)}
         self._leading = kept | {home: lead for home, lead in found.items() if is_meant(home)}
 
     def current(self, key: ConversationKey) -> ConversationKey:
-        """Return the conversation that a chat leads to, by the key of any of its branches."""
+        """Return the current conversation of a chat, by the key of any of its branches."""
         lead = self.lead_of(key.home)
         return key if lead == key.id else replace(key, id=lead)
 
     def lead_of(self, home: str) -> str:
-        """Return the id of the conversation that the chat leads to whose first one this is."""
+        """Return the id of the current conversation of the chat whose first conversation is
+        `home`."""
         return self._leading.get(home, home)
 
     def is_current(self, key: ConversationKey) -> bool:
-        """Return whether its chat leads to this conversation."""
+        """Return whether this conversation is the current one of its chat."""
         return self.lead_of(key.home) == key.id
 
     async def is_gone(self, key: ConversationKey) -> bool:
-        """Return whether this was a branch that somebody has deleted."""
+        """Return whether this was a branch that was deleted."""
         if not key.is_branch or self.is_current(key):
             return False
         return not await self._store.read(lambda db: branches.is_branch(db, key.id))
 
     async def of_chat(self, key: ConversationKey) -> list[BranchRow]:
-        """Return the branches of a chat, its first conversation before them."""
+        """Return the branches of a chat, after its first conversation."""
         return await self._store.read(lambda db: branches.of_chat(db, key.home))
 
     async def find_sharing(
         self, key: ConversationKey, turns: Collection[int]
     ) -> dict[ConversationKey, frozenset[int]]:
-        """Return the other conversations that share some of these turns, and which."""
+        """Return the other conversations that share some of these turns, with those turns."""
         found = await self._store.read(lambda db: branches.find_sharing(db, key.id))
         shared = {
             replace(key, id=name): frozenset(turn for turn in turns if turn <= last)
@@ -107,10 +105,9 @@ class Branches:
         *,
         is_as_now: bool = False,
     ) -> ConversationKey:
-        """Branch off a conversation after this turn, and let the chat lead to the branch; at once,
-        so that a crash leaves both or neither. The branch begins with the context as it was then,
-        or, where it `is_as_now`, with what people have changed since of what both share. Raises
-        StoreError."""
+        """Branch off a conversation after this turn and make the branch the chat's current one,
+        atomically. The branch begins with the context of that time or, with `is_as_now`, with
+        people's later changes to the shared turns. Raises StoreError."""
 
         def work(db: Any) -> ConversationKey:
             made = branches.insert(db, key, turn, title, scopes)
@@ -124,7 +121,7 @@ class Branches:
         return branch
 
     async def switch(self, key: ConversationKey) -> None:
-        """Let the chat of this conversation lead to it. Raises StoreError."""
+        """Make this conversation the current one of its chat. Raises StoreError."""
         await self._store.write(lambda db: branches.lead(db, key))
         if key.is_branch:
             self._leading[key.home] = key.id

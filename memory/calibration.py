@@ -1,8 +1,8 @@
 """The facts that correct the meter: each model's ratio of reported to counted tokens, the windows
 that providers have named, and the last request that a provider counted.
 
-A report is a fact where it can be one (`reconcile`). An error's words are a hint: what they say is
-believed within reason, and where it would stop a conversation that could go on, it is not.
+A report is accepted if it is plausible (`reconcile`). An error's text is a hint: it is accepted
+within limits, and ignored if it would stop a conversation that could continue.
 """
 
 from __future__ import annotations
@@ -32,40 +32,40 @@ from memory.messages import PICTURE_TOKENS
 from memory.record import learnt
 from memory.record.store import Store
 
-_DRIFT = 0.02  # a ratio is stored again when it moved by more than this share
-_FAR_OFF = 3.0  # an overflow that says that the meter is off by more means something else
-_BELIEVED = 1.8  # how far the meter is taken to be off by overflows, however often they say it
-_MARGIN = 1.05  # a request that was refused was longer than the window by this, for all we know
-_LATELY = 16  # accepted requests of a model, the largest of which says what its window holds
+_DRIFT = 0.02  # a ratio is stored again when it changed by more than this share
+_FAR_OFF = 3.0  # an overflow that implies a larger error of the meter has another cause
+_BELIEVED = 1.8  # the maximum correction of the meter by overflows
+_MARGIN = 1.05  # the factor by which a refused request is assumed to exceed the window
+_LATELY = 16  # the accepted requests of a model that are kept; the largest shows its window
 
 
 class LearnedWindow(Struct, frozen=True):
-    """The window of a model that an overflow named, in tokens, while its settings said `instead_of`
-    (a changed setting is obeyed)."""
+    """The window of a model that an overflow named, in tokens, while its settings had `instead_of`
+    (a changed setting takes precedence)."""
 
     tokens: int
     instead_of: int
 
 
 class RefusedSize(Struct, frozen=True):
-    """The smallest request that a model has refused without naming its window, and the largest one
-    below that which it has accepted since (0: none), in tokens."""
+    """The smallest request that a model has refused without naming its window, and the largest
+    smaller one that it has accepted since (0: none), in tokens."""
 
     refused: int
     accepted: int = 0
 
     @property
     def target(self) -> int:
-        """Return the size to which a request is shortened that would be refused."""
+        """Return the size to which a request that would be refused is shortened."""
         return self.accepted or self.refused // 2
 
 
 class KnownModels(Struct):
-    """The facts learned of models in all conversations, by the model's name: reported tokens for
-    each that the meter counted, the window that an overflow named, the sizes of requests that were
-    accepted lately, the models that have counted something that they were not sent, the ratios that
-    a refusal has confirmed, the models that have reported less than any window holds, and the sizes
-    that were refused for a window that nobody named."""
+    """The facts learned about models in all conversations, by model name: the ratio of reported to
+    counted tokens (`ratios`), the window that an overflow named (`windows`), the sizes of recently
+    `accepted` requests, the models that have `measured` a request that was not sent, the ratios
+    that a refusal has `proved`, the models that report only a part of their tokens (`partial`), and
+    the sizes that were `refused` for an unnamed window."""
 
     ratios: dict[str, float] = field(default_factory=dict)
     windows: dict[str, LearnedWindow] = field(default_factory=dict)
@@ -79,21 +79,21 @@ class KnownModels(Struct):
         return self.ratios.get(model, 1.0)
 
     def tokens(self, meter: Meter, text: str, model: str) -> int:
-        """Count the tokens of a text for a model, as far as is known how that one counts."""
+        """Return the tokens of a text for a model, by its known ratio."""
         return round(meter.count(text) * self.ratio(model))
 
     def forget_windows(self) -> None:
-        """Forget all windows: a person has said which window or which model it is."""
+        """Forget all windows, since a person has set the window or the model."""
         self.windows.clear()
         self.refused.clear()
 
 
 class Anchor(Struct, frozen=True):
-    """The last request, or the last one whose report was believed: its tokens by the provider, and
-    raw, and how many of the provider's each raw token more is (0: as many as the model's ratio
-    says), beyond `extra` that its endpoint adds; `prefix` is the very object that the meter has for
-    what stood before the conversation. `is_believed`: that is no estimate, as it is where no report
-    could be believed; `is_newest`: nor was one doubted since."""
+    """The last request, or the last one whose report was accepted: its tokens by the provider, and
+    raw; the provider's tokens per further raw token (`slope`; 0: the model's ratio), beyond the
+    `extra` that its endpoint adds. `prefix` is the meter's own object for the prefix. `is_believed`
+    is False for an estimate, if no report could be accepted; `is_newest` is False if a later report
+    was doubted."""
 
     reported: int
     raw: int
@@ -107,50 +107,49 @@ class Anchor(Struct, frozen=True):
 
 
 class CutPrompt(Struct, frozen=True):
-    """A request of which the provider has read so little that its server must cut prompts in
-    silence (Ollama does): `sent` tokens by the meter, `read` by its report."""
+    """A request of which the provider has read so little that its server must truncate prompts
+    silently (Ollama does): `sent` tokens by the meter, `read` by its report."""
 
     sent: int
     read: int
 
 
 class CutPrompts(Struct):
-    """The cut prompts noticed in a conversation, by the model's name: `newest` where its last
-    request was cut, `told` where the person has been told of it."""
+    """The truncated prompts of a conversation, by model name: `newest` if its last request was
+    truncated, `told` if the person was notified."""
 
     newest: dict[str, CutPrompt] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
 
 
 class Calibration:
-    """Corrects one conversation's meter. `_refused` is by how much overflows in it say that the
-    meter is off, for a model, until that reports what it counted: no other conversation feels it.
-    """
+    """Corrects one conversation's meter. `_refused` is the factor by which overflows correct the
+    meter for a model, until it reports a count; it applies to this conversation only."""
 
     def __init__(self, store: Store, models: KnownModels) -> None:
         self._store, self.models = store, models
         self.anchor: Anchor | None = None
         self.cuts = CutPrompts()
         self._refused: dict[str, float] = {}
-        self.doubted: set[str] = set()  # models whose refusals were taken for overflows in vain
+        self.doubted: set[str] = set()  # models with refusals that were wrongly taken for overflows
         self._doubts: dict[str, Doubt] = {}
 
     def find_learned_window(self, limits: Limits) -> LearnedWindow | None:
-        """Return the window that the provider has named where the settings say another; `limits` as
+        """Return the window that the provider has named if the settings have another; `limits` as
         they are set."""
         known = self.models.windows.get(limits.model)
         return known if known and known.instead_of == limits.window else None
 
     def window(self, limits: Limits) -> int:
-        """Return the window of the model: as set, or smaller where the provider has named a
-        smaller."""
-        if not self.models.windows:  # nearly always
+        """Return the window of the model: as set, or smaller if the provider has named a smaller
+        one."""
+        if not self.models.windows:  # the most frequent case
             return limits.window
         known = self.find_learned_window(limits)
         return known.tokens if known else limits.window
 
     def ratio(self, model: str) -> float:
-        """Return the number of reported tokens for each that the meter counts."""
+        """Return the number of reported tokens per counted token."""
         return self.models.ratios.get(model, 1.0) * self._refused.get(model, 1.0)
 
     def scale(self, view: View, model: str) -> Scale:
@@ -165,34 +164,34 @@ class Calibration:
         return Scale(ratio, offset, is_measured, anchor.raw, anchor.extra)
 
     def find_refused(self, view: View, model: str) -> RefusedSize | None:
-        """Return what is known of the model's window, where a request made from `view` would surely
-        be refused."""
+        """Return the refused size of the model, if a request made from `view` would surely be
+        refused."""
         known = self.models.refused.get(model)
         return known if known and self._size(view, model) >= known.refused else None
 
     def note_refused(self, view: View, model: str) -> None:
-        """Note that a request made from `view` was refused, and nobody knows for which window."""
+        """Record that a request made from `view` was refused for an unknown window."""
         size, known = self._size(view, model), self.models.refused.get(model)
         if known is None or size < known.refused:
             self.models.refused[model] = RefusedSize(size)
 
     def _size(self, view: View, model: str) -> int:
-        """Return the size of a request without what an overflow in this conversation says of it."""
+        """Return the size of a request without this conversation's correction by overflows."""
         return round(view.tokens / self._refused.get(model, 1.0))
 
     def _note_accepted(self, model: str, accepted: int) -> None:
         known = self.models.refused.get(model)
         if known is None:
             return
-        if accepted >= known.refused:  # it was refused for another reason, or the model has changed
+        if accepted >= known.refused:  # the refusal had another reason, or the model has changed
             del self.models.refused[model]
         elif accepted > known.accepted:
             self.models.refused[model] = replace(known, accepted=accepted)
 
     async def learn(self, view: View, reported: int, model: str, cached: int = 0) -> bool:
-        """Correct the meter by what the provider reports of the request made from `view`, `cached`
-        tokens of it or besides it. False: that is so little that the provider has not read all of
-        it."""
+        """Correct the meter by the provider's report on the request made from `view`, with `cached`
+        tokens included or in addition. Return False if the report is so small that the provider has
+        not read all of it."""
         self.doubted.discard(model)
         report, counted = Report(reported, cached), _count(view)
         belief = reconcile(report, counted, self._known(view, model))
@@ -212,7 +211,7 @@ class Calibration:
         return True
 
     def _keep_place(self, view: View, model: str) -> None:
-        """Keep what was sent, of whose size nothing is known."""
+        """Keep the last request, whose size is unknown."""
         anchor, prefix = self.anchor, view.prefix
         if anchor is not None and anchor.model == model and anchor.is_believed:
             self.anchor = replace(anchor, prefix=prefix, is_newest=False)
@@ -266,8 +265,8 @@ class Calibration:
         )
 
     async def measure(self, view: View, counted: int, model: str) -> None:
-        """Correct the meter by what a model counts of a request that was not sent (0: it did not
-        say, and is not asked again)."""
+        """Correct the meter by a model's count of a request that was not sent (0: no count; it is
+        not asked again)."""
         self.models.measured.add(model)
         if is_measure(counted, view.raw_tokens):
             await self._set_ratio(counted / view.raw_tokens, model)
@@ -279,9 +278,9 @@ class Calibration:
             await self._store.write(lambda db: learnt.save_ratio(db, model, new), is_synced=False)
 
     def believe_refusal(self, view: View, limits: Limits, window: int) -> None:
-        """Note that the request made from `view` was longer than the model's window, and that the
-        error named that (0: it did not); `limits` as they are set. The meter is scaled up to what
-        that means, within reason: an error that is far off means something else."""
+        """Record that the request made from `view` was longer than the model's window, which the
+        error named (0: not named); `limits` as they are set. The meter is scaled up accordingly,
+        within limits: an error that is far off has another cause."""
         model = limits.model
         if window and not self._is_credible(view, model, window):
             return
@@ -295,8 +294,9 @@ class Calibration:
             self.anchor = None
 
     def _is_confirmed(self, view: View, limits: Limits) -> bool:
-        """Return whether reports that were too much to be believed explain why the request made
-        from `view` was refused, where the meter says that it fits: then they are of its size."""
+        """Return whether reports that were too high to be accepted explain the refusal of the
+        request made from `view`, although the meter says that it fits. Then the reports were
+        right."""
         model = limits.model
         doubt = self._doubts.get(model)
         if doubt is None or doubt.why != "too much" or not doubt.raw:
@@ -310,9 +310,9 @@ class Calibration:
         return True
 
     def _is_credible(self, view: View, model: str, window: int) -> bool:
-        """Return whether a window that an error named may be true: it holds twice what is sent with
-        every request, or nothing could be said at all; and what the model has accepted lately,
-        unless it is named again."""
+        """Return whether a window named by an error is plausible: it holds twice the fixed part of
+        each request, without which no conversation would be possible, and the requests accepted
+        lately, unless it is named again."""
         prefix = self.models.ratio(model) * (view.prefix.system + view.prefix.tools)
         lately = self.models.accepted.pop(model, ()) if window >= 2 * prefix else (2 * prefix,)
         return window >= max(lately, default=0)

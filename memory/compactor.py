@@ -1,4 +1,4 @@
-"""The compaction of a conversation's view, carried out, with its summary."""
+"""The execution of compactions of a conversation's view, with their summaries."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ from memory.services import CutNotice, MemoryServices
 log = logging.getLogger(__name__)
 
 COOLDOWN = 30.0
-"""Seconds from one cut that `truncate` and `summarize` make as a turn begins to the next
+"""The seconds between two compactions of `truncate` and `summarize` at the beginning of a turn
 (Digitorn's rule `_auto_compact`)."""
 BY_ITSELF: tuple[Actor, ...] = ("strategy", "rule")
-"""Against what these want, a listener has a veto."""
+"""The actors whose compactions a listener may veto."""
 
 
 class Compacted(Struct, frozen=True):
-    """The result of a compaction. `event` is None where nothing was done: because the context would
-    not have shrunk by it, or because something else had changed it while the summary was written
-    (`is_overtaken`). `summary` is the one that was waited for."""
+    """The result of a compaction. `event` is None if nothing was done: the context would not have
+    become smaller, or another change was made while the summary was written (`is_overtaken`).
+    `summary` is the one that was waited for."""
 
     event: ViewEvent | None = None
     summary: Summary | None = None
@@ -72,8 +72,8 @@ class Compactor:
         self.approval = CutApproval(services, state, self.summaries, self.forecaster)
         self._is_vetoed = False
         self._last_at_start = -COOLDOWN
-        self._stuck: tuple[Stuck, int] = ("", 0)  # of which the person knows since that turn
-        self._told = 0  # the restart of which the person knows
+        self._stuck: tuple[Stuck, int] = ("", 0)  # what the person knows, and since which turn
+        self._told = 0  # the restart that the person knows of
 
     def load(
         self,
@@ -82,24 +82,24 @@ class Compactor:
         shared: int = 0,
         pending: Proposal | None = None,
     ) -> None:
-        """Begin with what is on disk, and take up the summaries that were left undone."""
+        """Load the stored state, and resume unfinished summaries."""
         self.summaries.load(reference, shared)
         self.take_up(jobs)
         self.approval.load(pending)
 
     def take_up(self, jobs: list[Job]) -> None:
-        """Have the summaries of these jobs written."""
+        """Write the summaries of these jobs."""
         for job in jobs:
             self.summaries.add(job, self._spec_of_job(job))
 
-    # --- carried out ---------------------------------------------------------------------------
+    # --- execution -----------------------------------------------------------------------------
 
     async def compact(
         self, planner: Planner, actor: Actor, *, wait: bool, prefix: PromptPrefix | None = None
     ) -> Compacted | None:
-        """Let leave what `planner` wants of the view; with `wait` its summary is there then. For a
-        person nothing is done that would not shrink the context. None: the planner wants nothing,
-        a listener has a veto, or it waits for the person's word."""
+        """Remove the turns that `planner` selects from the view; with `wait`, wait for their
+        summary. For a person, nothing is done that would not make the context smaller. None: the
+        planner selects nothing, a listener has vetoed it, or it waits for the person's approval."""
         plan = self._plan(planner, prefix)
         if plan is None:
             return None
@@ -117,7 +117,7 @@ class Compactor:
             if summary is None:
                 return Compacted(is_overtaken=True)
         async with self._state.changing:
-            # What was only added at the end meanwhile leaves the plan as good as it was.
+            # Turns that were only appended meanwhile leave the plan valid.
             if self._state.replayed is not before:
                 plan = self._plan(planner, prefix)
             if plan is None or (
@@ -128,14 +128,14 @@ class Compactor:
             return Compacted(await self.carry_out(plan, actor), summary)
 
     async def settle_proposal(self) -> Compacted | None:
-        """Make the cut that waits for a person, if it waits no longer. None: it does, or there is
-        none."""
+        """Make the compaction that waits for a person, if its wait is over. None: it still waits,
+        or there is none."""
         proposal = self.approval.current
         why = self.approval.why_due(proposal) if proposal is not None else ""
         return await self._carry_out_proposal(proposal, why) if proposal and why else None
 
     async def _carry_out_proposal(self, proposal: Proposal, how: str) -> Compacted:
-        """Make a cut as it was put to the person, who has said yes, or nothing."""
+        """Make a compaction exactly as the person has approved it, or not at all."""
         if (
             not proposal.summary
             and self._state.strategy.waits
@@ -155,8 +155,7 @@ class Compactor:
             return Compacted(event, summary)
 
     async def approve(self) -> Compacted | None:
-        """Carry out the cut that waits, since the person says yes to it. Return None where none
-        waits."""
+        """Make the waiting compaction, since the person approves it. Return None if none waits."""
         if (proposal := self.approval.current) is None:
             return None
         done = await self._carry_out_proposal(proposal, "you said yes")
@@ -165,7 +164,7 @@ class Compactor:
         return done
 
     async def _show_cut(self, job: Job, summary: Summary) -> None:
-        """Tell the person of a cut that was made without them, where they want to hear of it."""
+        """Notify the person of an automatic compaction, if they want notices."""
         if self.forecaster.mode == "off" or job.event in self.approval.answered:
             return
         held = list_effective(await self._state.history())
@@ -180,8 +179,8 @@ class Compactor:
     async def compact_as_due(
         self, planner: Planner, *, wait: bool, prefix: PromptPrefix | None = None
     ) -> Compacted | None:
-        """Do what the strategy wants; where old tool results become stubs first, then also what is
-        due after that, for the same request."""
+        """Make the compaction of the strategy. If old tool results become stubs first, also make
+        the one that is still due after that, for the same request."""
         done = await self.compact(planner, "strategy", wait=wait, prefix=prefix)
         if done is None or done.event is None or done.event.name != "stub":
             return done
@@ -192,22 +191,22 @@ class Compactor:
         return plan_by(planner, self._state.view(prefix, limits), limits)
 
     async def compact_for_person(self, focus: str = "") -> Compacted | None:
-        """Summarise all complete turns but the newest, now, and what stands in the activity log.
-        None: there is nothing to compact."""
+        """Summarise all complete turns but the newest, and the activity log, now. None: there is
+        nothing to compact."""
         return await self.compact(lambda view, limits: plan_all(view, focus), "person", wait=True)
 
     async def compact_range(
         self, turns: Collection[int], focus: str = "", *, wait: bool = True
     ) -> Compacted | None:
-        """Summarise these turns, as far as they are in context, now; the summary stands where they
-        stood. None: there is nothing to compact."""
+        """Summarise those of these turns that are in context, now; the summary is put in their
+        place. None: there is nothing to compact."""
         return await self.compact(
             lambda view, limits: plan_range(view, turns, focus), "person", wait=wait
         )
 
     async def free_range(self, turns: Collection[int]) -> ViewEvent | None:
-        """Return the same at once; the summary is written in the background, and stands there from
-        the turn after. None: nothing would leave."""
+        """Remove the same turns at once; the summary is written in the background, and is in the
+        context from the next turn on. None: no turn would be removed."""
         done = await self.compact_range(turns, wait=False)
         return done.event if done else None
 
@@ -215,8 +214,8 @@ class Compactor:
         self, strategy: str = "", keep_recent: int = 0, summary_max_tokens: int = 0, why: str = ""
     ) -> ViewEvent | None:
         """Digitorn's action compact_context: a safe split, with `truncate` or `summarize` ("" and
-        0: as the settings say). None: nothing was to leave, an undo holds cuts off, or a listener
-        had a veto."""
+        0: from the settings). None: there was nothing to remove, an undo holds compactions off, or
+        a listener has vetoed it."""
 
         def plan(view: View, limits: Limits) -> Plan | None:
             if self.forecaster.is_held(view, limits):
@@ -228,16 +227,16 @@ class Compactor:
         return done.event if done else None
 
     async def compress_context(self, **config: Any) -> Compacted | None:
-        """AgentScope's compress_context(), asked for by a person: None below the threshold, or
-        where nothing may leave. `config` are limits by name, checked, that hold for this call."""
+        """AgentScope's compress_context(), requested by a person. None: below the threshold, or no
+        turn can be removed. `config` are validated limits by name, for this call only."""
         return await self.compact(
             lambda view, limits: plan_once(view, limits, config), "person", wait=True
         )
 
     async def free(self) -> ViewEvent | None:
-        """Return the emergency compaction, asked for by a person or over REST (Digitorn): it cuts
-        at once, and no model is waited for; what it removes is summarised in the background. None:
-        nothing would."""
+        """Make the emergency compaction, requested by a person or over REST (Digitorn). It removes
+        turns at once, without waiting for a model; they are summarised in the background. None: no
+        turn would be removed."""
         done = await self.compact(
             lambda view, limits: emergency.halve(view, limits, ASKED),
             "emergency",
@@ -253,7 +252,7 @@ class Compactor:
     def set_aside(self, turn: int) -> str:
         """Return a sentence, once, on the turns that the restart before this turn removed from the
         context; "" if there are none, or if the person brought them back. The event is on disk,
-        since the bot may have died again before anybody wrote."""
+        since the bot may have crashed again before anybody wrote."""
         move = self._state.replayed.move
         if move is None or move.name != "restart" or turn - move.turn > 1:
             return ""
@@ -261,8 +260,8 @@ class Compactor:
         return "" if is_told else trim.describe_restart(move, self._state.view(), turn)
 
     def tell_stuck(self, turn: int) -> str:
-        """Return what cannot leave and is over a limit, as the turn of this number is answered, in
-        a sentence that is said once until it is another one; "" if nothing is."""
+        """Return a sentence on turns that exceed a limit and can't be removed, as the turn of this
+        number is answered; "" if there are none. It is returned once, until it changes."""
         limits = self._state.limits
         view = self._state.view(self._state.prefix_sent, limits)
         stuck = find_stuck(view, limits)
@@ -271,10 +270,10 @@ class Compactor:
         return explain_stuck(view, limits) if stuck and self._stuck == (stuck, turn) else ""
 
     async def carry_out(self, plan: Plan, actor: Actor) -> ViewEvent | None:
-        """Carry a plan out: what it removes is on its way to the daily memory; a summary that was
-        prepared for exactly this, or needs no model, stands in the very next request. None, and
-        nothing is recorded, where the model would see the same as before, or that summary is no
-        shorter than what it replaces and no limit of turns asks for it."""
+        """Carry a plan out: its removed turns are queued for the daily memory. A summary that was
+        prepared for exactly this, or needs no model, is in the very next request. Return None, and
+        record nothing, if the model would see the same as before, or if that summary is no shorter
+        than the turns that it replaces and no limit of turns requires it."""
         state = self._state
         view = state.view()
         change = await measure(plan.change, view, self._services.meter)
@@ -302,7 +301,7 @@ class Compactor:
         return stored
 
     async def record(self, event: ViewEvent, job: Job | None = None) -> ViewEvent:
-        """Store an event, move the layout by it, and have its summary written."""
+        """Store an event, change the layout by it, and start its summary."""
         stored, kept = await self._state.record(event, job)
         if kept is not None:
             self.take_up([kept])
@@ -328,7 +327,7 @@ class Compactor:
         return replace(spec, edited=job.edited)
 
     async def _is_held_off(self, plan: Plan) -> bool:
-        """Return whether a listener has a veto against this compaction."""
+        """Return whether a listener vetoes this compaction."""
         event = Event("pre_compact", self._state.key, self._state.current, plan.why)
         verdict = await self._services.events.emit(event)
         self._is_vetoed = bool(verdict.veto)
@@ -339,7 +338,7 @@ class Compactor:
     # --- around a turn -------------------------------------------------------------------------
 
     async def at_turn_start(self) -> None:
-        """Compact as `truncate` and `summarize` do when a turn begins (Digitorn's rule
+        """Compact as `truncate` and `summarize` do at the beginning of a turn (Digitorn's rule
         `_auto_compact`)."""
         if not self._state.strategy.by_rule or self._is_cooling:
             return
@@ -350,13 +349,13 @@ class Compactor:
             self._last_at_start = self._clock()
 
     def after_turn(self) -> None:
-        """Have the summary of the next cut written when that is near, and what it removes is known.
-        One that a listener or the cooldown holds off may never come; a summary before each turn
-        would be money for nothing."""
+        """Write the summary of the next compaction ahead if that is near, and the turns that it
+        removes are certain. A compaction that a listener or the cooldown holds off may never
+        happen; a summary before each turn would be wasted money."""
         if self._is_vetoed or (self._state.strategy.by_rule and self._is_cooling):
             return
         if self.approval.current is not None:
-            return  # whose summary is there
+            return  # its summary exists already
         if plan := self.forecaster.certain_cut():
             self.summaries.prepare(self.forecaster.spec(plan, "strategy"))
 

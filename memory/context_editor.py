@@ -24,7 +24,7 @@ _READ_AT_ONCE = 50  # turns
 
 class Cleared(Struct, frozen=True):
     """The result of a clear: the removed turns, and their messages and tokens by the meter; `event`
-    is None where there was nothing to clear."""
+    is None if there was nothing to clear."""
 
     turns: tuple[int, ...]
     messages: int
@@ -33,9 +33,9 @@ class Cleared(Struct, frozen=True):
 
 
 class Expanded(Struct, frozen=True):
-    """The result of opening summaries: the turns that came back, those that did not fit, and those
-    that the person has removed. `event` is None where none came back, `room` the tokens that were
-    free for them."""
+    """The result of expanding summaries: the turns that came back, those that did not fit, and
+    those that the person has removed. `event` is None if none came back, `room` the tokens that
+    were free for them."""
 
     event: ViewEvent | None
     back: tuple[int, ...] = ()
@@ -45,8 +45,9 @@ class Expanded(Struct, frozen=True):
 
 
 class ContextEditor:
-    """Changes what is in context, by a person's wish; each change is an event that can be undone.
-    `on_taken` hears that turns were removed or brought back, with what was away before."""
+    """The editor for a person's changes of the context; each change is an event that can be undone.
+    `on_taken` is called after turns were removed or brought back, with the turns that were removed
+    before."""
 
     def __init__(
         self,
@@ -60,8 +61,8 @@ class ContextEditor:
 
     @asynccontextmanager
     async def _change(self) -> AsyncIterator[None]:
-        """Nobody else changes the context meanwhile; what that takes away, or brings back, is out
-        of the model's files, or in them again, when it ends."""
+        """Hold the lock for changes of the context. At the end, turns removed meanwhile are deleted
+        from the model's files, and turns brought back are written to them again."""
         before = self._state.replayed.taken_away
         async with self._state.changing:
             yield
@@ -71,9 +72,9 @@ class ContextEditor:
     async def clear(
         self, kind: Literal["clear", "new"] = "clear", told: Collection[int] = ()
     ) -> Cleared:
-        """Put everything but the running turn away. `clear` is for forgetting: nothing is
-        summarised, and what was on its way to a summary is cancelled; `new` summarises all but the
-        turns that are `told` elsewhere."""
+        """Remove everything but the running turn. `clear` is for forgetting: nothing is summarised,
+        and pending summaries are cancelled. `new` summarises all turns but those recorded elsewhere
+        (`told`)."""
         state = self._state
         async with self._change():
             view = state.view()
@@ -102,7 +103,7 @@ class ContextEditor:
         last = max((t.number for t in view.whole if t.is_complete), default=0)
         last = max(last, *cleared.turns, *(span.last for span in view.layout.forms), 0)
         gone = TurnForm("gone", CLEARED if kind == "clear" else ASIDE)
-        # A clear goes for what was summarised or dropped before, too.
+        # A clear includes turns that were summarised or dropped before.
         numbers = range(1, last + 1) if kind == "clear" else self._not_away(range(1, last + 1))
         change = Change.clearing(give(numbers, gone))
         after = replace(view.apply(change), preface=None).tokens
@@ -120,8 +121,8 @@ class ContextEditor:
         return [number for number in numbers if not away.has(number)]
 
     async def undo(self, event_id: int = 0) -> ViewEvent | None:
-        """Take an event back (0: the newest, `newest_undoable`); return it, or None when there is
-        none of this id that could be."""
+        """Undo an event (0: the newest, `newest_undoable`); return it, or None if there is no such
+        event."""
         async with self._change():
             events = await self._state.history()
             named = (event for event in undoable(events) if event.id == event_id)
@@ -131,8 +132,7 @@ class ContextEditor:
             return event
 
     async def redo(self, event_id: int = 0) -> ViewEvent | None:
-        """Bring the event that was undone last into force again; one that is named, only where it
-        is that one."""
+        """Redo the event that was undone last; if one is named, only if it is that one."""
         async with self._change():
             undone = redoable(await self._state.history())
             if undone is None or event_id not in (0, undone.id):
@@ -142,8 +142,8 @@ class ContextEditor:
 
     async def expand(self, numbers: Collection[int]) -> Expanded:
         """Bring back these turns, which are in summaries, the newest first and as many as fit. A
-        summary all of whose turns are back is not shown any more; in front, the one that it
-        continues takes its place."""
+        summary all of whose turns are back is no longer shown; in front, it is replaced by the one
+        that it continues."""
         state = self._state
         async with self._change():
             there = await state.kept_turns()
@@ -165,7 +165,7 @@ class ContextEditor:
 
     async def _expansion(self, back: Sequence[int], left: Collection[int]) -> Change:
         """Return the change that brings turns back. A summary in front all of whose turns are back
-        gives its place to the one that it continues."""
+        is replaced by the one that it continues."""
         layout, change = self._state.layout, Change(give(back, WHOLE))
         front, text = layout.front, layout.preface
         writer = self._compactor.summaries
@@ -181,7 +181,7 @@ class ContextEditor:
             return change
         rest = [turn for turn in layout.turns("summary") if turn in left]
         if summary is None:
-            gone = give(rest, TurnForm("gone", ASIDE))  # nothing is known of them any more
+            gone = give(rest, TurnForm("gone", ASIDE))  # no summary covers them any more
             return replace(change.with_forms(gone), reference="")
         slot = await writer.event_of(summary.origin) or -summary.id
         return change.with_forms(give(rest, TurnForm("summary", slot))).with_summary(
@@ -189,8 +189,7 @@ class ContextEditor:
         )
 
     async def _is_coming_for(self, front: int, back: Sequence[int], left: Collection[int]) -> bool:
-        """Return whether the summary in front is still to be written, for turns that are all
-        back."""
+        """Return whether the summary in front is not written yet, and all its turns are back."""
         if front in self._state.layout.texts:
             return False
         events = await self._state.history()
@@ -198,14 +197,14 @@ class ContextEditor:
         return not set(own).isdisjoint(back) and set(own).isdisjoint(left)
 
     def _room(self) -> int:
-        """Tokens up to where turns leave again."""
+        """Return the tokens that are free before turns are removed again."""
         limits = self._state.limits
         most = min(limits.threshold or limits.ceiling, limits.ceiling)
         return max(0, most - self._state.view().tokens)
 
     async def _find_fitting(self, wanted: Sequence[int], room: int) -> list[int]:
-        """Return the first of these turns that fit into so many tokens; all of them where that is
-        so once the summaries that stand for them are gone."""
+        """Return the first of these turns that fit into this many tokens; all of them if they fit
+        once the summaries that cover them are removed."""
         view = self._state.view()
         part, layout = view.scale.part, view.layout.apply(Change(give(wanted, WHOLE)))
         freed = view.range_tokens - replace(view, layout=layout).range_tokens
@@ -221,7 +220,7 @@ class ContextEditor:
         return list(wanted)
 
     async def pin(self, turns: Collection[int]) -> ViewEvent | None:
-        """Pin turns, by a person's wish; those that are not there yet are left out."""
+        """Pin turns, for a person; turns that do not exist yet are ignored."""
         return await self._steer(Change.pinning(self._known(turns)))
 
     async def unpin(self, turns: Collection[int]) -> ViewEvent | None:
@@ -236,9 +235,9 @@ class ContextEditor:
             return None if change.is_empty else await self._put(change, ASKED)
 
     async def drop(self, turns: Collection[int], why: str = ASKED) -> ViewEvent | None:
-        """Drop turns, by a person's wish, but for the running one. The others of a range summary
-        that represents one of them come back. None: they were dropped already, as by the same wish
-        that came twice at once; a second event would outlive the undo of the first."""
+        """Drop turns, for a person, except the running one. The other turns of a range summary that
+        covers one of them come back. None: they were dropped already, for example by the same
+        request sent twice; a second event would remain after the undo of the first."""
         state = self._state
         async with self._change():
             running = {turn.number for turn in state.whole if not turn.is_complete}

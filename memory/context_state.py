@@ -1,4 +1,5 @@
-"""The context of a conversation: its turns, what its events add up to, and the view they make."""
+"""The context of a conversation: its turns, the result of its events, and the view made from
+them."""
 
 from __future__ import annotations
 
@@ -51,19 +52,19 @@ Query = Callable[Concatenate[Database, int, P], T]
 
 KEPT = "What has left is kept, whole, in '{}'."
 _SOME_PREFACE = Preface("", 0)
-"""A summary of which only that much is known, that it is another one than before."""
-_IN_LOG = (*SHOWN, "line", "range")  # forms of turns that may be a line once more turns fold
-_BEGINNING = 400  # characters of a message that a line of the activity log may be made from
+"""The placeholder for a summary of which it is only known that it differs from the previous one."""
+_IN_LOG = (*SHOWN, "line", "range")  # forms of turns that may become a line once more turns fold
+_BEGINNING = 400  # characters of a message from which a line of the activity log may be made
 
 
 class ContextState:
     """The turns in context, the layout, the preface and the lines of the log: loaded from disk,
-    moved by events, seen as a `View`.
+    changed by events, and represented as a `View`.
 
-    Who changes it holds the lock `changing` meanwhile. `current` is the number of the turn that
-    runs, or 0, and `newest` that of the newest turn, in context or not; `idle` is set while none
-    runs; `bill` is what the conversation has cost, `last_event` the id of the newest event that
-    moved anything.
+    A caller that changes it holds the lock `changing` meanwhile. `current` is the number of the
+    running turn, or 0, and `newest` that of the newest turn, in context or not. `idle` is set while
+    no turn runs. `bill` is the cost of the conversation, `last_event` the id of the newest event
+    that changed anything.
     """
 
     def __init__(
@@ -73,8 +74,8 @@ class ContextState:
         self.row = self.last_seq = self.newest = self.last_inbox = self.current = 0
         self.last_event = 0
         self.person = ""
-        self.affinity = ""  # of its requests, once it is restored
-        self.prefix_sent: PromptPrefix | None = None  # with the newest request of the newest turn
+        self.affinity = ""  # of its requests, after it is restored
+        self.prefix_sent: PromptPrefix | None = None  # in the latest request of the newest turn
         self.bill = Bill()
         self.changing = asyncio.Lock()
         self.idle = asyncio.Event()
@@ -83,20 +84,20 @@ class ContextState:
         self.replayed = ReplayedState()
         self._shown: tuple[Turn, ...] = ()
         self._strategy, self._caches = "", False
-        self.has_passing_steps = False  # something may be out of context for a turn alone
+        self.has_passing_steps = False  # something may be out of context for one turn only
         self._preface: Preface | None = None
         self._summaries: Mapping[int, Preface] = {}
         self._lines: tuple[LogLine, ...] = ()
         self._view: tuple[tuple[Any, ...], View | None] = ((), None)
         self._limits: tuple[Limits, tuple[int, str, int], Limits] | None = None
 
-    # --- what is there ---------------------------------------------------------------------
+    # --- state -----------------------------------------------------------------------------
 
     @property
     def limits(self) -> Limits:
-        """The limits in force now: a window that the provider has named is believed, a changed
-        strategy holds from the next turn on, and turns fold one by one, and not when it pays,
-        until the provider reports that it caches."""
+        """The limits in force now. A window that the provider has named takes precedence; a changed
+        strategy applies from the next turn on; and turns fold one by one, instead of when it pays,
+        until the provider reports cached tokens."""
         limits = self._services.rules.at(self.key).limits
         folds = limits.fold_turns or (0 if self.bill.cached or self._caches else 1)
         is_named = bool(self._calibration.models.windows)
@@ -104,17 +105,17 @@ class ContextState:
         own = (window, self._strategy or limits.strategy, folds)
         if self._limits is None or self._limits[0] is not limits or self._limits[1] != own:
             made = replace(limits, window=own[0], strategy=own[1], fold_turns=own[2])
-            self._limits = (limits, own, made)  # asked for many times a message, seldom changed
+            self._limits = (limits, own, made)  # read many times per message, seldom changed
         return self._limits[2]
 
     @property
     def limits_as_set(self) -> Limits:
-        """The limits as the settings have them, whatever was learned since."""
+        """The limits of the settings, regardless of values learnt since."""
         return self._services.rules.at(self.key).limits
 
     @property
     def last_complete(self) -> int:
-        """The number of the newest turn that is over; 0 before the first."""
+        """The number of the newest complete turn; 0 before the first."""
         is_open = bool(self.whole) and not self.whole[-1].is_complete
         return self.whole[-1].number - 1 if is_open else self.newest
 
@@ -125,7 +126,7 @@ class ContextState:
 
     @property
     def waits_for_strategy(self) -> bool:
-        """Return whether another strategy is in force from the next turn on."""
+        """Return whether another strategy will be in force from the next turn on."""
         return self._strategy != self._services.rules.at(self.key).limits.strategy
 
     @property
@@ -135,22 +136,21 @@ class ContextState:
 
     @property
     def prefix(self) -> PromptPrefix:
-        """Return the prompt prefix that would be sent besides the conversation now."""
+        """The prompt prefix that would be sent besides the conversation now."""
         return self._services.rules.prefix(self.key)
 
     @property
     def chat_bill(self) -> Bill:
-        """Return what the chat has cost, with all its branches."""
+        """The cost of the chat, with all its branches."""
         return self._services.chat_bills.of(self.key.home)
 
     def count_tools(self) -> dict[str, int]:
-        """Return the size of each tool that would be sent, in raw tokens, by its name."""
+        """Return the size of each tool that would be sent, in raw tokens, by name."""
         return self._services.meter.tools(self.prefix)
 
     @property
     def pressure(self) -> float:
-        """Return the share of the window that is used: tokens by the meter / (window - reserve)
-        (Digitorn)."""
+        """The share of the window in use: tokens by the meter / (window - reserve) (Digitorn)."""
         limits = self.limits
         return self.view(limits=limits).tokens / limits.ceiling
 
@@ -175,12 +175,12 @@ class ContextState:
         if view is None or not all(map(is_, parts, known)):
             view = View(*parts)
         view = view.with_scale(self._calibration.scale(view, limits.model))
-        self._view = parts, view  # asked for many times a step
+        self._view = parts, view  # read many times per step
         return view
 
     async def view_with(self, change: Change, view: View) -> View:
-        """Return the view after a change by which turns, or their lines of the log, come back: they
-        are read for it, and the context is the same afterwards."""
+        """Return the view after a change that brings turns, or their lines of the log, back into
+        the context. They are read for it; the context itself does not change."""
         layout, known = view.layout.apply(change), {line.turn for line in view.lines}
         back = await self.turns(change.turns())
         there = {turn.number: turn for turn in (*back, *view.whole)}
@@ -210,12 +210,12 @@ class ContextState:
         return transcript.as_turns(await self.read(transcript.entries_of_turns, numbers))
 
     async def kept_turns(self) -> frozenset[int]:
-        """Return the numbers of the turns that are kept."""
+        """Return the numbers of the stored turns."""
         return frozenset(turn for _, turn in await self.read(transcript.places))
 
     async def count_frame(self) -> int:
-        """Raw tokens that come into the context with a summary besides its own: the marks around
-        it, and where none stands in front yet, what else would stand there."""
+        """Return the raw tokens that are added to the context with a summary besides its own: the
+        marks around it, and for the first summary in front, the note beside it."""
         is_first = self._preface is None and self.strategy.preface == "system"
         told = note(await self.snapshot(self.view())) if is_first else ""
         return self._preface_with(told).tokens
@@ -225,13 +225,13 @@ class ContextState:
         days = await asyncio.to_thread(daily.days, self._services.data, self.key.audience)
         return take_snapshot(self.prefix.tools, view.turns, view.layout.preface, days)
 
-    # --- loading, and what is said -----------------------------------------------------------
+    # --- loading and appending ---------------------------------------------------------------
 
     async def load(
         self, row: ConversationRow, events: Sequence[ViewEvent], bill: Bill, *, caches: bool = False
     ) -> None:
-        """Take up what is on disk of this conversation. `caches` says that the provider did where
-        it was branched off."""
+        """Load the stored state of this conversation. `caches`: the provider cached tokens in the
+        conversation that it was branched off."""
         self._caches = caches
         self.row, self.last_seq, self.newest = row.id, row.last_seq, row.last_turn
         self.last_inbox, self.person, self.bill = row.last_inbox, row.person, bill
@@ -255,13 +255,14 @@ class ContextState:
         return other
 
     async def switch(self, strategy: str, events: Sequence[ViewEvent]) -> None:
-        """Plan by another strategy from now on, over all that the others leave in context."""
+        """Plan with another strategy from now on, over all turns that the others left in
+        context."""
         self._strategy = strategy
         await self.replay(events)
         await self.read_preface_again()
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Entries that are on disk stand at the end."""
+        """Append entries, which are on disk already."""
         is_all = self._shown is self.whole
         self.whole = with_entries(self.whole, entries)
         self._shown = self.whole if is_all else with_entries(self._shown, entries)
@@ -273,25 +274,25 @@ class ContextState:
         self._services.on_change(self.key)
 
     def notify(self) -> None:
-        """Tell who watches."""
+        """Notify the listeners of a change."""
         self._services.on_change(self.key)
 
     def book(self, spent: Spent, person: str = "") -> None:
-        """Put a call to a model on the bill; `person` pays for it, or who spoke last."""
+        """Add a call to a model to the bill; `person` pays for it, or the person who spoke last."""
         self.bill = self.bill.plus(spent)
         self._services.chat_bills.add(self.key.home, spent)
         self._services.on_spent(self.key, person or self.person, spent)
 
     async def pay(self, spent: Spent, turn: int = 0, person: str = "") -> None:
-        """Put a call into the ledger, and on the bill; 0: it belongs to no turn."""
+        """Store a call in the ledger, and add it to the bill. `turn` 0: it belongs to no turn."""
         await self.write(self._services.ledger.insert, turn, spent, person)
         self.book(spent, person)
 
     # --- events ------------------------------------------------------------------------------
 
     async def replay(self, events: Sequence[ViewEvent], until: float = math.inf) -> None:
-        """Build what is in context anew from those of these events that hold, and from the
-        transcript up to the seq `until`."""
+        """Rebuild the context from those of these events that are in force, and from the transcript
+        up to the seq `until`."""
         result = replay(events, self._strategy)
         layout = result.layout
         has_log = self.strategy.preface == "exchange"
@@ -327,8 +328,8 @@ class ContextState:
     async def record(
         self, event: ViewEvent, job: Job | None = None
     ) -> tuple[ViewEvent, Job | None]:
-        """Store an event, with the job for what it removes, and move the layout by it; return
-        both with their ids."""
+        """Store an event, with the job for the turns that it removes, and change the layout by it;
+        return both with their ids."""
         stored, kept = await self.store(self.count_ahead(event), job)
         await self._move_by(stored)
         return stored, kept
@@ -336,7 +337,7 @@ class ContextState:
     async def record_summary(
         self, made: Summary, event_of: Callable[[Summary], ViewEvent]
     ) -> tuple[ViewEvent, Summary]:
-        """Store a summary with the event by which it is in force, both or neither, and move the
+        """Store a summary with the event that puts it in force, both or neither, and change the
         layout by it; return both with their ids."""
 
         def insert(db: Any) -> tuple[ViewEvent, Summary]:
@@ -374,8 +375,7 @@ class ContextState:
     async def take_back(
         self, kind: Literal["undo", "redo"], event: ViewEvent, actor: Actor, why: str
     ) -> ViewEvent:
-        """Take an event back or bring it back; return the event by which that is so. Raises
-        StoreError."""
+        """Undo or redo an event; return the event for that. Raises StoreError."""
         before = self.view()
         move = self.event(Plan(Change.moving(event.id), why), before, actor, kind)
         return await self.record_measured(move, before)
@@ -388,7 +388,7 @@ class ContextState:
         self.notify()
 
     async def store(self, event: ViewEvent, job: Job | None = None) -> tuple[ViewEvent, Job | None]:
-        """Put an event on disk, with its job, and move nothing."""
+        """Store an event with its job, without changing the layout."""
 
         def insert(db: Any) -> tuple[ViewEvent, Job | None]:
             stored = self._insert(db, event)
@@ -402,8 +402,8 @@ class ContextState:
         return stored
 
     def as_sent(self) -> AsSent | None:
-        """Return what the model was last sent, where its provider caches what it reads. None, too,
-        where that was another model or behind another prompt, or is not known since a restart."""
+        """Return the last request sent to the model, if its provider caches requests. Return None,
+        too, if it had another model or another prompt, or is unknown after a restart."""
         anchor, prefix = self._calibration.anchor, self.prefix
         if anchor is None or not self.bill.cached:
             return None
@@ -414,17 +414,17 @@ class ContextState:
 
     @property
     def cached(self) -> int:
-        """Return how many tokens the provider may have cached: those of the last request that it
-        counted, or where that is not known, all that would be sent; 0 where it has reported no hits
-        here."""
+        """The number of tokens that the provider may have cached: those of the last request that it
+        counted, or if that is unknown, all that would be sent; 0 if it has reported no cached
+        tokens here."""
         if not self.bill.cached:
             return 0
         anchor = self._calibration.anchor
         return anchor.reported if anchor else self.view().tokens
 
     def count_broken(self, event: ViewEvent, before: View, after: View | None = None) -> ViewEvent:
-        """Return the event with what it breaks in the provider's cache: it makes of `before` what
-        is seen now, or `after`."""
+        """Return the event with its effect on the provider's cache, when it changes the view from
+        `before` to the present one, or to `after`."""
         if not (cached := self.cached):
             return event
         broken, anew = count_broken(before, after or self.view(), cached)
@@ -454,27 +454,27 @@ class ContextState:
         self._shown = self.whole if shown == self.whole else shown
         self._lines = tuple(one for one in self._lines if layout.form(one.turn).kind in _IN_LOG)
 
-    # --- the preface ---------------------------------------------------------------------------
+    # --- the preface -------------------------------------------------------------------------
 
     async def read_preface_again(self) -> None:
-        """Read the summaries in the preface and in the place of turns again, since one of them, or
-        the way in which it is sent, has changed."""
+        """Read the summaries in the preface and in place of turns again, since one of them, or its
+        rendering, has changed."""
         self._preface = await self.read_preface(self.layout.preface, self.layout.reference)
         self._summaries = await self.read_summaries(self._summaries)
 
     async def read_summaries(self, wanted: Iterable[int]) -> Mapping[int, Preface]:
-        """Summaries as they stand where their turns stood, by id."""
+        """Return summaries as sent in place of their turns, by id."""
         ids, read = sorted(wanted), self._services.store.read
         found = await read(lambda db: [summaries.summary(db, one) for one in ids])
         return {one.id: self.in_place(one) for one in found if one is not None}
 
     def in_place(self, summary: Summary) -> Preface:
-        """Return a summary as it stands where its turns stood."""
+        """Return a summary as sent in place of its turns."""
         return self._preface_with(summary.text, is_untrusted=summary.is_untrusted)
 
     async def read_preface(self, summary_id: int, kept: str = "") -> Preface | None:
-        """Return a summary as it would stand in the preface, with the reference to what left; None
-        for neither."""
+        """Return a summary as it would be in the preface, with the reference to the removed turns;
+        None if there is neither."""
         if not summary_id:
             return self._preface_with(KEPT.format(kept)) if kept else None
         summary = await self._services.store.read(lambda db: summaries.summary(db, summary_id))

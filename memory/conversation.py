@@ -2,16 +2,15 @@
 
 | part | its job |
 |---|---|
-| `context` | what is in context: turns, boundaries, preface, log; the view they make |
-| `calibration` | what corrects the meter |
-| `compactor` | what is removed from the view; summaries; its `forecaster` says when |
-| `editor` | what a person does to the view |
+| `context` | the context: turns, boundaries, preface, log; the resulting view |
+| `calibration` | the correction of the meter |
+| `compactor` | removal of turns from the view; summaries; its `forecaster` predicts both |
+| `editor` | a person's changes of the view |
 | `summary` | the summary of the removed turns, as a person sees and changes it |
-| `turns` | the turns as they run |
+| `turns` | the running turns |
 
-A conversation is used from the event loop only, and one turn at a time (`bot/turns` sees to that);
-everything else (`/context`, `/context clear`, …) may come at any moment, also in the middle of a
-turn.
+A conversation is used from the event loop only, and one turn at a time (ensured by `bot/turns`).
+Everything else (`/context`, `/context clear`, …) may happen at any moment, also during a turn.
 """
 
 from __future__ import annotations
@@ -69,14 +68,14 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _READ_AT_ONCE = 1_000  # turns
-_QUOTABLE = 500  # turns of which something may be quoted
-_FEW = 5_000  # messages, which are counted in no time
+_QUOTABLE = 500  # turns from which text may be quoted
+_FEW = 5_000  # messages, which are counted quickly
 
 
 class EvictedState(Struct, frozen=True):
-    """The state of a conversation that was evicted from memory and is not on disk: what the
-    provider counted last, the summary that was prepared for the next compaction, whether a session
-    is on, and what was noticed of prompts that a server has cut."""
+    """The state of a conversation that was evicted from memory and is not on disk: the last count
+    of the provider, the summary prepared for the next compaction, whether a session is active, and
+    the prompts that a server has truncated."""
 
     anchor: Anchor | None
     prepared: Prepared | None
@@ -99,7 +98,7 @@ class Shared(Struct, frozen=True):
 
 
 class Conversation:
-    """A conversation, and all that is kept of it."""
+    """A conversation, and all its stored data."""
 
     def __init__(self, services: MemoryServices, key: ConversationKey, shared: Shared) -> None:
         self.key = key
@@ -119,7 +118,7 @@ class Conversation:
         )
 
     async def restore(self, is_restart: bool, evicted: EvictedState | None = None) -> None:
-        """Read what is on disk, as a restart restores it, and take up what was left undone."""
+        """Load the stored state, as a restart restores it, and resume unfinished work."""
         await self._load()
         if evicted is not None:
             self.calibration.anchor, self.calibration.cuts = evicted.anchor, evicted.cuts
@@ -168,7 +167,7 @@ class Conversation:
         self._shared.mirror.touch(self)
 
     async def corrections(self) -> Corrections:
-        """Return the corrections that hold in searches of this conversation."""
+        """Return the corrections for searches in this conversation."""
         data, audience = self._services.data, self.key.audience
         values = await asyncio.to_thread(ended.by_hand, data, audience)
         return Corrections(self._shared.indexer.corrections, values)
@@ -180,13 +179,13 @@ class Conversation:
         return [one for one in there if one.conversation == self.key.id and one.value.turn == turn]
 
     async def words_said(self, texts: Sequence[str]) -> None:
-        """Keep what a person corrected in these messages, if they did."""
+        """Store the corrections in these messages, if there are any."""
         if any(map(may_correct, texts)):
             await self._keep_corrections()
 
     async def _keep_corrections(self) -> bool:
-        """Keep the values that were ended here beside what is remembered; return whether that was
-        possible. Where it is not, what is remembered is shown as it was said."""
+        """Store the values that were ended here, beside the memory; return whether that was
+        possible. If not, the memory is shown uncorrected."""
         row, away = self.context.row, self.context.replayed.taken_away
         zone = self._services.rules.zone()
         book, data, key = self._shared.indexer.corrections, self._services.data, self.key
@@ -214,24 +213,24 @@ class Conversation:
 
     @property
     def is_at_rest(self) -> bool:
-        """Return whether nothing happens here: no turn, no change, no summary, no strategy that
-        waits for the next turn."""
+        """Return whether the conversation is inactive: without a running turn, a change, a summary
+        in progress, and a strategy that waits for the next turn."""
         context, is_writing = self.context, self.compactor.summaries.is_busy
         is_busy = context.current or context.changing.locked() or is_writing
         return not is_busy and not context.waits_for_strategy
 
     @property
     def evicted(self) -> EvictedState:
-        """Return the state of this conversation that must be kept besides what is on disk."""
+        """The state of this conversation that must be kept besides the stored state."""
         prepared = self.compactor.summaries.written_ahead
         calibration, is_in_session = self.calibration, self.turns.is_in_session
         return EvictedState(calibration.anchor, prepared, is_in_session, calibration.cuts)
 
-    # --- what is remembered, and found ---------------------------------------------------------
+    # --- memory and search ---------------------------------------------------------------------
 
     @property
     def memory(self) -> AudienceMemory:
-        """Return the memory of this conversation's audience."""
+        """The memory of this conversation's audience."""
         context = self.context
         begin = context.whole[-1].entries[0].seq if context.current else 0
         running = (context.row, begin) if begin else (0, 0)
@@ -240,27 +239,25 @@ class Conversation:
 
     @property
     def long_term(self) -> LongTermMemory:
-        """Return the long-term memory of its audience."""
+        """The long-term memory of its audience."""
         state = self._shared.long_term[self.key.audience]
         return LongTermMemory(self._services, self.key, state)
 
     @property
     def quarantine(self) -> Quarantine:
-        """Return the quarantine: what waits until an owner has looked through it, here and
-        elsewhere."""
+        """The quarantine: content that waits for the review of an owner, here and elsewhere."""
         return Quarantine(self._services, self._shared.on_release)
 
     async def search(self, words: Sequence[str], most: int) -> Found:
-        """Return the messages of the transcript that hold the most of these words, in context or
-        not."""
+        """Return the messages of the transcript with the most of these words, in context or not."""
         names, corrections = {self.context.row: self.key.id}, await self.corrections()
         return await self._services.store.read(
             lambda db: search.scan(db, names, words, most, corrections=corrections)
         )
 
     async def passages(self, wanted: Wanted) -> Found:
-        """Parts of what was said before the running turn, for the model: what a person removed is
-        left out."""
+        """Return passages of the turns before the running one, for the model, without turns that a
+        person removed."""
         context, away = self.context, self.context.replayed.taken_away
         corrections = await self.corrections()
         return await self._services.store.read(
@@ -268,8 +265,8 @@ class Conversation:
         )
 
     async def read_turns_of(self, name: str, spans: Sequence[tuple[int, int]]) -> list[Entry]:
-        """Read what people and the model said in these turns of a conversation of this audience, as
-        far as it is kept."""
+        """Read the messages of people and the model in these turns of a conversation of this
+        audience, as far as they are stored."""
         audience = self.key.audience
 
         def read(db: Any) -> list[Entry]:
@@ -282,7 +279,7 @@ class Conversation:
         return [entry for entry in found if entry.message.role in ("user", "assistant")]
 
     async def count(self) -> int:
-        """Return how many messages the transcript holds, in context or not."""
+        """Return the number of messages in the transcript, in context or not."""
         row, is_brief = self.context.row, self.context.last_seq <= _FEW
         return await self._services.store.read(
             lambda db: transcript.count_messages(db, row), is_brief=is_brief
@@ -293,7 +290,7 @@ class Conversation:
         return await self.context.read(self._services.ledger.bill, purpose=purpose)
 
     async def bills_by_turn(self, turns: Collection[int]) -> dict[int, dict[str, Bill]]:
-        """Return the cost of these turns, each by the model that was asked."""
+        """Return the cost of these turns, each by model."""
         return await self.context.read(self._services.ledger.bills_by_turn, turns)
 
     async def prompts_by_turn(self) -> dict[int, int]:
@@ -301,17 +298,17 @@ class Conversation:
         return await self.context.read(self._services.ledger.prompts_by_turn)
 
     async def rename(self, title: str) -> None:
-        """Give this chat a title, whichever of its branches this is; "" takes it away."""
+        """Set the title of this chat, in any of its branches; "" removes it."""
         home = self.key.home
         await self._services.store.write(lambda db: conversations.rename(db, home, title))
 
     async def title(self) -> str:
-        """Return the title that the chat was given; "" without one."""
+        """Return the title of the chat; "" if it has none."""
         home = self.key.home
         return await self._services.store.read(lambda db: conversations.title(db, home))
 
     async def place(self, standing: Standing) -> None:
-        """Say where lists show this chat."""
+        """Set the place of this chat in lists."""
         home = self.key.home
         await self._services.store.write(lambda db: conversations.place(db, home, standing))
 
@@ -324,22 +321,22 @@ class Conversation:
 
     @property
     def folder(self) -> Path:
-        """Return the folder of the files that are written out of this conversation."""
+        """The folder of the files that are written for this conversation."""
         return self._services.session_folder(self.key)
 
     @property
     def limits(self) -> Limits:
-        """Return the limits in force now."""
+        """The limits in force now."""
         return self.context.limits
 
     @property
     def hide(self) -> Callable[[str], str]:
-        """Return the function that takes secrets out of a text."""
+        """The function that removes secrets from a text."""
         return self._services.hide
 
     async def write_turns(self, write: Callable[[Path, Sequence[Turn]], T]) -> T:
-        """Have `write` put what was said into this conversation's folder, without what a person
-        removed: the model's tools may read there. Raises OSError."""
+        """Call `write` to write the turns into this conversation's folder, without those that a
+        person removed, since the model's tools may read there. Raises OSError."""
         async with self._writing_files:
             turns: list[Turn] = []
             away = await self._turns_away(self.context.replayed.taken_away)
@@ -349,15 +346,14 @@ class Conversation:
             return await asyncio.to_thread(write, self.folder, turns)
 
     async def _turns_away(self, own: TakenAway) -> frozenset[int]:
-        """Return the turns that a person removed: here, as `own` says, or in a branch that shares
-        them."""
+        """Return the turns that a person removed: here (`own`), or in a branch that shares them."""
         return await self.context.read(transcript.turns_away_anywhere, own)
 
     async def _follow(self, before: TakenAway) -> None:
         """Update the files that the model's tools may read, after a person removed turns, or
-        brought back some that were removed `before`: they hold just the turns within its reach. A
-        file that can't be written is an error in the log; the removed turns are out of the context
-        all the same."""
+        brought back some that were removed `before`: the files have exactly the turns that the
+        model may read. A file that can't be written is an error in the log; the turns are removed
+        from the context nevertheless."""
         away = await self._turns_away(self.context.replayed.taken_away)
         was = await self._turns_away(before)
         await self._update_files(away, was - away)
@@ -367,18 +363,17 @@ class Conversation:
             await self._shared.on_taken(self.key, away ^ was)
 
     async def _is_cleared(self) -> bool:
-        """Return whether all was put away, which takes back nothing that was said."""
+        """Return whether everything was cleared, which does not revoke corrections."""
         events = await self.context.history()
         return bool(events) and events[-1].name in ("clear", "new")
 
     async def follow_branch(self, turns: Collection[int]) -> None:
-        """Update the files after turns that are shared were removed in another branch, or brought
-        back there."""
+        """Update the files after shared turns were removed or brought back in another branch."""
         away = await self._turns_away(self.context.replayed.taken_away)
         await self._update_files(away, frozenset(turns) - away)
 
     async def _update_files(self, away: frozenset[int], back: frozenset[int]) -> None:
-        """Take turns out of the files, and put others into them again."""
+        """Remove turns from the files, and write others to them again."""
         try:
             await self._take_out(away)
             await self._put_back(back)
@@ -407,13 +402,13 @@ class Conversation:
     async def _tell_offloader(
         self, turns: Collection[int] | None, references: Collection[str]
     ) -> bool:
-        """Tell a plugin that keeps removed turns what a person removed. False: it may hold some of
-        it still."""
+        """Notify a plugin that stores removed turns of those that a person removed. False: it may
+        still have some of them."""
         own = self._services.rules.plugin_offloader
         return own is None or await offload.forget_offloaded(own, self.key.id, turns, references)
 
     async def _put_back(self, turns: frozenset[int]) -> None:
-        """Put turns that were brought back into the files again, as far as they stood there."""
+        """Write turns that were brought back to the files again, if they were there before."""
         offloader = self._services.rules.offloader(self.key)
         if offloader is None or not turns:
             return
@@ -424,7 +419,7 @@ class Conversation:
             await offload.attempt(lambda: offloader.offload_context(self.key.id, back))
         for message in (entry.message for entry in entries if entry.message.offloaded):
             file = self._services.audience_folder(self.key.audience) / message.offloaded
-            is_elsewhere = file.parent != self.folder  # or in a branch's that shares it
+            is_elsewhere = file.parent != self.folder  # or in a branch's folder that shares it
             if is_elsewhere and await asyncio.to_thread(file.exists):
                 continue
             if file.parent != self.folder:
@@ -437,8 +432,8 @@ class Conversation:
     async def count_stored(
         self, turns: Collection[int] | None = None, *, is_shared_too: bool = False
     ) -> StoredCounts:
-        """Count what is stored of these turns (None: of all of this conversation that it shares
-        with none, or `is_shared_too`)."""
+        """Count the stored data of these turns (None: of all turns of this conversation, without
+        shared ones unless `is_shared_too`)."""
         row, data = self.context.row, self._services.data
         counts = await self._services.store.read(
             lambda db: forget.count_stored(
@@ -463,10 +458,10 @@ class Conversation:
     async def forget(
         self, turns: Collection[int] | None = None, sharing: Sequence[Conversation] = ()
     ) -> StoredCounts:
-        """Delete these turns (None: all of this conversation that it shares with none) from all
-        that this layer keeps; return what was there. Summaries that were made from them go too, and
-        what they held of other turns is summarised anew. `sharing` are the branches that have some
-        of these turns too. No turn may be running in any of them."""
+        """Delete these turns (None: all of this conversation that it does not share) from all data
+        of this layer; return the counts. Summaries made from them are deleted too, and their other
+        turns are summarised again. `sharing` are the branches that share some of these turns. No
+        turn may be running in any of them."""
         data, audience = self._services.data, self.key.audience
         async with AsyncExitStack() as stack:
             for one in (self, *sharing):
@@ -495,20 +490,20 @@ class Conversation:
         return replace(gone, is_left=is_left)
 
     async def retire(self, is_awaited: Callable[[], bool] = lambda: False) -> bool:
-        """Delete the transcript, after its content has reached the daily memory files, which stay.
-        False: it has not, or somebody waits for an answer here by then (`is_awaited`), so nothing
+        """Delete the transcript, after its content was written to the daily memory files, which
+        stay. False: it was not, or a message waits for an answer by then (`is_awaited`), so nothing
         was deleted. No turn may be running."""
         read = self.context.read
         known = {event.id for event in await self.context.history()}
         shared = (await read(branches.lineage))[-1].after_turn
         told = await read(summaries.find_recorded_turns)
-        await self.editor.clear("new", told | {*range(1, shared + 1)})  # which stays where it is
+        await self.editor.clear("new", told | {*range(1, shared + 1)})  # those stay where they are
         await self.compactor.summaries.idle()
         await self._keep_excerpts(shared)
         if is_awaited():
             new = [event.id for event in await self.context.history() if event.id not in known]
             if new:
-                await self.editor.undo(new[0])  # it goes on as it was
+                await self.editor.undo(new[0])  # it continues unchanged
             return False
         async with self.context.changing:
             if await read(summaries.list_open_jobs):
@@ -520,8 +515,8 @@ class Conversation:
         return True
 
     async def _keep_excerpts(self, shared: int) -> None:
-        """Bring to the daily memory what it does not tell of, without what a person removed, and
-        without the turns that are shared, up to this one."""
+        """Write the turns that the daily memory does not have to it, without those that a person
+        removed, and without the shared turns, up to `shared`."""
         kept, away = await self.context.kept_turns(), self.context.replayed.taken_away
         there = {turn for turn in kept if turn > shared and not away.has(turn)}
         await self.compactor.summaries.keep_excerpts(there)
@@ -535,8 +530,8 @@ class Conversation:
         *,
         is_told: bool = False,
     ) -> bool:
-        """Delete turns from the files and the store; return False where a plugin's offloader may
-        still have some of them."""
+        """Delete turns from the files and the store; return False if a plugin's offloader may still
+        have some of them."""
         row = self.context.row
         async with self._writing_files:
             is_whole = turns is None and not gone.has_children

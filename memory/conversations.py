@@ -1,7 +1,7 @@
-"""All conversations of one store, each restored from disk when it is first asked for.
+"""All conversations of one store, each restored from disk on first use.
 
-They leave memory again when nothing was said in them for long, and those that were not spoken in
-for the longest when there are many. What comes back is what went: leaving is no restart.
+They are evicted from memory after a long idle time, or, least recently used first, when there are
+many. A conversation that is loaded again has its previous state: eviction is not a restart.
 """
 
 from __future__ import annotations
@@ -38,28 +38,27 @@ from memory.record.store import StoreError
 from memory.services import MemoryServices
 
 MOST_ATTEMPTS = 3
-"""Starts in which a job is taken up, before it is put aside."""
+"""The number of starts that attempt a job before it is put aside."""
 
 MOST_OPEN = 200
-"""Conversations that stay in memory though nothing happens in them."""
+"""The maximum of idle conversations in memory."""
 
 MOST_EVICTED = 1_000
-"""Conversations that left memory of which more is known than what is on disk; of those that left
-longer ago, the next summary is written again if it is needed."""
+"""The maximum of evicted conversations whose state is kept in memory. For older ones, the next
+summary is written again if it is needed."""
 
 log = logging.getLogger(__name__)
 
 IDLE = 3_600.0
-"""Seconds after which a conversation in which nothing happens leaves memory; its session is over
-then."""
+"""Seconds after which an idle conversation is evicted; its session ends then."""
 
 FAREWELL = 3.0
-"""Seconds that those who listen to the end of a session have, all together."""
+"""Seconds that the listeners to the end of sessions have in total."""
 
 
 class LoadedConversations(Struct):
-    """The conversations in memory, by their ids; the branches that chats lead to, and what was
-    learned of models."""
+    """The conversations in memory by id, the current branches of chats, and the facts learned about
+    models."""
 
     branches: Branches
     models: KnownModels = field(default_factory=KnownModels)
@@ -71,12 +70,11 @@ class LoadedConversations(Struct):
 
 
 class Conversations:
-    """All conversations of one store. One that left memory while somebody still holds it is found
-    again (`_alive`), so that there are never two of the same."""
+    """All conversations of one store. An evicted conversation that other code still holds is found
+    again (`_alive`), so that there is never more than one object for it."""
 
     def __init__(self, services: MemoryServices, loaded: LoadedConversations | None = None) -> None:
-        """Make the conversations of `services`; others find those that are in memory in
-        `loaded`."""
+        """Make the conversations of `services`; `loaded` shares those in memory with other code."""
         self.services, self._clock = services, time.monotonic
         self._mirror, self._indexer = (
             services.mirror(),
@@ -95,7 +93,7 @@ class Conversations:
         )
         self._most_open = MOST_OPEN
         self._open: OrderedDict[str, Conversation] = OrderedDict()
-        self._used: dict[str, float] = {}  # when each of these was asked for last
+        self._used: dict[str, float] = {}  # the time of the last use of each
         self._alive = self._loaded.alive
         self._loading: dict[str, asyncio.Task[Conversation]] = {}
         self._evicted: OrderedDict[str, EvictedState] = OrderedDict()
@@ -104,8 +102,8 @@ class Conversations:
         self.is_ours: Scope = everything
 
     async def get(self, key: ConversationKey, is_restart: bool = True) -> Conversation:
-        """Return the conversation of this key; asked for twice at once, it is loaded once. Who only
-        looks after it does not want the cut that a restart makes (`is_restart` False)."""
+        """Return the conversation of this key; concurrent calls load it once. With `is_restart`
+        False, as for maintenance, the compaction on a restart is skipped."""
         conversation = self._alive.get(key.id) or await self._restore(key, is_restart)
         self._open[key.id] = conversation
         self._open.move_to_end(key.id)
@@ -131,27 +129,27 @@ class Conversations:
         return conversation
 
     def _let_go(self) -> None:
-        """Let those go that are too many, the longest unspoken in first, where nothing happens."""
+        """Evict excess conversations at rest, least recently used first."""
         excess = len(self._open) - self._most_open
         if excess <= 0:
             return
         at_rest = (name for name, one in self._open.items() if one.is_at_rest)
-        for name in list(islice(at_rest, excess)):  # the first ones, nearly always
+        for name in list(islice(at_rest, excess)):  # nearly always the first ones
             self._leave(name)
 
     async def settle_proposals(self) -> None:
-        """Make the cuts that have waited long enough for a person's word."""
+        """Make the compactions that have waited long enough for approval."""
         for conversation in self.list_loaded():
             await conversation.compactor.settle_proposal()
 
     async def rest(self) -> None:
-        """Let those go that nobody has asked for in an hour; unlike those that are crowded out,
-        their sessions are over."""
+        """Evict the conversations that were not used for an hour; unlike other evictions, this ends
+        their sessions."""
         before = self._clock() - IDLE
         for name in [name for name, used in self._used.items() if used < before]:
             if self._may_rest(name, before):
                 await self._open[name].turns.end_session()
-            if self._may_rest(name, before):  # listeners may take their time
+            if self._may_rest(name, before):  # listeners may have taken their time
                 self._leave(name)
 
     def _may_rest(self, name: str, before: float) -> bool:
@@ -165,15 +163,15 @@ class Conversations:
             self._evicted.popitem(last=False)
 
     async def _look_through(self, name: str) -> None:
-        """Read the preface of the conversation of this name again: an owner let in a summary that
-        may be it."""
+        """Read the preface of the conversation of this name again: an owner approved a summary that
+        may be part of it."""
         if (conversation := self._alive.get(name)) is not None:
             async with conversation.context.changing:
                 await conversation.context.read_preface_again()
 
     async def _spread(self, key: ConversationKey, turns: Collection[int]) -> None:
-        """Update the files of the others that share turns which were removed in a branch, or
-        brought back: its model may also read those files."""
+        """Update the files of the other conversations that share turns which were removed or
+        restored in a branch, since its model may read those files as well."""
         for other, some in (await self.branches.find_sharing(key, turns)).items():
             await (await self.get(other, is_restart=False)).follow_branch(some)
 
@@ -182,8 +180,8 @@ class Conversations:
         return self._alive.get(key.id)
 
     async def take_up(self, is_meant: Scope = everything) -> None:
-        """Read each model's calibration, and go on with what a crash left undone: the files of what
-        is remembered, which stand in the prompt, and jobs."""
+        """Load each model's calibration, and resume the work that a crash interrupted: the memory
+        files in the prompt, and jobs."""
         self.models.ratios = await self.services.store.read(learnt.ratios)
         await self.branches.take_up(is_meant)
         for audience in await self._list_unwritten(is_meant):
@@ -191,12 +189,12 @@ class Conversations:
             try:
                 await LongTermMemory(self.services, key, state).read()
             except (MemoryFileError, StoreError) as error:
-                log.warning("%s", error)  # its own commands say so
+                log.warning("%s", error)  # the commands of the memory report this
         unfinished = await self.services.store.read(summaries.list_unfinished)
         for key, job in [(key, job) for key, job in unfinished if is_meant(key.id)]:
             try:
                 if await self._count_attempt(job) <= MOST_ATTEMPTS:
-                    await self.get(key)  # it takes its own jobs up when it is restored
+                    await self.get(key)  # it resumes its own jobs when restored
                     continue
             except Exception:
                 log.exception("%s can't be taken up", key.id)
@@ -204,7 +202,7 @@ class Conversations:
             await self._put_job_aside(key, job)
 
     async def _list_unwritten(self, is_meant: Scope) -> list[str]:
-        """Audiences the file of whose memory is not as the database has it."""
+        """Return the audiences whose memory file differs from the database."""
         found = await self.services.store.read(memory_versions.list_unwritten)
         keys = {audience: await self.of_audience(audience) for audience in found}
         return [one for one in found if all(is_meant(key.id) for key in keys[one])]
@@ -224,14 +222,13 @@ class Conversations:
         self.troubles.append(sentence)
 
     async def excuse(self, is_meant: Scope = everything) -> None:
-        """Note that the bot stops in good order: the jobs and tool calls that it cuts short did not
-        fail."""
+        """Record a clean stop: the interrupted jobs and tool calls have not failed."""
         names = [name for name in self._alive if is_meant(name) and self.is_ours(name)]
         await self.services.store.write(lambda db: summaries.excuse(db, names))
         await self.services.store.write(lambda db: transcript.excuse_calls(db, names))
 
     async def let_go(self, is_meant: Scope) -> None:
-        """Others have these conversations from now on: nothing of them stays in memory."""
+        """Evict these conversations, which other processes own from now on."""
         leaving = [one for one in self.list_loaded() if is_meant(one.key.id)]
         self._mirror.drop(is_meant)
         for conversation in leaving:
@@ -250,10 +247,10 @@ class Conversations:
         *,
         is_as_now: bool = False,
     ) -> ConversationKey:
-        """Branch off a conversation after this turn (None: the last that is complete; 0: before the
-        first, so that nothing that was said is shared); its chat leads to the branch then. The
-        context is as it was at that turn, or, where it `is_as_now`, as people have changed it since
-        for the turns up to it. Raises ValueError with a sentence, and StoreError."""
+        """Branch off a conversation after this turn (None: the last complete one; 0: before the
+        first, so that no turns are shared) and make the branch the current one of its chat. The
+        context is as of that turn or, with `is_as_now`, includes people's later changes to the
+        turns up to it. Raises ValueError with a sentence, and StoreError."""
         last = (await self.get(key)).context.last_complete
         if turn is None and not last:
             raise ValueError("there is no complete turn yet that a branch could begin with")
@@ -261,35 +258,34 @@ class Conversations:
             raise ValueError(f"the last complete turn is t{last}")
         after = last if turn is None else turn
         branch = await self.branches.fork(key, after, title, scopes, is_as_now=is_as_now)
-        self._were_here.add(branch.id)  # it begins as its parent is, and by no restart
+        self._were_here.add(branch.id)  # it begins as its parent is, not with a restart
         return branch
 
     async def idle_since(self, before: float) -> list[ConversationKey]:
-        """Conversations in which nothing was said since a time (seconds since 1970), and of which
-        something is kept."""
+        """Return the conversations without messages since a time (seconds since 1970) that have
+        stored data."""
         found = await self.services.store.read(lambda db: conversations.idle_since(db, before))
         return [key for key in found if self.is_ours(key.id)]
 
     async def is_idle(self, key: ConversationKey, before: float) -> bool:
-        """Return whether this is one of those."""
+        """Return whether this conversation is idle in that sense."""
         read = self.services.store.read
         found = await read(lambda db: conversations.idle_since(db, before, key.id))
         return bool(found) and self.is_ours(key.id)
 
     async def of_audience(self, audience: str) -> list[ConversationKey]:
-        """All conversations of an audience."""
+        """Return all conversations of an audience."""
         return await self.services.store.read(lambda db: conversations.of_audience(db, audience))
 
     async def list_matching(self, prefix: str, words: str = "") -> list[Listed]:
-        """Conversations whose key begins so, the newest first; see
+        """Return the conversations whose key begins with `prefix`, newest first; see
         `conversations.list_conversations`."""
         return await self.services.store.read(
             lambda db: conversations.list_conversations(db, prefix, words)
         )
 
     async def delete_mail_before(self, before: float) -> None:
-        """Delete what came in and was answered before a time (seconds since 1970), and jobs that
-        were done."""
+        """Delete the inbox rows answered before a time (seconds since 1970), and finished jobs."""
 
         def work(db: Any) -> None:
             mailbox.delete_before(db, before)
@@ -299,8 +295,8 @@ class Conversations:
         await self.services.store.write(work)
 
     async def prune_memories(self, before: float) -> int:
-        """Delete the versions of `MEMORY.md` that were in force before a time (seconds since 1970)
-        and not since; return how many."""
+        """Delete the versions of `MEMORY.md` that were replaced before a time (seconds since 1970);
+        return how many."""
         return await self.services.store.write(lambda db: memory_versions.prune(db, before))
 
     async def settle(self) -> None:
@@ -311,12 +307,12 @@ class Conversations:
         await self._indexer.idle()
 
     async def index(self, tell: Callable[[int, int], None]) -> None:
-        """Index all that was said, so that no search waits for it; `tell` hears how many messages
-        are indexed, and of how many."""
+        """Index all messages, so that no search waits for it; `tell` is called with the number of
+        indexed messages and the total."""
         await self._indexer.catch_up_all(tell)
 
     async def close(self) -> None:
-        """End the sessions, and stop what runs in the background; it goes on at the next start."""
+        """End the sessions, and stop background work; it resumes at the next start."""
         endings = [conversation.turns.end_session() for conversation in self.list_loaded()]
         with suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL):
@@ -327,12 +323,12 @@ class Conversations:
         await self._indexer.close()
 
     async def abandon(self) -> None:
-        """Stop what runs in the background, without a word: others go on with it by now."""
+        """Stop background work without notifying listeners: other processes have taken over."""
         await self._mirror.close()
         for conversation in self.list_loaded():
             await conversation.compactor.summaries.close()
         await self._indexer.close()
 
     def list_loaded(self) -> list[Conversation]:
-        """Return the conversations that are in memory."""
+        """Return the conversations in memory."""
         return list(self._alive.values())

@@ -1,7 +1,7 @@
-"""The events in conversations, told to their listeners, and the answers that these may give.
+"""The events in conversations, their listeners, and the listeners' answers.
 
 The layers below the plugins emit; plugins listen (`parley_listeners` in `plugins/hookspecs.py`). A
-listener that is slow or fails costs its own time-out and nothing else.
+listener that is slow or fails costs at most its own timeout.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ EventName = Literal[
 
 
 class Event(Struct, frozen=True):
-    """Something that happens now in the conversation of this key. `turn` is the running turn's
-    number (0: none runs).
+    """An event in the conversation of this key. `turn` is the running turn's number (0: none runs).
 
-    `text` is what it is about: the question (turn_start), the reply (turn_end), the result
-    (tool_end), the reason (pre_compact, error). `tool` and `arguments` are set for tools.
+    `text` is its subject: the question (turn_start), the reply (turn_end), the result (tool_end),
+    the reason (pre_compact, error). `tool` and `arguments` are set for tools.
     """
 
     name: EventName
@@ -49,14 +48,15 @@ class Event(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """The answer of listeners. `veto` says why this shall not happen ("": it may); only tool_start
-    and pre_compact obey it. `inject` are notes that the model reads from its next step on."""
+    """The combined answer of listeners. `veto` is the reason to prevent the action ("": none); only
+    tool_start and pre_compact obey it. `inject` are notes that the model reads from its next step
+    on."""
 
     veto: str = ""
     inject: tuple[str, ...] = ()
 
     def plus(self, other: Verdict) -> Verdict:
-        """Both; the first veto counts."""
+        """Combine two verdicts; the first veto counts."""
         return Verdict(self.veto or other.veto, self.inject + other.inject)
 
 
@@ -64,9 +64,9 @@ NOTHING = Verdict()
 
 
 class Listener(Struct, frozen=True):
-    """A listener to events. Lower priorities first; `timeout` in seconds for one event (None: the
-    listener keeps its own time limit). `minds` says of an event whether the listener wants it at
-    present."""
+    """A listener to events. Lower priorities run first; `timeout` is in seconds per event (None:
+    the listener has its own limit). `minds` returns whether the listener currently wants an
+    event."""
 
     name: str
     hear: Callable[[Event], Awaitable[Verdict | None]]
@@ -76,14 +76,13 @@ class Listener(Struct, frozen=True):
 
 
 class Events:
-    """All listeners, in their order. The list may grow while features are opened."""
+    """All listeners, in order. The list may grow while features are opened."""
 
     def __init__(self, listeners: Sequence[Listener] = ()) -> None:
         self._given, self._sorted = listeners, tuple[Listener, ...]()
 
     def find_minding(self, name: EventName) -> list[Listener]:
-        """Return the listeners that want to hear such an event; where none does, none need be
-        made."""
+        """Return the listeners that want such an event; without any, the event need not be made."""
         if len(self._sorted) != len(self._given):
             self._sorted = tuple(sorted(self._given, key=lambda listener: listener.priority))
         minding = []
@@ -97,8 +96,8 @@ class Events:
         return minding
 
     async def emit(self, event: Event, listeners: Sequence[Listener] | None = None) -> Verdict:
-        """Tell each listener (None: those that want to hear it), one after the other, and put
-        together what they answer."""
+        """Call each listener (None: those that want the event), in order, and combine their
+        answers."""
         verdict = NOTHING
         for listener in self.find_minding(event.name) if listeners is None else listeners:
             verdict = verdict.plus(await _notify(listener, event))
@@ -119,7 +118,7 @@ async def _notify(listener: Listener, event: Event) -> Verdict:
 
 
 def _checked(answer: object) -> Verdict:
-    """Return the answer of a listener, which is a Verdict with text in it, or None."""
+    """Return the answer of a listener; check that it is a Verdict of texts, or None."""
     if answer is None:
         return NOTHING
     if not isinstance(answer, Verdict):

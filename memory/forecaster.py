@@ -1,7 +1,6 @@
-"""The forecast of when the next turns are removed from a conversation's view, and which; asking
-changes nothing.
+"""The forecast of the next removal of turns from a conversation's view, without side effects.
 
-Cuts that wait for a person's word (`context.compaction_approval: ask`).
+Also the compactions that wait for a person's approval (`context.compaction_approval: ask`).
 """
 
 from __future__ import annotations
@@ -39,19 +38,19 @@ from memory.services import CutNotice, MemoryServices
 
 HELD_TURNS = 5
 HELD_GROWTH = 1.2
-"""After an undo nothing is cut automatically for 5 turns, a fifth more tokens, or the ceiling."""
+"""After an undo, automatic compaction waits for 5 turns, a fifth more tokens, or the ceiling."""
 SOFT_MARK = 2
-"""A summary is prepared as soon as the next cut is at most so many turns away."""
+"""A summary is prepared as soon as the next compaction is at most this many turns away."""
 
 
 Pending = Literal["", "coming", "ready"]
-"""The state of a summary that is not shown yet: it is still to come, or is there and waits for the
-next turn."""
+"""The state of a summary that is not shown yet: it is being written, or is written and waits for
+the next turn."""
 
 
 class Forecaster:
-    """Asks the strategy in force about the view as it is now, and as it will be; and says whether a
-    person is asked first."""
+    """The forecaster: it applies the strategy in force to the present and to future views, and
+    decides whether a person is asked first."""
 
     def __init__(self, state: ContextState, summaries: SummaryWriter) -> None:
         self._state, self._summaries = state, summaries
@@ -62,22 +61,22 @@ class Forecaster:
         return self._state.limits_as_set.context.compaction_approval
 
     def concerns(self, plan: Plan, actor: Actor) -> bool:
-        """Return whether this is a cut that the person is asked about. Folds into the log of `slim`
-        are none, and neither is what leaves no turn out."""
+        """Return whether a compaction needs a person's approval. Folding into the log of `slim`
+        does not, nor does a change that removes no turn."""
         if self.mode != "ask" or not plan.leaving or plan.name != "compact":
             return False
         return style_of(plan, self._state.limits, actor) not in OUT_OF_CONTEXT
 
     def asks(self, plan: Plan, actor: Actor, view: View | None = None) -> bool:
-        """Return whether the person is asked before this is carried out on a view (None: the
-        present): what keeps the request below the ceiling waits for nobody."""
+        """Return whether the person is asked before a plan is carried out on a view (None: the
+        present one). A plan that is needed to stay below the ceiling does not wait."""
         limits = self._state.limits
         is_over = (view or self._state.view(limits=limits)).tokens > limits.ceiling
         return self.concerns(plan, actor) and not is_over
 
     def due(self, prefix: PromptPrefix | None = None, by_rule: bool = False) -> Plan | None:
-        """Return the plan that the strategy in force would carry out before the next step, or as a
-        turn begins."""
+        """Return the plan that the strategy in force would carry out before the next step, or at
+        the beginning of a turn."""
         limits = self._state.limits
         return self.due_in(self._state.view(prefix, limits), limits, by_rule)
 
@@ -118,7 +117,7 @@ class Forecaster:
         return None if self.holds_off(view) else forecast(view, limits)
 
     async def preview(self) -> Preview:
-        """Preview the next request, and what is done for it; nothing is done by asking."""
+        """Preview the next request, and the changes made for it, without making them."""
         state, limits = self._state, self._state.limits
         if not state.current and state.waits_for_strategy:
             then = await state.under(state.limits_as_set.strategy)
@@ -143,7 +142,7 @@ class Forecaster:
         return apply_emergency_steps(preview, limits, emergency.STEPS[1:])
 
     async def _with_late(self, now: View) -> View:
-        """Return the view with the summaries that came late."""
+        """Return the view with the late summaries."""
         if not (late := await self.find_late()):
             return now
         layout = now.layout.apply(Change.showing(late))
@@ -153,9 +152,9 @@ class Forecaster:
         return replace(now, layout=layout, summaries=texts, preface=preface)
 
     def certain_cut(self) -> Plan | None:
-        """Return the plan of the next cut, where that is near, and what it removes is known and has
-        been said: the plan is made with imagined turns, of which nothing can be summarised. None
-        also while an undo holds it off."""
+        """Return the plan of the next compaction, if that is near, and the turns that it removes
+        are certain and exist already: the plan is made with simulated turns, which can't be
+        summarised. Return None, too, while an undo holds it off."""
         limits = self._state.limits
         view = self._state.view(self._state.prefix_sent, limits)
         if is_far(view, limits, SOFT_MARK):
@@ -169,8 +168,8 @@ class Forecaster:
         return None if self.holds_off(view) else plan
 
     def find_outgrown(self, limits: Limits) -> Plan | None:
-        """Return the plan that brings back what `slim` has folded by lower settings than are in
-        force now. None: there is nothing, or an undo holds it off."""
+        """Return the plan that restores turns which `slim` has folded with lower settings than
+        those in force. None: there are none, or an undo holds it off."""
         state = self._state
         if limits.strategy != "slim":
             return None
@@ -181,23 +180,23 @@ class Forecaster:
         return Plan(change, why)
 
     async def find_pending(self, slot: int | None) -> Pending:
-        """Return whether the summary of what this event removed is still to be shown."""
+        """Return whether the summary of the turns that this event removed is still to be shown."""
         if slot is None or slot in self._state.layout.texts:
             return ""
         return "ready" if await self._summaries.summary_of(slot) else "coming"
 
     async def find_late(self) -> dict[int, int]:
-        """Return the summaries that came late and are not shown yet, by the events that removed
-        their turns."""
+        """Return the late summaries that are not shown yet, by the events that removed their
+        turns."""
         layout = self._state.layout
         if layout.front is None and not layout.ranges:
-            return {}  # nearly always
+            return {}  # the usual case
         slots = (layout.front, *(one.event for one in layout.ranges))
         late = [e for e in slots if e is not None and await self.find_pending(e) == "ready"]
         return {event: await self._summaries.summary_of(event) for event in late}
 
     def spec(self, plan: Plan, actor: Actor) -> SummarySpec:
-        """Return the request for a summary of what this plan removes."""
+        """Return the specification of a summary of the turns that this plan removes."""
         state, layout = self._state, self._state.layout
         front = None if plan.change.makes("range") else layout.front  # a range continues none
         leaving, last = frozenset(plan.leaving), max(plan.leaving, default=0)
@@ -218,13 +217,14 @@ class Forecaster:
 log = logging.getLogger(__name__)
 
 PATIENCE = 600.0
-"""Seconds for which an answer is waited for; then the cut is made."""
+"""The seconds to wait for an answer; then the compaction is made."""
 
 
 class CutApproval:
-    """Puts a cut to the person, with the summary that is written for it, and waits. Meanwhile turns
-    go on uncut. What the person sees is what is done: the same turns, the same summary. It is on
-    disk, so that it waits through a restart, and is asked once."""
+    """The approval of compactions: it presents a compaction to the person, with its prepared
+    summary, and waits. Meanwhile turns continue without it. Exactly what the person sees is carried
+    out: the same turns, the same summary. It is on disk, so that it survives a restart, and the
+    person is asked once."""
 
     def __init__(
         self,
@@ -237,10 +237,10 @@ class CutApproval:
         self._summaries, self._forecaster = summaries, forecaster
         self.clock = time.time
         self._pending: Proposal | None = None
-        self.answered: set[int] = set()  # events of which the person knows
+        self.answered: set[int] = set()  # events that the person knows of
 
     def load(self, pending: Proposal | None) -> None:
-        """Begin with what is on disk; what was not asked yet is asked."""
+        """Load the stored proposal; ask if the person was not asked yet."""
         self._pending = pending
         if pending is None or pending.asked_at:
             return
@@ -251,18 +251,19 @@ class CutApproval:
 
     @property
     def current(self) -> Proposal | None:
-        """The cut that waits; None where none does, or it can't be made any more as it was put."""
+        """The waiting compaction; None if there is none, or if it can't be made any more as
+        presented."""
         pending = self._pending
         is_good = pending is not None and self._forecaster.mode == "ask" and self._is_valid(pending)
         return pending if is_good else None
 
     def _is_valid(self, proposal: Proposal) -> bool:
-        """Return whether nothing has happened to the context that the question did not speak of."""
+        """Return whether the context has no changes that affect the proposal."""
         state, plan = self._state, proposal.plan
         limits, view = state.limits, state.view()
         is_wanted = plan.strategy == limits.strategy and next_cut(view, limits) is not None
         if proposal.actor == "strategy" and not is_wanted:
-            return False  # turns were taken back, say, or a limit was raised
+            return False  # turns were removed, for example, or a limit was raised
         there = {turn.number for turn in view.complete} | {*view.logged}
         there.update(turn for one in view.layout.ranges for turn in one.turns)
         return (
@@ -280,7 +281,7 @@ class CutApproval:
         return "the window is full" if is_full else ""
 
     async def put(self, plan: Plan, actor: Actor) -> None:
-        """Have the summary of a cut written, and ask."""
+        """Start the summary of a compaction, then ask."""
         plan = replace(plan, strategy=plan.strategy or self._state.limits.strategy)
         await self._keep(Proposal(plan, actor, self._forecaster.spec(plan, actor)))
         if self._pending is not None:
@@ -291,16 +292,16 @@ class CutApproval:
 
     async def _ask(self, proposal: Proposal, summary: Summary) -> None:
         if self._pending != proposal:
-            return  # it has been settled meanwhile
+            return  # it was settled meanwhile
         if self.current is None:
-            await self.drop()  # what nobody was asked about can't wait for an answer
+            await self.drop()  # the person was not asked, so no answer will come
             return
         await self._keep(replace(proposal, summary=summary.id, asked_at=self.clock()))
         await self._services.on_cut(self._state.key, await self._to_notice(proposal.plan, summary))
 
     async def notice(self) -> CutNotice | None:
-        """Return the notice of the cut that waits, as the person was asked; None where none does,
-        or is not asked yet."""
+        """Return the notice of the waiting compaction, as shown to the person; None if there is
+        none, or if it is not shown yet."""
         proposal = self.current
         if proposal is None or not proposal.summary:
             return None
@@ -308,16 +309,14 @@ class CutApproval:
         return None if summary is None else await self._to_notice(proposal.plan, summary)
 
     async def _to_notice(self, plan: Plan, summary: Summary) -> CutNotice:
-        """Return the question, with the size that the context will have once the summary stands
-        there."""
+        """Return the notice, with the size of the context once the summary is in it."""
         view = self._state.view()
         preface = await self._state.preface_of(summary, await self._state.snapshot(view))
         after = replace(view.apply(plan.change), preface=preface).tokens
         return CutNotice(summary, plan.leaving, plan.why, view.tokens, after)
 
     async def edit(self, proposal: Proposal, made: Summary) -> Summary:
-        """Let a summary that a person wrote be the one that a cut brings; return it as it is on
-        disk, with the proposal."""
+        """Use a person's summary for a compaction; return it as stored, with the proposal."""
 
         def keep(db: Database, row: int) -> tuple[Summary, Proposal]:
             summary = summaries.insert_summary(db, row, made)
@@ -329,16 +328,16 @@ class CutApproval:
         return summary
 
     async def decline(self) -> None:
-        """Note that the person said no: cuts are held off, as by an undo."""
+        """Record that the person declined: compactions are held off, as by an undo."""
         state, proposal = self._state, self._pending
-        await self.drop()  # first: a crash in between has the person asked again, and cuts nothing
+        await self.drop()  # first: after a crash in between, the person is asked again
         view = state.view()
         why = f"declined a compaction ({proposal.plan.why})" if proposal else "declined"
         plan = Plan(Change(), why, tokens_after=view.tokens)
         await state.record(state.event(plan, view, kind="hold"))
 
     async def drop(self) -> None:
-        """Nothing waits any more."""
+        """Delete the waiting compaction."""
         if self._pending is None:
             return
         self._pending = None

@@ -1,4 +1,4 @@
-"""Calls to models and what they cost, and the interface of the ledger that keeps them."""
+"""Calls to models and their costs, and the interface of the ledger that stores them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from memory.record.database import Database
 
 
 class Spent(Struct, frozen=True):
-    """A call to a model. Tokens as the provider reported them, or as counted by the meter
-    (`is_reported` False); of the prompt, `cached` were read from a cache, and `written` into one
-    that has a price of its own; of the completion, `reasoning` were thought and not said; `cost` in
-    US dollars, None where the price is unknown."""
+    """A call to a model. Tokens as reported by the provider, or as counted by the meter
+    (`is_reported` False). Of the prompt, `cached` were read from a cache, and `written` to a cache
+    that has a price for writing; of the completion, `reasoning` are hidden reasoning tokens. `cost`
+    is in US dollars, None if the price is unknown."""
 
     purpose: str
     model: str
@@ -27,7 +27,7 @@ class Spent(Struct, frozen=True):
 
 
 class Bill(Struct, frozen=True):
-    """Calls added up. `unknown` counts those whose price is not known; `cost` leaves them out."""
+    """A sum of calls. `unknown` counts those with an unknown price; `cost` leaves them out."""
 
     calls: int = 0
     prompt: int = 0
@@ -64,8 +64,8 @@ class Bill(Struct, frozen=True):
 
 
 class ChatBills:
-    """The bills of chats, each with all its branches: what a chat has cost does not become less
-    where a question is asked again."""
+    """The bills of chats, each with all its branches, so that the cost of a chat does not decrease
+    after a retry."""
 
     def __init__(self) -> None:
         self._by_home: dict[str, Bill] = {}
@@ -75,17 +75,17 @@ class ChatBills:
         return self._by_home.get(home, Bill())
 
     def load(self, home: str, bill: Bill) -> None:
-        """Begin with what is on disk."""
+        """Set the bill of a chat from the stored calls."""
         self._by_home[home] = bill
 
     def add(self, home: str, spent: Spent) -> None:
-        """Put a call on the bill."""
+        """Add a call to the bill."""
         self._by_home[home] = self._by_home.get(home, Bill()).plus(spent)
 
 
 class Ledger:
-    """The functions of a ledger, which are called in the transaction of what was paid for. This one
-    keeps nothing; a feature brings one that does (hook `parley_ledger`)."""
+    """The functions of a ledger, called in the transaction of the paid work. This one stores
+    nothing; a feature provides one that does (hook `parley_ledger`)."""
 
     def insert(
         self,
@@ -95,21 +95,21 @@ class Ledger:
         spent: Spent,
         person: str = "",
     ) -> None:
-        """Store one call, booked to `person`; where none is named, to who spoke last in the
-        conversation."""
+        """Store one call, booked to `person`, or if none is named, to the person who spoke last in
+        the conversation."""
 
     def bill(self, database: Database, conversation: int, *, purpose: str = "") -> Bill:
-        """Add up the calls of a conversation for a purpose ("": for any)."""
+        """Add up the calls of a conversation for a purpose ("": any)."""
         return Bill()
 
     def bills_by_turn(
         self, database: Database, conversation: int, turns: Collection[int]
     ) -> dict[int, dict[str, Bill]]:
-        """Return the cost of each of these turns so far, by the model that was asked; also where
-        the turn is shared with another conversation."""
+        """Return the cost of each of these turns so far, by model; also of turns that are shared
+        with another conversation."""
         return {}
 
     def prompts_by_turn(self, database: Database, conversation: int) -> dict[int, int]:
         """Return the tokens of the largest prompt of each turn so far, in order of the turns; also
-        where a turn is shared with another conversation."""
+        of turns that are shared with another conversation."""
         return {}

@@ -1,7 +1,7 @@
 """Linear models over words, learnt by the scripts in `benchmarks/`.
 
-A weight is stored as a signed byte of a quarter beside the hash of its feature's name, in the order
-of the hashes, so that a table of twenty thousand takes 100 kB and is read without being unpacked.
+A weight is stored as a signed byte, in quarters, beside the hash of its feature's name, in the
+order of the hashes. So a table of twenty thousand takes 100 kB and is read without unpacking.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _KNOWN = 4_096  # features whose weights are looked up once
 
 
 def pack(hashes: bytes, weights: bytes) -> bytes:
-    """Return the content of a file: hashes of four bytes each, little-endian and in order, and
-    their weights, behind a checksum."""
+    """Return the content of a file: a checksum, then hashes of four bytes each, little-endian and
+    in order, then their weights."""
     content = hashes + weights
     return crc32(content).to_bytes(4, "little") + content
 
 
 class LearntWeights:
-    """The weights of a model: none where the content of its file is damaged."""
+    """The weights of a model; empty if the content of its file is damaged."""
 
     def __init__(self, stored: bytes = b"") -> None:
         content = stored[4:]
@@ -43,7 +43,7 @@ class LearntWeights:
         self._known: dict[str, int] = {}
 
     def total(self, features: Iterable[str]) -> float:
-        """Return the sum of the weights of features; one that is not known has none."""
+        """Return the sum of the weights of features; an unknown feature has the weight 0."""
         known, total = self._known, 0
         for feature in features:
             weight = known.get(feature)
@@ -63,8 +63,7 @@ class LearntWeights:
 
 @lru_cache
 def read_weights(package: str, name: str) -> LearntWeights:
-    """Return the weights in a file of a package; where it is missing or damaged, nothing is found
-    by them."""
+    """Return the weights in a file of a package; empty if it is missing or damaged."""
     try:
         found = LearntWeights(files(package).joinpath(name).read_bytes())
     except OSError as error:

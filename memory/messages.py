@@ -11,30 +11,30 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 Role = Literal["user", "assistant", "tool", "note"]
-"""A note is said by the bot to the model: by a hook rule, or after a restart."""
+"""The role of a message. A note is from the bot to the model: by a hook rule, or after a
+restart."""
 Mark = Literal["", "stopped", "failed", "steps"]
 """The reason for which a turn's last message is not the model's own ending."""
 
 SEARCHES = frozenset({"memory_search", "context_search"})
-"""Tools that return what was said. What they found is not found again: it would be found each time
-with all that was found before."""
+"""Tools that return earlier messages. Their results are excluded from searches; otherwise each
+search would find all earlier results again."""
 TOOL_SEARCH, USE_TOOL = "tool_search", "use_tool"
-"""The two tools that stand for all others where these are only named (`tools.offer: lean`)."""
+"""The two tools that replace all others if these are only named (`tools.offer: lean`)."""
 UNANSWERED = "(This was not answered.)"
 FAILED = "(This failed, and who asked was told so. It is answered only if it is asked again.)"
-"""The text that the model is sent for a reply that broke off before a word was said: strict
-endpoints want users and assistants by turns, and what was asked long ago is not to be answered
-late."""
+"""The text sent to the model for a reply that was interrupted before its first word. Strict
+endpoints require alternating roles, and an old question must not be answered late."""
 PICTURE = "[image]"
-"""The text of a message that came without words, and what stands for a picture that is not sent."""
+"""The text of a message without words, and the replacement of a picture that is not sent."""
 PICTURE_TOKENS = 1_000
-"""The tokens that a picture counts: providers bill a photo with 765 to 1,600 tokens."""
+"""The tokens counted for a picture: providers bill a photo as 765 to 1,600 tokens."""
 ENDINGS = MimeTypes()  # Python's own table, the same on every machine
 
 
 def format_truncation(file: str = "") -> str:
-    """AgentScope's marker at the end of a tool result that was cut when it arrived; `file` is
-    where the whole of it was put, as the model's tools name it."""
+    """Return AgentScope's marker at the end of a tool result that was truncated on arrival; `file`
+    is the file with the whole, as the model's tools name it."""
     where = (
         f" You can refer to the file in '{file}' for the truncated content if needed."
         if file
@@ -47,24 +47,24 @@ def format_truncation(file: str = "") -> str:
 
 
 def mark_text(text: str, mark: str, about: str = "") -> str:
-    """Return a text as the model is shown it between marks of this name, which the text itself can
-    neither close nor open again, however it spells them; `about` stands in the first."""
+    """Return a text for the model between marks of this name, which the text itself can neither
+    close nor open, in any spelling; `about` is added to the opening mark."""
     opening = re.compile(rf"<(?=[^\w<>]*{mark})", re.IGNORECASE)
     return f"<{mark}{about}>\n{opening.sub('&lt;', text)}\n</{mark}>"
 
 
 def mark_untrusted(text: str, source: str) -> str:
-    """Return a text from outside as the model is shown it."""
+    """Return a text from outside, marked for the model."""
     return mark_text(text, "untrusted", f' source="{source}"')
 
 
 CUT_OFF = "…[cut off]"
-"""The end of a call's arguments of which the model wrote only a part."""
+"""The end of a call's arguments that the model did not complete."""
 
 
 class ToolCall(Struct, frozen=True):
-    """A model's wish to run a tool. `arguments` is JSON text, kept just as the model wrote it; of a
-    call that was cut off, it ends in CUT_OFF."""
+    """A model's request to run a tool. `arguments` is JSON text exactly as the model wrote it; in a
+    truncated call it ends in CUT_OFF."""
 
     id: str
     name: str
@@ -76,7 +76,7 @@ class ToolCall(Struct, frozen=True):
         return self.arguments.endswith(CUT_OFF)
 
     def is_like(self, other: ToolCall) -> bool:
-        """Return whether it asks for the same, however the arguments are written."""
+        """Return whether it requests the same, however the arguments are written."""
         return self.name == other.name and self._meaning == other._meaning
 
     @property
@@ -87,7 +87,7 @@ class ToolCall(Struct, frozen=True):
             return self.arguments
 
     def parse(self) -> dict[str, Any]:
-        """Return the arguments as an object; raises ValueError with a sentence when they are not
+        """Return the arguments as an object. Raises ValueError with a sentence if they are not
         one."""
         if self.is_cut:
             raise ValueError(
@@ -108,7 +108,7 @@ def _refuse_constant(name: str) -> None:
 
 
 class Image(Struct, frozen=True):
-    """A picture of a message; its bytes are kept once, in a file that is named by their hash."""
+    """A picture of a message; its bytes are stored once, in a file named by their hash."""
 
     sha256: str
     media_type: str
@@ -121,9 +121,9 @@ class Image(Struct, frozen=True):
 
 
 class RequestExtras(Struct, frozen=True):
-    """The parts of messages that OpenAI's protocol has no place for: by the id of the first call,
-    the thoughts that came with calls as they must go back (`Message.thoughts`), and as they are
-    read (`Message.reasoning`); and the ids of calls that failed."""
+    """The parts of messages that OpenAI's protocol lacks: by the id of the first call, the thoughts
+    of calls as they must be sent back (`Message.thoughts`), and as readable text
+    (`Message.reasoning`); and the ids of failed calls."""
 
     thoughts: Mapping[str, str] = field(default_factory=dict)
     errors: frozenset[str] = frozenset()
@@ -137,17 +137,16 @@ class Message(Struct, frozen=True):
     """A message of the transcript. System prompts are not messages: they belong to the
     `PromptPrefix`.
 
-    `call_id` and `tool` are set on tool results, `speaker` on user messages where several people
-    talk, `reasoning` where the model returned its thoughts; `mark` on a turn's last message.
-    `kept` is how many characters of a long tool result the model is shown (0: all of it); the
-    whole stays in the transcript, and in the file `offloaded` ("": in none). `terse` is the line
-    that the model wrote about its own reply, or a sub-agent about its work, for the activity log;
-    it is no part of the text. `images` and `files` are in the audience's folder, by their hashes;
-    the text names the files, whose bytes no model is sent. `is_untrusted` is said of a tool result
-    that comes from outside: from the network, or from a command; `is_tainted` of what was said
-    while the model had such text before it, or what was made of it, and may repeat it in words of
-    its own. `notice` is what the bot itself says about how a turn ended: the person is told it, and
-    the model never is.
+    `call_id` and `tool` are set on tool results, `speaker` on user messages in chats with several
+    people, `reasoning` if the model returned its thoughts, `mark` on a turn's last message. `kept`
+    is the number of characters of a long tool result that the model sees (0: all). The whole is in
+    the transcript, and in the file `offloaded` ("": none). `terse` is a line for the activity log,
+    by the model about its own reply, or by a sub-agent about its work; it is not part of the text.
+    `images` and `files` are in the audience's folder, by their hashes. The text names the files;
+    their bytes are sent to no model. `is_untrusted` marks a tool result from outside: from the
+    network, or from a command. `is_tainted` marks messages that were written with such text in
+    view, or derived from it, and may repeat it. `notice` is the bot's note on the end of a turn,
+    which the person sees and the model never does.
     """
 
     role: Role
@@ -171,43 +170,43 @@ class Message(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """The call that a tool result answers, as AgentScope's `ToolResultBlock` has it."""
+        """The id of the answered call, as in AgentScope's `ToolResultBlock`."""
         return self.call_id
 
     @property
     def name(self) -> str:
-        """The tool, by the same shape."""
+        """The tool, as in `ToolResultBlock`."""
         return self.tool
 
     @property
     def output(self) -> str:
-        """The whole result, by the same shape."""
+        """The whole result, as in `ToolResultBlock`."""
         return self.text
 
     @property
     def told(self) -> str:
-        """The text as the person is told it: with what the bot says about it."""
+        """The text as the person sees it: with the bot's notice."""
         return "\n\n".join(filter(None, (self.text, self.notice and f"({self.notice})")))
 
     @property
     def has_outside(self) -> bool:
-        """Return whether it may hold what somebody outside has written."""
+        """Return whether it may contain text from outside."""
         return self.is_untrusted or self.is_tainted
 
     @property
     def kept_text(self) -> str:
-        """As much of the text as the model is shown."""
+        """The part of the text that the model sees."""
         return self.text[: self.kept] if self.kept else self.text
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Return the texts that may be long in it, as the model is shown it: the text, and the
-        calls' arguments."""
+        """Return the texts that may be long, as the model sees them: the text, and the calls'
+        arguments."""
         return (self.kept_text, *(call.arguments for call in self.tool_calls))
 
     @property
     def shown_text(self) -> str:
-        """The text as the model sees it, but for the marks around what is not trusted."""
+        """The text as the model sees it, without the marks of untrusted text."""
         return f"{self.kept_text}\n{format_truncation(self.offloaded)}" if self.kept else self.text
 
     @property
@@ -218,19 +217,18 @@ class Message(Struct, frozen=True):
 
     @property
     def unanswered_text(self) -> str:
-        """The text that is sent for a reply that broke off before a word; "" for others."""
+        """The text sent for a reply that was interrupted before its first word; "" for others."""
         is_unsaid = self.role == "assistant" and self.mark and not (self.text or self.tool_calls)
         return (FAILED if self.mark == "failed" else UNANSWERED) if is_unsaid else ""
 
     @property
     def is_final(self) -> bool:
-        """Return whether this message ends its turn: an assistant's message that asks for no
-        tool."""
+        """Return whether this message ends its turn: an assistant's message without tool calls."""
         return self.role == "assistant" and not self.tool_calls
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the message in the shape of OpenAI's chat protocol; but its pictures are only
-        named, in `images`, until the request is made (`agent/pictures.py`)."""
+        """Return the message in the format of OpenAI's chat protocol. Pictures are only named, in
+        `images`, until the request is made (`agent/pictures.py`)."""
         if self.role == "tool":
             return {"role": "tool", "tool_call_id": self.call_id, "content": self.sent_text}
         if self.role == "note":
@@ -256,8 +254,8 @@ class Message(Struct, frozen=True):
 
 
 def _wire_arguments(call: ToolCall) -> str:
-    # Strict endpoints refuse a history with malformed arguments; the transcript keeps the original,
-    # and the call's result has told the model what was wrong with it.
+    # Strict endpoints refuse a history with malformed arguments. The transcript keeps the original,
+    # and the call's result has told the model about the error.
     try:
         call.parse()
     except ValueError:

@@ -55,13 +55,13 @@ class Mirror:
         await asyncio.to_thread(remove_files, conversation.folder)
 
     async def settle(self) -> None:
-        """Write now what is due."""
+        """Write all pending files now."""
 
     def drop(self, is_meant: Scope) -> None:
-        """Others keep the files of these conversations from now on."""
+        """Stop updating these conversations, which other processes own from now on."""
 
     async def close(self) -> None:
-        """Stop; what is due is written with the next change."""
+        """Stop; pending files are written with the next change."""
 
 
 def remove_files(folder: Path) -> None:

@@ -1,7 +1,7 @@
-"""A conversation off the record: its turns are in this object, and nothing of them in the store.
+"""A conversation off the record: its turns are in this object only, and not in the store.
 
-What the store has of it is what its calls cost, in numbers. Where it grows too long for the model,
-the steps of the emergency ladder make room: no summary is written, and no file.
+The store has only the cost of its calls, in numbers. If it grows too long for the model, the steps
+of the emergency ladder make room, without a summary or a file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from memory.turns import Entry, Turn
 from memory.unrecorded import UnrecordedTurn, make_entry
 
 PURPOSE = "private"
-"""The purpose under which the ledger has the calls of such conversations."""
+"""The purpose of such conversations' calls in the ledger."""
 
 
 class PrivateTalk:
-    """The turns so far, and what left the view of the model for want of room."""
+    """The turns so far, and the changes that removed some from the model's view to make room."""
 
     def __init__(self, services: MemoryServices, models: KnownModels, key: ConversationKey) -> None:
         self.services, self._models, self.key = services, models, key
@@ -34,17 +34,17 @@ class PrivateTalk:
 
     @property
     def tokens(self) -> int:
-        """Return what the turns hold, in the meter's tokens."""
+        """Return the size of the turns, in the meter's tokens."""
         layout = Layout().apply(self.cuts)
         return sum(turn.tokens for turn in apply_layout(tuple(self.turns), layout))
 
     @property
     def in_view(self) -> int:
-        """Return how many of the turns the model still sees."""
+        """Return the number of turns that the model still sees."""
         return len(apply_layout(tuple(self.turns), Layout().apply(self.cuts)))
 
     async def open(self, text: str, speaker: str, person: str) -> PrivateTurn:
-        """Return the turn of a question. It belongs to the conversation once it is kept here."""
+        """Return the turn of a question. It belongs to the conversation once `keep` is called."""
         await self.services.meter.ready()
         log = StatelessLog(self.services, self._models, self.key, person)
         number = self.turns[-1].number + 1 if self.turns else 1
@@ -53,13 +53,13 @@ class PrivateTalk:
         return PrivateTurn(self, log, await make_entry(log, seq, number, said))
 
     def keep(self, turn: PrivateTurn) -> None:
-        """Let a turn that was answered be part of the conversation."""
+        """Add an answered turn to the conversation."""
         self.turns.append(Turn(turn.number, tuple(turn.entries)))
 
 
 class PrivateTurn(UnrecordedTurn):
-    """A turn of such a conversation: no tool runs in it, no listener hears of it, no request of it
-    is kept."""
+    """A turn of a private conversation: it runs no tool, notifies no listener, and stores no
+    request."""
 
     purpose = PURPOSE
 
@@ -69,7 +69,7 @@ class PrivateTurn(UnrecordedTurn):
 
     @property
     def has_outside(self) -> bool:
-        """Return False: nothing here comes from anybody but the person and the model."""
+        """Return False: all text is from the person or the model."""
         return False
 
     async def tell(
@@ -80,15 +80,15 @@ class PrivateTurn(UnrecordedTurn):
         *,
         is_error: bool = False,
     ) -> Verdict:
-        """Tell nobody: a listener may be a webhook, or write a file."""
+        """Do nothing: a listener may be a webhook, or write a file."""
         return NOTHING
 
     async def note(self, texts: Iterable[str]) -> None:
-        """Nothing: nobody is asked for a note."""
+        """Do nothing: there are no listeners' notes."""
 
     @property
     def cuts(self) -> Change:
-        """The cuts of the conversation, which later turns have as well."""
+        """The cuts of the conversation, which also apply to later turns."""
         return self._talk.cuts
 
     @cuts.setter

@@ -25,13 +25,13 @@ from memory.services import MemoryServices
 from memory.turns import format_turns
 
 _SHARES = (1 / 2, 1 / 8)
-"""The parts of the running turn that are tried where no window is known in which it has no room."""
+"""The parts of the running turn that are tried if the window that it exceeds is unknown."""
 
 
 class Overflow(Struct, frozen=True):
-    """The provider refused a request as longer than its `window` in tokens (0: it named none): the
-    model's own, or that of one which answered in its place (not `is_own`). Not `is_sure`: it may
-    have meant something else."""
+    """The provider refused a request as longer than its `window` in tokens (0: not named).
+    `is_own`: it is the model's own, not that of a fallback model. Without `is_sure`, the error may
+    have another meaning."""
 
     window: int = 0
     is_own: bool = True
@@ -39,7 +39,7 @@ class Overflow(Struct, frozen=True):
 
     @property
     def why(self) -> str:
-        """Return the reason that the events of its steps name."""
+        """The reason in the events of its steps."""
         if not self.is_sure:
             return emergency.DOUBTED
         return emergency.REASON if self.is_own else emergency.OF_FALLBACK
@@ -59,11 +59,11 @@ class RequestFitter:
     ) -> None:
         self._services, self._state, self._calibration = services, state, calibration
         self._compactor, self._forecaster = compactor, compactor.forecaster
-        self._emergency_in = 0  # the newest turn that took a step of the ladder
-        self._refused = (0, 0)  # the newest turn in which a refusal named a window, and that
+        self._emergency_in = 0  # the newest turn with a step of the ladder
+        self._refused = (0, 0)  # the newest turn in which a refusal named a window, and the window
         # The newest entry as a turn was shortened blindly, and how often.
         self._shortened = (0, 0)
-        self._looked_in = 0  # the turn in which all that had left for a fallback was brought back
+        self._looked_in = 0  # the turn in which all that was removed for a fallback was restored
         self.load({})
 
     def load(self, fingerprint: PromptFingerprint) -> None:
@@ -72,14 +72,13 @@ class RequestFitter:
         self._fingerprint_of: PromptPrefix | None = None
 
     async def fit(self, prefix: PromptPrefix) -> tuple[View, Limits]:
-        """Do what the strategy in force wants done now, see to it that the request is below the
-        ceiling, and return what the model sees then, and the limits that hold for this step. A turn
-        that is as long as what the model has refused for a window that nobody knows is shortened at
-        once. Raises NoRoom."""
+        """Make the compaction of the strategy in force, keep the request below the ceiling, and
+        return the resulting view and the limits of this step. A turn that is as long as one that
+        the model has refused, for an unknown window, is shortened at once. Raises NoRoom."""
         view, limits = await self._fit(prefix)
         known = self._calibration.find_refused(view, limits.model)
         if known is None:
-            return view, limits  # nearly always
+            return view, limits  # the usual case
         tighter = limits.but(window=known.target, output_reserved=0)
         return await self._climb(prefix, tighter, emergency.STEPS[:1]), limits
 
@@ -101,13 +100,13 @@ class RequestFitter:
                 self._forecaster.due_in, wait=state.strategy.waits, prefix=prefix
             )
         elif view.tokens <= limits.ceiling:
-            return view, limits  # nearly always
+            return view, limits  # the usual case
         limits = state.limits
         return await self._climb(prefix, limits, emergency.STEPS[1:]), limits
 
     async def _unfold(self, prefix: PromptPrefix, limits: Limits) -> None:
-        """Bring back what `slim` has folded by lower settings than are in force now; one event says
-        what has become of it."""
+        """Restore turns that `slim` has folded with lower settings than those in force; one event
+        records the result."""
         state = self._state
         if self._forecaster.find_outgrown(limits) is None:
             return
@@ -126,13 +125,13 @@ class RequestFitter:
             await self._compactor.record(event, job)
 
     async def _climb(self, prefix: PromptPrefix, limits: Limits, steps: tuple[int, ...]) -> View:
-        """Take these steps of the ladder, as far as the request is over the ceiling; the last one
-        raises NoRoom where that is not enough."""
+        """Take these steps of the ladder while the request exceeds the ceiling; the last one raises
+        NoRoom if that is not enough."""
         async with self._state.changing:
             view = self._state.view(prefix, limits)
             for step in steps:
                 if view.tokens <= limits.ceiling and (step or not view.lines):
-                    return view  # nearly always; a log may grow by what leaves
+                    return view  # the usual case; removed turns may make a log longer
                 await self._take_step(view, limits, step)
                 view = self._state.view(prefix, limits)
             if view.tokens > limits.ceiling and steps[-1]:
@@ -142,7 +141,7 @@ class RequestFitter:
     async def _take_step(
         self, view: View, limits: Limits, step: int, why: str = emergency.REASON
     ) -> bool:
-        """Take a step of the ladder; False where it changes nothing."""
+        """Take a step of the ladder; return False if it changes nothing."""
         plan = await emergency.step_of_ladder(view, limits, step, self._services.meter)
         plan = replace(plan, why=why)
         if plan.change.is_empty or not frees_enough(view, plan, limits):
@@ -153,9 +152,9 @@ class RequestFitter:
         return True
 
     async def emergency_in(self, turn: int) -> str:
-        """Describe what was removed or clipped because the request of this turn was too long, in a
-        sentence for the person; "" if nothing was. It is made from the events, which outlive a
-        crash."""
+        """Describe the messages that were removed or clipped because the request of this turn was
+        too long, in a sentence for the person; "" if there are none. It is made from the events,
+        which survive a crash."""
         move = self._state.replayed.move
         is_newest = move is not None and (move.actor, move.turn) == ("emergency", turn)
         if self._emergency_in != turn and not is_newest:
@@ -187,8 +186,8 @@ class RequestFitter:
             return overflow.is_sure and await self._shorten_blindly(prefix, limits, why)
 
     async def _shorten_blindly(self, prefix: PromptPrefix, limits: Limits, why: str) -> bool:
-        """Shorten the running turn although the meter says that it fits: the provider says that it
-        does not, and nothing else is left to be removed. False: it is as short as it gets."""
+        """Shorten the running turn although it fits by the meter: the provider refuses it, and
+        nothing else is left to remove. False: it can't be shorter."""
         view = self._state.view(prefix, limits)
         own = sum(turn.tokens for turn in view.turns if turn.number == view.current)
         newest = max((entry.seq for turn in view.turns for entry in turn.entries), default=0)
@@ -204,8 +203,8 @@ class RequestFitter:
         return False
 
     async def bring_back(self) -> None:
-        """Bring back the messages of earlier turns that left for a model which stood in, or for a
-        refusal that nobody understood, before this turn's first request."""
+        """Restore the messages of earlier turns that were removed for a fallback model, or for a
+        refusal with an unknown reason, before this turn's first request."""
         state = self._state
         if not state.has_passing_steps or self._looked_in == state.current:
             return
@@ -217,8 +216,8 @@ class RequestFitter:
             self._looked_in = state.current
 
     async def take_back(self) -> None:
-        """Bring back what the ladder removed in this turn, since the provider meant something
-        else."""
+        """Restore what the ladder removed in this turn, since the provider refused for another
+        reason."""
         state = self._state
         async with state.changing:
             held = undoable(await state.history())

@@ -44,7 +44,7 @@ class RequestLog:
         return False
 
     def describe(self, request: OutgoingRequest, limits: Limits) -> Any:
-        """Return the row of a request that is sent now."""
+        """Return the row of a request that is being sent."""
 
     def settle(
         self, rows: Sequence[Any], outcome: Outcome, spent: Spent | None = None

@@ -1,4 +1,4 @@
-"""The services that this layer was handed when the bot was assembled: its ports, as one value."""
+"""The services that this layer receives when the bot is assembled: its interfaces, as one value."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from memory.record.summaries import Summary
 from memory.request_log import RequestLog
 
 OnEvent = Callable[[ViewEvent], None]
-"""Hears of every event that changes what the model sees of a conversation."""
+"""A callback for each event that changes the model's view of a conversation."""
 OnSpent = Callable[[ConversationKey, str, Spent], None]
-"""Hears of every call to a model: in which conversation, who spoke last there, and the call."""
+"""A callback for each call to a model, with the conversation, its last speaker, and the call."""
 
 
 class StepRules(Protocol):
@@ -41,10 +41,10 @@ class StepRules(Protocol):
 
 
 class ConversationRules(Protocol):
-    """The rules for conversations, asked for at each step and never kept."""
+    """The rules for conversations, read at each step and never cached."""
 
     def at(self, key: ConversationKey) -> StepRules:
-        """Return what holds in a conversation now."""
+        """Return the current rules of a conversation."""
         ...
 
     def prefix(self, key: ConversationKey) -> PromptPrefix:
@@ -52,28 +52,28 @@ class ConversationRules(Protocol):
         ...
 
     def zone(self) -> tzinfo:
-        """Return the time zone that people read."""
+        """Return the time zone that is shown to people."""
         ...
 
     def restores_exactly(self) -> bool:
-        """Return how a restart restores (`restore`)."""
+        """Return the setting `restore`: whether a restart restores the exact context."""
         ...
 
     def offloader(self, key: ConversationKey) -> Offloader | None:
-        """Return who keeps what is removed; None: nobody."""
+        """Return the offloader for removed content; None: none."""
         ...
 
     @property
     def plugin_offloader(self) -> Offloader | None:
-        """Return a plugin's, which hears of what a person removed, also where it is to keep nothing
+        """Return a plugin's offloader, which is notified of deletions even if it keeps nothing
         now."""
         ...
 
 
 class CutNotice(Struct, frozen=True):
-    """A cut that a strategy or a rule wants, or has made (`event`: its id; 0: it waits for the
-    person): the turns that leave, their summary, and the meter's tokens before and after;
-    `is_late` says that the summary stands there only from the next turn on."""
+    """A compaction that a strategy or a rule proposes, or has made (`event`: its id; 0: it waits
+    for approval): the removed turns, their summary, and the meter's tokens before and after.
+    `is_late`: the summary is in the context only from the next turn on."""
 
     summary: Summary
     turns: tuple[int, ...]
@@ -85,18 +85,18 @@ class CutNotice(Struct, frozen=True):
 
 
 async def _unheard(key: ConversationKey, notice: CutNotice) -> None:
-    """Nobody is told."""
+    """Do nothing."""
 
 
 class MemoryServices(Struct, frozen=True):
-    """`data` is the data folder; `events` hears what happens; `hide` takes secrets out of what is
-    exported. `on_change` hears that something in a conversation's
-    context has changed, `on_cut` of cuts that a person is to hear of
-    (`context.compaction_approval`); whoever
-    holds an audience's lock in `telling` alone decides what it is told; `feature_rows` are rows
-    that features keep for turns, `ledger` keeps what calls to models cost, `chat_bills` adds it up
-    by chat, `request_log` keeps what was sent to them, `mirror` the files of conversations,
-    `likeness` what they mean, and `corrections` the values that people corrected in them."""
+    """The services of the memory layer. `data` is the data folder; `events` notifies listeners;
+    `hide` removes secrets from exports. `on_change` is called when something in a conversation's
+    context has changed, `on_cut` for compactions that a person is notified of
+    (`context.compaction_approval`). Code that notifies an audience holds its lock in `telling`.
+    `feature_rows` are rows that features keep for turns; `ledger` stores the cost of calls to
+    models, and `chat_bills` sums it by chat; `request_log` stores requests, `mirror` writes the
+    files of conversations, `likeness` compares their meanings, and `corrections` has the values
+    that people corrected in them."""
 
     store: Store
     meter: Meter
@@ -125,6 +125,5 @@ class MemoryServices(Struct, frozen=True):
         return self.data / "audiences" / audience
 
     def session_folder(self, key: ConversationKey) -> Path:
-        """Return the folder of what is written out of a conversation: exports, and what was
-        offloaded."""
+        """Return the folder of a conversation's exports and offloaded content."""
         return self.audience_folder(key.audience) / "sessions" / file_name(key.id)

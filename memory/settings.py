@@ -1,4 +1,4 @@
-"""This layer's own settings."""
+"""The settings of this layer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A turn that a client of OpenAI's protocol sent whole; it is in no transcript and no list.
 
-What such a client sent is taken at its word: no strategy cuts it, nothing of it is summarised or
-kept. What the model says and what its tools return come after it, within the limits of every turn.
+The client's messages are used as sent: no strategy removes, summarises or keeps any of them. The
+model's replies and the tools' results follow, within the limits of every turn.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _AT_ONCE = 50  # messages
 
 
 class GivenMessage(Message, frozen=True):
-    """A message as a client sent it: `wire` goes to the model as it stands; the other fields are
-    what the meter counts of it."""
+    """A message as a client sent it: `wire` is sent to the model unchanged; the meter counts the
+    other fields."""
 
     wire: Mapping[str, Any] = field(default_factory=dict)
 
@@ -42,8 +42,8 @@ class GivenMessage(Message, frozen=True):
 
 
 class StatelessLog(TurnLog):
-    """The log of a stateless turn: the limits, the meter and the listeners of a conversation, and
-    no row in the database. `person` pays for it."""
+    """The log of a stateless turn: the limits, the meter and the listeners of a conversation,
+    without database rows. `person` pays for it."""
 
     def __init__(
         self, services: MemoryServices, models: KnownModels, key: ConversationKey, person: str
@@ -55,18 +55,18 @@ class StatelessLog(TurnLog):
         super().__init__(services, state, calibration, compactor, None)
 
     async def begin_call(self, turn: int, call: str, *, is_once: bool) -> None:
-        """Nothing: such a turn is never taken up again."""
+        """Do nothing: such a turn is never resumed."""
 
     async def book(self, turn: int, spent: Spent) -> None:
-        """Put a call on the bill of the person; it belongs to no conversation."""
+        """Add a call to the person's bill; it belongs to no conversation."""
         person, ledger = self.state.person, self.services.ledger
         await self.services.store.write(lambda db: ledger.insert(db, None, None, spent, person))
         self.state.book(spent)
 
 
 class StatelessTurn(UnrecordedTurn):
-    """`given` is what the client sent. With `hands_out` the tools are the client's: a reply that
-    asks for one ends the turn, and its calls are the client's to run."""
+    """A turn with the messages `given` by the client. With `hands_out`, the tools are the client's:
+    a reply with tool calls ends the turn, and the client runs them."""
 
     purpose = "request"
 
@@ -84,12 +84,12 @@ class StatelessTurn(UnrecordedTurn):
         for place, one in enumerate(messages, 1):
             given.append(await make_entry(log, place, 1, one))
             if not place % _AT_ONCE:
-                await asyncio.sleep(0)  # counting many is work, and others live in this loop
+                await asyncio.sleep(0)  # counting tokens takes time, so let other tasks run
         return cls(log, given, hands_out)
 
     @property
     def _own(self) -> list[Entry]:
-        """Return what was said since."""
+        """Return the entries after the client's."""
         return self.entries[self._count :]
 
     @property
@@ -111,14 +111,14 @@ class StatelessTurn(UnrecordedTurn):
 
     @property
     def has_outside(self) -> bool:
-        """Return True: a client's messages may have come from anywhere."""
+        """Return True: a client's messages may come from anywhere."""
         return True
 
     async def begin(self) -> None:
-        """Nothing: no session begins, and nobody is told of a turn."""
+        """Do nothing: no session begins, and no listener is notified."""
 
     async def fit(self, prefix: PromptPrefix) -> View:
-        """All of it. Raises NoRoom where it is longer than the window."""
+        """Return the whole view. Raises NoRoom if it is longer than the window."""
         limits = self.log.state.limits
         view = self.view(prefix)
         if view.tokens > limits.window:
@@ -129,9 +129,9 @@ class StatelessTurn(UnrecordedTurn):
         return view
 
     async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
-        """Nothing is cut of what a client sent."""
+        """Return False: a client's messages are never removed."""
         return False
 
     async def close(self) -> None:
-        """Tell the listeners that were told of its tools that it is over."""
+        """Notify the listeners of its tools that it has ended."""
         await self.log.services.events.emit(Event("session_end", self.log.state.key))

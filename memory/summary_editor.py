@@ -1,4 +1,4 @@
-"""The summary that stands in the context, as a person sees and changes it."""
+"""The summary in the context, as a person sees and changes it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from memory.services import MemoryServices
 from memory.turns import format_turns
 
 SHARE = 2
-"""A person's summary may take this part of what the context may hold: one half."""
+"""A person's summary may take this part of the maximum context: one half."""
 
 
-_AT_A_TIME = 50  # turns that are read of what a summary stands for
+_AT_A_TIME = 50  # turns of a summary that are read at once
 
 
 class EditRefused(Exception):
-    """A summary is left as it is; the text is a sentence that says why and what to do."""
+    """The refusal of a change: the text is a sentence with the reason and the remedy."""
 
 
 class StandingSummary(Struct, frozen=True):
-    """The summary in force, which stands for `turns`; `late` says that it stands from the next turn
-    on, `coming` are turns of which one is being written that will take its place. `event` is the
-    one that an undo takes back: the edit, or the cut (0: none); `slot` is the event that removed
-    its turns, `is_range` says that it is not in front."""
+    """The summary in force, which covers `turns`. `late`: it is in the context from the next turn
+    on. `coming` are the turns of a summary in progress that will replace it. `event` is the one
+    that an undo reverts: the edit, or the compaction (0: none). `slot` is the event that removed
+    its turns. `is_range`: it is not in front."""
 
     summary: Summary
     turns: tuple[int, ...]
@@ -48,8 +48,8 @@ class StandingSummary(Struct, frozen=True):
 
 
 class EditedSummary(Struct, frozen=True):
-    """The result of an edit: the summary before and after it; `event` is None for a cut that
-    waits."""
+    """The result of an edit: the summary before and after it; `event` is None for the summary of a
+    waiting compaction."""
 
     before: Summary
     after: Summary
@@ -58,7 +58,7 @@ class EditedSummary(Struct, frozen=True):
 
 
 def _add_lines(summary: Summary, lines: Mapping[str, str]) -> str:
-    """Return the text with the lines, by their facts, that it does not have yet."""
+    """Return the text with those of the lines, given by fact, that it does not have yet."""
     known = summary.text.casefold()
     new = [line for fact, line in lines.items() if fact.casefold() not in known]
     if not new:
@@ -67,7 +67,7 @@ def _add_lines(summary: Summary, lines: Mapping[str, str]) -> str:
 
 
 def _explain_none(there: Sequence[StandingSummary]) -> str:
-    """Return why there is no summary to change where one was not named, or is not there."""
+    """Return the reason why no summary was found to change."""
     in_place = [one.summary.name for one in there]
     if not in_place:
         return "There is no summary in the context, so there is nothing to change."
@@ -84,8 +84,8 @@ def _find_showing(events: Sequence[ViewEvent], summary: int) -> int:
 
 
 class SummaryEditor:
-    """Lets a person see and change the summary of the removed turns. Each change is a summary of
-    its own and an event; no text of a summary is lost by it."""
+    """The editor for a person's changes of the summary of the removed turns. Each change is a new
+    summary and an event; earlier texts are kept."""
 
     def __init__(self, services: MemoryServices, state: ContextState, compactor: Compactor) -> None:
         self._services, self._state, self._compactor = services, state, compactor
@@ -120,41 +120,40 @@ class SummaryEditor:
         return await read(lambda db: summaries.list_covered_turns(db, summary))
 
     async def _find_in_place(self, number: int, *, is_newest: bool) -> StandingSummary | None:
-        """Return the summary of this number, if it stands where its turns stood; where not only the
-        newest counts, also what a person made of the one that has it."""
+        """Return the summary with this number, if it is in place of its turns; unless `is_newest`,
+        also a summary that a person made from the one with this number."""
         for one in await self.list_standing():
             if one.is_range and number in await self._numbers(one.summary, is_newest):
                 return one
         return None
 
     async def _numbers(self, summary: Summary, is_newest: bool) -> set[int]:
-        """Return the numbers by which a summary is meant: its own, and where not only the newest
-        counts, that of the one of which a person made it."""
+        """Return the numbers that select a summary: its own, and unless `is_newest`, that of the
+        summary that a person made it from."""
         origin = None if is_newest else await self._compactor.summaries.read(summary.origin)
         return {one.number for one in (summary, origin) if one is not None}
 
     async def find_meant(self) -> StandingSummary | None:
-        """Return the summary that is meant where none is named: the one in front, or else the only
-        one that stands where its turns stood."""
+        """Return the summary that is selected if none is named: the one in front, or else the only
+        one in place of its turns."""
         found = await self.list_standing()
         return found[0] if found and (not found[0].is_range or len(found) == 1) else None
 
     async def find_coming(self) -> tuple[int, ...]:
-        """Return the turns whose summary is being written, and takes the place of the one in
-        force."""
+        """Return the turns whose summary is being written and will replace the one in force."""
         front = self._state.layout.front
         if await self._compactor.forecaster.find_pending(front) != "coming":
             return ()
         return next((e.leaving for e in await self._state.history() if e.id == front), ())
 
     async def find_numbered(self, number: int) -> Summary | None:
-        """Return the summary of this number, in force or not."""
+        """Return the summary with this number, in force or not."""
         found = await self._compactor.summaries.read_all()
         return next((one for one in found if one.number == number), None)
 
     async def receipts(self, events: Iterable[ViewEvent]) -> dict[int, Receipt]:
-        """Return the receipts of the summaries of what these events removed, by the ids of those
-        that know it."""
+        """Return the receipts of the summaries of the turns that these events removed, by the ids
+        of those events that have one."""
 
         def read(db: Database, row: int) -> tuple[dict[int, Receipt], dict[int, Receipt]]:
             return summaries.receipts_of_events(db, row), summaries.receipts_of_edits(db, row)
@@ -164,24 +163,23 @@ class SummaryEditor:
         return by_event | {e: by_edit[one] for e, one in edited.items() if one in by_edit}
 
     def longest(self, present: int = 0) -> int:
-        """Tokens that a person's summary may have: half of what the context may hold, less where
-        there is less room; but always what it has at `present`."""
+        """Return the maximum tokens of a person's summary: half of the maximum context, less if
+        there is less room, but at least its size at `present`."""
         limits, view = self._state.limits, self._state.view()
         now = view.scale.part(view.preface.tokens) if view.preface else 0
         room = limits.ceiling - (view.tokens - now)
         return max(present, min(limits.threshold // SHARE, room))
 
     async def edit(self, text: str, number: int = 0) -> EditedSummary:
-        """Put a person's text in the place of the summary in force, which has this number (0:
-        whatever it has), or of the one of this number that a waiting cut brings. Raises
-        EditRefused."""
+        """Replace the summary in force, which has this number (0: any), by a person's text; or the
+        summary with this number of a waiting compaction. Raises EditRefused."""
         return await self.change(lambda before: text.strip(), number)
 
     async def keep(self, text: str, number: int = 0) -> EditedSummary:
-        """Add a fact to the summary in force, or to that of a waiting cut, which is to follow it,
-        unless a `number` names the other: in the sentence in which it stood, where there is one.
-        Without a text all are added that its receipt says it has left out, as far as there is room.
-        Raises EditRefused."""
+        """Add a fact to the summary in force, or to that of a waiting compaction, which will follow
+        it, unless `number` selects the former. The fact is added as its original sentence, if that
+        is found. Without a text, all facts missing according to the receipt are added, as far as
+        there is room. Raises EditRefused."""
         fact = " ".join(text.split())
         async with self._state.changing:
             waiting = await self.find_waiting(number or None, is_newest=False)
@@ -197,8 +195,8 @@ class SummaryEditor:
         )
 
     async def _find_lines(self, summary: Summary, fact: str) -> tuple[dict[str, str], bool]:
-        """Return the line for a fact, or ("") for each that the summary has left out, as long as
-        there is room; and whether one has to do with content from outside."""
+        """Return the line for a fact, or ("") for each fact that is missing, as long as there is
+        room; and whether one has content from outside."""
         missing = summary.receipt.missing if summary.receipt else ()
         if not fact and not missing:
             raise EditRefused(f"{summary.name} has left out nothing; nothing was changed.")
@@ -213,8 +211,8 @@ class SummaryEditor:
         return lines, is_outside
 
     async def _find_sentence(self, summary: Summary, fact: str) -> tuple[str, bool]:
-        """Find the sentence in the removed turns that held a fact, as a line of the summary, and
-        whether it has to do with content from outside."""
+        """Find the sentence with a fact in the removed turns, as a line of the summary, and whether
+        it has content from outside."""
         away, covered = self._state.replayed.taken_away, await self._covered_turns(summary)
         rest = [*summary.turns, *sorted(set(covered) - set(summary.turns), reverse=True)]
         for first in range(0, len(rest), _AT_A_TIME):
@@ -273,8 +271,8 @@ class SummaryEditor:
             return EditedSummary(before, after, stored, standing.is_range)
 
     async def find_editable(self, number: int = 0) -> StandingSummary:
-        """Return the summary in force, if it may be changed, and is the one that a person has seen.
-        Raises EditRefused."""
+        """Return the summary in force, if it may be changed, and is the one that the person has
+        seen. Raises EditRefused."""
         if number and (here := await self._find_in_place(number, is_newest=True)) is not None:
             return here
         standing = await self.find_meant()
@@ -297,7 +295,7 @@ class SummaryEditor:
     async def _write(
         self, before: Summary, text: str, present: int, *, is_untrusted: bool
     ) -> Summary:
-        """Return the summary that a person has made of one, if such a text may stand there. Raises
+        """Return the summary that a person has made from another, if its text is permitted. Raises
         EditRefused."""
         if not text:
             raise EditRefused("A summary needs some text; nothing was changed.")
@@ -316,7 +314,7 @@ class SummaryEditor:
         return replace(before, is_untrusted=is_doubted, **new)
 
     async def _to_event(self, standing: StandingSummary, made: Summary) -> ViewEvent:
-        """Return the event by which a summary that has no id yet will be in force."""
+        """Return the event that puts a summary in force, before the summary has an id."""
         state, view = self._state, self._state.view()
         if standing.is_range:
             texts = {**view.summaries, standing.summary.id: state.in_place(made)}

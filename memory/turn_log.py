@@ -1,5 +1,5 @@
-"""A conversation's turns as they run: opened, added to, closed; and the one that is open, as the
-agent sees it and records in it."""
+"""The turns of a conversation as they run: opened, extended, closed; and the open turn, as the
+agent sees it and records to it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from memory.tasks import run_shielded
 from memory.turns import Entry, Turn
 
 BROKEN_OFF = "This call was ended before it was done; it is not known whether it had any effect."
-"""The result of a call of a turn that was broken off."""
+"""The result of an interrupted turn's call."""
 
 _MOST_BYTES = 4  # of a character in UTF-8
 
 LEFT_OPEN = "This was not answered: it could not be saved, or the bot was restarted."
-"""The end of a turn that a fault of the database has cut short, or an end of the process."""
+"""The end of a turn that was interrupted by a database fault or the end of the process."""
 
 
 class AnswerRows(Protocol):
@@ -44,10 +44,10 @@ class AnswerRows(Protocol):
 
 
 class TurnHost(Protocol):
-    """The part of the bot that a turn runs for."""
+    """The part of the bot that runs a turn."""
 
     async def before_step(self, turn: OpenTurn) -> None:
-        """Add what was said since to the turn (`OpenTurn.hear`)."""
+        """Add new messages to the turn (`OpenTurn.hear`)."""
         ...
 
     async def after_answer(self, turn: OpenTurn, answer: Message) -> AnswerRows | None:
@@ -56,21 +56,21 @@ class TurnHost(Protocol):
 
 
 class TurnOwner(Protocol):
-    """The conversation that the turns are of."""
+    """The conversation that the turns belong to."""
 
     def turn_ended(self) -> None:
-        """Hear that a turn is over, or that whole turns were added."""
+        """Handle the end of a turn, or the addition of whole turns."""
         ...
 
     async def words_said(self, texts: Sequence[str]) -> None:
-        """Hear what people said, once it is on disk."""
+        """Handle new messages of people, once they are on disk."""
         ...
 
 
 class TurnLog:
-    """Opens turns and adds to them; each entry is on disk before it is known here. Turns without an
-    `owner` are of no conversation. `is_in_session` says whether listeners were
-    told of a session that is not over."""
+    """Opens turns and adds to them; each entry is on disk before it is in memory. Turns without an
+    `owner` belong to no conversation. `is_in_session` says whether listeners were notified of a
+    session that has not ended."""
 
     def __init__(
         self,
@@ -96,8 +96,8 @@ class TurnLog:
         files: tuple[str, ...] = (),
         is_tainted: bool = False,
     ) -> OpenTurn:
-        """Open a turn. One that was opened for the same inbox row before a crash goes on where it
-        was; another that was left open is closed with a mark. `person` is who pays for it."""
+        """Open a turn. A turn that was opened for the same inbox row before a crash is resumed;
+        another open turn is closed with a mark. `person` pays for it."""
         state = self.state
         if (
             inbox is not None
@@ -117,7 +117,7 @@ class TurnLog:
                 lambda db: transcript.insert(
                     db, state.row, [entry], [] if inbox is None else [inbox], person
                 ),
-                is_synced=inbox is None,  # else the inbox has the message, for the next start
+                is_synced=inbox is None,  # otherwise the inbox has the message for the next start
             )
             state.last_inbox = max(state.last_inbox, inbox or 0)
             state.person = person
@@ -132,9 +132,9 @@ class TurnLog:
         times: Sequence[datetime] = (),
         may: Callable[[], bool] = lambda: True,
     ) -> tuple[Turn, ...]:
-        """Add whole turns at the end; waits for the running turn. `times` says when each message
-        was said, one after the other; left out, it is now. `may` is asked while nobody else changes
-        the conversation; where it says no, nothing is added."""
+        """Append whole turns; waits for the running turn. `times` are the times of the messages, in
+        order; by default, now. `may` is called while the conversation is locked; if it returns
+        False, nothing is added."""
         while True:
             await self.state.idle.wait()
             await self._close_left_open()
@@ -149,7 +149,7 @@ class TurnLog:
         entries = []
         for number, messages in enumerate(turns, state.newest + 1):
             entries += [await self._entry(message, number) for message in messages]
-            await asyncio.sleep(0)  # counting many is work, and others live in this loop
+            await asyncio.sleep(0)  # counting tokens takes time, so let other tasks run
         if times:
             entries = [replace(e, at=at) for e, at in zip(entries, times, strict=True)]
         await self.services.store.write(lambda db: transcript.insert(db, state.row, entries))
@@ -160,7 +160,7 @@ class TurnLog:
         return state.whole[-len(turns) :]
 
     async def _tell_said(self, entries: Sequence[Entry]) -> None:
-        """Tell who wants to know what people said in these, which are on disk."""
+        """Notify the owner of what people wrote in these entries, which are on disk."""
         texts = [entry.message.text for entry in entries if entry.message.role == "user"]
         if texts and self._owner is not None:
             await self._owner.words_said(texts)
@@ -182,7 +182,7 @@ class TurnLog:
         turn = transcript.as_turns(entries)[0]
         if not turn.is_complete:
             self._begin(turn.number)
-        await self._tell_said(entries)  # the process may have died before
+        await self._tell_said(entries)  # the process may have died before this
         return OpenTurn(self, turn, not turn.is_complete, begun)
 
     async def _close_left_open(self) -> None:
@@ -197,7 +197,7 @@ class TurnLog:
         self.state.idle.clear()
 
     def end(self, number: int) -> None:
-        """Note that the turn is over: it may leave from now on."""
+        """Mark the turn as ended: it may be removed from the context from now on."""
         if self.state.current == number:
             self.state.current = 0
             self.state.idle.set()
@@ -215,9 +215,9 @@ class TurnLog:
         sent: Sequence[Any] = (),
         rows: AnswerRows | None = None,
     ) -> list[Entry]:
-        """Add messages to the running turn, with what the model's reply cost, and the requests that
-        were sent for it; or with the inbox rows that they came in with, which need no answer of
-        own then. `rows` are written with them."""
+        """Add messages to the running turn, with the cost of the model's reply and the requests
+        that were sent for it; or with the inbox rows that they came from, which are then done.
+        `rows` are written in the same transaction."""
         state, limits, ledger = self.state, self.state.limits, self.services.ledger
 
         def insert(db: Any) -> None:
@@ -235,8 +235,8 @@ class TurnLog:
 
         async with state.changing:
             entries = [await self._entry(message, turn) for message in messages]
-            # Without `rows` a final reply goes into the outbox next, and that commit, which is
-            # synced, makes both last; without it the turn is answered again.
+            # Without `rows`, a final reply is written to the outbox next; that synced commit makes
+            # both durable. If it fails, the turn is answered again.
             is_synced = rows is not None or not messages[-1].is_final
             await self.services.store.write(insert, is_synced=is_synced)
             state.last_inbox = max(state.last_inbox, *inbox, 0)
@@ -250,22 +250,22 @@ class TurnLog:
         return Entry(self.state.last_seq, turn, message, tokens, datetime.now(UTC))
 
     async def receive(self, message: Message) -> tuple[Message, int]:
-        """Return a message as it arrives, cut where it is a result that is too long; and its
+        """Return an incoming message, truncated if it is a result that is too long; and its
         tokens."""
         meter = self.services.meter
-        if message.role != "tool" and not message.images:  # no limit is about it
+        if message.role != "tool" and not message.images:  # no limit applies
             return message, await meter.message(message)
         limits = self.state.limits
         longest, text = limits.longest_result, message.text
-        # A token has a byte at least; of what is too long only the part that is shown is counted.
+        # A token has at least a byte; of a long text only the shown part is counted.
         may_be_long = message.role == "tool" and _MOST_BYTES * len(text) > longest
         if may_be_long and len(await meter.clip_aside(text, longest)) < len(text):
             message = await self._cut_on_arrival(message, longest)
         return message, await meter.message(message, limits.picture)
 
     async def _cut_on_arrival(self, message: Message, limit: int) -> Message:
-        """AgentScope's limit: the model is shown the beginning, with the marker after it, which
-        names the file that holds the whole."""
+        """Apply AgentScope's limit: the model sees the beginning, followed by the marker with the
+        file of the whole."""
         key, meter = self.state.key, self.services.meter
         offloader = self.services.rules.offloader(key)
         file = ""
@@ -276,21 +276,21 @@ class TurnLog:
         return replace(message, kept=max(1, len(beginning)), offloaded=file)
 
     async def begin_call(self, turn: int, call: str, *, is_once: bool) -> None:
-        """Keep that a tool call has begun, for a start after the process has died of it; through a
-        power cut only where it must not run twice."""
+        """Store that a tool call has begun, for a start after a crash. It survives a power cut only
+        if the call must not run twice."""
         row = self.state.row
         await self.services.store.write(
             lambda db: transcript.begin_call(db, row, turn, call, is_once), is_synced=is_once
         )
 
     async def book(self, turn: int, spent: Spent) -> None:
-        """Put a call to a model on this conversation's bill."""
+        """Add a call to a model to this conversation's bill."""
         await self.state.pay(spent, turn)
 
     # --- listeners -------------------------------------------------------------------------------
 
     async def begin_session(self) -> Verdict:
-        """Tell who listens that this is the first turn since the conversation was loaded."""
+        """Notify listeners of the first turn since the conversation was loaded."""
         if self.is_in_session:
             return NOTHING
         self.is_in_session = True
@@ -298,14 +298,14 @@ class TurnLog:
         return await self.services.events.emit(begins)
 
     async def end_session(self) -> None:
-        """Tell who listens that the session that was begun is over."""
+        """Notify listeners of the end of the session."""
         if self.is_in_session:
             self.is_in_session = False
             await self.services.events.emit(Event("session_end", self.state.key))
 
 
 def describe_cut_prompt(model: str, cut: CutPrompt) -> str:
-    """Describe what a person should know of a server that cuts prompts, and what to do."""
+    """Return a notice about a server that truncates prompts, with advice."""
     return (
         f"**{model} has read only about {cut.read:,} of the {cut.sent:,} tokens that were sent.** "
         "Its server truncates longer prompts without telling, so its answers may ignore most of "
@@ -316,15 +316,15 @@ def describe_cut_prompt(model: str, cut: CutPrompt) -> str:
 
 
 class OpenTurn:
-    """It is over when a final message stands in it. `is_resumed` says whether it goes on after a
-    crash; `host` is the part of the bot that it runs for; `bill` is what was spent on it so far, by
-    this process; `begun` are the ids of calls that had begun when the process died, and whether
-    each must not run twice; `finish` says how the model's last reply ended ("complete", "length");
-    `notices` are sentences for the person besides the reply."""
+    """An open turn; it ends with a final message. `is_resumed` says whether it continues after a
+    crash; `host` is the part of the bot that runs it; `bill` is its cost so far, in this process.
+    `begun` are the ids of calls that had begun when the process died, with whether each must not
+    run twice. `finish` is the end of the model's last reply ("complete", "length"). `notices` are
+    sentences for the person besides the reply."""
 
     is_alone = False
-    """It is in no transcript: no sub-agent is sent from it, no picture shown with it, and its
-    requests can't be made again."""
+    """The turn is in no transcript: it can't start sub-agents or show pictures, and its requests
+    can't be reproduced."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class OpenTurn:
         self._is_doubtful = False
         self._has_seen_outside = False
         self._cut = ""
-        self._event = 0  # the newest when the view of the next request was made
+        self._event = 0  # the newest event in the view of the next request
         self._limits: Limits  # of the step, once its request is fitted
         self._sent: list[Any] = []  # rows of requests that are not recorded yet
 
@@ -358,30 +358,30 @@ class OpenTurn:
 
     @property
     def steps(self) -> int:
-        """Model replies so far."""
+        """The number of model replies so far."""
         return sum(entry.message.role == "assistant" for entry in self.entries)
 
     @property
     def unanswered(self) -> list[ToolCall]:
-        """Calls that have no result yet, in the order in which the model made them."""
+        """The calls without a result, in the order in which the model made them."""
         messages = [entry.message for entry in self.entries]
         answered = {message.call_id for message in messages if message.role == "tool"}
         return [c for m in messages for c in m.tool_calls if c.id not in answered]
 
     @property
     def has_outside(self) -> bool:
-        """Return whether the model has text before it that came from outside, or has had it in this
-        turn; or what was made of such text."""
+        """Return whether the model sees text from outside, or has seen it in this turn, or text
+        that was derived from it."""
         is_here = self._has_seen_outside or any(e.message.has_outside for e in self.entries)
         return is_here or self.log.state.view().has_outside
 
     async def count_tokens(self, text: str) -> int:
-        """Raw tokens of a reply, for figures that no provider reported."""
+        """Return the raw tokens of a reply, for figures that no provider reported."""
         return await self.log.services.meter.message(Message("assistant", text)) if text else 0
 
     def find_known_result(self, call: ToolCall) -> Message | None:
         """Return the result of an identical call, once an overflow may have hidden it from the
-        model: no tool runs twice because of that."""
+        model: so no tool runs twice because of that."""
         if not self._overflows:
             return None
         messages = [entry.message for entry in self.entries]
@@ -389,15 +389,15 @@ class OpenTurn:
         return next((m for m in messages if m.role == "tool" and m.call_id in same), None)
 
     async def begin_call(self, call: ToolCall, *, is_once: bool) -> None:
-        """Note that a tool is about to run: it may be what ends the process, or it `is_once` and
-        must not run twice."""
+        """Record that a tool is about to run: it may crash the process, or it must not run twice
+        (`is_once`)."""
         await self.log.begin_call(self.number, call.id, is_once=is_once)
         if is_once:
             self.begun[call.id] = True
 
     async def begin(self) -> None:
-        """Tell who listens that the turn begins, and do what the strategy wants done then, before
-        the first step; a turn that is taken up again after a crash has begun already."""
+        """Notify listeners of the start of the turn, and run the strategy's work for it, before the
+        first step. For a resumed turn this was done before."""
         if len(self.entries) == 1:
             session = await self.log.begin_session()
             turn = await self.tell("turn_start", self.entries[0].message.text)
@@ -413,7 +413,7 @@ class OpenTurn:
         *,
         is_error: bool = False,
     ) -> Verdict:
-        """Tell who listens that something happens in this turn; costs nothing where no one does."""
+        """Notify listeners of an event in this turn; cheap without listeners."""
         events = self.log.services.events
         if not (listeners := events.find_minding(name)):
             return NOTHING
@@ -423,13 +423,13 @@ class OpenTurn:
         return await events.emit(event, listeners)
 
     async def note(self, texts: Iterable[str]) -> None:
-        """Record what the bot says to the model. Never between a call and its results: some
-        providers refuse that."""
+        """Record notes of the bot to the model. Never between a call and its results, which some
+        providers refuse."""
         if notes := [Message("note", text) for text in texts]:
             await self.record(*notes)
 
     async def fit(self, prefix: PromptPrefix) -> View:
-        """Return the view that the model sees at this step, within the limits in force now. Raises
+        """Return the view that the model sees at this step, within the current limits. Raises
         NoRoom."""
         view, self._limits = await self.log.fitter.fit(prefix)
         self._note_seen(view)
@@ -438,7 +438,7 @@ class OpenTurn:
 
     @property
     def keeps_requests(self) -> bool:
-        """Return whether what is sent for it is kept, as far as a person can look at it."""
+        """Return whether the turn's requests are stored for people to inspect."""
         return not self.is_alone and self.log.requests.is_on(self._limits)
 
     def note_sent(
@@ -449,26 +449,26 @@ class OpenTurn:
         body: Mapping[str, Any],
         content: bytes,
     ) -> None:
-        """Note that the request made from `view` goes out now. It is on disk with its outcome, in
-        the same commit."""
+        """Record that the request made from `view` is sent now. It is written to disk with its
+        outcome, in the same commit."""
         sent = OutgoingRequest(view, self._event, prefix, pictures, body, content)
         self._sent.append(self.log.requests.describe(sent, self._limits))
 
     def _note_seen(self, view: View) -> View:
-        """Note that the view is sent next, and return it: messages that are written from now on are
-        tainted by its content, also when that leaves before the answer is there."""
+        """Record that the view is sent next, and return it. Later messages are tainted by its
+        content, even if that is removed from the context before the answer."""
         self._has_seen_outside |= view.has_outside
         return view
 
     def _mark_tainted(self, message: Message) -> Message:
-        """Return a message as it is recorded: whatever is not the person's own word may repeat what
-        the model has seen."""
+        """Return a message for the record: any message that is not the person's may repeat what the
+        model has seen."""
         is_tainted = self._has_seen_outside and message.role != "user"
         return replace(message, is_tainted=True) if is_tainted else message
 
     async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
-        """Return the provider said that the request made from `view` was too long, or may have
-        meant that: take the next step of the emergency ladder. False: there is none left."""
+        """Take the next step of the emergency ladder, after the provider refused the request made
+        from `view` as too long, or perhaps so. Return False if none is left."""
         if not overflow.is_sure and not await self._believes(view):
             return False
         self._overflows += 1
@@ -476,15 +476,14 @@ class OpenTurn:
         return await self.log.fitter.make_room(view, prefix, overflow, self._overflows)
 
     async def bring_back(self) -> None:
-        """Bring back the messages that left for another model's smaller window: the first model is
-        asked again."""
+        """Restore the messages that were removed for another model's smaller window, before the
+        first model is called again."""
         await self.log.fitter.bring_back()
 
     async def _believes(self, view: View) -> bool:
-        """Return whether a refusal that nobody understands is taken to mean that the request was
-        too long: it held several turns, no request as long was accepted lately, and none was
-        refused so since the last that was accepted. Where it was in vain, what was removed comes
-        back."""
+        """Return whether an unclear refusal is treated as an overflow: the request had several
+        turns, no request as long was accepted lately, and there was no such refusal since the last
+        accepted request. After a failed attempt, the removed turns are restored."""
         calibration, model = self.log.calibration, self.log.state.limits.model
         is_first = model not in calibration.doubted
         calibration.doubted.add(model)
@@ -498,24 +497,24 @@ class OpenTurn:
         return False
 
     def view_to_measure(self, prefix: PromptPrefix, model: str) -> View | None:
-        """Return the view that would be sent now, where it matters how a model counts and nobody
-        knows; None otherwise."""
+        """Return the view that would be sent now, if the model's token ratio matters and is
+        unknown; None otherwise."""
         state, calibration = self.log.state, self.log.calibration
         if model in calibration.models.ratios or model in calibration.models.measured:
             return None
         view = state.view(prefix)
         is_much = 2 * view.raw_tokens > state.limits.ceiling
-        has_pictures = any(message.images for message in view.messages)  # whose size is a guess
+        has_pictures = any(message.images for message in view.messages)  # their size is an estimate
         return view if is_much and not has_pictures else None
 
     async def measure(self, view: View, counted: int, model: str) -> None:
-        """Correct the meter by what a model counts of `view`, which it was not sent (0: it did not
-        say)."""
+        """Correct the meter by a model's count of `view`, which was not sent to it (0: no
+        count)."""
         await self.log.calibration.measure(view, counted, model)
 
     async def calibrate(self, view: View, reported: int, model: str, cached: int = 0) -> None:
-        """Correct the meter by what the provider counted for the request made from `view`. Where it
-        has not read all of that, the person hears of it, once."""
+        """Correct the meter by the provider's count for the request made from `view`. If the
+        provider has not read all of it, notify the person, once."""
         calibration = self.log.calibration
         is_whole = await calibration.learn(view, reported, model, cached)
         if is_whole or model in calibration.cuts.told:
@@ -524,7 +523,7 @@ class OpenTurn:
         self._cut = describe_cut_prompt(model, calibration.cuts.newest[model])
 
     async def list_notices(self) -> list[str]:
-        """List the notices for the person besides the reply: each is shown beside it, and is in no
+        """List the notices for the person besides the reply; they are shown with it, and sent in no
         request."""
         said = [*self.notices, self._cut, await self.log.fitter.emergency_in(self.number)]
         return [*said, self.log.compactor.tell_stuck(self.number)]
@@ -540,13 +539,12 @@ class OpenTurn:
                 self.log.end(self.number)
 
     async def book(self, spent: Spent) -> None:
-        """Put on the bill what came to nothing and is paid all the same."""
+        """Add the cost of a failed call to the bill."""
         await run_shielded(self.log.book(self.number, spent))
         self.bill = self.bill.plus(spent)
 
     async def hear(self, messages: Sequence[Message], inbox: Sequence[int]) -> None:
-        """Add what was said meanwhile to the turn, and take it off the inbox, in one transaction:
-        `inbox` are the rows that the messages came in with."""
+        """Add new messages to the turn and mark their `inbox` rows as done, in one transaction."""
         await run_shielded(self._add(messages, None, inbox))
 
     async def _add(
@@ -555,7 +553,7 @@ class OpenTurn:
         said = [self._mark_tainted(message) for message in messages]
         requests = self.log.requests
         sent = requests.settle(self._sent, "answered", spent) if spent else self._sent
-        if spent is not None:  # whatever becomes of the reply
+        if spent is not None:  # regardless of the reply's fate
             self.log.state.book(spent)
             self.bill = self.bill.plus(spent)
         rows = None
@@ -565,9 +563,8 @@ class OpenTurn:
         self._sent = []
 
     async def break_off(self, mark: Mark, text: str, sentence: str) -> None:
-        """End the turn before its time: calls without a result get one that says so, and what the
-        model had said so far is kept. `sentence` is for the person alone. A turn that is over
-        stays."""
+        """End the turn early: calls without a result get one that says so, and the model's partial
+        text is kept. `sentence` is for the person only. A turn that has ended is left unchanged."""
         if self.entries[-1].message.is_final:
             return
         results = [

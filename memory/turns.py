@@ -18,7 +18,7 @@ from memory.messages import Message
 
 class Entry(Struct, frozen=True):
     """A message in its place: `seq` counts up within its conversation, `turn` is the turn's number,
-    `tokens` the meter's raw estimate made when it was inserted, `at` the time in UTC."""
+    `tokens` the meter's raw estimate at insertion, `at` the time in UTC."""
 
     seq: int
     turn: int
@@ -28,7 +28,7 @@ class Entry(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """By which the model's tools find it: t3.12."""
+        """The id by which the model's tools find it: t3.12."""
         return f"t{self.turn}.{self.seq}"
 
     @property
@@ -37,20 +37,20 @@ class Entry(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Return who said it: a person's name, or the tool's, or the role."""
+        """Return the speaker: a person's name, the tool's, or the role."""
         return self.message.speaker or self.message.tool or self.message.role
 
     @property
     def content(self) -> str:
-        """The text, as far as it is not in a file of its own."""
+        """The text, except the part that is in a file of its own."""
         return self.message.shown_text if self.message.offloaded else self.message.text
 
     def get_text_content(self) -> str:
-        """Return the same, as AgentScope's `Msg` has it."""
+        """Return the content; the method of AgentScope's `Msg`."""
         return self.content
 
     def model_dump(self) -> dict[str, Any]:
-        """Plain values: what a line of `context.jsonl` holds."""
+        """Return the fields of a line of `context.jsonl`, as plain values."""
         message = self.message
         fields = {
             "turn": f"t{self.turn}",
@@ -69,14 +69,14 @@ class Entry(Struct, frozen=True):
         return {name: value for name, value in fields.items() if value or name == "content"}
 
     def model_dump_json(self) -> str:
-        """Return the same as one line of JSON, as AgentScope's `Msg` is dumped."""
+        """Return the fields as one line of JSON; the method of AgentScope's `Msg`."""
         return orjson.dumps(self.model_dump()).decode()
 
 
 class Turn(Struct, frozen=True, dict=True):
-    """A user's message and all that follows until the final reply; at least one entry. Results of
-    calls that ran side by side are on disk as they came, so that a crash loses none; in a turn they
-    stand in the order of their calls."""
+    """A user's message and all entries up to the final reply; at least one. Results of parallel
+    calls are on disk in order of arrival, so that a crash loses none; in a turn they are in the
+    order of their calls."""
 
     number: int
     entries: tuple[Entry, ...]
@@ -100,12 +100,14 @@ class Turn(Struct, frozen=True, dict=True):
 
     @cached_property
     def wire(self) -> tuple[dict[str, Any], ...]:
-        """Its messages in the shape of OpenAI's chat protocol; who changes one copies it."""
+        """Its messages in the format of OpenAI's chat protocol; callers copy one before changing
+        it."""
         return tuple(entry.message.to_wire() for entry in self.entries)
 
     @cached_property
     def characters(self) -> tuple[int, int, int]:
-        """The characters that are sent of it, how many of them are `odd`, and its pictures."""
+        """The number of characters sent for it, how many of them are `odd`, and the number of its
+        pictures."""
         texts, images = [], 0
         for entry in self.entries:
             message = entry.message
@@ -116,8 +118,8 @@ class Turn(Struct, frozen=True, dict=True):
 
     @cached_property
     def question(self) -> Message:
-        """All that the person said in it, as one message: more than its first where messages were
-        joined (`when_busy`)."""
+        """All messages of the person in it, as one: more than the first if messages were joined
+        (`when_busy`)."""
         first, *joined = self.asked
         if not joined:
             return first.message
@@ -130,19 +132,19 @@ class Turn(Struct, frozen=True, dict=True):
 
     @property
     def asked(self) -> tuple[Entry, ...]:
-        """The person's messages; the first entry at least."""
+        """The person's messages; at least the first entry."""
         return self.entries[:1] + tuple(e for e in self.entries[1:] if e.message.role == "user")
 
     @property
     def squeezed(self) -> tuple[Entry, ...]:
-        """Return a complete turn without what came between: the person's messages, as far as they
-        are in context, and the final reply."""
+        """Return a complete turn without its intermediate steps: the person's messages that are in
+        context, and the final reply."""
         asked = (entry for entry in self.entries[:-1] if entry.message.role == "user")
         return (*asked, self.entries[-1])
 
     @property
     def reply(self) -> Message | None:
-        """The final reply, or None while the turn runs."""
+        """The final reply; None while the turn runs."""
         return self.entries[-1].message if self.is_complete else None
 
     @cached_property
@@ -152,8 +154,8 @@ class Turn(Struct, frozen=True, dict=True):
         return any(entry.message.has_outside for entry in self.entries)
 
     def plus(self, *entries: Entry) -> Turn:
-        """Return the turn with entries added: all at once, since each time the whole of it is put
-        in order."""
+        """Return the turn with entries added. Add all at once, since each call sorts the whole
+        turn."""
         return Turn(self.number, (*self.entries, *entries))
 
 
@@ -171,7 +173,7 @@ def in_order_of_calls(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def format_turns(numbers: Sequence[int]) -> str:
-    """Return turns as people name them: "t1 to t10", "t2, t5 to t7"."""
+    """Return turns in words: "t1 to t10", "t2, t5 to t7"."""
     return ", ".join(
         f"t{first}" if first == last else f"t{first} to t{last}" for first, last in runs(numbers)
     )
@@ -189,7 +191,7 @@ def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def turn_number(turn_id: str) -> int:
-    """ "t7" -> 7; raises ValueError with a sentence for anything else."""
+    """Parse a turn's id: "t7" -> 7. Raises ValueError with a sentence for other texts."""
     digits = turn_id.strip().lower().removeprefix("t")
     if not digits.isascii() or not digits.isdigit() or int(digits) < 1:
         raise ValueError(f"{turn_id!r} is not a turn; turns are named t1, t2 and so on")

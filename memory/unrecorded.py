@@ -1,8 +1,8 @@
 """A turn that is in no transcript: a side question, a private one, a sub-agent's, or one that a
 client sent whole.
 
-What it costs is on the bill. What is removed from its context to make room is removed for it, and
-nothing of that is stored: no summary is written, and no file.
+Its cost is on the bill. Turns are removed from its context to make room, without a trace: no
+summary and no file is written.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from memory.turns import Entry, Turn
 
 
 async def make_entry(log: TurnLog, seq: int, turn: int, message: Message) -> Entry:
-    """Return a message as an entry of a turn, at this moment, with what it counts."""
+    """Return a message as an entry of a turn, with the current time and its tokens."""
     arrived, tokens = await log.receive(message)
     return Entry(seq, turn, arrived, tokens, datetime.now(UTC))
 
 
 class UnrecordedTurn(OpenTurn):
-    """A turn whose entries are in this object alone."""
+    """A turn whose entries are in this object only."""
 
     is_alone = True
     purpose = ""
-    """The purpose under which the ledger has its calls."""
+    """The purpose of its calls in the ledger."""
     cuts = Change()
-    """Changes by which turns were removed from its context."""
+    """The changes that removed turns from its context."""
     steps_taken: tuple[int, ...] = emergency.STEPS
-    """The steps of the emergency ladder that may be taken for it."""
+    """The steps of the emergency ladder that it may use."""
     is_of_conversation = False
-    """A refusal of its requests corrects the meter of the conversation that it belongs to."""
+    """A refusal of its requests corrects the meter of its conversation."""
 
     @property
     def earlier(self) -> Sequence[Turn]:
-        """The turns that the model sees before it."""
+        """The turns before it that the model sees."""
         return ()
 
     def view(self, prefix: PromptPrefix) -> View:
-        """Return what the model would see now."""
+        """Return the model's current view."""
         layout, whole = self._layout, (*self.earlier, Turn(self.number, tuple(self.entries)))
         return View(
             whole,
@@ -67,8 +67,8 @@ class UnrecordedTurn(OpenTurn):
         return Layout().apply(self.cuts)
 
     async def fit(self, prefix: PromptPrefix) -> View:
-        """Return what the model sees, cut by the emergency ladder as far as its window needs.
-        Raises NoRoom."""
+        """Return the model's view, shortened by the emergency ladder to fit the window. Raises
+        NoRoom."""
         view, limits = self.view(prefix), self.log.state.limits
         for step in self.steps_taken:
             if view.tokens > limits.ceiling:
@@ -78,7 +78,7 @@ class UnrecordedTurn(OpenTurn):
         return view
 
     async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
-        """Take the next step of the ladder, where the provider refused the request made from `view`
+        """Take the next step of the ladder, after the provider refused the request made from `view`
         as too long; return whether that changed anything."""
         if not overflow.is_sure:
             return False
@@ -101,17 +101,17 @@ class UnrecordedTurn(OpenTurn):
         return view.apply(change)
 
     async def bring_back(self) -> None:
-        """Nothing is brought back: the cuts end with the turn, or with the conversation."""
+        """Do nothing: the cuts end with the turn, or with the conversation."""
 
     def view_to_measure(self, prefix: PromptPrefix, model: str) -> View | None:
-        """Nothing is counted ahead."""
+        """Return None: nothing is counted in advance."""
         return None
 
     async def calibrate(self, view: View, reported: int, model: str, cached: int = 0) -> None:
-        """Nothing: the meter is corrected by the requests of recorded conversations alone."""
+        """Do nothing: only requests of recorded conversations correct the meter."""
 
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
-        """Add messages, and put what they cost on the bill."""
+        """Add messages, and their cost to the bill."""
         for message in messages:
             said, seq = self._mark_tainted(message), self.entries[-1].seq + 1
             entry = await make_entry(self.log, seq, self.number, said)
@@ -120,14 +120,14 @@ class UnrecordedTurn(OpenTurn):
             await self.book(spent)
 
     async def book(self, spent: Spent) -> None:
-        """Put a call on the bill: tokens and money, and no word."""
+        """Add a call's tokens and cost, without text, to the bill."""
         await super().book(replace(spent, purpose=self.purpose))
 
 
 class SubagentTurn(UnrecordedTurn):
-    """A turn in which a sub-agent works as an agent in any other: its task alone and what follows
-    from it, within the same window, on the same bill, with results of the same length. What is said
-    in it is forgotten with it. `call` is the id of the tool call that sent it."""
+    """The turn of a sub-agent: its task and what follows, with the same window, bill and limit of
+    results as the main turn. Its content is discarded with it. `call` is the id of the tool call
+    that started it."""
 
     purpose = "subagent"
     steps_taken = emergency.STEPS[:1]
@@ -139,20 +139,21 @@ class SubagentTurn(UnrecordedTurn):
 
     @classmethod
     async def open_for_call(cls, turn: OpenTurn, task: str, call: str) -> SubagentTurn:
-        """Return the turn of a sub-agent that a call in this turn sends with a task."""
+        """Return the turn of a sub-agent that a call in this turn starts with a task."""
         entry = await make_entry(turn.log, 1, turn.number, Message("user", task))
         return cls(turn.log, entry, call)
 
     async def begin(self) -> None:
-        """Nothing: it is a part of a turn that has begun. Its tool calls are heard like others."""
+        """Do nothing: it is part of a turn that has begun. Its tool calls notify listeners like
+        others."""
 
     async def begin_call(self, call: ToolCall, *, is_once: bool) -> None:
-        """Note that a call begins that must not run twice: so neither must the call that sent the
-        sub-agent, which would do it all over again after a crash. That this one has begun is known.
-        """
+        """Record the start of a call that must not run twice. Then the call that started the
+        sub-agent must not run twice either, since a repetition after a crash would do it again. The
+        sub-agent's call is already recorded as begun."""
         if is_once:
             await self.log.begin_call(self.number, self._call, is_once=True)
 
     async def fit(self, prefix: PromptPrefix) -> View:
-        """Return the task and all that followed, with what is too long clipped. Raises NoRoom."""
+        """Return the task and all that followed, with long parts clipped. Raises NoRoom."""
         return self._note_seen(await super().fit(prefix))

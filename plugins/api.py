@@ -1,4 +1,5 @@
-"""All that the author of a plugin may import, and all that a command may ask of the bot.
+"""The plugin API: everything that a plugin may import, and everything that a command may use of the
+bot.
 
 A plugin is a module with hooks (`plugins/hookspecs.py`):
 
@@ -78,8 +79,9 @@ hookimpl = pluggy.HookimplMarker("parley")
 
 
 class HookContext(Struct, frozen=True):
-    """The services that listeners may use: the hook rules in force; a line to the people who watch
-    a conversation, which is part of no answer; and the conversation of an event."""
+    """The services that listeners may use: `rules` returns the hook rules in force; `notify` shows
+    a line to the people who watch a conversation, outside of any answer; `conversation` returns the
+    conversation of an event."""
 
     rules: Callable[[], Sequence[Rule]] = tuple
     notify: Callable[[ConversationKey, str], None] = lambda key, text: None
@@ -87,12 +89,12 @@ class HookContext(Struct, frozen=True):
 
 
 class CommandError(Exception):
-    """A command's refusal: the text is a sentence for the person who asked."""
+    """The refusal of a command: the text is a sentence for the person."""
 
 
 class Person(Struct, frozen=True):
-    """The person who speaks: `id` as it stands in `owners` ("telegram/42"), and what they may
-    do."""
+    """The person who sent a command: `id` as in the setting `owners` ("telegram/42"), and the
+    role."""
 
     id: str
     role: Literal["owner", "user"]
@@ -103,16 +105,17 @@ class Person(Struct, frozen=True):
 
     @property
     def limited(self) -> str:
-        """Return the id by which their limits are kept; "" for owners, who have none."""
+        """Return the id under which the person's limits are stored; "" for owners, who have
+        none."""
         return "" if self.role == "owner" else self.id
 
 
 class SettingInfo(Struct, frozen=True):
-    """A setting as a person sees it. `layer` says where the value comes from, `wants` what may
-    be set ("a whole number from 1 to 1000"); `choices` is empty where any value in a range is
-    possible; `is_per_conversation` says whether `--here` may set it, `is_fixed` whether no command
-    may, and `holds` from when on a change does ("from the next step on"). `takes` is `wants` in
-    English where that was translated, for programs that go by it."""
+    """A setting as shown to a person. `layer` is the source of the value. `wants` describes the
+    possible values ("a whole number from 1 to 1000"), and `takes` is the same in English if it was
+    translated, for programs. `choices` is empty if any value of a range is possible.
+    `is_per_conversation` says whether `--here` may set it, `is_fixed` whether no command may.
+    `holds` says from when on a change applies ("from the next step on")."""
 
     key: str
     value: Any
@@ -129,23 +132,23 @@ class SettingInfo(Struct, frozen=True):
 
 
 class SettingsPort(Protocol):
-    """The settings, as commands may see and change them. `scope` is "" for everywhere, else a
-    conversation's id; `by` is who changes: a user who is no owner may do what `users_may_set` says.
-    A refused change raises CommandError and changes nothing."""
+    """The settings, as commands may read and change them. `scope` is "" for all conversations,
+    otherwise a conversation's id. `by` is the person who changes a setting: only an owner may set
+    everything, a user may set the values in `users_may_set`. A refused change raises CommandError
+    and changes nothing."""
 
     def describe(self, key: str, scope: str) -> SettingInfo: ...
 
     def describe_all(self, scope: str, keys: Iterable[str] | None = None) -> list[SettingInfo]:
-        """All settings, or these."""
+        """Return all settings, or only these."""
         ...
 
     def may_set(self, key: str, scope: str) -> str | None:
-        """Return the values that users who are no owners may set there, in words ("at most 20");
-        None: nothing."""
+        """Return the values that users may set there, in words ("at most 20"); None: none."""
         ...
 
     def once(self, values: Mapping[str, Any], scope: str, by: Person) -> dict[str, Any]:
-        """Values by key as they would hold there for one call, checked as `set` checks them."""
+        """Return values by key as they would apply there for one call, validated as by `set`."""
         ...
 
     async def set(self, key: str, text: str, scope: str, by: Person) -> SettingInfo: ...
@@ -154,7 +157,7 @@ class SettingsPort(Protocol):
 
 
 class Status(Struct, frozen=True):
-    """The bot as a whole: seconds since its start, turns running and messages waiting."""
+    """The status of the whole bot: seconds since its start, running turns, and waiting messages."""
 
     uptime: float
     running: int
@@ -171,30 +174,30 @@ class TurnsPort(Protocol):
         ...
 
     def stop(self, key: ConversationKey) -> bool:
-        """Stop the turn that runs in this conversation; False when none does."""
+        """Stop the running turn of this conversation; return False if there is none."""
         ...
 
     def check(self, key: ConversationKey, address: Address, model: str = "") -> None:
-        """Raise CommandError where a question from this address would not be answered (by this
-        model, where one is named). A command that asks one checks before it changes anything."""
+        """Raise CommandError if a question from this address would not be answered (by this model,
+        if one is named). A command that asks a question checks this before it changes anything."""
         ...
 
     async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
-        """Put a user's message into the conversation's line as if it had been said at this address,
-        with pictures that are in the chat's folder; it is on disk when this returns. Returns its
-        id, to which the answer replies."""
+        """Add a user's message to the conversation's queue as if it had been sent from this
+        address, with pictures that are in the chat's folder; it is on disk when this returns.
+        Return its id, which the answer replies to."""
         ...
 
 
 class StatusPort(Protocol):
     def of(self, key: ConversationKey) -> Status:
-        """Return the bot's status, with the problems of this conversation, too."""
+        """Return the bot's status, including the problems of this conversation."""
         ...
 
 
 class RestingModel(Struct, frozen=True):
-    """A model that failed and is not asked `until` then (seconds since 1970); `why` is the sentence
-    of its error."""
+    """A model that failed and is not called before `until` (seconds since 1970); `why` is the
+    sentence of its error."""
 
     name: str
     why: str
@@ -202,12 +205,11 @@ class RestingModel(Struct, frozen=True):
 
 
 class ModelInfo(Struct, frozen=True):
-    """The model in force for a conversation. `window` in tokens, 0 where it is unknown; `price` of
-    what it reads, None where that is unknown, or nothing; `reads` is how well it reads long
-    contexts, `advice` what to do so that it costs less ("": nothing); `resting` are those of it and
-    its fallbacks that are not asked now, `stand_in` which one answers meanwhile ("": it itself).
-    `learnt` has, by the names of these models, what refusals have taught about them, in
-    sentences."""
+    """The model in force for a conversation. `window` is in tokens, 0 if unknown. `price` is that
+    of its input, None if it is unknown or zero. `reads` is its quality with long contexts, `advice`
+    a way to lower its cost ("": none). `resting` are the failed ones of it and its fallbacks,
+    `stand_in` is the fallback that answers meanwhile ("": the model itself). `learnt` has, by the
+    names of these models, the facts learned from refusals, in sentences."""
 
     name: str
     window: int
@@ -223,9 +225,8 @@ class ModelInfo(Struct, frozen=True):
 
 
 class ModelOption(Struct, frozen=True):
-    """A model that may be chosen. `window` in tokens, 0 where it is unknown; `price` in US dollars
-    for a million tokens that it reads, and that it writes, None where that is unknown, or
-    nothing."""
+    """A model that may be chosen. `window` is in tokens, 0 if unknown; `price` in US dollars per
+    million tokens of input and of output, None if it is unknown or zero."""
 
     name: str
     window: int
@@ -233,8 +234,8 @@ class ModelOption(Struct, frozen=True):
 
 
 class OfferedModels(Struct, frozen=True):
-    """Models that may be chosen; `why_not` says why the endpoint listed none ("": it did, or there
-    is none)."""
+    """The models that may be chosen; `why_not` is the reason why the endpoint listed none ("": it
+    listed them, or there is no endpoint)."""
 
     options: Sequence[ModelOption]
     why_not: str = ""
@@ -244,22 +245,22 @@ class ModelsPort(Protocol):
     def about(self, key: ConversationKey) -> ModelInfo: ...
 
     async def offered(self, key: ConversationKey) -> OfferedModels:
-        """Return the models that may answer there: those that are set, and those that the endpoint
-        lists."""
+        """Return the models that may answer there: those in the settings, and those that the
+        endpoint lists."""
         ...
 
     def forget_learnt(self, key: ConversationKey) -> list[str]:
-        """Forget what refusals have taught about the models in force there; returns the names of
-        those of which something was known."""
+        """Forget the facts learned from refusals about the models in force there; return the names
+        of those with such facts."""
         ...
 
     def agents(self) -> list[AgentInfo]:
-        """Return the agents as a new conversation would find them; the first is the default."""
+        """Return the agents as of now for a new conversation; the first is the default."""
         ...
 
 
 class AgentInfo(Struct, frozen=True):
-    """An agent of the configuration; `window` in tokens, `strategy` that of its context."""
+    """An agent of the configuration; `window` in tokens; `strategy` is that of its context."""
 
     id: str
     description: str
@@ -269,34 +270,33 @@ class AgentInfo(Struct, frozen=True):
 
 
 class AccessPort(Protocol):
-    """The people and chats that are let in. A refused request raises CommandError."""
+    """The people and chats with access. A refused request raises CommandError."""
 
     @property
     def known(self) -> Sequence[Known]:
-        """All who were let in, besides the owners that the settings name."""
+        """All people and chats with access, besides the owners in the settings."""
         ...
 
     async def list_pending(self) -> Sequence[Pending]:
-        """Strangers who were given a code and wait, oldest first."""
+        """Return the strangers who were given a code and wait, oldest first."""
         ...
 
     async def approve(self, code: str, role: Role, by: str) -> Pending:
-        """Let the stranger with this code in, and tell them; returns who it was."""
+        """Grant access to the stranger with this code, and notify them; return who it was."""
         ...
 
     async def open_chat(self, address: Address, by: str) -> None:
-        """Let everybody in who writes in this chat."""
+        """Grant access to everybody who writes in this chat."""
         ...
 
     async def revoke(self, who: str) -> Known:
-        """Let a person ("telegram/42", "Ann") or a chat ("chat telegram/-100") in no more."""
+        """Revoke the access of a person ("telegram/42", "Ann") or a chat ("chat telegram/-100")."""
         ...
 
 
 class ToolRun(Struct, frozen=True):
-    """The result of a tool that a person has called; `is_untrusted` where strangers may have
-    written it, `shown` are the pictures that it made, by where they are kept in the chat's
-    folder."""
+    """The result of a tool that a person has called. `is_untrusted`: strangers may have written it;
+    `shown` are the pictures that it made, as paths in the chat's folder."""
 
     call: ToolCall
     text: str
@@ -307,30 +307,29 @@ class ToolRun(Struct, frozen=True):
 
 class ToolsPort(Protocol):
     def is_offered(self, ask: Ask, name: str) -> bool:
-        """Return whether there is a tool of this name there, or a server's that may have it."""
+        """Return whether a tool of this name is offered there, or a server that may have it."""
         ...
 
     def takes_text(self, ask: Ask, name: str) -> bool:
-        """Return whether a tool is offered there that needs a text and nothing else."""
+        """Return whether a tool is offered there that requires only one text argument."""
         ...
 
     async def run(self, ask: Ask, name: str, arguments: Mapping[str, Any]) -> ToolRun:
-        """Run a tool for who asks, as the model would: in its box, and when it has been allowed.
-        Raises CommandError where the tool is not offered there."""
+        """Run a tool for the caller, as the model would: in its sandbox, and once it is permitted.
+        Raises CommandError if the tool is not offered there."""
         ...
 
 
 class FormsPort(Protocol):
     async def cancel(self, address: Address) -> str:
-        """Wait no more for the text that a form has asked for there; returns the command that it
-        would have been for, or ""."""
+        """Close the form that waits for text there; return its command, or ""."""
         ...
 
 
 class BranchInfo(Struct, frozen=True):
-    """A branch of a chat, or (number 1) its first conversation. `turn` is the last that it shares
-    with the branch `parent` (0: none), `turns` how many it has; `title` was given to it, or is how
-    it begins; `at` is when something was said in it last."""
+    """A branch of a chat, or (number 1) its first conversation. `turn` is the last turn that it
+    shares with the branch `parent` (0: none); `turns` is the number of its turns. `title` is the
+    given title, or its beginning. `at` is the time of its last message."""
 
     number: int
     title: str
@@ -346,26 +345,27 @@ class BranchesPort(Protocol):
     """The branches of a chat, by the key of any of them."""
 
     async def all(self, key: ConversationKey) -> Sequence[BranchInfo]:
-        """In the order in which they were made."""
+        """Return all branches in order of creation."""
         ...
 
     async def fork(
         self, key: ConversationKey, turn: int | None, title: str, *, is_as_now: bool = False
     ) -> BranchInfo:
-        """Branch off a conversation after this turn (None: the last that is complete; 0: before the
-        first), and let the chat lead to the branch; with the context as it was then, or, where it
-        `is_as_now`, with what people have changed since of the turns up to it. Raises CommandError,
-        and StoreError."""
+        """Branch off a conversation after this turn (None: the last complete one; 0: before the
+        first), and make the branch the current one of its chat. The context is as of that turn or,
+        with `is_as_now`, includes people's later changes to the turns up to it. Raises
+        CommandError, and StoreError."""
         ...
 
     async def switch(self, key: ConversationKey, number: int) -> None:
-        """Let the chat lead to this branch of it. Raises StoreError."""
+        """Make this branch the current one of the chat. Raises StoreError."""
         ...
 
 
 class PrivateInfo(Struct, frozen=True):
-    """A private conversation: its turns, how many of these the model still sees, their tokens, and
-    whether it goes on (False: the process that had it has ended, and nothing is left of it)."""
+    """A private conversation: the number of its turns, the number of those that the model still
+    sees, their tokens, and whether it continues (False: its process has ended, and its content is
+    lost)."""
 
     turns: int
     in_view: int
@@ -377,28 +377,28 @@ class PrivatePort(Protocol):
     """Conversations off the record (`bot/private.py`), by the key of any branch of their chat."""
 
     def look(self, key: ConversationKey) -> PrivateInfo | None:
-        """Return the private conversation of a chat; None where the chat is on the record."""
+        """Return the private conversation of a chat; None if the chat is on the record."""
         ...
 
     async def begin(self, key: ConversationKey, address: Address) -> None:
-        """Let what is said in this chat from now on be off the record. Raises CommandError where
-        that can't be promised, and StoreError."""
+        """Take this chat off the record from now on. Raises CommandError if that can't be
+        guaranteed, and StoreError."""
         ...
 
     async def end(self, key: ConversationKey) -> PrivateInfo | None:
-        """Forget a private conversation, and let the chat go on where it was; returns what it was.
-        Raises StoreError."""
+        """Delete a private conversation and return the chat to its previous one; return its
+        figures. Raises StoreError."""
         ...
 
     def stop(self, key: ConversationKey) -> bool:
-        """End the answer that is being written in it; False where none is."""
+        """Stop the answer that is being written in it; return False if there is none."""
         ...
 
 
 class ForgetRequest(Struct, frozen=True):
-    """The part of the record to forget: these turns of a conversation; without turns all of it that
-    no other branch shares; with `is_branches` its chat with all branches, and with `is_audience`
-    all that is kept of its audience, files too."""
+    """The data to forget: these turns of a conversation. Without turns, all of it that no other
+    branch shares; with `is_branches`, its chat with all branches; with `is_audience`, all data of
+    its audience, including files."""
 
     turns: tuple[int, ...] = ()
     is_audience: bool = False
@@ -406,13 +406,13 @@ class ForgetRequest(Struct, frozen=True):
 
 
 class ForgetReport(Struct, frozen=True):
-    """The stored parts that a request to forget concerns: turns and messages, the sections of the
-    daily memory that were made from them, files of the audience (counted only where they go), and
-    the `lines` of `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may
-    still hold some of it. `branches` are the others that share turns with it, in words, and
-    `staying` the turns that stay with these where all of a conversation is meant. `asides` are the
-    side questions that were asked after these turns, `made` the rows of features that go with them,
-    by their nouns ("timed job")."""
+    """The stored data that a request to forget selects: turns and messages, the sections of the
+    daily memory made from them, files of the audience (counted only if they are deleted), and the
+    `lines` of `MEMORY.md` that come from them. `is_left`: a plugin's offloader may still have some
+    of it. `branches` describes the other branches that share turns with it, and `staying` are the
+    turns that these keep if a whole conversation is selected. `asides` counts the side questions
+    after these turns. `made` counts the rows of features that are deleted with them, by noun
+    ("timed job")."""
 
     turns: tuple[int, ...]
     messages: int
@@ -428,24 +428,25 @@ class ForgetReport(Struct, frozen=True):
 
 class ForgetPort(Protocol):
     async def weigh(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
-        """Return a report of all that would be deleted."""
+        """Return a report of the data that would be deleted."""
         ...
 
     async def forget(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
-        """Stop the running turn, and delete it all; returns what was there. Raises StoreError."""
+        """Stop the running turn, and delete the selected data; return a report of it. Raises
+        StoreError."""
         ...
 
 
 class Ports(Struct, frozen=True):
     """The parts of the bot that commands may use.
 
-    `workspace` is the folder of a conversation's audience, `zone` the time zone that people read,
-    `remembered` what of `MEMORY.md` stands in the prompt, `services` are the objects that features
-    have opened, by their class, `context_parts` make their parts of `/context detail` and
-    `/context search`, `stops` end what features do in a conversation beside its turns, `in_force`
-    says what stays in force when turns are removed, `offers` say what is offered where a
-    conversation ends with another turn (`plugins/offers.py`), and `notify` says a line to whoever
-    watches a conversation, which is part of no answer.
+    `workspace` returns the folder of a conversation's audience, `zone` the time zone shown to
+    people, and `remembered` the part of `MEMORY.md` in the prompt. `services` are the objects that
+    features have opened, by class. `context_parts` make their parts of `/context detail` and
+    `/context search`. `stops` end the work of features in a conversation other than its turns.
+    `in_force` describe what stays in force when turns are removed. `offers` make offers after a
+    conversation's last turn has changed (`plugins/offers.py`). `notify` shows a line to the people
+    who watch a conversation, outside of any answer.
     """
 
     settings: SettingsPort
@@ -475,9 +476,9 @@ class Ports(Struct, frozen=True):
 
 
 class Ask(Struct, frozen=True):
-    """The arguments of a command: `text` is what follows its name, `speaker` the name by which the
-    model knows who asks ("" in a chat of one person alone), `files` the places in the workspace of
-    those that came with it, if it `takes_files`."""
+    """The call of a command: `text` is what follows its name. `speaker` is the name by which the
+    model knows the person ("" in a chat with one person). `files` are the workspace paths of the
+    files sent with it, if it `takes_files`."""
 
     text: str
     address: Address
@@ -492,16 +493,16 @@ class Ask(Struct, frozen=True):
         return self.text.split()
 
     def service(self, kind: type[T]) -> T:
-        """Return the object of this class that a feature has opened. Raises CommandError where that
-        feature is not there."""
+        """Return the object of this class that a feature has opened. Raises CommandError without
+        that feature."""
         found = self.bot.services.get(kind)
         if not isinstance(found, kind):
             raise CommandError(_("This is not installed here."))
         return found
 
     def refuse_word(self, command: str, word: str) -> CommandError:
-        """Return the refusal of a word that a command does not know: it names the command of that
-        name, or the subcommand that is most like it."""
+        """Return the refusal of a word that a command does not know. It suggests the command of
+        that name, or the most similar subcommand."""
         if word.lower() in self.bot.commands:
             near = word.lower()
         else:
@@ -519,7 +520,8 @@ class Ask(Struct, frozen=True):
         )
 
     def require_owner(self, what: str) -> None:
-        """Refuse, unless an owner asks: `what` completes "Only an owner may …"."""
+        """Raise CommandError unless the person is an owner: `what` completes "Only an owner may
+        …"."""
         if not self.person.is_owner:
             raise CommandError(
                 _("Only an owner may {what}; you are {id}.", what=_(what), id=self.person.id)
@@ -527,9 +529,9 @@ class Ask(Struct, frozen=True):
 
 
 class SaidWords(Struct, frozen=True):
-    """The words that a person has written or spoken themselves, of a message that was taken into a
-    turn of this number: never a job's prompt, nor text that was marked as somebody else's, nor a
-    message that is asked again. `spoken` is what was heard in its sounds, of whomever."""
+    """The words that a person has written or spoken, from a message that was added to a turn of
+    this number. A job's prompt, text that was marked as another person's, and a repeated message
+    are excluded. `spoken` are the transcripts of its recordings, by any speaker."""
 
     key: ConversationKey
     turn: int
@@ -540,20 +542,20 @@ class SaidWords(Struct, frozen=True):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Return all that was said, by whatever means."""
+        """Return the written text and all transcripts."""
         return tuple(filter(None, (self.written, *self.spoken)))
 
 
 InForce = Callable[[ConversationKey], tuple[str, Mapping[str, Any]]]
-"""Says what stays in force in a conversation when turns are removed: a text, "" for nothing, and
-the same as data."""
+"""A function that returns what stays in force in a conversation when turns are removed: a text, ""
+for nothing, and the same as data."""
 Offer = Callable[[Ask, ConversationKey, int | None], Awaitable[Reply | None]]
-"""Says what is offered where a person has let a conversation end with this turn (None: a chat has
-come back to it, as it was left); None for nothing."""
+"""A function that returns an offer after a person has changed the last turn of a conversation to
+this one (None: the chat has returned to it unchanged); None for no offer."""
 Run = Callable[[Ask], Awaitable[Reply]]
 ContextPart = Callable[[Ask, str], Awaitable[tuple[str, Mapping[str, Any]]]]
-"""Makes a part of `/context detail` or `/context search WORDS`, with the words that follow: its
-text, "" for none, and the same as data."""
+"""A function that makes a part of `/context detail` or `/context search WORDS` from the words that
+follow: its text, "" for none, and the same as data."""
 
 
 class Sub(Struct, frozen=True):
@@ -567,10 +569,9 @@ EVERYTHING = "*"
 
 
 class Verb(Struct, frozen=True):
-    """A subcommand that a plugin adds to a command of another one (hook `parley_verbs`): `run` gets
-    what follows it as its text. `after` names the one below which help lists it ("": at the end);
-    one that `is_slow` may take long, so that other commands need not wait for it; one that
-    `takes_files` has a use for files that come with it."""
+    """A subcommand that a plugin adds to another plugin's command (hook `parley_verbs`). `run` gets
+    the rest of the text. Help lists it below the subcommand `after` ("": at the end). With
+    `is_slow`, other commands do not wait for it; with `takes_files`, it uses files sent with it."""
 
     command: str
     name: str
@@ -582,11 +583,10 @@ class Verb(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True):
-    """A slash command. `usage` shows its arguments ("[clear]"); `slow` names the subcommands that
-    may take long, so that other commands need not wait for them (EVERYTHING: any text does). One
-    that `leads` may have what is said after it go to another conversation. `interrupted` is what is
-    said where the process has died of it or with it. `takes_files` names the subcommands that have
-    a use for files that come with them."""
+    """A slash command. `usage` shows its arguments ("[clear]"). `slow` names the subcommands that
+    may take long, so that other commands do not wait for them (EVERYTHING: with any text). `leads`:
+    it may switch the chat to another conversation. `interrupted` is the reply if the process ended
+    while it ran. `takes_files` names the subcommands that use files sent with them."""
 
     name: str
     summary: str

@@ -1,4 +1,4 @@
-"""The context of a conversation in one line's worth of numbers."""
+"""The context usage of a conversation, as the figures of one line."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def usage_of(context: ContextState) -> ContextUsage:
 
 
 def shown_name(model: str) -> str:
-    """Return a model's name as people are shown it."""
+    """Return a model's name as it is shown to people."""
     return embedded.SHOWN if model == embedded.NAME else model

@@ -1,5 +1,5 @@
-"""Features: the folders of `plugins/`. The kernel finds what they bring by the names of their
-modules and imports none of them by name, so that a bot runs without any one of them."""
+"""Features: the folders of `plugins/`. The kernel finds their parts by module name and imports none
+of them by name, so that a bot runs without any one of them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ FOLDER = Path(__file__).parent
 
 
 class Fault(Struct, frozen=True):
-    """`text` is the rest of a sentence about the place: (2, "condition", "threshold")."""
+    """A fault in a setting's value. `text` is the rest of a sentence about the place: (2,
+    "condition", "threshold")."""
 
     place: tuple[str | int, ...]
     text: str
 
     def name(self, setting: str) -> str:
-        """Return the place as people write it: "hooks[2].condition.threshold"."""
+        """Return the place in a person's notation: "hooks[2].condition.threshold"."""
         parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.place)
         return setting + "".join(parts)
 
 
 class SettingFaults(ValueError):
-    """The value of a setting that can't be taken, with each fault and its place. SETTING is the
-    setting that is named where nothing else says which one was read."""
+    """A setting's value is invalid; it has each fault with its place. SETTING is the name that is
+    used if the caller does not say which setting was read."""
 
     SETTING: ClassVar[str] = ""
 
@@ -41,18 +42,18 @@ class SettingFaults(ValueError):
 
 
 class SettingsSection(StrictModel):
-    """A section of the settings, which a feature has in its module `settings`. SECTION is its name
-    in the configuration: one of its own, one of the kernel's, to which the fields are added, or "",
-    where its settings stand beside those of the kernel. Fields are written as those of the kernel
-    are. Sections are listed by ORDER, then by name."""
+    """A section of the settings, defined in a feature's module `settings`. SECTION is its name in
+    the configuration: a new one, one of the kernel's, which gets the fields, or "" for settings at
+    the top level. Fields are written like those of the kernel. Sections are listed by ORDER, then
+    by name."""
 
     SECTION: ClassVar[str] = ""
     ORDER: ClassVar[int] = 50
 
     @classmethod
     def find_plain_secret(cls, name: str, written: Any) -> str:
-        """Find a key in plain text in what is written for the setting `name` of this section.
-        Return its place in the value ("files.env.TOKEN"), or ""."""
+        """Find a plain-text key in the value written for the setting `name` of this section. Return
+        its place in the value ("files.env.TOKEN"), or ""."""
         return ""
 
 
@@ -66,8 +67,8 @@ def list_features() -> tuple[str, ...]:
 
 
 def is_guard(name: str) -> bool:
-    """Return whether a feature keeps something closed that would be open if it failed to start
-    (`GUARDS` in its `__init__.py`). Where its folder is not there, nobody expects that of it."""
+    """Return whether a feature enforces a restriction that would be missing if it failed to start
+    (`GUARDS` in its `__init__.py`). Without its folder, the restriction is not expected."""
     return bool(getattr(importlib.import_module(f"plugins.{name}"), "GUARDS", False))
 
 

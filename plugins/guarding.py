@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 
 
 class Guarded(Struct, frozen=True):
-    """A function that a plugin has handed over by a hook. Where it fails, or returns what does not
-    fit, the log says so, and the result is `instead`."""
+    """A function that a plugin has provided by a hook. If it fails, or its result does not fit,
+    that is logged and the result is `instead`."""
 
     function: Callable[..., Any]
     plugin: str
@@ -40,8 +40,8 @@ class Guarded(Struct, frozen=True):
 
 
 class GuardedObject:
-    """An object that a plugin has handed over by a hook. Some of its methods are guarded: those for
-    which `instead` has a result."""
+    """An object that a plugin has provided by a hook. The methods with a result in `instead` are
+    guarded."""
 
     def __init__(self, made: Any, plugin: str, hook: str, instead: Mapping[str, Any]) -> None:
         self._made = made
@@ -54,8 +54,8 @@ class GuardedObject:
 
 
 class GuardedWork(Struct, frozen=True):
-    """Work beside the turns (`plugins.hookspecs.Background`), or the function that closes a plugin;
-    a step of it that fails is logged."""
+    """Background work of a plugin (`plugins.hookspecs.Background`), or the function that closes it;
+    a failed step is logged."""
 
     plugin: str
     hook: str
@@ -63,11 +63,11 @@ class GuardedWork(Struct, frozen=True):
     stop_step: Callable[[], Awaitable[None]]
 
     async def idle(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until no work is running."""
         await self._run(self.idle_step)
 
     async def stop(self) -> None:
-        """End what is under way."""
+        """Stop running work."""
         await self._run(self.stop_step)
 
     async def _run(self, step: Callable[[], Awaitable[None]]) -> None:
@@ -78,7 +78,7 @@ class GuardedWork(Struct, frozen=True):
 
 
 def is_notes(found: object) -> bool:
-    """Return whether this is a list of texts, or of texts with buttons."""
+    """Return whether this is a list of texts, or of replies with buttons."""
     return isinstance(found, list | tuple) and all(isinstance(one, str | Reply) for one in found)
 
 
@@ -86,8 +86,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
 def add_verbs(command: Command, verbs: Sequence[Verb]) -> Command:
-    """Return the command with these subcommands, which are carried out before its own are looked
-    at."""
+    """Return the command with these subcommands, which take precedence over its own."""
     by_name = {verb.name: verb for verb in verbs}
 
     @wraps(command.run)
@@ -117,8 +116,8 @@ def _place(subs: Sequence[Sub], verbs: Sequence[Verb]) -> tuple[Sub, ...]:
 def find_misplaced(
     verbs: Sequence[Verb], commands: Mapping[str, Command], taken: Sequence[Verb]
 ) -> str:
-    """Return why one of these verbs can't be added to the commands, "" where all can; `taken` are
-    those of other plugins."""
+    """Return the reason why one of these verbs can't be added to the commands, "" if all can;
+    `taken` are those of other plugins."""
     known = {(one.command, one.name) for one in taken}
     known |= {(command.name, sub.name) for command in commands.values() for sub in command.subs}
     for verb in verbs:

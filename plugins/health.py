@@ -14,22 +14,22 @@ from channels.language import _, explain, figure, number_of
 from plugins.wording import cell, count, duration, literal, table
 
 SLOW = 5.0
-"""Seconds from which on a tool is worth a word."""
+"""Seconds from which a tool call is reported as slow."""
 LONG = 2.0
-"""Seconds from which on it is worth a word that a message waits."""
+"""Seconds from which a waiting message is reported."""
 MOST_SHOWN = 5
 
 
 class SlowTool(Struct, frozen=True):
-    """The longest of the last tool calls, in seconds."""
+    """The slowest of the recent tool calls, in seconds."""
 
     name: str
     seconds: float
 
 
 class RecentTimes(Struct, frozen=True):
-    """The time that the last `answers` took, in seconds from message to answer; `first_word` is how
-    long the models took to begin, half of the time (0: none was asked)."""
+    """The times of the last `answers`, in seconds from message to answer; `first_word` is the
+    median time until the models began (0: none was called)."""
 
     answers: int = 0
     median: float = 0.0
@@ -39,7 +39,7 @@ class RecentTimes(Struct, frozen=True):
 
 
 class RecentFailure(Struct, frozen=True):
-    """A failure, and how often it came; `at` is the last time, in seconds since 1970."""
+    """A failure, and its count; `at` is the last time, in seconds since 1970."""
 
     at: float
     sentence: str
@@ -47,9 +47,9 @@ class RecentFailure(Struct, frozen=True):
 
 
 class RecentInfo(Struct, frozen=True):
-    """The recent times and failures, and what waits besides messages: the seconds for which the
-    oldest of those does, replies that are not sent, and conversations whose summaries are being
-    written. `failures` are the newest."""
+    """The recent times and failures, and the backlog besides the number of messages: the seconds
+    that the oldest one has waited (`oldest`), the unsent replies, and the conversations whose
+    summaries are being written. `failures` are the newest."""
 
     times: RecentTimes
     failures: tuple[RecentFailure, ...] = ()
@@ -60,13 +60,13 @@ class RecentInfo(Struct, frozen=True):
 
 class RecentPort(Protocol):
     def look(self) -> RecentInfo:
-        """Return what this process knows of the last day."""
+        """Return this process's figures of the last day."""
         ...
 
 
 def describe_recent(recent: RecentInfo) -> list[str]:
-    """Describe what waits, and what is slow, a line each; nothing where there is nothing to
-    tell."""
+    """Describe the backlog and slow operations, a line each; an empty list if there is nothing to
+    report."""
     return [*filter(None, (_describe_waiting(recent), _describe_times(recent.times)))]
 
 
@@ -110,7 +110,7 @@ def _describe_times(times: RecentTimes) -> str:
 
 
 def describe_failures(failures: Sequence[RecentFailure], zone: tzinfo) -> str:
-    """Describe what failed, the newest first; "" where nothing did."""
+    """Describe the failures, newest first; "" without any."""
     if not failures:
         return ""
     lines = [_describe_failure(one, zone) for one in failures[:MOST_SHOWN]]
@@ -127,13 +127,13 @@ def _describe_failure(failure: RecentFailure, zone: tzinfo) -> str:
 
 
 def seconds(number: float) -> str:
-    """0.2 s, 9.8 s, 45 s, 3 min; never 0."""
+    """Return a duration: 0.2 s, 9.8 s, 45 s, 3 min; never 0."""
     return figure(f"{max(number, 0.1):.1f}") + " s" if number < 10 else duration(number)
 
 
 class ProcessInfo(Struct, frozen=True):
-    """A process of the bot: `since` in seconds since 1970, `slices` how many it owns; one that is
-    not heard of has given no sign of life for some seconds."""
+    """A process of the bot: `since` is in seconds since 1970, `slices` the number that it owns.
+    Without `is_heard`, it has sent no heartbeat for some seconds."""
 
     name: str
     role: str
@@ -144,10 +144,10 @@ class ProcessInfo(Struct, frozen=True):
 
 
 class ClusterInfo(Struct, frozen=True):
-    """All of them. `unowned` is how many slices nobody has; `queued` and `longest` how many calls
-    lie in all queues, and in the longest, that no process has in hand (None: the broker can't be
-    asked); `lag` for how many seconds the oldest of the `unanswered` messages waits; `unsent` how
-    many replies are not sent."""
+    """The processes of the bot. `unowned` is the number of slices without an owner. `queued` and
+    `longest` are the numbers of calls in all queues, and in the longest, that no process is working
+    on (None: the broker can't be reached). `lag` is the age in seconds of the oldest of the
+    `unanswered` messages; `unsent` is the number of unsent replies."""
 
     processes: tuple[ProcessInfo, ...]
     unowned: int
@@ -159,19 +159,20 @@ class ClusterInfo(Struct, frozen=True):
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """The versions of those that are heard of."""
+        """The versions of the processes with a heartbeat."""
         return tuple(sorted({one.version for one in self.processes if one.is_heard}))
 
 
 class ProcessesPort(Protocol):
     async def look(self) -> ClusterInfo | None:
-        """Return the processes that are there, and what waits; None where one process is the bot.
-        Raises StoreError."""
+        """Return the processes and the backlog; None if the bot is one process. Raises
+        StoreError."""
         ...
 
 
 def describe_processes(cluster: ClusterInfo, now: float) -> str:
-    """Return a table of the processes, and what waits between them; `now` in seconds since 1970."""
+    """Return a table of the processes, and the backlog between them; `now` in seconds since
+    1970."""
     rows = [(cell(_short(one.name)), _state(one, now), one.slices) for one in cluster.processes]
     return "\n\n".join(
         [
@@ -216,7 +217,7 @@ def format_versions(versions: Sequence[str]) -> str:
 
 
 def _short(name: str) -> str:
-    """Without what makes it differ from all that ever ran."""
+    """Return a process's name without its unique suffix."""
     return name.rpartition("-")[0] or name
 
 
@@ -226,12 +227,12 @@ def _state(one: ProcessInfo, now: float) -> str:
 
 class ChannelsPort(Protocol):
     async def look(self) -> Mapping[str, ChannelHealth]:
-        """Return the health of the channels that know it, by their names."""
+        """Return the health of the channels that report it, by name."""
         ...
 
 
 def describe_channels(channels: Mapping[str, ChannelHealth], zone: tzinfo) -> list[str]:
-    """Return a line for each that is not well."""
+    """Return a line for each channel with a problem."""
     return [line for name, one in channels.items() for line in _describe_channel(name, one, zone)]
 
 

@@ -37,138 +37,138 @@ hookspec = pluggy.HookspecMarker("parley")
 
 
 class Background(Protocol):
-    """Work of a feature beside the turns."""
+    """Background work of a feature, beside the turns."""
 
     async def idle(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until no work is running."""
         ...
 
     async def stop(self) -> None:
-        """End what is under way; it goes on at the next start."""
+        """Stop running work; it resumes at the next start."""
         ...
 
 
 RemoteToolsFor = Callable[[ConversationKey, Address | None], RemoteTools | None]
-"""Finds the tools of other programs for a conversation; where an address is given, for the person
-who asks there. None: there are none until the settings change. It is asked at every step, must be
-quick, and returns an equal object as long as nothing has changed."""
+"""A function that finds the tools of other programs for a conversation; with an address, for the
+person there. It returns None if there are none until the settings change. It is called at every
+step, must be fast, and returns an equal object as long as nothing has changed."""
 
 
 @hookspec
 def parley_tables() -> Sequence[Step]:
     """Return the migrations of this plugin's own tables, oldest first: SQL statements, or functions
-    of the database. Those that were not carried out yet are, before the plugin is opened. Append,
-    and never change one. Names of tables begin with the plugin's name."""
+    of the database. New ones are applied before the plugin is opened. Append migrations, and never
+    change one. Table names begin with the plugin's name."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_open(kernel: Any) -> object:
-    """Return an object of the plugin, made once the kernel is there (`bot/kernel.py`) and before
-    anything is taken in; it may be a coroutine, which is awaited. Its methods may be
-    `parley_listeners` and the hooks below `parley_system_prompt`; commands, tools, the offloader
-    and the system prompt are the module's."""
+    """Return an object of the plugin. Called once the kernel exists (`bot/kernel.py`) and before
+    any message is accepted; it may be a coroutine, which is awaited. The object's methods may
+    implement `parley_listeners` and the hooks below `parley_system_prompt`; commands, tools, the
+    offloader and the system prompt must be functions of the module."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_commands() -> list[Command]:
-    """Slash commands that this plugin adds. A name that is taken already is refused."""
+    """Return the slash commands that this plugin adds. A name that is already used is refused."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_verbs() -> list[Verb]:
-    """Subcommands that this plugin adds to commands, such as `/context`. A name that is taken
-    already is refused."""
+    """Return the subcommands that this plugin adds to commands such as `/context`. A name that is
+    already used is refused."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_tools() -> list[Tool]:
-    """Tools for the model that this plugin adds. A name that is taken already is refused."""
+    """Return the tools for the model that this plugin adds. A name that is already used is
+    refused."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_listeners(context: HookContext) -> list[Listener]:
     """Return listeners to the events of conversations (`memory/events.py`); an implementation that
-    needs nothing of the bot may leave the argument out."""
+    does not need the context may omit the argument."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_offloader() -> Offloader:
-    """Return the keeper of what leaves the context, in place of files in the chat's folder: an
-    object of this shape (`memory/record/offload.py`). One plugin may bring one."""
+    """Return the offloader for content that is removed from the context, in place of files in the
+    chat's folder: an object with the interface in `memory/record/offload.py`. Only one plugin may
+    implement this."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_ledger() -> object:
-    """Return the ledger, which keeps what calls to models cost: an object, or a module, with the
-    functions of `memory.ledger.Ledger`. One plugin may bring one."""
+    """Return the ledger, which stores the cost of calls to models: an object, or a module, with the
+    functions of `memory.ledger.Ledger`. Only one plugin may implement this."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_request_log() -> type[RequestLog]:
-    """Return the log of what is sent to the model: a class derived from
-    `memory.request_log.RequestLog`, of which each conversation has an object. One plugin may bring
-    one."""
+    """Return the log of requests to the model: a subclass of `memory.request_log.RequestLog`, which
+    is instantiated for each conversation. Only one plugin may implement this."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_mirror() -> type[Mirror]:
-    """Return what writes the files of conversations: a class derived from `memory.mirror.Mirror`.
-    One plugin may bring one."""
+    """Return the writer of the files of conversations: a subclass of `memory.mirror.Mirror`. Only
+    one plugin may implement this."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_likeness() -> type[Likeness]:
-    """Return what compares the meaning of a question with that of messages, for the search: a class
-    derived from `memory.record.search.likeness.Likeness`. One plugin may bring one."""
+    """Return the comparison of a question's meaning with that of messages, for the search: a
+    subclass of `memory.record.search.likeness.Likeness`. Only one plugin may implement this."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_system_prompt(prompt: str, key: ConversationKey) -> str:
-    """Return the system prompt as this plugin wants it, made from what it is so far; `key` says for
-    which conversation. Asked at every step, in the order in which plugins are loaded, the built-in
-    ones first: it must be quick, and say the same as long as nothing has changed, since the
-    provider's cache holds only as long as the prompt does (no clock, no counter). One that fails is
-    skipped."""
+    """Return the changed system prompt of the conversation `key`, made from the `prompt` so far.
+    Called at every step, in the order in which plugins are loaded, built-in ones first. It must be
+    fast, and return the same text as long as nothing has changed, since any change invalidates the
+    provider's cache (no clock, no counter). A hook that fails is skipped."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_prompt_section() -> PromptSection:
-    """Return a part of the system prompt that stands at its end and is counted by itself
+    """Return a part of the system prompt that is placed at its end and counted separately
     (`agent.prompt.PromptSection`)."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_said() -> Callable[[SaidWords], Awaitable[None]]:
-    """Return a function that hears what a person has said, when it was taken into a turn and before
-    the model is asked."""
+    """Return a function that is called with the words of a person, once they are added to a turn
+    and before the model is called."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_in_force() -> InForce:
-    """Return a function that says, where turns are removed from a context, what stays in force
-    there."""
+    """Return a function that describes what stays in force when turns are removed from a
+    context."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_offers() -> Offer:
-    """Return a function that says what is offered where a person has let a conversation end with
-    another turn: by `/undo`, in a branch, or by going to one. It is awaited with who asks, the
-    conversation, and the turn (None: the conversation is as it was left)."""
+    """Return a function that makes an offer after a person has changed the last turn of a
+    conversation: by `/undo`, in a branch, or by switching to one. It is awaited with the command's
+    call, the conversation, and the turn (None: the conversation is unchanged)."""
     raise NotImplementedError
 
 
@@ -181,48 +181,49 @@ def parley_services() -> Sequence[object]:
 
 @hookspec
 def parley_background() -> Background:
-    """Work that is waited for, and ended, when the bot stops."""
+    """Return background work, which is awaited and stopped when the bot stops."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_closing() -> Callable[[], Awaitable[None]]:
-    """Return a function that releases what turns and commands have used, such as processes. It is
+    """Return a function that releases resources of turns and commands, such as processes. It is
     awaited when the bot stops, after these have ended."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_setting_changed() -> Callable[[], None]:
-    """Return a function that is called when settings were changed while the bot runs, here or by
+    """Return a function that is called when settings were changed while the bot runs, by this or
     another process."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_remote_tools() -> RemoteToolsFor:
-    """Return a function that finds the tools of other programs for a conversation. The prompt says
-    where they are, and the model looks them up."""
+    """Return a function that finds the tools of other programs for a conversation. The prompt names
+    their sources, and the model searches them."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_context_parts() -> Mapping[str, ContextPart]:
-    """Parts of what `/context detail` and `/context search` show, by the names of these."""
+    """Return parts of the output of `/context detail` and `/context search`, by the names of
+    these."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_stop() -> Callable[[ConversationKey], bool]:
-    """Return a function that ends what this plugin does in a conversation beside its turns, for
-    `/stop`; it returns whether there was anything."""
+    """Return a function for `/stop` that stops the work of this plugin in a conversation other than
+    its turns; it returns whether there was any."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_runs() -> object:
-    """Return the handler (`bot/runs.py`) of messages that this plugin puts into the inbox by
-    itself. One plugin may have such."""
+    """Return the handler (`bot/runs.py`) of messages that this plugin itself puts into the inbox.
+    Only one plugin may implement this."""
     raise NotImplementedError
 
 
@@ -241,44 +242,45 @@ def parley_text_to_speech() -> object:
 
 @hookspec
 def parley_notes() -> Callable[[OpenTurn], Sequence[str | Reply]]:
-    """Return a function that says, below the answer of a turn, what this plugin has to say of it; a
-    `Reply` brings its buttons with it."""
+    """Return a function whose notes are shown below the answer of a turn; a `Reply` brings its
+    buttons."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_rows() -> FeatureRows:
-    """Rows that this plugin keeps for turns, so that `/forget` and retention delete them."""
+    """Return the rows that this plugin stores for turns, so that `/forget` and retention delete
+    them."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_approvals() -> object:
-    """Return a way to ask a person whether a tool may run (`bot.runtime.PermissionAsker`). Where
-    several plugins bring one, each has to allow it; where none does, what must be asked for is
+    """Return a way to ask a person whether a tool may run (`bot.runtime.PermissionAsker`). If
+    several plugins implement this, each must allow it; if none does, tools that need permission are
     refused."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_logins() -> Logins:
-    """Return the logins on the page, and the keys to OpenAI's protocol. Without them nobody signs
-    in."""
+    """Return the logins on the page, and the keys to OpenAI's protocol. Without them, nobody can
+    sign in."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_meant() -> Callable[[Inbound, ConversationKey, Person], str]:
-    """Return a function that says which command a message in words stands for ("": none), such as a
-    typed "yes" where a question waits in this conversation. It is asked for each message that is
-    neither a command nor has files, and must be quick."""
+    """Return a function that returns the command that a message in words stands for ("": none),
+    such as a typed "yes" while a question waits in this conversation. It is called for each message
+    that is neither a command nor has files, and must be fast."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_spending() -> object:
-    """Rules for spending (`bot.spending.SpendingRules`): what is told, refused, or answered by a
-    cheaper model. One plugin may have such."""
+    """Return the rules for spending (`bot.spending.SpendingRules`): notices, refusals, and a
+    cheaper model. Only one plugin may implement this."""
     raise NotImplementedError
 
 
@@ -291,6 +293,6 @@ def parley_routes() -> Callable[[Any], Sequence[object]]:
 
 @hookspec
 def parley_calls() -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
-    """Work that the process does which owns a conversation, by name, for `Bot.call_owner`: what is
-    handed over and what comes back is JSON."""
+    """Return functions that run in the process which owns a conversation, by name, for
+    `Bot.call_owner`. Their arguments and results are JSON."""
     raise NotImplementedError

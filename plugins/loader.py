@@ -1,4 +1,4 @@
-"""Finds plugins and takes what they offer; a broken one is reported by name and left out."""
+"""Finds and loads plugins; a broken one is reported by name and left out."""
 
 from __future__ import annotations
 
@@ -72,29 +72,29 @@ SPENDING = (
     *("load", "book", "refusal", "is_enough", "limit", "begin", "choice", "describe_choice"),
     *("find_problem", "warnings"),
 )
-"""The methods of rules for spending (`bot.spending.SpendingRules`)."""
+"""The methods of the rules for spending (`bot.spending.SpendingRules`)."""
 ENTRY_POINTS = "parley"
 """The group under which an installed package names its plugin modules."""
 
 
 _NAMES = {
-    "command": re.compile(r"[a-z][a-z0-9_]{0,31}"),  # what can be typed, in Telegram's menu too
-    "tool": re.compile(r"[A-Za-z0-9_-]{1,64}"),  # what OpenAI's protocol takes
+    "command": re.compile(r"[a-z][a-z0-9_]{0,31}"),  # can be typed, also in Telegram's menu
+    "tool": re.compile(r"[A-Za-z0-9_-]{1,64}"),  # accepted by OpenAI's protocol
 }
 
 
 class GuardFailed(CommandError):
-    """A built-in feature that keeps something closed can't be started; the text says which."""
+    """A built-in feature that enforces a restriction can't be started; the text says which."""
 
 
 class Unfit(Exception):
-    """A plugin's fault, in words that complete "it was left out: …"."""
+    """A plugin has a fault; the text completes "it was left out: …"."""
 
 
 class Loaded(Struct):
-    """The offers of all plugins, by name, and one sentence for each plugin that was left out.
-    `services` are the objects that plugins have opened, by their class; the others are named like
-    the hooks in `plugins/hookspecs.py`."""
+    """The contributions of all plugins, by name, and a sentence for each plugin that was left out.
+    `services` are the objects that plugins have opened, by class; the others are named like the
+    hooks in `plugins/hookspecs.py`."""
 
     names: list[str] = field(default_factory=list)
     commands: dict[str, Command] = field(default_factory=dict)
@@ -138,17 +138,17 @@ class Loaded(Struct):
         return cast(T, self.services[kind])
 
     def tell_settings_changed(self) -> None:
-        """Tell the features that settings were changed."""
+        """Notify the features that settings were changed."""
         for hear in self.setting_changed:
             hear()
 
     async def close(self) -> None:
-        """Have the features release what turns and commands have used."""
+        """Let the features release the resources of turns and commands."""
         for work in self.closing:
             await work.stop()
 
     def take(self, part: Loaded) -> None:
-        """Add the offers of one plugin."""
+        """Add the contributions of one plugin."""
         for name in self.__struct_fields__:
             own, more = getattr(self, name), getattr(part, name)
             if isinstance(own, list):
@@ -165,8 +165,8 @@ class Loaded(Struct):
         self.likeness = part.likeness or self.likeness
 
     async def open(self, kernel: object, store: Store) -> None:
-        """Bring the tables of each plugin up to date, have it make its object, in the order in
-        which they were loaded, and take what these offer. Commands, tools and the rest come to the
+        """Migrate the tables of each plugin and call its `parley_open`, in the order of loading;
+        add the contributions of the returned objects. Commands, tools and the rest are added to the
         same collections."""
         manager = self._manager
         assert manager is not None, "loaded by `load`"
@@ -197,7 +197,7 @@ def load(folder: Path, context: HookContext = HookContext()) -> Loaded:  # noqa:
         try:
             _add(manager, name, find(), loaded, context)
         except (Exception, SystemExit) as error:
-            log.info("the plugin %s fails:", name, exc_info=True)  # the problem itself is told
+            log.info("the plugin %s fails:", name, exc_info=True)  # the problem itself is reported
             if is_own:
                 _refuse_start(name, error)
             loaded.problems.append(f"The plugin {name!r} was left out: {_reason(error)}.")
@@ -208,7 +208,7 @@ def load(folder: Path, context: HookContext = HookContext()) -> Loaded:  # noqa:
 
 
 def _refuse_start(name: str, error: BaseException) -> None:
-    """Raise GuardFailed for a feature without which something would be allowed that it forbids."""
+    """Raise GuardFailed for a feature that enforces a restriction."""
     if name in list_features() and is_guard(name):
         raise GuardFailed(
             f"The feature {name} can't be started ({_reason(error)}), and without it nothing would "
@@ -228,7 +228,8 @@ def _reason(error: BaseException) -> str:
 
 
 def _sources(folder: Path) -> Iterator[tuple[str, Callable[[], ModuleType], bool]]:
-    """(name, how to import it, whether it is our own) for each plugin, the built-in ones first."""
+    """Yield (name, how to import it, whether it is built in) for each plugin, built-in ones
+    first."""
     for name, path in _own().items():
         yield name, partial(importlib.import_module, path), True
     for file in sorted(folder.glob("*.py")) if folder.is_dir() else ():
@@ -239,7 +240,7 @@ def _sources(folder: Path) -> Iterator[tuple[str, Callable[[], ModuleType], bool
 
 @cache
 def _own() -> dict[str, str]:
-    """Return the modules of the built-in plugins and of the features, by their names."""
+    """Return the modules of the built-in plugins and of the features, by name."""
     own = {one.name: f"plugins.builtin.{one.name}" for one in iter_modules(BUILTIN)}
     own |= {name: f"plugins.{name}.feature" for name in list_features()}
     return dict(sorted(own.items()))
@@ -270,7 +271,8 @@ def _add(
     context: HookContext,
     opened_by: str = "",
 ) -> None:
-    """Take all that a plugin offers, or the object that it was `opened_by`, or nothing of it."""
+    """Add all contributions of a plugin, or of the object that it was `opened_by`, or none of
+    them."""
     if manager.has_plugin(name):
         raise Unfit("there is a plugin of this name already; rename the file")
     plugin = _hooks_of(found) if isinstance(found, ModuleType) else found
@@ -296,7 +298,7 @@ def _add(
         there = {**loaded.commands, **{command.name: command for command in commands}}
         if name not in _own() and (why := find_misplaced(verbs, there, loaded.verbs)):
             raise Unfit(why)
-        json.dumps([tool.to_wire() for tool in tools])  # what can't be sent would fail every turn
+        json.dumps([tool.to_wire() for tool in tools])
         part = _take_runtime(manager, opened_by or name, plugin)
         if part.spending and loaded.spending:
             raise Unfit("another plugin limits what is spent already")
@@ -323,7 +325,7 @@ _OF_MODULES = (
     *("parley_ledger", "parley_request_log", "parley_mirror", "parley_likeness", "parley_verbs"),
     *("parley_system_prompt", "parley_tables", "parley_open"),
 )
-"""Hooks that are asked before the kernel is there."""
+"""The hooks that are called before the kernel exists."""
 
 
 def _refuse_hooks_of_modules(manager: pluggy.PluginManager, made: Any) -> None:
@@ -333,7 +335,7 @@ def _refuse_hooks_of_modules(manager: pluggy.PluginManager, made: Any) -> None:
 
 
 def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Loaded:
-    """Ask for what a plugin does while the bot runs; what may fail there is guarded."""
+    """Collect a plugin's run-time contributions; those that may fail are guarded."""
 
     def ask(hook: str, *methods: str) -> list[Any]:
         found = _ask(manager, plugin, hook)
@@ -418,8 +420,8 @@ def _is_sequence(found: object) -> bool:
 
 
 class _Hooks(ModuleType):
-    """A module with nothing but another one's hooks: pluggy looks at all that stands in what it is
-    given, which takes longer than all else that is done with a plugin."""
+    """A module with only the hooks of another one: pluggy inspects all members of what it is given,
+    which takes longer than all other work on a plugin."""
 
     def __dir__(self) -> list[str]:
         return [name for name in vars(self) if not name.startswith("__")]
@@ -447,7 +449,7 @@ def _refuse_unknown_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
 
 
 def _ask(manager: pluggy.PluginManager, plugin: Any, hook: str, **handed: Any) -> list[Any]:
-    """Return the answers of one plugin alone to a hook; nothing where it has none."""
+    """Return the answers of one plugin to a hook; none if it does not implement it."""
     implementations = getattr(manager.hook, hook).get_hookimpls()
     own = [one for one in implementations if one.plugin is plugin]
     return [one.function(*(handed[name] for name in one.argnames)) for one in own]
@@ -472,7 +474,7 @@ def _ledger(manager: pluggy.PluginManager, plugin: Any, loaded: Loaded) -> Ledge
 def _take_class(
     manager: pluggy.PluginManager, plugin: Any, hook: str, kind: type[T], taken: object
 ) -> type[T] | None:
-    """Return the class that a plugin brings, of which there is one; None where it has none."""
+    """Return the class that a plugin provides, of which there may be one; None without it."""
     for made in _ask(manager, plugin, hook):
         if not (isinstance(made, type) and issubclass(made, kind)):
             wanted = f"a class derived from {kind.__name__}"
@@ -491,7 +493,7 @@ def _take_one(
     kept: str,
     taken: object,
 ) -> object:
-    """Return the keeper that a plugin brings, of which there is one; None where it has none."""
+    """Return the object that a plugin provides, of which there may be one; None without it."""
     for made in _ask(manager, plugin, hook):
         for name in methods:
             if not callable(getattr(made, name, None)):
@@ -522,7 +524,7 @@ def _prompt_hooks(manager: pluggy.PluginManager, name: str, plugin: Any) -> list
 
 
 def _rewrite(hook: pluggy.HookImpl, prompt: str, key: ConversationKey) -> object:
-    """Call one plugin's hook, with those of the arguments that it takes."""
+    """Call one plugin's hook with the arguments that it accepts."""
     known = {"prompt": prompt, "key": key}
     return hook.function(**{name: known[name] for name in hook.argnames})
 

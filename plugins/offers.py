@@ -1,4 +1,4 @@
-"""Offers of features where a person has let a conversation end with another turn."""
+"""Offers of features after a person has changed the last turn of a conversation."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ log = logging.getLogger(__name__)
 
 
 async def with_offers(reply: Reply, ask: Ask, key: ConversationKey, turn: int | None) -> Reply:
-    """Return a reply by which a conversation ends with this turn now (None: a chat has come back to
-    it as it was left), with what features offer. One that fails offers nothing."""
+    """Return a reply after which a conversation ends with this turn (None: a chat has returned to
+    it unchanged), extended by the features' offers. An offer that fails is skipped."""
     for offer in ask.bot.offers:
         try:
             found = await offer(ask, key, turn)
@@ -36,7 +36,7 @@ def _add(reply: Reply, offered: Reply) -> Reply:
 
 
 def numbers_in_context(conversation: Conversation) -> list[int]:
-    """Return the turns in context, and those for which a summary stands that is behind them."""
+    """Return the turns in context, and those that a range summary covers."""
     view = conversation.context.view()
     numbers = [turn.number for turn in view.whole]
     return [*numbers, *(turn for one in view.layout.ranges for turn in one.turns)]

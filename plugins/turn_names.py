@@ -1,4 +1,4 @@
-"""Turns as a person names them: "t3-t5 t9"."""
+"""Turns in a person's notation: "t3-t5 t9"."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _RANGES = re.compile(rf"{_RANGE}(?:[\s,]+{_RANGE})*(?=[\s,:]|$)", re.IGNORECASE)
 
 
 def turns_of(text: str, newest: int) -> tuple[int, ...]:
-    """ "t3-t5, t9" -> (3, 4, 5, 9), and "t9-" up to the newest; `newest` is the number of the
-    newest turn there is.
+    """Parse turns: "t3-t5, t9" -> (3, 4, 5, 9), and "t9-" up to the newest; `newest` is the number
+    of the newest turn.
 
-    Raises CommandError with a sentence for what is no turn, or none that there is.
+    Raises CommandError with a sentence for a text that is not a turn, or a turn that does not
+    exist.
     """
     words = re.sub(r"\s*[-–]\s*", "-", text).replace(",", " ").split()
     numbers = {number for word in words for number in _range(word, newest)}
@@ -26,14 +27,15 @@ def turns_of(text: str, newest: int) -> tuple[int, ...]:
 
 
 def spell(numbers: Sequence[int]) -> str:
-    """Return turns as commands take them: "t3-t5 t9"."""
+    """Return turns in the notation of commands: "t3-t5 t9"."""
     return " ".join(
         f"t{first}" if first == last else f"t{first}-t{last}" for first, last in runs(numbers)
     )
 
 
 def split_turns(text: str, newest: int) -> tuple[tuple[int, ...], str]:
-    """Return the turns that a text begins with, each written with its t, and the words behind them.
+    """Return the turns at the beginning of a text, each written with its t, and the rest of the
+    text.
 
     Raises CommandError as `turns_of` does.
     """
@@ -72,5 +74,5 @@ def _turn(word: str, newest: int) -> int:
 
 
 def ids(numbers: tuple[int, ...]) -> list[str]:
-    """Return turns as data names them."""
+    """Return turns in the notation of data."""
     return [f"t{number}" for number in numbers]

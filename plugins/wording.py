@@ -1,4 +1,4 @@
-"""Numbers and texts as people read them."""
+"""Numbers and texts in the form shown to people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def amount(number: int) -> str:
-    """Tokens and characters: 950, 12.4k, 200k, 1.5M."""
+    """Format a number of tokens or characters: 950, 12.4k, 200k, 1.5M."""
     if number < 1_000:
         return str(number)
     for size, letter in ((1_000, "k"), (1_000_000, "M")):
@@ -26,7 +26,7 @@ def amount(number: int) -> str:
 
 
 def amounts(before: int, after: int) -> tuple[str, str]:
-    """Return two sizes of the same, in full where they are different and would read alike."""
+    """Return two sizes of the same thing, in full if they differ and would look alike."""
     said = amount(before), amount(after)
     if before == after or said[0] != said[1]:
         return said
@@ -34,9 +34,8 @@ def amounts(before: int, after: int) -> tuple[str, str]:
 
 
 def shrink(sizes: Sequence[int], total: int) -> list[int]:
-    """Return the sizes of parts of which the sum may be more than the whole, because the provider
-    counts fewer or each was rounded by itself: each as much smaller, by its share, and none below
-    0."""
+    """Return the sizes of parts, reduced in proportion if their sum exceeds the total, because the
+    provider counts fewer or each was rounded separately; none is below 0."""
     whole = sum(sizes)
     if whole <= total:
         return [*sizes]
@@ -45,7 +44,7 @@ def shrink(sizes: Sequence[int], total: int) -> list[int]:
 
 
 def money(cost: float, unknown: int = 0) -> str:
-    """US dollars; says when calls of unknown price are left out."""
+    """Format US dollars; mentions omitted calls of unknown price."""
     if unknown and not cost:
         return _("unknown ({calls} of unknown price)", calls=count(unknown, "call"))
     text = _dollars(cost)
@@ -57,55 +56,54 @@ def money(cost: float, unknown: int = 0) -> str:
 
 
 def _dollars(cost: float) -> str:
-    """$0, <$0.0001, $0.0123, $1.20."""
+    """Format US dollars: $0, <$0.0001, $0.0123, $1.20."""
     if 0 < cost < 0.0001:
         return figure("<$0.0001")
     return figure("$0" if cost == 0 else f"${cost:.2f}" if cost >= 0.1 else f"${cost:.4f}")
 
 
 def count(number: int, noun: str) -> str:
-    """1 turn, 2 turns."""
+    """Format a count: 1 turn, 2 turns."""
     return number_of(number, f"{{n}} {noun}", f"{{n}} {noun}s")
 
 
 def series(items: Iterable[str]) -> str:
-    """Return a, b, c, with the comma of the language."""
+    """Join texts by the comma of the language."""
     return _(", ").join(filter(None, items))
 
 
 def aside(text: str) -> str:
-    """Return what stands in parentheses behind something, with the space before them."""
+    """Return a text in parentheses, with the space before them."""
     return _(" ({text})", text=text) if text else ""
 
 
 def labelled(label: str, text: str) -> str:
-    """Return a text behind its label, with the colon of the language."""
+    """Return a text after its label, with the colon of the language."""
     return _("{label}: {text}", label=label, text=text)
 
 
 def quoted(words: str) -> str:
-    """Return somebody's words between the quotation marks of the language."""
+    """Return words in the quotation marks of the language."""
     return _("“{words}”", words=words)
 
 
 def sentence(said: str) -> str:
-    """Return what is said as a sentence, with the full stop of the language."""
+    """Return a text as a sentence, with the full stop of the language."""
     return _("{said}.", said=said)
 
 
 def format_turns(numbers: Sequence[int]) -> str:
-    """ "t3", "t1 to t5", "t1 to t3, t7"."""
+    """Return turns in words: "t3", "t1 to t5", "t1 to t3, t7"."""
     return say_turns(memory.turns.format_turns(numbers))
 
 
 def say_turns(written: str) -> str:
-    """Return names of turns, as they are written down, in the language of the person."""
+    """Return stored names of turns in the person's language."""
     return written.replace(" to ", _(" to "))
 
 
 def say_marks(shown: str) -> str:
-    """Return a text in which corrected values are marked, with the marks in the language of the
-    person."""
+    """Return a text with the marks of corrected values in the person's language."""
 
     def say(mark: re.Match[str]) -> str:
         return _("(corrected in {turn})", turn=mark[1]) if mark[1] else _("(corrected)")
@@ -119,13 +117,13 @@ def name_layer(layer: str) -> str:
 
 
 def bar(share: float, width: int = 20) -> str:
-    """Return a bar of blocks: full ones for the share that is used."""
+    """Return a bar of blocks, full for the used share."""
     full = round(min(max(share, 0.0), 1.0) * width)
     return "▇" * full + "▁" * (width - full)
 
 
 def duration(seconds: float) -> str:
-    """45 s, 3 min, 2 h 5 min, 4 days."""
+    """Format a duration: 45 s, 3 min, 2 h 5 min, 4 days."""
     minutes = int(seconds) // 60
     if minutes < 1:
         return f"{int(seconds)} s"
@@ -140,31 +138,31 @@ def duration(seconds: float) -> str:
 
 
 def cell(text: str) -> str:
-    """Text that can stand in a cell of a Markdown table."""
+    """Return a text for a cell of a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def clip(text: str, most: int = 60) -> str:
-    """Return the first words of a text on one line, at most so many characters."""
+    """Return the first words of a text on one line, at most `most` characters."""
     line = " ".join(text[: most * 4].split())
     is_whole = len(line) <= most and len(text) <= most * 4
     return line if is_whole else f"{line[: most - 1].rstrip()}…"
 
 
 def clip_words(text: str, most: int = 60) -> str:
-    """Return the first words of Markdown, without its signs."""
+    """Return the first words of Markdown, without its markup."""
     return clip(words_of(text[: most * 8]), most)
 
 
 def fence(text: str, language: str = "") -> str:
-    """Return a text as a block of code, which nothing in it can end."""
+    """Return a text as a code block, which nothing in it can close."""
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     marks = "`" * max(3, longest + 1)
     return f"{marks}{language}\n{text}\n{marks}"
 
 
 def name_branch(number: int, title: str) -> str:
-    """Return a branch of a chat in a sentence."""
+    """Return a branch of a chat, in words."""
     return (
         _("branch {number}, “{title}”", number=number, title=literal(clip(title)))
         if title
@@ -173,20 +171,20 @@ def name_branch(number: int, title: str) -> str:
 
 
 def format_list(names: Sequence[str], last: str = "and") -> str:
-    """Return a, b and c as words."""
+    """Join names as words: a, b and c."""
     return f" {_(last)} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a Markdown table, with its header in the language of whoever asked; a column whose
-    name ends with a colon is aligned to the right."""
+    """Return a Markdown table, with its header in the person's language; a column whose name ends
+    with a colon is aligned to the right."""
     ruler = ["---:" if name.endswith(":") else "---" for name in header]
     names = [_(name).removesuffix(":") for name in header]
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (names, ruler, *rows))
 
 
 def shorten(items: Sequence[T], first: int, last: int, between: Callable[[int], T]) -> list[T]:
-    """Return the first and the last of many, with `between(how many are left out)` in their
+    """Return the first and the last of many items, with `between(number left out)` in the
     middle."""
     gone = len(items) - first - last
     if gone <= 1:

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 PATIENCE = 90.0
 """Seconds after which what does not come fails the test; only a failing test waits that long."""
-_LOOK = 0.01  # seconds between two looks
+_LOOK = 0.01  # seconds between two updates
 
 
 @overload

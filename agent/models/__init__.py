@@ -1,1 +1,1 @@
-"""The models. `base` is the contract, the other modules are its backends."""
+"""The models. `base` is the contract; the other modules are its backends."""

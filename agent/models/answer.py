@@ -1,9 +1,9 @@
-"""A streamed answer, put together from the chunks of OpenAI's chat-completions protocol.
+"""A streamed answer, assembled from the chunks of OpenAI's chat-completions protocol.
 
-A chunk of chat completions that brings a piece of text and nothing else, as nearly all do: it is
-parsed and checked at once, by its type. Pure.
+Most chunks of chat completions bring only a piece of text: these are parsed and validated in one
+step, by their type. Pure.
 
-The tokens that were used, as providers report them. Pure.
+The token usage as providers report it. Pure.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ _REASONING = ("reasoning_tokens", "thoughtsTokenCount", "thinking_tokens")
 
 
 def find_usage(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the report in a chunk: Moonshot has it in the choice, Groq in a field of its own."""
+    """Return the usage report in a chunk: Moonshot has it in the choice, Groq in a field of its
+    own."""
     if (one := chunk.get("usage")) and isinstance(one, dict):
         return one
     choices, own = chunk.get("choices"), chunk.get("x_groq")
@@ -59,9 +60,9 @@ def find_usage(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read_usage(fields: Mapping[str, Any], before: Usage | None) -> Usage | None:
-    """Return what was used. A report never takes back what one before it said: zeros in a last
-    chunk are none. What xAI and Gemini leave out of `completion_tokens`, which are thoughts, is in
-    the total (sub2api#5771, vercel/ai#6082)."""
+    """Return the token usage. A report never lowers an earlier one: zeros in a last chunk are
+    ignored. xAI and Gemini omit thoughts from `completion_tokens`; these are in the total
+    (sub2api#5771, vercel/ai#6082)."""
     if not fields:
         return before
     details, said = _inner(fields, _DETAILS), _inner(fields, _SAID)
@@ -81,10 +82,10 @@ def read_usage(fields: Mapping[str, Any], before: Usage | None) -> Usage | None:
 
 
 def with_thoughts(completion: int, prompt: int, cached: int, total: int, reasoning: int = 0) -> int:
-    """Return the tokens of an answer with those thoughts that are in the total alone. Where what is
-    cached is counted besides the prompt, it is in the total, too, and is none of them. Where the
-    number of thoughts is known, they are added if the total says so, or if they can't be a part of
-    what was said; no other total is believed."""
+    """Return the tokens of an answer, including thoughts that are in the total alone. If cached
+    tokens are counted beside the prompt, they are in the total, too, and are not thoughts. If the
+    number of thoughts is known, they are added if the total confirms it, or if they can't be part
+    of the completion; any other total is ignored."""
     rest = total - prompt
     if reasoning:
         is_beside = rest in (completion + reasoning, completion + reasoning + cached)
@@ -102,8 +103,8 @@ def _inner(fields: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, An
 
 
 def _any(names: tuple[str, ...], *places: Mapping[str, Any]) -> int:
-    """Return the first number of tokens that stands in one of these fields and is not 0. What can't
-    be one (-1, true, 10**40) counts as not reported."""
+    """Return the first non-zero number of tokens in one of these fields. Impossible values (-1,
+    true, 10**40) count as not reported."""
     for fields in places:
         for name in names:
             value = fields.get(name)
@@ -114,7 +115,8 @@ def _any(names: tuple[str, ...], *places: Mapping[str, Any]) -> int:
 
 
 def _to_number(value: object) -> int:
-    """Return a number that is written as a float or as text, as some do; 0 for what is none."""
+    """Return a number that is written as a float or as text, as some providers do; 0 for other
+    values."""
     if isinstance(value, str) and len(value) <= _LONGEST and value.isascii():
         try:
             value = float(value)
@@ -125,7 +127,7 @@ def _to_number(value: object) -> int:
 
 
 def count(fields: Mapping[str, Any], key: str) -> int:
-    """Return the number of tokens in a field; 0 where none is reported."""
+    """Return the number of tokens in a field; 0 if none is reported."""
     return _any((key,), fields)
 
 
@@ -152,7 +154,7 @@ class _Choice(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlainChunk(Struct, frozen=True, forbid_unknown_fields=True):
-    """Such a chunk. Fields that may say more than the text are not there, or null."""
+    """A chunk with text alone. Fields that could carry more are absent or null."""
 
     choices: tuple[_Choice]
     model: Word = None
@@ -167,28 +169,28 @@ class PlainChunk(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 PLAIN = Decoder(PlainChunk)
-"""Reads the data of such a chunk. Raises ValueError where they are another one, or none."""
+"""Decodes the data of such a chunk. Raises ValueError for any other data."""
 
 
 MOST_CHARACTERS = 2_000_000
-"""Of one answer, with reasoning and arguments: more than any model writes (128,000 tokens)."""
+"""The maximum characters of one answer, with reasoning and arguments: more than any model writes
+(128,000 tokens)."""
 _ONLY_TEXT = frozenset({"role", "content"})
 _NO_REASON = ("null", "none")
 
 
 class Answer:
-    """The part of an answer that has come so far.
+    """The part of an answer received so far.
 
-    Chunks may have any shape: what is not of the protocol counts as absent. An answer that comes
-    whole, from an endpoint that does not stream, is one chunk. `size` is what was kept of it, in
-    characters; `is_full` says that more came than is kept, and that nothing more will be. A call
-    that was cut by that is none. `thought` is what the last chunk brought of the model's reasoning.
-    `field` is where something stands that must go back with calls (`chat_thoughts`; "": nothing).
+    Chunks may have any shape: anything outside the protocol counts as absent. An unstreamed answer
+    is one chunk. `size` is the number of characters kept; `is_full` says that more came than is
+    kept, and the rest is ignored. A call truncated by that is dropped. `thought` is the reasoning
+    in the last chunk. `field` is the place of data that must be sent back with calls
+    (`chat_thoughts`; "": none).
     """
 
     THINKS_ALOUD = True
-    """The flag of a server that may take all of an answer for a thought, or leave calls in its
-    text."""
+    """True for a server that may send the whole answer as a thought, or leave calls in its text."""
 
     def __init__(self, field: str = "") -> None:
         self._field = field
@@ -197,7 +199,7 @@ class Answer:
         self.size = 0
         self.is_full = False
         self.thought = ""
-        self.other: Mapping[str, Any] = {}  # the last that came in the place of a chunk
+        self.other: Mapping[str, Any] = {}  # the last object received in place of a chunk
         self._model = ""
         self._text = StringIO()  # a list of a million small pieces would take 80 MB
         self._reasoning = StringIO()
@@ -209,7 +211,7 @@ class Answer:
         self._usage: Usage | None = None
 
     def add(self, chunk: object) -> str:
-        """Take a chunk in; return the text that it brought."""
+        """Add a chunk; return its text."""
         if type(chunk) is not PlainChunk:
             return self._add_other(chunk)
         (choice,) = chunk.choices
@@ -246,11 +248,11 @@ class Answer:
         self.thought = ""
         content = delta.get("content")
         if delta.keys() <= _ONLY_TEXT and (content is None or isinstance(content, str)):
-            return self._add_text(content)  # nearly always
+            return self._add_text(content)  # the usual case
         return self._add_delta(delta)
 
     def _choice(self, chunk: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the choice that is the answer, of several the first."""
+        """Return the choice that is the answer: the first of several."""
         for choice in choices_of(chunk):
             number = choice.get("index")
             if self._number is None and choice:
@@ -260,7 +262,7 @@ class Answer:
         return {}
 
     def _whole(self, choice: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what a choice without a delta brings. A message behind pieces says them again."""
+        """Return the content of a choice without a delta. A message after pieces repeats them."""
         if (message := choice.get("message")) and isinstance(message, dict):
             return {} if self.size else message
         return {"content": choice["text"]} if isinstance(choice.get("text"), str) else {}
@@ -289,7 +291,7 @@ class Answer:
         if len(piece) > MOST_CHARACTERS - self.size:
             piece = self._clip(piece)
         else:
-            self.size += len(piece)  # nearly always
+            self.size += len(piece)  # the usual case
         if self._tags.is_open:
             piece = self._tags.feed(piece)
             if self._tags.thought:
@@ -300,7 +302,7 @@ class Answer:
         return piece if piece.isascii() else join_halves(piece)
 
     def _clip(self, piece: str) -> str:
-        """As much of a piece as there is room for."""
+        """Return as much of a piece as there is room for."""
         room = MOST_CHARACTERS - self.size
         if len(piece) > room:
             piece, self.is_full = piece[:room], True
@@ -327,34 +329,34 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The answer's text, without thoughts that stand in it."""
+        """The answer's text, without thoughts in it."""
         text = join_halves(self._text.getvalue())
         return split_thoughts(text)[0] if may_have_marks(text) else text
 
     @property
     def has_begun(self) -> bool:
-        """Return whether anything has come of what a model writes."""
+        """Return whether any output of the model has arrived."""
         return bool(self.size or self.finish or self._usage)
 
     @property
     def is_paused(self) -> bool:
-        """Return whether it ended only to be sent back, and to go on then."""
+        """Return whether it ended only to be sent back and continued."""
         return False
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the end came: a finish reason, or the usage that follows it; or it was
-        put."""
+        """Return whether the end has arrived: a finish reason, or the usage that follows it; or the
+        answer is full."""
         return self.is_full or bool(self.finish) or self._usage is not None
 
     @property
     def _is_thought_alone(self) -> bool:
-        """Return whether thoughts may be the answer: all of it came, in the field of thoughts. What
-        stands in tags was thought."""
+        """Return whether thoughts may be the answer: the whole answer came in the field of
+        thoughts. Text in tags was a thought."""
         return self.THINKS_ALOUD and bool(self.finish) and not self._has_tags
 
     def reply(self, model: str) -> ModelReply:
-        """Return the answer as a value; `model` names it where the endpoint did not."""
+        """Return the answer as a value; `model` is its name if the endpoint gave none."""
         whole = [call for call in self._calls.calls if call.name and not call.is_cut]
         calls = tuple(call.to_call() for call in whole)
         self._text.write(self._tags.finish())
@@ -364,7 +366,7 @@ class Answer:
             text, thought = split_thoughts(text)
             reasoning += thought
             self._has_tags |= bool(thought)
-        if self._has_tags and not text.strip():  # what ended them has another name
+        if self._has_tags and not text.strip():  # the tag that ended them has another name
             text, reasoning = _split_other(reasoning)
         finish = read_finish(self.finish, has_calls=bool(calls))
         if self._has_refused and finish == "complete":

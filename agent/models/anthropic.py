@@ -1,4 +1,4 @@
-"""Claude by Anthropic's own protocol, in which what was said is cached and thoughts are kept."""
+"""Claude by Anthropic's own protocol, with prompt caching and kept thoughts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AnthropicModel(EndpointModel):
     counts = True
 
     async def count(self, request: ModelRequest) -> int:
-        """Count a request by the API: that is free, but has a limit of its own."""
+        """Count a request by the API, which is free, but rate-limited separately."""
         adapted = self._adapt(request)
         body = to_body(to_neutral(self.name, adapted, self._endpoint.effort), request.beside)
         asked = {name: value for name, value in body.items() if name in _COUNTED}
@@ -53,7 +53,7 @@ class AnthropicModel(EndpointModel):
         return count(answer, "input_tokens") if isinstance(answer, dict) else 0
 
     def _to_neutral(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the request as this model is known to want it."""
+        """Return the request with the adaptations known for this model."""
         asked = self._known.trim(to_neutral(self.name, request, self._endpoint.effort))
         asked = {name: value for name, value in asked.items() if name not in self.learnt.unwanted}
         config = dict(asked.get("output_config", {}))
@@ -73,7 +73,7 @@ class AnthropicModel(EndpointModel):
     def _leave_out_thoughts(
         self, body: dict[str, Any], request: ModelRequest, trial: Trial
     ) -> bool:
-        """Have nobody think in this request. Some models can't be told not to."""
+        """Disable thinking in this request. Some models can't disable it."""
         if body.get("without_thoughts"):
             if not body.get("thinking"):
                 return False
@@ -90,7 +90,7 @@ class AnthropicModel(EndpointModel):
         request: ModelRequest,
         on_delta: OnDelta,
     ) -> ModelReply:
-        """Ask; an answer that pauses is sent back as it is, and goes on."""
+        """Ask; send a paused answer back unchanged, to be continued."""
         body = {name: value for name, value in body.items() if value is not None}
         sent = to_body(body, request.beside)
         answer = AnthropicAnswer()
@@ -103,7 +103,7 @@ class AnthropicModel(EndpointModel):
             answer, before = AnthropicAnswer(), reply
             try:
                 reply = _join(before, await self._ask(answer, _made(again), on_delta, request))
-            except BaseException:  # it is paid, whatever ends what should have followed
+            except BaseException:  # it is paid, whatever interrupted the rest
                 request.on_lost(before)
                 raise
             content += answer.content
@@ -117,7 +117,7 @@ class AnthropicModel(EndpointModel):
 
 
 def _as_said(content: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return an answer that goes on; it may not end in blanks (opencode#1295)."""
+    """Return an answer to be continued; it may not end in blanks (opencode#1295)."""
     *before, last = content
     if last.get("type") == "text":
         last = {**last, "text": last["text"].rstrip()}
@@ -130,7 +130,7 @@ def _made(sent: Mapping[str, Any]) -> Callable[[], bytes]:
 
 
 def _join(before: ModelReply, after: ModelReply) -> ModelReply:
-    """Return an answer that paused, and what followed it, as one."""
+    """Return a paused answer and its continuation as one."""
     counted = [reply.usage for reply in (before, after) if reply.usage]
     usage = Usage(*map(sum, zip(*map(astuple, counted), strict=True))) if counted else None
     return replace(

@@ -1,4 +1,4 @@
-"""A streamed answer, put together from the events of Anthropic's Messages API."""
+"""A streamed answer, assembled from the events of Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from agent.models.shapes import as_list, as_mapping, get_string, join_halves, re
 from memory.messages import ToolCall
 
 PAUSED = "pause_turn"
-"""The reason of an answer that wants to go on when it is sent back as it is."""
+"""The stop reason of an answer that continues when it is sent back unchanged."""
 MOST_BLOCKS = 2_000
-"""In one answer."""
+"""The maximum number of blocks in one answer."""
 
 
 class _PartialBlock:
-    """A block that is still coming in: its text, thoughts, or a call's arguments."""
+    """A block that is still incomplete: its text, thoughts, or a call's arguments."""
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self.fields = dict(fields)
@@ -37,8 +37,8 @@ class _PartialBlock:
 
 
 class AnthropicAnswer(Answer):
-    """The part of an answer that has come so far. Events may have any shape: what is not of the
-    protocol counts as absent. `content` is all of it in blocks, to be sent back as it came."""
+    """The part of an answer received so far. Events may have any shape: anything outside the
+    protocol counts as absent. `content` is the whole in blocks, to be sent back unchanged."""
 
     THINKS_ALOUD = False
 
@@ -48,7 +48,7 @@ class AnthropicAnswer(Answer):
         self._counted: dict[str, int] = {}
 
     def add(self, chunk: object) -> str:
-        """Take an event in; return the text that it brought."""
+        """Add an event; return its text."""
         event = as_mapping(chunk)
         self.thought = ""
         match event.get("type"):
@@ -116,8 +116,7 @@ class AnthropicAnswer(Answer):
         return join_halves(kept)
 
     def _count(self, fields: Mapping[str, Any]) -> None:
-        """Update the usage by counts, which are of all so far; a count that is left out stays as it
-        was."""
+        """Update the usage by counts, which are cumulative; an omitted count stays unchanged."""
         self._counted |= {name: count(fields, name) for name in _COUNTS if fields.get(name)}
         if not self._counted:
             return
@@ -126,7 +125,7 @@ class AnthropicAnswer(Answer):
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the end came: usage comes with the beginning already."""
+        """Return whether the end has arrived: usage alone comes at the beginning already."""
         return self.is_full or bool(self.finish)
 
     @property
@@ -135,7 +134,7 @@ class AnthropicAnswer(Answer):
 
     @property
     def content(self) -> list[dict[str, Any]]:
-        """The blocks in order, without those that are cut."""
+        """The blocks in order, without truncated ones."""
         blocks = (_to_block(block) for _, block in sorted(self._blocks.items()) if not block.is_cut)
         return [block for block in blocks if block]
 
@@ -172,9 +171,8 @@ def _to_block(block: _PartialBlock) -> dict[str, Any]:
 
 
 def layout(content: list[dict[str, Any]]) -> str:
-    """Return the model's thoughts as JSON, and where they stand among what it said: each as it
-    came, a text by the number of its characters, a call by its id. "" where there are no thoughts.
-    """
+    """Return the model's thoughts as JSON, with their place in the answer: thoughts unchanged, a
+    text as the number of its characters, a call as its id. "" without thoughts."""
     if not any(block["type"].endswith("thinking") for block in content):
         return ""
     items = [
@@ -189,8 +187,8 @@ def layout(content: list[dict[str, Any]]) -> str:
 
 
 def read_layout(thoughts: str) -> list[Any]:
-    """Read the items that `layout` made; items that it did not make (a file that was imported may
-    say anything) are left out."""
+    """Return the items that `layout` made; other items (an imported file may contain anything) are
+    dropped."""
     return [item for item in as_list(read_json(thoughts)) if _is_item(item)]
 
 
@@ -211,4 +209,4 @@ _SEALED = {
     "thinking": {"type", "thinking", "signature"},
     "redacted_thinking": {"type", "data"},
 }
-"""The fields of a thought, as they go back."""
+"""The fields of a thought when it is sent back."""

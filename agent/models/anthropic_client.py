@@ -27,18 +27,18 @@ _SDK = Sdk(
 
 
 class _PatientAnthropic(Patient, DefaultAioHttpClient):
-    """The SDK's transport, bounded."""
+    """The SDK's transport, with limits."""
 
 
 def open_client(endpoint: Endpoint) -> SdkClient:
-    """Return a client for this endpoint. Raises ModelRefused for an address that is none."""
+    """Return a client for this endpoint. Raises ModelRefused for an invalid address."""
     return SdkClient(
         endpoint,
         _SDK,
         _PatientAnthropic(endpoint),
         lambda known: AsyncAnthropic(
             base_url=endpoint.base_url.rstrip("/").removesuffix("/v1"),
-            open_telemetry=False,  # what is said is nobody else's business
+            open_telemetry=False,  # messages are private
             **known,
         ),
     )

@@ -1,21 +1,20 @@
-"""A request in the shape of Anthropic's Messages API, made from one in the shape of OpenAI's. Pure:
-the same request gives the same bytes, so that what was sent can be made again.
+"""A request in the shape of Anthropic's Messages API, made from one in OpenAI's shape. Pure: the
+same request gives the same bytes, so that a sent request can be reproduced.
 
-What the API wants otherwise: the system prompt beside the messages; users and assistants by turns,
-so that what one of them says several times over is one message; the results of all calls of a step
-first in the message after it; no empty texts; ids and names of calls made of letters that it knows;
-and the model's thoughts in front of the calls that they led to, just as they came.
+The API differs as follows. The system prompt is beside the messages. Users and assistants
+alternate, so consecutive messages of one role become one. The results of all calls of a step come
+first in the message after it. Texts are not empty. Ids and names of calls use its letters. Thoughts
+precede their calls, unchanged.
 
-The prompt is cached up to marks, of which there may be four, for five minutes after each use:
+The prompt is cached up to at most four marks, for five minutes after each use:
 
-1. the end of tools and system prompt: all that a cut leaves as it was;
-2. the end of the first message, in which stands what removed turns became;
-3. the end of the request before this one, which is what is read: the API looks for it by itself
-   only 20 blocks back, and a step of many calls is longer;
+1. the end of tools and system prompt, which no cut changes;
+2. the end of the first message, which contains the summaries of removed turns;
+3. the end of the previous request, which is read from the cache: by itself the API looks back only
+   20 blocks, and a step of many calls is longer;
 4. the end of this request, which the next one reads.
 
-A mark behind what was kept already costs nothing; what is new costs a quarter more than without,
-once, and a tenth from then on.
+A mark on a cached prefix is free; new text costs a quarter more once, and a tenth from then on.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from memory.patterns import lazy
 Json = dict[str, Any]
 
 CACHED: Json = {"type": "ephemeral"}
-"""A mark: five minutes from each use on."""
+"""A cache mark, valid for five minutes from each use."""
 LONGEST_REPLY = 32_000
-"""Tokens that an answer may have where nothing else is said: the API wants a number, and this many
-all of its newer models can write."""
+"""The maximum tokens of an answer if nothing else is set: the API requires a number, and all of its
+newer models can write this many."""
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-"""The kinds of pictures that the API takes."""
+"""The kinds of pictures that the API accepts."""
 EFFORTS = {"low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 30_000}
-"""The efforts of thinking, and the tokens that a model gets for each where it wants a number."""
+"""The efforts of thinking, with the tokens for models that take a number."""
 _SPOKEN = lazy(r"[^a-zA-Z0-9_-]")
 _LONGEST = 64
 _NOTHING = "(nothing was said)"
@@ -50,9 +49,9 @@ _DATA_URL = lazy(r"data:([\w.+/-]{1,100});base64,")
 
 
 def to_neutral(model: str, request: ModelRequest, effort: str = "") -> Json:
-    """Return the body of a streaming request before its messages and tools are in the API's shape;
-    what is not asked for is not in it. `effort` is how hard the model thinks ("": as it likes). The
-    API knows no temperature any more."""
+    """Return the body of a streaming request with messages and tools still in OpenAI's shape;
+    unrequested fields are omitted. `effort` is the thinking effort ("": the model's default). The
+    API no longer has a temperature."""
     wanted = dict(request.parameters or {})
     body: Json = {
         "protocol": ANTHROPIC,  # as long as it is in OpenAI's shape
@@ -65,7 +64,7 @@ def to_neutral(model: str, request: ModelRequest, effort: str = "") -> Json:
         body["tools"] = list(request.tools)
         body |= _tool_choice(request, wanted)
     if effort and body.get("tool_choice", {}).get("type") not in ("any", "tool"):
-        body["thinking"] = {"type": "adaptive"}  # which is refused where a tool is forced
+        body["thinking"] = {"type": "adaptive"}  # refused with a forced tool
     body |= _output_config(request, effort or wanted.get("reasoning_effort"))
     if stops := _stops(wanted.get("stop")):
         body["stop_sequences"] = stops
@@ -109,9 +108,9 @@ def _stops(stop: object) -> list[str]:
 
 
 def to_body(neutral: Mapping[str, Any], beside: RequestExtras) -> Json:
-    """Return the body of a request. `neutral` has the messages and the tools in OpenAI's shape, all
-    else as the API has it; `is_once` says that nothing of it will be sent again, so that nothing is
-    marked. `beside` is what OpenAI's shape has no place for."""
+    """Return the body of a request. `neutral` has the messages and the tools in OpenAI's shape, the
+    rest in the API's; `is_once` says that it will not be sent again, so that nothing is marked.
+    `beside` is the data that OpenAI's shape has no place for."""
     history, beside = read_history(neutral, beside)
     system, said = _split(history)
     messages = _to_messages(said, beside)
@@ -124,13 +123,13 @@ def to_body(neutral: Mapping[str, Any], beside: RequestExtras) -> Json:
         body["tools"] = tools
     if not neutral.get("is_once"):
         _mark_prefix(system, tools)
-        if "tool_choice" not in body:  # what is said is kept for requests with the same one alone
+        if "tool_choice" not in body:
             _mark_messages(system, messages)
     return inspect("anthropic", body)
 
 
 def _split(messages: Sequence[Mapping[str, Any]]) -> tuple[list[Json], Sequence[Mapping[str, Any]]]:
-    """Return the blocks of the system prompt, and what follows it."""
+    """Return the blocks of the system prompt, and the messages after it."""
     first = (n for n, one in enumerate(messages) if one["role"] not in ("system", "developer"))
     end = next(first, len(messages))
     blocks = [block for one in messages[:end] for block in _blocks(one["content"])]
@@ -167,7 +166,7 @@ def _to_messages(said: Sequence[Mapping[str, Any]], beside: RequestExtras) -> li
             if role == "user" or not any(block["type"] in THOUGHTS for block in blocks):
                 messages[-1]["content"] += blocks
                 continue
-            # what was thought stands where it stood: at the beginning of what was said
+            # thoughts stay at their place: at the beginning of a message
             messages.append({"role": "user", "content": [_text(_NOTHING)]})
         messages.append({"role": role, "content": blocks})
     if not messages or messages[0]["role"] != "user":
@@ -206,8 +205,8 @@ def _assistant(one: Mapping[str, Any], beside: RequestExtras, ids: _Ids) -> list
 
 
 def _without_idle(blocks: list[Json]) -> list[Json]:
-    """Return the blocks without thoughts behind the last call, which led to nothing: a message must
-    not end with one."""
+    """Return the blocks without thoughts after the last call: a message must not end with a
+    thought."""
     uses = [place for place, block in enumerate(blocks) if block["type"] == "tool_use"]
     last = uses[-1] if uses else -1
     return [
@@ -216,8 +215,8 @@ def _without_idle(blocks: list[Json]) -> list[Json]:
 
 
 def _in_order(content: str, calls: dict[str, Json], layout: Iterable[Any]) -> Iterator[Json]:
-    """Yield the blocks in the order in which they came, by `anthropic_answer.layout`; what it does
-    not name stands behind the last thought, or before the calls."""
+    """Yield the blocks in their original order, by `anthropic_answer.layout`; text without a place
+    follows the last thought, or precedes the calls."""
     left = dict(calls)
     items = list(layout)
     last_text = max((n for n, item in enumerate(items) if isinstance(item, int)), default=-1)
@@ -235,7 +234,7 @@ def _in_order(content: str, calls: dict[str, Json], layout: Iterable[Any]) -> It
             if not is_said and content.strip():
                 yield _text(content)
                 content = ""
-            if named := item if item in left else next(iter(left), ""):  # its id came again
+            if named := item if item in left else next(iter(left), ""):  # its id was replaced
                 yield left.pop(named)
     if content.strip():
         yield _text(content)
@@ -253,7 +252,7 @@ def _to_use(call: Mapping[str, Any], ids: _Ids) -> Json:
 
 
 class _Ids:
-    """The ids of calls as the API takes them: of its letters, and each once in a request."""
+    """The ids of calls as the API accepts them: of its letters, and unique in a request."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -274,7 +273,7 @@ class _Ids:
 
 
 def _blocks(content: object) -> list[Json]:
-    """Return a message's content as blocks, without texts that say nothing."""
+    """Return a message's content as blocks, without blank texts."""
     if isinstance(content, str):
         return [_text(content)] if content.strip() else []
     parts = content if isinstance(content, list) else []
@@ -301,7 +300,7 @@ def _text(words: str) -> Json:
 
 
 def _trim_end(blocks: list[Json]) -> None:
-    """Trim the end of the text that an answer is to begin with, which may not end in blanks."""
+    """Trim the end of the text that an answer continues, which may not end in blanks."""
     if blocks[-1]["type"] == "text":
         blocks[-1]["text"] = blocks[-1]["text"].rstrip()
 

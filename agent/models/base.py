@@ -1,6 +1,6 @@
-"""The contract of a model, and the errors that one may raise.
+"""The contract of a model, and its errors.
 
-The ends of an answer: a closed set of meanings for the many words that providers have for them.
+Also the finish reasons of an answer: a closed set of meanings for the providers' many words.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from memory.messages import NOTHING_BESIDE, RequestExtras, ToolCall
 from memory.patterns import lazy
 
 Finish = Literal["complete", "tools", "length", "filtered", "refused", "interrupted", "unknown"]
-"""complete: the model ended by itself; tools: it waits for results; length: a limit cut it off;
+"""complete: the model ended by itself; tools: it waits for results; length: a limit truncated it;
 filtered: the provider's filter did; refused: the model would not answer; interrupted: its server
-failed, or the answer broke off; unknown: a reason that nobody here knows."""
+failed, or the answer broke off; unknown: an unrecognised reason."""
 
-# OpenAI's words first, then Anthropic's, Gemini's, and those of servers that users have met
-# (reports of openclaw, litellm and others).
+# OpenAI's words first, then Anthropic's, Gemini's, and those of other servers (reports of openclaw,
+# litellm and others).
 _WORDS: dict[Finish, str] = {
     "complete": "stop end_turn stop_sequence eos eos_token stop_token completed complete "
     "finish finished normal done",
@@ -53,14 +53,14 @@ _STEMS: tuple[tuple[Finish, str], ...] = (
     ("tools", r"tool|function"),
     ("complete", r"stop|\Aeos|\Aend|finish|complet|done"),
 )
-"""The part that words of other servers have in common with these, the first that fits."""
+"""Common stems of other servers' words; the first match counts."""
 _PREFIX = lazy(r"finish_?reason[._]")
 _HUMP = lazy(r"(?<=[a-z])(?=[A-Z])|[-\s]")
 
 
 def read_finish(reason: str, *, has_calls: bool = False) -> Finish:
-    """Return what a provider's word means; "" is an end of which nothing was said. Where calls
-    came, an answer that ended well waits for their results, whatever the word."""
+    """Return the meaning of a provider's word; "" is an end without a reason. If there are calls,
+    an answer that ended well waits for their results, whatever the word."""
     meaning = _read_word(reason.strip()) if reason.strip() else "complete"
     if has_calls:
         return "tools" if meaning in ("complete", "unknown") else meaning
@@ -75,9 +75,9 @@ def _read_word(reason: str) -> Finish:
 
 
 class Usage(Struct, frozen=True):
-    """Tokens that the provider counted. `cached` is the part of `prompt` that it had kept,
-    `written` the part that it keeps from now on, where that has a price of its own; `reasoning` the
-    part of `completion` that was thought and not said."""
+    """Tokens that the provider counted. `cached` is the part of `prompt` read from its cache,
+    `written` the part newly cached, if that has its own price; `reasoning` is the reasoning part of
+    `completion`."""
 
     prompt: int
     completion: int
@@ -86,45 +86,44 @@ class Usage(Struct, frozen=True):
     reasoning: int = 0
 
     def filled(self, counted: Usage) -> Usage:
-        """Return the same with what was counted here in the place of what was not reported."""
+        """Return the usage with unreported figures replaced by those in `counted`."""
         has_prompt = self.prompt or self.cached or self.written
         prompt = self.prompt if has_prompt else counted.prompt
         return replace(self, prompt=prompt, completion=self.completion or counted.completion)
 
 
 OnLost = Callable[["ModelReply"], None]
-"""Called with as much of an answer as there was when it came to nothing."""
+"""Called with the partial answer when a request fails."""
 
 
 def _unheard(reply: ModelReply) -> None:
-    """Nobody keeps the books."""
+    """Ignore the reply."""
 
 
 OnSent = Callable[[Mapping[str, Any], bytes], None]
-"""Called with a request's body and its bytes as they go out, each time that another one does."""
+"""Called with a request's body and its bytes when it is sent, once per distinct body."""
 
 
 def unseen(body: Mapping[str, Any], content: bytes) -> None:
-    """Nobody looks."""
+    """Ignore the request."""
 
 
 def _unthought(text: str) -> None:
-    """Nobody follows what the model thinks."""
+    """Ignore the thought."""
 
 
 class ModelRequest(Struct, frozen=True):
-    """A request: wire messages (the system prompt first), tool schemas as they are sent.
+    """A request: wire messages (the system prompt first), and tool schemas as they are sent.
 
-    `schema` asks for an answer that fits a JSON Schema; `max_tokens` 0 leaves the length open.
-    `parameters` are a client's, sent on as they stand; a client that sends some (None: nobody)
-    takes an empty answer, too, and its reason. `beside` is what the messages' shape has no place
-    for; `is_once` says that nothing of them will be sent again; `affinity` is the same for all
-    requests of a conversation, and tells nothing of whose it is ("": it is in none). `is_hasty`:
-    another model would answer, so that nobody waits until this one is well again. `is_told`: a
-    person reads the answer, and what was learnt about the model. `on_lost` is called with what is
-    known of an answer that came to nothing and is paid all the same: it broke off, or the one who
-    asked has left. `on_sent` is called with what goes out over the wire, `on_thought` with each
-    piece of what the model thinks as it streams.
+    `schema` requests an answer that fits a JSON Schema; `max_tokens` 0 sets no limit. `parameters`
+    are a client's, forwarded unchanged; a client with parameters (None: no client) also accepts an
+    empty answer with its reason. `beside` is the data that the messages' shape has no place for;
+    `is_once` says that the messages will not be sent again; `affinity` is the same for all requests
+    of a conversation, and does not identify it ("": no conversation). `is_hasty`: a fallback model
+    exists, so a failing server is not waited for. `is_told`: a person reads the answer, and notices
+    about the model. `on_lost` is called with an answer that failed and is paid all the same: it
+    broke off, or its caller left. `on_sent` is called with the data sent over the wire,
+    `on_thought` with each streamed piece of reasoning.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -144,8 +143,8 @@ class ModelRequest(Struct, frozen=True):
     on_thought: Callable[[str], None] = _unthought
 
     def within(self, temperature: float | None, max_tokens: int) -> ModelRequest:
-        """Return this request with the values that are set for all requests (None, 0: none is),
-        where it has none of its own; the shorter length holds."""
+        """Return this request with the general values (None, 0: none) where it has none of its own;
+        the shorter length applies."""
         lengths = [length for length in (self.max_tokens, max_tokens) if length]
         own = temperature if self.temperature is None else self.temperature
         most = min(lengths, default=0)
@@ -155,15 +154,15 @@ class ModelRequest(Struct, frozen=True):
 
 
 class SamplingParams(Struct, frozen=True):
-    """The wishes of a client of OpenAI's protocol: what any request may ask for, and `parameters`
-    of the protocol that are sent on as they stand (`stop`, `seed`)."""
+    """The parameters of a client of OpenAI's protocol: those that any request may have, and
+    `parameters` of the protocol that are forwarded unchanged (`stop`, `seed`)."""
 
     max_tokens: int = 0
     temperature: float | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, request: ModelRequest) -> ModelRequest:
-        """Return the request as it is wanted."""
+        """Return the request with these parameters."""
         return replace(
             request,
             max_tokens=self.max_tokens,
@@ -173,12 +172,12 @@ class SamplingParams(Struct, frozen=True):
 
 
 class ModelReply(Struct, frozen=True):
-    """A reply. `finish` says how it ended; `is_bounded`, that more came than is kept; `usage` is
-    None where the provider reports none; `model` is the name that prices go by; `thoughts` is what
-    of it the provider wants back as it came, with the calls (`Message.thoughts`); `by` is the model
-    that answered instead of the one that was asked (None: that one answered). `notices` are
-    sentences for the person, of what was learnt about the model. `is_thought`: all of the text came
-    as a thought; as an answer it is better than none, as anything else it is none."""
+    """A reply. `finish` is its finish reason; `is_bounded` says that more came than is kept;
+    `usage` is None if the provider reports none; `model` is the name for prices; `thoughts` is the
+    data that the provider wants back unchanged, with the calls (`Message.thoughts`); `by` is the
+    fallback model that answered (None: the requested one). `notices` are sentences for the person
+    on newly learnt facts about the model. `is_thought`: all of the text came as a thought; it is
+    accepted as an answer, but not as anything else."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -194,8 +193,7 @@ class ModelReply(Struct, frozen=True):
 
     @property
     def is_counted(self) -> bool:
-        """Return whether the provider reported what was used: of zeros, nobody has counted
-        anything."""
+        """Return whether the provider reported the usage: zeros are not a report."""
         used = self.usage
         if used is None or not (used.prompt or used.cached or used.written):
             return False
@@ -203,7 +201,7 @@ class ModelReply(Struct, frozen=True):
 
     @property
     def written(self) -> str:
-        """All that the model wrote, for who counts it where the provider did not."""
+        """All text that the model wrote, to count it if the provider did not."""
         calls = (f"{call.name}{call.arguments}" for call in self.tool_calls)
         return "\n".join(filter(None, (self.reasoning, self.text, *calls)))
 
@@ -213,9 +211,9 @@ OnDelta = Callable[[str], None]
 
 
 class ModelCall(Struct, frozen=True):
-    """A request to a model that has ended, after so many `seconds`, of which it took `first` until
-    a piece of the answer came (None: none did). `error` says what went wrong (None: nothing);
-    `is_stopped`, that nobody waited for the answer any more."""
+    """A finished request to a model: its duration in `seconds`, and the time until the `first`
+    piece of the answer (None: there was none). `error` is the failure (None: none); `is_stopped`
+    says that the caller no longer waited."""
 
     model: str
     provider: str
@@ -229,18 +227,19 @@ OnCalled = Callable[[ModelCall], None]
 
 
 def uncalled(call: ModelCall) -> None:
-    """Nobody wants to know how long requests take."""
+    """Ignore the call."""
 
 
 class Model(Protocol):
-    """Something that answers requests.
+    """A model that answers requests.
 
-    `window` is its context window in tokens (0: unknown); `provider` who serves it, by name or
-    address, since one name means other windows and prices elsewhere; `takes_tools` whether tools
-    are worth sending, `sees` whether pictures are; `is_free` whether its calls cost nothing, as
-    they do where it runs on this machine.
-    Cancelling `reply` ends the request on the wire, retries included. However a request ends that
-    may be paid, the caller learns of it: by the reply, or by the request's `on_lost`.
+    `window` is its context window in tokens (0: unknown). `provider` is its server, by name or
+    address, since the same name may have other windows and prices elsewhere. `takes_tools` says
+    whether tools are worth sending, `sees` whether pictures are. `is_free`: its calls cost nothing,
+    as on this machine.
+
+    Cancelling `reply` ends the request on the wire, retries included. Every request that may be
+    paid is reported to the caller: by the reply, or by the request's `on_lost`.
     """
 
     @property
@@ -268,29 +267,28 @@ class Model(Protocol):
     def is_free(self) -> bool: ...
 
     async def ready(self) -> None:
-        """Learn what only its server knows (`window`), where that may be; awaited before a turn,
-        never long, and never failing."""
+        """Learn facts that only its server knows (`window`); awaited before a turn, brief, and
+        never failing."""
         return None  # noqa: RET501 - a method that only has a docstring would be abstract
 
     @property
     def is_up(self) -> bool:
-        """Return whether the model itself is asked next, and none that stands in."""
+        """Return whether the model itself is asked next, and not a fallback."""
         return True
 
     @property
     def caches_by_itself(self) -> bool:
-        """Return whether a provider that caches has the beginning of any request at hand that it
-        has read lately, up to wherever another one begins with the same."""
+        """Return whether its provider caches the beginning of each recent request automatically, up
+        to the point where another request differs."""
         return False
 
     @property
     def counts(self) -> bool:
-        """Return whether it can say how long a request is without answering it."""
+        """Return whether it can count a request's tokens without answering it."""
         return False
 
     async def count(self, request: ModelRequest) -> int:
-        """Return how many tokens a request has; 0 where it does not say. Never long, and never
-        failing."""
+        """Return the number of tokens of a request; 0 if unknown. Brief, and never failing."""
         return 0
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
@@ -321,12 +319,13 @@ class ModelInFront(Model):
 
 
 class ModelError(Exception):
-    """A request failed. The text is a plain sentence for the person: what happened, what to do.
+    """Raised if a request failed. The text is a plain sentence for the person: what happened, what
+    to do.
 
-    `is_worth_another_model` says whether the next model of the fallback list should be asked;
-    `status` is the endpoint's HTTP status (0: it gave none), and `retry_after` the seconds after
-    which it wants to be asked again (0: it did not say). `detail` is what the endpoint said of it,
-    in its own words ("": nothing), without the key; `sent` the bytes of the request.
+    `is_worth_another_model` says whether to ask the next fallback model; `status` is the endpoint's
+    HTTP status (0: none); `retry_after` is its requested wait in seconds (0: none). `detail` is the
+    endpoint's own message ("": none), without the key; `sent` is the number of bytes of the
+    request.
     """
 
     is_worth_another_model = True
@@ -339,11 +338,11 @@ class ModelError(Exception):
 
 
 class ContextOverflow(ModelError):
-    """The provider says that the request is longer than the model's window.
+    """Raised if the provider says that the request is longer than the model's window.
 
-    `window` is the size that it named, 0 where it named none; `room` the tokens that it has left
-    for an answer, where a shorter one would fit. `is_of_stand_in`: it says nothing of the model
-    that was asked, for which another one stood in.
+    `window` is the size that it named, or 0; `room` is the number of tokens left for an answer, if
+    a shorter one would fit. `is_of_stand_in`: it came from a fallback model, and says nothing about
+    the requested one.
     """
 
     is_worth_another_model = False
@@ -354,37 +353,37 @@ class ContextOverflow(ModelError):
 
 
 class ModelRefused(ModelError):
-    """The key, the quota or the request was refused: asking again would change nothing."""
+    """Raised if the key, the quota or the request was refused: a retry would not help."""
 
 
 class UnexplainedRefusal(ModelRefused):
-    """The request was refused in words that nobody understands: it may have been too long."""
+    """Raised for a refusal with an unknown reason: the request may have been too long."""
 
 
 class WantsResponses(ModelRefused):
-    """The model is served by OpenAI's Responses API alone."""
+    """Raised for a model that is served by OpenAI's Responses API alone."""
 
 
 class AccountRefused(ModelRefused):
-    """The key was refused, or nothing is left on the account: only the bot's owner can mend it."""
+    """Raised if the key was refused, or the account is empty: only the bot's owner can fix it."""
 
 
 class ModelUnlisted(ModelError):
-    """The endpoint has no list of its models."""
+    """Raised if the endpoint has no list of its models."""
 
 
 class ModelUnreachable(ModelError):
-    """No connection, a time-out, or a server that fails, after all retries."""
+    """Raised after all retries for a failed connection, a time-out, or a failing server."""
 
 
 class ModelSilent(ModelUnreachable):
-    """The endpoint sent nothing for too long."""
+    """Raised if the endpoint sent nothing for too long."""
 
 
 class ModelAnswerBroken(ModelError):
-    """An answer came that is none: it broke off, was empty, or was not the chat protocol.
+    """Raised for an invalid answer: it broke off, was empty, or was not the chat protocol.
 
-    `text` is what had streamed until then.
+    `text` is the text streamed so far.
     """
 
     def __init__(self, sentence: str, text: str = "") -> None:
@@ -393,4 +392,4 @@ class ModelAnswerBroken(ModelError):
 
 
 class ModelAnswerTooLong(ModelError):
-    """More came than is ever read, before there was an answer; it would come again."""
+    """Raised if too much data came before there was an answer; a retry would not help."""

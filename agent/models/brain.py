@@ -1,4 +1,4 @@
-"""The settings of a brain: where a model is served, and how it is asked."""
+"""The settings of a brain: the endpoint of a model, and its parameters."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def _check_provider(provider: str, info: ValidationInfo) -> str:
 
 
 class Brain(StrictModel):
-    """The place of a model, and how it is asked (Digitorn's brain without the model's name).
+    """The endpoint of a model, and its parameters (Digitorn's brain without the model's name).
 
-    The default is the endpoint of OPENAI_BASE_URL, asked as it likes.
+    The default is the endpoint of OPENAI_BASE_URL, with its own default parameters.
     """
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -59,7 +59,7 @@ class Brain(StrictModel):
     provider: Annotated[
         str,
         StringConstraints(pattern=r"^[^\s\p{C}]*$", max_length=100),
-        AfterValidator(_check_provider),  # it looks at `config`, which therefore stands above
+        AfterValidator(_check_provider),  # it reads `config`, which must therefore come first
     ] = Field(
         default="",
         description="The provider of the model; empty means the bot's usual endpoint.",
@@ -98,8 +98,7 @@ class Brain(StrictModel):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Return whether the model is served at an endpoint of its own, or with a key of its
-        own."""
+        """Return whether the model has an endpoint or a key of its own."""
         return bool(self.provider or self.config.base_url or self.config.api_key)
 
 
@@ -117,7 +116,8 @@ class SummaryWindow(StrictModel):
 
 
 class SummaryBrain(Brain):
-    """The model that writes the summaries, whole; without a name it is the model that answers."""
+    """The complete settings of the model that writes the summaries; without a name it is the model
+    that answers."""
 
     model: Annotated[
         str, StringConstraints(pattern=r"^([^\s\p{C}]+( [^\s\p{C}]+)*)?$", max_length=200)

@@ -1,7 +1,7 @@
-"""The facts known of models: window sizes and prices, from the package genai-prices.
+"""Known facts about models: window sizes and prices, from the package genai-prices.
 
 The package is maintained by others and takes a tenth of a second to import, so it is loaded when
-the first figure is asked for; `load` does that ahead, in a thread.
+the first figure is requested; `load` does that ahead, in a thread.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def load() -> None:
 
 @lru_cache(maxsize=256)
 def window_of(model: str, provider: str = "") -> int:
-    """Return the context window of a model in tokens where this provider serves it; 0 where it is
-    unknown. The name may say whose it is, as routers have it: "anthropic/claude-sonnet-4-5"."""
+    """Return the context window of a model at this provider in tokens; 0 if unknown. The name may
+    include its maker, as with routers: "anthropic/claude-sonnet-4-5"."""
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 - slow import
 
     for name, where in readings(model, provider):
@@ -43,8 +43,8 @@ def window_of(model: str, provider: str = "") -> int:
 
 
 def parameters_of(model: str) -> float:
-    """Return how many parameters a model has, in billions, as far as its name says it
-    ("qwen2.5:0.5b", "SmolLM2-135M"); 0 where it does not."""
+    """Return a model's number of parameters in billions, if its name states it ("qwen2.5:0.5b",
+    "SmolLM2-135M"); otherwise 0."""
     sizes = ((float(number), unit) for number, unit in _SIZE.findall(model.casefold()))
     billions = (
         size if unit == "b" else size / 1_000 for size, unit in sizes if _is_size(size, unit)
@@ -62,15 +62,15 @@ _LEAST_MILLIONS = 30  # "1m" is a window
 
 
 class Where(NamedTuple):
-    """A provider as the package knows them: by its id, or by the address of its API."""
+    """A provider as the package knows it: by its id, or by its API's URL."""
 
     id: str | None = None
     url: str | None = None
 
 
 def readings(model: str, provider: str = "") -> list[tuple[str, Where]]:
-    """Return the meanings that a name may have, and the provider of each: what this provider (a
-    name or an address) calls so, or anybody; "a/b" is b of a, or a router's "a/b"."""
+    """Return the possible meanings of a name, each with its provider: this provider's model (a name
+    or a URL), or anybody's; "a/b" is b of a, or a router's "a/b"."""
     maker, _, name = model.partition("/")
     served = [Where(url=provider) if "://" in provider else Where(provider)] if provider else []
     whole = [(model, where) for where in (*served, Where())]
@@ -78,8 +78,8 @@ def readings(model: str, provider: str = "") -> list[tuple[str, Where]]:
 
 
 class _Rates(NamedTuple):
-    """The price of a token in US dollars: of a prompt, of one from the cache, of an answer, and of
-    one that is written into the cache."""
+    """The price of a token in US dollars: of a prompt, read from the cache, of an answer, and
+    written into the cache."""
 
     prompt: Decimal
     cached: Decimal
@@ -88,8 +88,8 @@ class _Rates(NamedTuple):
 
 
 def cost_of(model: str, usage: Usage, provider: str = "") -> float | None:
-    """Return the cost of a call in US dollars where this provider serves the model; None where the
-    price is unknown. Cached tokens that exceed those of the prompt were counted besides it."""
+    """Return the cost of a call in US dollars at this provider; None if the price is unknown.
+    Cached tokens that exceed the prompt's were counted beside it."""
     if usage.cached > usage.prompt:
         usage = replace(usage, prompt=usage.prompt + usage.cached)
     if (rates := _flat_rates(model, provider)) is None:
@@ -101,8 +101,8 @@ def cost_of(model: str, usage: Usage, provider: str = "") -> float | None:
 
 
 def _bill(model: str, usage: Usage, provider: str) -> float | None:
-    """Return the same, worked out by the package: its prices may rise with the size of a prompt, or
-    with the time of day."""
+    """Return the cost calculated by the package: its prices may depend on the size of a prompt or
+    the time of day."""
     from genai_prices import Usage as Billed  # noqa: PLC0415 - slow import
 
     if (known := _look_up(model, provider)) is None:
@@ -118,8 +118,9 @@ def _bill(model: str, usage: Usage, provider: str) -> float | None:
 
 @lru_cache(maxsize=256)
 def _flat_rates(model: str, provider: str) -> _Rates | None:
-    """Return the prices of a model that depend on nothing but the kind of a token: most are so, and
-    to multiply is a hundred times cheaper than to have them worked out. None for all others."""
+    """Return the prices of a model that depend only on the kind of a token; None for all others.
+    Most are like that, and multiplication is a hundred times faster than the package's
+    calculation."""
     from genai_prices.types import ModelPrice  # noqa: PLC0415 - slow import
 
     if (known := _look_up(model, provider)) is None:
@@ -145,7 +146,7 @@ class _Known(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _look_up(model: str, provider: str) -> _Known | None:
-    """Return the model as the package has it, and whose prices count."""
+    """Return the package's model, and the provider whose prices apply."""
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 - slow import
 
     for name, where in readings(model, provider):
@@ -159,8 +160,7 @@ def _look_up(model: str, provider: str) -> _Known | None:
 
 @lru_cache(maxsize=256)
 def input_price(model: str, provider: str = "") -> InputPrice | None:
-    """Return the price of a token of a prompt where this provider serves the model; None where that
-    is unknown."""
+    """Return the price of a prompt token at this provider; None if unknown."""
     fresh = cost_of(model, Usage(_SOME, 0), provider)
     cached = cost_of(model, Usage(_SOME, 0, _SOME), provider)
     written = cost_of(model, Usage(_SOME, 0, written=_SOME), provider)
@@ -173,7 +173,7 @@ _SOME = 10_000  # tokens: some prices rise with the size of a prompt
 
 
 def price_reply(purpose: str, model: Model, reply: ModelReply, usage: Usage) -> Spent:
-    """Return the row for a reply; `usage` is what the provider reported, or what serves for it."""
+    """Return the ledger's row for a reply; `usage` is the provider's report, or its replacement."""
     model = reply.by or model
     return Spent(
         purpose,

@@ -1,13 +1,13 @@
-"""The thoughts that some endpoints of chat completions want back with a model's calls, though the
-protocol has no place for them: each in a field of its own, just as it came, or the next request is
+"""The thoughts that some chat-completions endpoints require with a model's calls, though the
+protocol has no place for them: each in a field of its own, unchanged, or the next request is
 refused.
 
-`Provider.thoughts` names the field: DeepSeek, Kimi and GLM want the thoughts themselves
-(`reasoning_content`), OpenRouter a list of what the provider behind it has signed, and MiniMax one
-of its thoughts (`reasoning_details`), and Gemini a signature with each call (`extra_content`).
+`Provider.thoughts` names the field: DeepSeek, Kimi and GLM require the thoughts themselves
+(`reasoning_content`), OpenRouter a list signed by the provider behind it, MiniMax one of its
+thoughts (`reasoning_details`), and Gemini a signature with each call (`extra_content`).
 
-Thoughts in the text of an answer, where a server has no parser for its model (Ollama, LM Studio,
-vLLM): `<think>…</think>` and its relatives. Pure.
+Also thoughts in the text of an answer, from servers without a parser for their model (Ollama, LM
+Studio, vLLM): `<think>…</think>` and similar tags. Pure.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ Json = dict[str, Any]
 
 TEXT, DETAILS, SIGNATURES = "reasoning_content", "reasoning_details", "extra_content"
 UNRECORDED = "(not recorded)"
-"""The text in place of thoughts of which nothing is known."""
+"""The text in place of unknown thoughts."""
 _UNSIGNED: Json = {"google": {"thought_signature": "skip_thought_signature_validator"}}
-"""The signature that Gemini takes for calls that another model has made."""
+"""The signature that Gemini accepts for another model's calls."""
 _WHOLE = "MiniMax"
-"""The format of details whose text may come whole so far with each chunk, as the samples of its
-documentation read it, and not in pieces."""
+"""The format of details whose chunks may each contain the whole text so far, as the samples of its
+documentation assume, instead of pieces."""
 _GROWING = ("text", "summary", "data")
 _MOST_DETAILS = 2_000
 
 
 def add_details(details: list[Json], more: object) -> int:
-    """Add a chunk's details to those that came before; return the number of characters by which
-    they grew. What belongs together comes in pieces; what has an id of its own does not, whatever
-    its index (Roo-Code#10694)."""
+    """Add a chunk's details to the earlier ones; return the number of characters added. Parts of
+    the same detail come in pieces; a detail with an id of its own is separate, whatever its index
+    (Roo-Code#10694)."""
     size = 0
     for piece in more if isinstance(more, list) else ():
         if not isinstance(piece, dict) or len(details) >= _MOST_DETAILS:
@@ -64,7 +64,7 @@ def _is_whole(piece: Mapping[str, Any], before: str, text: str) -> bool:
 
 
 def keep(field: str, text: str, details: Sequence[Json], signatures: Sequence[object]) -> str:
-    """Return the thoughts that go back, as `Message.thoughts` has them: "" where there are none."""
+    """Return the thoughts to be sent back, in the form of `Message.thoughts`; "" without any."""
     kept = {TEXT: text, DETAILS: list(details), SIGNATURES: list(signatures)}.get(field)
     if not kept or (field == SIGNATURES and not any(signatures)):
         return ""
@@ -74,9 +74,9 @@ def keep(field: str, text: str, details: Sequence[Json], signatures: Sequence[ob
 def put_back(
     message: Mapping[str, Any], field: str, thoughts: str, reasoning: str
 ) -> Mapping[str, Any]:
-    """Return a message that calls tools with what was kept of it; what another model's protocol
-    kept says nothing here. Whoever wants the thoughts themselves is sent the `reasoning` that was
-    shown, or a word in its place: an empty one counts as missing (Kimi K2: opencode#10996)."""
+    """Return a message that calls tools with its kept thoughts; those of another model's protocol
+    are ignored. A provider that requires the thoughts themselves gets the `reasoning` that was
+    shown, or a placeholder: an empty text counts as missing (Kimi K2: opencode#10996)."""
     kept = as_mapping(read_json(thoughts)).get(field)
     if field == TEXT:
         text = kept if isinstance(kept, str) and kept.strip() else reasoning
@@ -108,12 +108,12 @@ _PAIRS: dict[str, str] = {f"<{name}>": f"</{name}>" for name in _NAMES} | {
     },
     "<|channel>thought": "<channel|>",  # Gemma 4
 }
-"""Tags that begin thoughts, and those that end them, in small letters."""
+"""Opening and closing tags of thoughts, in lower case."""
 _WRAPPERS = (
     *("<|start|>assistant<|channel|>final<|message|>", "<|channel|>final<|message|>"),
     *("<|start_response|>", "<|begin_of_solution|>"),
 )
-"""Signs that begin an answer and are no part of it."""
+"""Tags that begin an answer without being part of it."""
 _OPENERS = (*_PAIRS, *_WRAPPERS)
 _LONGEST_TAG = max(map(len, _OPENERS))
 _TAGS = "|".join(map(re.escape, _NAMES))
@@ -126,36 +126,37 @@ _CLOSES = lazy(
     rf"|[^\n`]*(?:</(?:{_TAGS})>|{_ENDS})[^\S\n]*(?=\n|\Z))",
     re.IGNORECASE,
 )
-"""The end of thoughts, which ends a word or a line; in a sentence it is only spoken of."""
+"""The end of thoughts, at the end of a word or a line; within a sentence the tag is only
+mentioned."""
 _OPENING = lazy("|".join(map(re.escape, _PAIRS)), re.IGNORECASE)
 _CLOSING = lazy(rf"(?:</\w+:?\w*>|{_ENDS})[^\S\n]*\Z", re.IGNORECASE)
 _UNMARKED = lazy(r"\Aanalysis(?=[A-Z])(.*?)assistantfinal(?=\S)", re.DOTALL)
-"""Of gpt-oss, where a server has left out the marks and nothing else."""
+"""The form of gpt-oss from a server that removed only the marks."""
 _STOPS = lazy(
     r"(?:<\|(?:end|return|im_end|eot_id|eom_id|endoftext|end_of_text|end_response|end_of_turn"
     r"|end_of_solution)\|>|<｜end▁of▁sentence｜>|<end_of_turn>|\[/?INST\]|</(s|answer)>)\Z",
     re.IGNORECASE,
 )
-"""Tokens that end an answer, where a server hands them on."""
+"""Tokens that end an answer, from servers that forward them."""
 _LONGEST_STOP, _MOST_STOPS = 32, 4
 _MARKS = ("</", "[/", "◁/", "|>", "analysis", "<end_of_turn>", "｜>", "INST]")
 _MOST_BLANKS = 1_000  # characters in front of a tag
 
 
 class ThoughtFilter:
-    """Takes an answer's text in pieces of any size, and gives back what is answer of it; `thought`
-    is what the last piece brought of thoughts. Only an answer that begins with the tag has them."""
+    """A filter that separates thoughts from an answer's text, in pieces of any size; `thought` is
+    the reasoning in the last piece. Only an answer that begins with a tag has thoughts."""
 
     def __init__(self) -> None:
-        self._held: str | None = ""  # the beginning, until it is known; None from then on
+        self._held: str | None = ""  # the beginning, until it is recognised; then None
         self._end = ""  # the tag that ends the thoughts; "" outside of them
-        self._tail = ""  # what may be the beginning of that tag
+        self._tail = ""  # a possible beginning of that tag
         self._has_thought = False
         self.thought = ""
-        self.is_open = True  # until no thoughts can come any more: then a piece is the answer's
+        self.is_open = True  # until no more thoughts can come: then each piece is the answer's
 
     def feed(self, piece: str) -> str:
-        """Return what of the answer can be shown now."""
+        """Return the part of the answer that can be shown now."""
         self.thought = ""
         text = self._feed(piece)
         self.is_open = self._held is not None or bool(self._end) or bool(self.thought)
@@ -180,7 +181,7 @@ class ThoughtFilter:
         return self._begin(rest)
 
     def _begin(self, piece: str) -> str:
-        """Look at what may be the beginning of thoughts, or of an answer behind them."""
+        """Handle a possible beginning of thoughts, or of an answer after them."""
         self._held = (self._held or "") + piece
         begun = self._held.lstrip()
         lowered = begun[:_LONGEST_TAG].lower()
@@ -199,7 +200,7 @@ class ThoughtFilter:
         return text
 
     def finish(self) -> str:
-        """Return what was held back, at the end."""
+        """Return the held text, at the end."""
         held, self._held = self._held or "", None
         self.thought, self._tail = self._tail, ""
         return held.lstrip() if self._has_thought else held
@@ -210,13 +211,13 @@ def _ends_in(text: str, tag: str) -> bool:
 
 
 def may_have_marks(text: str) -> bool:
-    """Return whether something in a text may have to be left out of it."""
+    """Return whether a text may contain marks to be removed."""
     return any(mark in text for mark in _MARKS)
 
 
 def split_thoughts(text: str) -> tuple[str, str]:
-    """Return an answer without thoughts whose beginning was not marked (the template of the model
-    had begun them) and without the token that ended it, and these thoughts."""
+    """Return an answer without thoughts that lack an opening tag (the model's template contained
+    it) and without its end token; and these thoughts."""
     text = _without_stops(text)
     if unmarked := _UNMARKED.match(text):
         return text[unmarked.end() :], unmarked[1].strip()
@@ -240,5 +241,5 @@ def _without_stops(text: str) -> str:
 
 
 def without_markup(text: str) -> str:
-    """Return a text without thoughts and calls, of whichever tools."""
+    """Return a text without thoughts and without calls of any tools."""
     return without_calls(split_thoughts(text)[0] if may_have_marks(text) else text)

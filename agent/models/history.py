@@ -25,7 +25,7 @@ Messages = Sequence[Mapping[str, Any]]
 Inspected = TypeVar("Inspected")
 
 INTERRUPTED = "(Interrupted by a message.)"
-"""An assistant's message between the result of a tool and a message of a person's."""
+"""An assistant's message between the result of a tool and a person's message."""
 NO_RESULT = "(There is no result: the call was interrupted.)"
 NOTHING = "(nothing was said)"
 NO_OUTPUT = "(nothing was returned)"
@@ -36,14 +36,14 @@ _LONGEST = 64  # characters of a tool's name
 
 
 def normalize(messages: Messages) -> list[Mapping[str, Any]]:
-    """Return the messages with calls that every protocol takes: names of letters that are allowed,
-    each id once, arguments that are a JSON object, one result for each call right behind it, and no
-    result without a call. What keeps the rules stays as it is."""
+    """Return the messages with calls that every protocol accepts: names of allowed letters, unique
+    ids, arguments that are a JSON object, one result directly after each call, and no result
+    without a call. Valid messages stay unchanged."""
     if not any(one["role"] == "tool" or "tool_calls" in one for one in messages):
         return [*messages]
     made: list[Mapping[str, Any]] = []
     taken: set[str] = set()
-    waiting: list[tuple[str, str]] = []  # ids as they came and are sent, of calls without a result
+    waiting: list[tuple[str, str]] = []  # original and sent ids of calls without a result
     for message in messages:
         if message["role"] == "tool":
             found = next((one for one in waiting if one[0] == message["tool_call_id"]), None)
@@ -104,14 +104,14 @@ def clean_name(name: str) -> str:
 
 
 def strict_object(arguments: str) -> str:
-    """Return arguments that are a JSON object by RFC 8259, which has no NaN and no Infinity; those
-    that are none become an empty object."""
+    """Return arguments that are a JSON object by RFC 8259, which has no NaN and no Infinity;
+    invalid ones become an empty object."""
     return arguments if isinstance(read_json(arguments), dict) else "{}"
 
 
 def join_system(messages: Messages) -> list[Mapping[str, Any]]:
-    """Return the messages with the system prompt in front of the first one of a person, for
-    templates that know no system role (Gemma)."""
+    """Return the messages with the system prompt prepended to the first user message, for templates
+    without a system role (Gemma)."""
     system = [one for one in messages if one["role"] in ("system", "developer")]
     others = [one for one in messages if one["role"] not in ("system", "developer")]
     if not others or others[0]["role"] != "user":
@@ -122,8 +122,8 @@ def join_system(messages: Messages) -> list[Mapping[str, Any]]:
 
 
 def merge_system(messages: Messages) -> list[Mapping[str, Any]]:
-    """Return the messages with one system message, in front of all others, for templates that take
-    no second one (Qwen)."""
+    """Return the messages with one system message before all others, for templates that accept only
+    one (Qwen)."""
     system = [one for one in messages if one["role"] in ("system", "developer")]
     others = [one for one in messages if one["role"] not in ("system", "developer")]
     if not system:
@@ -132,8 +132,8 @@ def merge_system(messages: Messages) -> list[Mapping[str, Any]]:
 
 
 def spell_out(messages: Messages) -> list[Mapping[str, Any]]:
-    """Return normalized messages in which calls and their results are text: for a request that
-    offers no tools, where its receiver refuses them in the history too."""
+    """Return normalized messages with calls and results as text: for a request without tools, to a
+    receiver that refuses them in the history too."""
     names = {call["id"]: call["function"]["name"] for call in _calls(messages)}
     made: list[Mapping[str, Any]] = []
     for message in messages:
@@ -150,7 +150,7 @@ def spell_out(messages: Messages) -> list[Mapping[str, Any]]:
 
 
 _TURNS = {"user": "assistant", "assistant": "user"}
-"""The role that speaks before each other one, by turns."""
+"""The preceding role of each role, in alternation."""
 
 
 def _called(function: Mapping[str, Any]) -> str:
@@ -158,21 +158,21 @@ def _called(function: Mapping[str, Any]) -> str:
 
 
 def alternate(messages: Messages) -> list[Mapping[str, Any]]:
-    """Return the messages as the strictest endpoints of chat completions want them: behind the
-    system prompt a person's, then by turns; behind results of tools an assistant's; none empty.
+    """Return the messages as the strictest chat-completions endpoints require them: after the
+    system prompt a user's, then alternating; an assistant's after tool results; none empty.
 
-    Messages of a person that follow each other become one, and a note of the bot joins what it
-    stands behind; they were recorded together, so nothing changes that was sent before.
+    Consecutive messages of a person become one, and a note of the bot joins the message before it.
+    They were recorded together, so nothing changes that was sent before.
     """
     if _alternate(messages):
         return [*messages]
-    made: list[tuple[Mapping[str, Any], list[Any]]] = []  # messages, and contents that joined them
+    made: list[tuple[Mapping[str, Any], list[Any]]] = []
     has_begun = False
     for message in messages:
         role, last = message["role"], made[-1][0] if made else _SYSTEM
         before, content = last["role"], message.get("content")
         is_empty = not (content.strip() if isinstance(content, str) else content)
-        if has_begun and not is_empty and _TURNS.get(role) == before:  # nearly always
+        if has_begun and not is_empty and _TURNS.get(role) == before:  # the usual case
             made.append((message, []))
             continue
         if is_empty and role in ("system", "developer"):
@@ -198,8 +198,8 @@ def alternate(messages: Messages) -> list[Mapping[str, Any]]:
 
 
 def _alternate(messages: Messages) -> bool:
-    """Return whether these are one system prompt, if any, and then texts of a person and an
-    assistant by turns, as nearly all are."""
+    """Return whether these are an optional system prompt and alternating texts of a person and an
+    assistant, the usual case."""
     texts = [one.get("content") for one in messages]
     if not all(isinstance(text, str) and text and not text.isspace() for text in texts):
         return False
@@ -216,7 +216,7 @@ def _is_note(message: Mapping[str, Any]) -> bool:
 
 
 def _with_joined(message: Mapping[str, Any], joined: Sequence[Any]) -> Mapping[str, Any]:
-    """Return a message that holds contents behind its own: text behind text, or parts."""
+    """Return a message with further contents appended: as text, or as parts."""
     contents = [one for one in (message.get("content"), *joined) if one]
     if all(isinstance(one, str) for one in contents):
         return {**message, "content": "\n\n".join(contents) or None}
@@ -244,21 +244,22 @@ def inspect(what: str, value: Inspected) -> Inspected:
 
 
 CALL_IDS, THOUGHTS, EMPTY = "call_ids", "thoughts", "empty_content"
-"""The keys of a neutral body: how many letters and digits the id of a call has, in which field
-thoughts go back, and whether the content of a message that only calls tools is "", not null."""
+"""The keys of a neutral body: the number of letters and digits in a call's id, the field in which
+thoughts are sent back, and whether the content of a message with calls alone is "" instead of
+null."""
 EVERYWHERE = "thoughts_everywhere"
 """The key that says whether answers have the field of thoughts, too."""
 OWN = (
     *("protocol", "messages", "tools", "is_once", "without_thoughts"),
     *("no_system", "one_system", "signer", CALL_IDS, THOUGHTS, EVERYWHERE, EMPTY),
 )
-"""The keys that are no parameter of any protocol, or are put in their place by each."""
+"""The keys that are not parameters of any protocol, or that each protocol converts."""
 _SIGNED = "by:"
 
 
 def sign(thoughts: str, signer: str) -> str:
-    """Return thoughts with the mark of the model that made them: no other can read what is signed
-    or encrypted."""
+    """Return thoughts with the mark of the model that made them: no other model can read signed or
+    encrypted thoughts."""
     return f"{_SIGNED}{signer}\n{thoughts}" if thoughts and signer else thoughts
 
 
@@ -268,7 +269,7 @@ def signer_of(provider: str, model: str) -> str:
 
 
 def _own_thoughts(thoughts: str, signer: str) -> str:
-    """Return thoughts that this model has made, or that carry no mark; "" for those of others."""
+    """Return thoughts made by this model, or without a mark; "" for those of others."""
     if not thoughts.startswith(_SIGNED):
         return thoughts
     mark, _, own = thoughts.partition("\n")
@@ -278,12 +279,12 @@ def _own_thoughts(thoughts: str, signer: str) -> str:
 def read_history(
     neutral: Mapping[str, Any], beside: RequestExtras
 ) -> tuple[Sequence[Mapping[str, Any]], RequestExtras]:
-    """Return the messages of a body, with calls as every protocol takes them, and what stands
-    beside them that may be sent to this model."""
+    """Return the messages of a body, with calls that every protocol accepts, and the data beside
+    them that may be sent to this model."""
     messages: Sequence[Mapping[str, Any]] = normalize(neutral["messages"])
     if not neutral.get("tools"):
-        # Claude's API refuses calls of tools that it is not told of, and templates of models
-        # without tools know no results.
+        # Claude's API refuses calls of undeclared tools, and templates of models without tools
+        # don't support results.
         messages = spell_out(messages)
     if neutral.get("no_system"):
         messages = join_system(messages)

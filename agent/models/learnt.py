@@ -1,6 +1,5 @@
-"""The facts that refusals have taught about models, by the address and the model's name. They are
-applied to each request, told to a person once, and kept over restarts (`memory/record/learnt.py`).
-"""
+"""The facts about models learnt from refusals, by address and model name. They are applied to each
+request, reported to a person once, and kept over restarts (`memory/record/learnt.py`)."""
 
 from __future__ import annotations
 
@@ -14,14 +13,14 @@ from agent.models.shapes import as_mapping, read_json
 from memory.tasks import BackgroundTasks
 
 MOST_PICTURES = 100
-"""Refused pictures that are remembered of a model."""
+"""The maximum number of refused pictures remembered per model."""
 _SMALLEST = frozenset({"bytes", "longest"})
-"""Facts of which the smallest value holds: requests that overlap may be refused in any order."""
+"""Facts of which the smallest value applies: concurrent requests may be refused in any order."""
 
 
 class Lesson(Struct, frozen=True):
-    """A fact about a model, its value, and the sentence that a person is told ("": none, where it
-    changes nothing for people)."""
+    """A fact about a model, its value, and the sentence for a person ("": none, if it has no
+    visible effect)."""
 
     fact: str
     value: Any
@@ -52,7 +51,7 @@ class Learnt:
         self._untold: list[str] = []
 
     def learn(self, lesson: Lesson) -> bool:
-        """Keep a lesson; return whether it says anything new."""
+        """Store a lesson; return whether it is new."""
         known = self.facts.get(lesson.fact)
         value = lesson.value
         if isinstance(value, list):
@@ -69,7 +68,7 @@ class Learnt:
         return True
 
     async def kept(self) -> None:
-        """Wait until all of it is kept: a process that dies then has learnt it."""
+        """Wait until all facts are stored, so that they survive a crash."""
         if self._keeper is not None:
             await self._keeper.close()
 
@@ -78,7 +77,7 @@ class Learnt:
             self._keeper.tell(*self._place, self.facts)
 
     def forget(self) -> bool:
-        """Forget all of it; return whether there was anything."""
+        """Forget all facts; return whether there were any."""
         was_known = bool(self.facts)
         self.facts.clear()
         self._untold.clear()
@@ -87,22 +86,22 @@ class Learnt:
         return was_known
 
     def take_untold(self) -> list[str]:
-        """Return the sentences that no person has heard yet; each is returned once."""
+        """Return the sentences that were not reported yet; each is returned once."""
         untold, self._untold = self._untold, []
         return untold
 
     @property
     def unwanted(self) -> frozenset[str]:
-        """Parameters that are left out."""
+        """The parameters that are left out."""
         return frozenset(self.facts.get("without", ()))
 
     def number(self, fact: str) -> int:
-        """Return a fact that is a number; 0 where it is unknown."""
+        """Return a numeric fact; 0 if it is unknown."""
         value = self.facts.get(fact)
         return value if isinstance(value, int) else 0
 
     def describe(self) -> list[str]:
-        """Return what is known, in short sentences for `/model` and `doctor`."""
+        """Return the known facts, in short sentences for `/model` and `doctor`."""
         said = (_SENTENCES[name](value) for name, value in self.facts.items() if name in _SENTENCES)
         return [sentence for sentence in said if sentence]
 
@@ -132,8 +131,8 @@ _SENTENCES: Mapping[str, Callable[[Any], str]] = {
 
 
 class LearntModels:
-    """The facts of all models. `keep` is told the address, the model's name and all facts of it, as
-    JSON ("": they were forgotten)."""
+    """The facts of all models. `keep` is called with the address, the model's name and all its
+    facts, as JSON ("": they were forgotten)."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], Learnt] = {}
@@ -141,16 +140,16 @@ class LearntModels:
         self.keep: Callable[[str, str, str], Coroutine[Any, Any, None]] = _kept_by_nobody
 
     async def close(self) -> None:
-        """Wait until all is kept."""
+        """Wait until all facts are stored."""
         await self._keeping.idle()
 
     def load(self, rows: Iterable[tuple[str, str, str]]) -> None:
-        """Take in what was kept: addresses, names, facts as JSON; but for what can't be read."""
+        """Load stored facts: addresses, names, facts as JSON; unreadable ones are skipped."""
         for place, model, text in rows:
             self.of(place, model).facts.update(read_facts(text))
 
     def of(self, place: str, model: str) -> Learnt:
-        """Return what is known of a model at an address, which grows with each lesson."""
+        """Return the facts of a model at an address, which grow with each lesson."""
         if (place, model) not in self._known:
             self._known[place, model] = Learnt(keeper=self, place=(place, model))
         return self._known[place, model]
@@ -161,9 +160,9 @@ class LearntModels:
 
 
 async def _kept_by_nobody(place: str, model: str, facts: str) -> None:
-    """All of it is forgotten with the process."""
+    """Store nothing: the facts end with the process."""
 
 
 def read_facts(text: str) -> dict[str, Any]:
-    """Return the facts in a kept text; nothing where it can't be read."""
+    """Return the facts in a stored text; none if it is unreadable."""
     return dict(as_mapping(read_json(text)))

@@ -1,8 +1,8 @@
-"""The lesson of a refusal. Pure: from a request and the words of its refusal to a fact about the
-model (`learnt.Lesson`), or to what is left out of this request alone.
+"""The lessons of refusals. Pure: from a request and the message of its refusal to a fact about the
+model (`learnt.Lesson`), or to parts that are left out of this request alone.
 
-The words are those of public reports; each group names some. A provider that says the same in other
-words is understood by the general pattern behind them.
+The patterns come from public reports; each group names some. Other wordings of a provider are
+matched by the general patterns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from memory.patterns import lazy
 Body = Mapping[str, Any]
 
 SMALLEST_BODY = 65_536
-"""Bytes; an endpoint that refuses a smaller request for its size means something else."""
+"""Bytes; a smaller request is not refused for its size."""
 _NOT_TAKEN = lazy(
     r"unsupported|not (?:be |currently |yet )?(?:support|available|enabled|allowed|permitted"
     r"|implemented|compatible|recogni[sz]ed)|n['o]t (?:currently )?(?:support|allow|accept|permit)"
@@ -32,7 +32,7 @@ _NOT_TAKEN = lazy(
     r"|unavailable|not a (?:permitted|valid|known|recogni[sz]ed)|can(?:no|')t (?:use|find|be used)",
     re.IGNORECASE,
 )
-"""The words by which something is not taken at all, and not only taken otherwise."""
+"""Words that reject something altogether, not only in its present form."""
 _REFUSED = lazy(
     rf"{_NOT_TAKEN.pattern}|deprecated|invalid|not valid|no longer|can(?:no|')t be|forbidden"
     r"|only .{0,40}allowed|must be|should be|(?:may|can) only|removed",
@@ -58,7 +58,7 @@ _ABOUT_ONE = lazy(
     r"|\b(?:tool|user|assistant) messages?\b|messages?\W{1,4}\d|tools\W{1,4}\d",
     re.IGNORECASE,
 )
-"""The words of a complaint that is about one tool, or one call."""
+"""Words of a complaint about one tool, or one call."""
 _WANTED = lazy(
     r"missing|must (?:be|have|include|contain)|required|requires|expected|needs? to"
     r"|pass(?:ed)? back|cannot be empty|should be (?:passed|provided|included)|without",
@@ -84,7 +84,7 @@ _NUMBER = lazy(
     re.IGNORECASE,
 )
 _SHORTEST = 256
-"""Tokens; a smaller number is no limit of an answer."""
+"""Tokens; a smaller number is not a limit of an answer."""
 _PICTURES = lazy(
     r"image|picture|multi-?modal|vision|content\b.*\bstring|string\b.*\bcontent", re.IGNORECASE
 )
@@ -94,7 +94,7 @@ _NO_PICTURES = lazy(
     r"|unsupported (?:message )?content type\W+image|only supports? text",
     re.IGNORECASE,
 )
-"""Words that say that the model sees no picture at all (llama.cpp, Ollama, OpenRouter, DeepSeek,
+"""Words saying that the model accepts no pictures at all (llama.cpp, Ollama, OpenRouter, DeepSeek,
 OpenAI, vLLM); the first of them with a 500."""
 _BLIND = lazy(
     r"(?:image|vision|multi-?modal)[^.]{0,60}not (?:be )?(?:supported|available|enabled|allowed)"
@@ -128,7 +128,7 @@ _ONE_SYSTEM = lazy(
 """Templates of Qwen, at vLLM and llama.cpp, there with a 500 (llama.cpp#20733)."""
 _NEEDED = frozenset({"model", "stream", "store", *OWN})
 _ENGLISH = frozenset({"include", "text", "reasoning", "stop", "thinking", "user", "metadata"})
-"""Parameters whose names are words that a complaint about something else may have."""
+"""Parameters whose names are common words, which other complaints may contain."""
 _ALIASES = {
     "stream_options": ("include_usage",),
     "response_format": (
@@ -148,14 +148,14 @@ _ALIASES = {
     "stop": ("'stop'",),
     "tool_choice": ("tool choice",),
 }
-"""By which other words a parameter is named; those are believed only where they refuse it."""
+"""Other names of parameters; these count only if the text refuses them."""
 
 
 def find_lesson(
     endpoint: Endpoint, body: Body, error: ModelError, learnt: Learnt, given: Sequence[str] = ()
 ) -> Lesson | None:
-    """Return what a refusal of this request teaches about the model; None: nothing that is kept.
-    `given` are parameters that a client asked for, whom it concerns that they are refused."""
+    """Return the fact about the model that this refusal teaches; None if there is none to keep.
+    `given` are parameters of a client, which must learn of their refusal itself."""
     if isinstance(error, WantsResponses):
         is_so = body.get("protocol") == RESPONSES
         return None if is_so else Lesson("protocol", RESPONSES)
@@ -169,8 +169,8 @@ def find_lesson(
 
 
 def _may_teach(error: ModelError, said: str) -> bool:
-    """Return whether it is a refusal of the request. A server that fails (llama.cpp without --jinja
-    does, with 500) is believed what is said in known words alone."""
+    """Return whether it is a refusal of the request. For a server error (llama.cpp without --jinja
+    answers 500) only known messages count."""
     if error.status in (401, 402, 403, 429) or not said:
         return False
     known = (_NO_TOOLS, _NO_SYSTEM, _ONE_SYSTEM, _NO_PICTURES)
@@ -214,7 +214,7 @@ def _tools(endpoint: Endpoint, body: Body, said: str) -> Lesson | None:
 
 
 def _thoughts(body: Body, said: str) -> Lesson | None:
-    """Return in which field thoughts go back, or that they don't (Kimi K2, DeepSeek:
+    """Return the field in which thoughts are sent back, or that they are not (Kimi K2, DeepSeek:
     opencode#10996, deer-flow#3043; Groq and Mistral refuse the field), or that answers need them as
     well as calls (kimi-cli#2141)."""
     if body.get("protocol"):
@@ -234,13 +234,13 @@ def _thoughts(body: Body, said: str) -> Lesson | None:
 
 
 def find_length(body: Body) -> str:
-    """Return the parameter that says how long an answer may be; "" where none is sent."""
+    """Return the parameter for an answer's maximum length; "" if none is sent."""
     return next((name for name in _LENGTHS if name in body), "")
 
 
 def _length(body: Body, said: str) -> Lesson | None:
-    """Return how long an answer may be, which is the largest number in a complaint about the length
-    that is smaller than what was asked for."""
+    """Return the maximum length of an answer: the largest number in a complaint about the length
+    that is smaller than the requested one."""
     if not (name := find_length(body)) or not _OF_LENGTH.search(said) or _TOO_FEW.search(said):
         return None
     named = (int(found[1].replace(",", "")) - bool(found[2]) for found in _NUMBER.finditer(said))
@@ -250,8 +250,8 @@ def _length(body: Body, said: str) -> Lesson | None:
 
 
 def _parameter(body: Body, said: str, learnt: Learnt, given: Sequence[str]) -> Lesson | None:
-    """Return that a parameter is left out which the refusal names. Those that Anthropic's models
-    want otherwise are no refusals of the whole parameter."""
+    """Return a lesson to leave out a parameter that the refusal names. Parameters that Anthropic's
+    models want in another form are not refused altogether."""
     if "adaptive" in said and _type(body, "thinking") == "adaptive":
         return Lesson("budget", True)
     has_effort = "effort" in (body.get("output_config") or {})
@@ -298,19 +298,19 @@ def _too_large(endpoint: Endpoint, size: int) -> Lesson:
     )
 
 
-# --- what is left out of one request ---
+# --- parts left out of one request ---
 
 
 def is_about_thoughts(error: ModelError) -> bool:
-    """Return whether a refusal may be about thoughts that went back: those of another model or of
-    another key can't be read (OpenRouter: oh-my-pi#3399, Roo-Code#10640)."""
+    """Return whether a refusal may concern thoughts that were sent back: those of another model or
+    key can't be read (OpenRouter: oh-my-pi#3399, Roo-Code#10640)."""
     said = error.detail or str(error)
     return error.status < 500 and _SEALED.search(said) is not None
 
 
 def find_bad_picture(body: Body, error: ModelError, accepted: frozenset[str]) -> str:
-    """Return the address of the picture that a refusal may be about: the newest that the model has
-    not taken before; "" where it is about something else."""
+    """Return the URL of the picture that a refusal may concern: the newest that the model has not
+    accepted before; "" if it concerns something else."""
     if error.status >= 500 or not _PICTURES.search(error.detail or str(error)):
         return ""
     urls = [*dict.fromkeys(picture_urls(_said(body)))]
@@ -325,7 +325,7 @@ def is_too_large(error: ModelError) -> bool:
 
 
 def refuse_pictures(urls: Sequence[str]) -> Lesson:
-    """Return that these pictures are not sent again to this model."""
+    """Return a lesson not to send these pictures to this model again."""
     return Lesson("refused", [*map(digest, urls)])
 
 
@@ -335,5 +335,5 @@ def say_refused(endpoint: Endpoint) -> str:
 
 
 def digest(url: str) -> str:
-    """Return what a picture is known by."""
+    """Return the identifier of a picture."""
     return sha256(url.encode()).hexdigest()[:16]

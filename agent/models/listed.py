@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 LONGEST_NAME = 200
 """Characters of a model's name."""
 MOST = 5_000
-"""Models of one list."""
+"""The maximum number of models in one list."""
 PATIENCE = 2.0
-"""Seconds for a question about a window."""
+"""Seconds for a request for a window."""
 _MOST_TOKENS = 10**8
 OLLAMA, OLLAMA_PORT = "ollama", 11434
 _TAGGED = lazy(r"[\w.-]+(/[\w.-]+){0,3}:[\w.-]+")
@@ -40,15 +40,14 @@ _NO_CHAT = frozenset(
 
 
 class ListedModel(Struct, frozen=True):
-    """A model as a list has it; `window` in tokens, 0 where the list does not say."""
+    """A model in a list; `window` is in tokens, 0 if the list has none."""
 
     name: str
     window: int = 0
 
 
 def read_list(listing: object, provider: Provider) -> list[ListedModel]:
-    """Return the models in what `GET /models` answered that one can talk to; what is none is left
-    out."""
+    """Return the chat models in the response of `GET /models`; other entries are dropped."""
     found: dict[str, ListedModel] = {}
     for entry in _entries(listing, "data")[:MOST]:
         name = entry.get("id")
@@ -68,9 +67,9 @@ def _chats(entry: Mapping[str, Any]) -> bool:
 
 
 def inquiries(endpoint: Endpoint) -> int:
-    """Return how often a server is asked for the window of its model, if it does not say: what runs
-    on a machine of one's own before the first turn, and before the second, when it has loaded it;
-    others once, and never where they don't tell."""
+    """Return how often a server is asked for its model's window until it answers. A local server is
+    asked before the first turn, and before the second, when it has loaded the model; others once,
+    or never if they don't provide it."""
     if asked := ollama_inquiries(endpoint):
         return asked
     provider = find_provider(endpoint.provider, endpoint.base_url, endpoint.quirks)
@@ -78,8 +77,8 @@ def inquiries(endpoint: Endpoint) -> int:
 
 
 async def ask_window(client: SdkClient, endpoint: Endpoint) -> int:
-    """Return the tokens of context with which a server runs its model; 0 where it does not say.
-    What is known of a model already is asked only of a machine of one's own. Raises ModelError."""
+    """Return the context window in tokens that a server runs its model with; 0 if unknown. For
+    models with a known window only local servers are asked. Raises ModelError."""
     provider = find_provider(endpoint.provider, endpoint.base_url, endpoint.quirks)
     if not provider.window:
         return await _window_of_ollama(client, endpoint)
@@ -97,7 +96,7 @@ def root_of(base_url: str) -> str:
 
 
 def find_window(answer: object, path: Sequence[str], model: str) -> int:
-    """Return the figure at the end of a path; of a list, the model's own entry counts."""
+    """Return the number at the end of a path; in a list, the model's own entry is used."""
     for step in path[:-1]:
         if step == "data":
             own = (one for one in _entries(answer, step) if one.get("id") == model)
@@ -108,7 +107,7 @@ def find_window(answer: object, path: Sequence[str], model: str) -> int:
 
 
 def _entries(listing: object, place: str) -> list[Mapping[str, Any]]:
-    """Return the entries of a list; Together sends it bare."""
+    """Return the entries of a list; Together sends it without a wrapper."""
     data = listing.get(place) if isinstance(listing, dict) else listing
     return [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
 
@@ -118,8 +117,8 @@ def _tokens(value: object) -> int:
 
 
 def ollama_inquiries(endpoint: Endpoint) -> int:
-    """Return how often the server is asked, if it does not say: before the first turn, and before
-    the second, when it has loaded the model. Never where it can't be Ollama."""
+    """Return how often the server is asked until it answers: before the first turn, and before the
+    second, when it has loaded the model. 0 if it can't be Ollama."""
     if endpoint.provider:
         return 2 if endpoint.provider == OLLAMA else 0
     try:
@@ -134,8 +133,8 @@ def ollama_inquiries(endpoint: Endpoint) -> int:
 
 
 async def _window_of_ollama(client: SdkClient, endpoint: Endpoint) -> int:
-    """Return the tokens of context with which the server runs the model now, or will; 0 where it
-    does not say. Raises ModelError."""
+    """Return the context window in tokens that the server runs the model with now, or will; 0 if
+    unknown. Raises ModelError."""
     root = endpoint.base_url.rstrip("/").removesuffix("/v1")
     running = window_of_loaded(await client.fetch(f"{root}/api/ps", None, PATIENCE), endpoint)
     if running:
@@ -143,12 +142,12 @@ async def _window_of_ollama(client: SdkClient, endpoint: Endpoint) -> int:
     asked = {"model": endpoint.model}
     try:
         return window_set(await client.fetch(f"{root}/api/show", asked, PATIENCE))
-    except ModelError:  # it has no such model: the request itself will say so
+    except ModelError:  # it has no such model, as the request itself will report
         return 0
 
 
 def window_of_loaded(answer: object, endpoint: Endpoint) -> int:
-    """Return the window that `/api/ps` reports of the model, once it is loaded."""
+    """Return the window that `/api/ps` reports for the model, once it is loaded."""
     models = as_mapping(answer).get("models")
     names = (endpoint.model, f"{endpoint.model}:latest")
     for one in map(as_mapping, models if isinstance(models, list) else []):
@@ -158,8 +157,8 @@ def window_of_loaded(answer: object, endpoint: Endpoint) -> int:
 
 
 def window_set(answer: object) -> int:
-    """Return the window that the model's owner has set, by `/api/show`. The most that the model
-    could take (`model_info`) is not what it is run with."""
+    """Return the window set by the model's owner, from `/api/show`. The model's maximum
+    (`model_info`) is not the window that it is run with."""
     parameters = as_mapping(answer).get("parameters")
     found = _SET.search(parameters) if isinstance(parameters, str) else None
     return _tokens(int(found[1])) if found else 0

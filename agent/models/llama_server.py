@@ -1,8 +1,8 @@
 """The process of the embedded model: llama.cpp's server, until the pipe to its stdin closes.
 
 Started by `embedded` as a script: FILE NAME WINDOW SLOTS. The first line that it reads is the key
-that requests must carry; the only line that it writes is the address where it listens, or why it
-can't.
+that requests must carry; the only line that it writes is the address where it listens, or the
+reason why it can't.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 try:
     from xllamacpp import CommonParams, Server
-except ImportError as error:  # a library of the system is missing, or the package is not for it
+except ImportError as error:  # a system library is missing, or the package is for another system
     print(error, flush=True)  # noqa: T201 - the parent waits for a line
     sys.exit(1)
 
@@ -36,7 +36,7 @@ def _params(file: str, name: str, window: int, slots: int) -> CommonParams:
     params.n_predict = LONGEST_ANSWER
     params.verbosity = -1
     params.ui = False
-    params.endpoint_slots = False  # it would show what others ask
+    params.endpoint_slots = False  # it would show other callers' requests
     return params
 
 
@@ -44,10 +44,10 @@ def main() -> None:
     file, name, window, slots = sys.argv[1:]
     params = _params(file, name, int(window), int(slots))
     params.api_keys = [sys.stdin.readline().strip()]
-    server = Server(params)  # serves while it is referred to
+    server = Server(params)  # serves as long as it is referenced
     print(server.listening_address, flush=True)  # noqa: T201 - the parent waits for this line
     sys.stdin.read()  # ends when the parent closes the pipe, or dies
-    os._exit(0)  # taking the server down properly hangs now and then, and there is nothing to save
+    os._exit(0)  # an orderly shutdown of the server sometimes hangs, and there is no data to save
 
 
 if __name__ == "__main__":

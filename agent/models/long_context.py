@@ -1,8 +1,8 @@
 """The quality of models in long contexts, by published benchmarks: `long_context.toml`.
 
 All models get worse in long contexts, most of them long before their window is full. NoLiMa asks
-for what stands in the text in other words, RULER for several things at once; each says up to which
-length a model holds.
+for content of the text in other words, RULER for several things at once; each reports the length up
+to which a model's quality holds.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from memory.patterns import lazy
 
 _FILE = Path(__file__).with_suffix(".toml")
 USUAL = 32_000
-"""Tokens from which on those models get worse that were measured: at 32k, 11 of NoLiMa's 13 are
-below half of their score for short texts, and half of RULER's 17 below what it calls effective."""
+"""Tokens from which on the measured models get worse: at 32k, 11 of NoLiMa's 13 are below half of
+their score for short texts, and half of RULER's 17 are below its threshold of effectiveness."""
 _TESTED = 128
 _WORDS = lazy(r"\d+[a-z]*|[a-z]+")
 _SAME = lazy(
     r"\d+|latest|preview|exp|instruct|it|chat|text|hf|gguf|awq|gptq|fp\d*|bf\d*|q\d*|[kms]"
 )
-"""The suffixes that a family's name may have: a date or a quantisation."""
+"""The suffixes of a family's name: a date or a quantisation."""
 
 
 class LongContext(Struct, frozen=True):
-    """Up to `tokens` a model holds, as far as `benchmark` of `year` tells ("": no figures are
-    known, and `tokens` is what holds for others). `finding` completes "up to that …"."""
+    """The length in `tokens` up to which a model's quality holds, by `benchmark` of `year` ("":
+    there are no figures, and `tokens` is the usual value). `finding` completes "up to that …"."""
 
     tokens: int = USUAL
     benchmark: str = ""
@@ -44,7 +44,7 @@ UNKNOWN = LongContext()
 
 @lru_cache(maxsize=256)
 def long_context_of(model: str) -> LongContext:
-    """Return what is known of a model. The name may have its maker before a slash."""
+    """Return the known facts of a model. The name may have its maker before a slash."""
     words = _words(model.rpartition("/")[2])
     found = [(len(name), known) for name, known in _families() if _is_of(words, name)]
     return max(found, key=lambda one: one[0])[1] if found else UNKNOWN
@@ -91,8 +91,8 @@ def _read(benchmark: str, year: int, entry: Mapping[str, Any]) -> LongContext:
 
 
 def _held(entry: Mapping[str, Any]) -> Iterator[tuple[int, float]]:
-    """(thousands of tokens, share of the score for short texts) as long as that is half at
-    least."""
+    """Yield (thousands of tokens, share of the score for short texts) as long as the share is at
+    least half."""
     for length, score in sorted((int(length), score) for length, score in entry["scores"].items()):
         if score < entry["base"] / 2:
             return

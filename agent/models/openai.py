@@ -29,8 +29,8 @@ __all__ = ["OPENAI_URL", "Endpoint", "OpenAIModel"]
 
 
 class _Api(Struct, frozen=True):
-    """An API of OpenAI's, one of two: how a request is made of what is wanted, first in the shape
-    that both have (`to_neutral`), and without parameters that were refused."""
+    """An API of OpenAI, one of two: how a request is made, first in the shape that both share
+    (`to_neutral`), and without parameters that were refused."""
 
     answer: Callable[[str], Answer]
     to_neutral: Callable[[Endpoint, Provider, ModelRequest], dict[str, Any]]
@@ -48,8 +48,8 @@ BY_RESPONSES = _Api(
 
 
 class OpenAIModel(EndpointModel):
-    """A model asked by OpenAI's protocol: by chat completions, unless it is known or said to want
-    the Responses API."""
+    """A model asked by OpenAI's protocol: by chat completions, unless it is known or configured to
+    need the Responses API."""
 
     caches_by_itself = True
 
@@ -69,7 +69,7 @@ class OpenAIModel(EndpointModel):
 
     @property
     def _field(self) -> str:
-        """The field in which thoughts go back; "" for none."""
+        """The field in which thoughts are sent back; "" for none."""
         learnt = str(self.learnt.facts.get("thoughts", ""))
         return {"none": "", "": self._known.thoughts}.get(learnt, learnt)
 
@@ -78,7 +78,7 @@ class OpenAIModel(EndpointModel):
         return self._window
 
     async def ready(self) -> None:
-        """Ask a server that may know which window it runs the model with."""
+        """Ask the server for the window that it runs the model with, if it may know it."""
         if self._inquiries:
             self._inquiries -= 1
             try:

@@ -1,11 +1,11 @@
 """OpenAI's SDK in front of an endpoint; imported at the first request.
 
-An SDK without its hundreds of modules of types, which nothing here asks for.
+The SDK is loaded without its hundreds of modules of types, which are not needed here.
 
-The SDK's packages of types import all of their modules, since somebody may want one; and each type
-is a pydantic model, which takes time and memory to be made. While `left_out` is entered, such a
-package is imported without its contents: a name is looked up when it is asked for, in the one
-module that has it. What cannot be understood that way is imported as it always was.
+The SDK's packages of types import all of their modules; each type is a pydantic model, which takes
+time and memory to create. In the context of `left_out`, such a package is imported without its
+contents: a name is loaded on first use, from the one module that has it. A package that can't be
+analysed is imported normally.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _TypesPackage(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         with _lock:
-            if name == "__all__":  # `import *`, or somebody who looks around
+            if name == "__all__":  # `import *`, or a listing of names
                 self._load_all()
             elif name not in self.__dict__ and not name.startswith("__"):
                 self._load(name)
@@ -80,14 +80,14 @@ class _TypesLoader(Loader):
         return _TypesPackage(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing is run before a name is asked for."""
+        """Run nothing before a name is requested."""
 
     def run(self, module: ModuleType) -> None:
         self._usual.exec_module(module)
 
     def find_places(self, package: str) -> dict[str, tuple[str, str]] | None:
-        """In which module each of the package's names is, and under which name; None where it does
-        something else than to import them."""
+        """Return the module and the original name of each of the package's names; None if it does
+        anything besides importing them."""
         if not self._is_read:
             self._places = read_places(self._usual.get_source(package) or "...")
             self._is_read = True
@@ -95,8 +95,8 @@ class _TypesLoader(Loader):
 
 
 def read_places(source: str) -> dict[str, tuple[str, str]] | None:
-    """Read where the names come from that this source imports from beside or below it; None where
-    it does anything else."""
+    """Return the origin of the names that this source imports from its own package; None if it does
+    anything else."""
     places: dict[str, tuple[str, str]] = {}
     for statement in ast.parse(source).body:
         match statement:
@@ -129,8 +129,8 @@ class _TypesFinder(MetaPathFinder):
 
 @contextmanager
 def left_out(package: str) -> Iterator[None]:
-    """Import the packages from this one on without their contents; those come when they are asked
-    for, also afterwards. Nor is garbage looked for meanwhile: there is none."""
+    """Import this package and those below it without their contents, which are loaded on first use,
+    also afterwards. Garbage collection is off meanwhile, since it would find nothing."""
     finder = _TypesFinder(package)
     sys.meta_path.insert(0, finder)
     is_collecting = gc.isenabled()
@@ -172,8 +172,7 @@ _RESPONSES = replace(
 
 
 def _find_error(event: Mapping[str, Any]) -> object:
-    """Return the error that an event of the Responses API tells of; None where it is another
-    one."""
+    """Return the error reported by an event of the Responses API; None for other events."""
     match event:
         case {"type": "error"}:
             return event
@@ -183,12 +182,12 @@ def _find_error(event: Mapping[str, Any]) -> object:
 
 
 class _PatientOpenAI(Patient, DefaultAioHttpClient):
-    """The SDK's transport, bounded."""
+    """The SDK's transport, with limits."""
 
 
 def open_client(endpoint: Endpoint, *, by_responses: bool = False) -> SdkClient:
     """Return a client for this endpoint, by chat completions or `by_responses`. Raises ModelRefused
-    for an address that is none."""
+    for an invalid address."""
     return SdkClient(
         endpoint,
         _RESPONSES if by_responses else _SDK,

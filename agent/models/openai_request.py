@@ -1,5 +1,5 @@
-"""A request in the shape of OpenAI's chat-completions protocol, as one provider or another wants
-it. Pure: the same request gives the same bytes, so that what was sent can be made again."""
+"""A request in the shape of OpenAI's chat-completions protocol, with a provider's variations. Pure:
+the same request gives the same bytes, so that a sent request can be reproduced."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LETTERS = string.ascii_letters + string.digits
 
 
 def to_neutral(endpoint: Endpoint, provider: Provider, request: ModelRequest) -> Json:
-    """Return the body of a request in the shape that all take."""
+    """Return the body of a request in the shape that all providers accept."""
     body = wire_body(endpoint.model, request)
     if provider.call_ids:
         body[CALL_IDS] = provider.call_ids
@@ -47,7 +47,7 @@ def to_neutral(endpoint: Endpoint, provider: Provider, request: ModelRequest) ->
 
 
 def wire_body(model: str, request: ModelRequest) -> dict[str, Any]:
-    """Return the JSON of a streaming request; what is not asked for is not in it."""
+    """Return the JSON of a streaming request; unrequested fields are omitted."""
     body: dict[str, Any] = {
         "model": model,
         "messages": list(request.messages),
@@ -64,7 +64,7 @@ def wire_body(model: str, request: ModelRequest) -> dict[str, Any]:
         format_ = {"name": "answer", "schema": dict(request.schema)}
         body["response_format"] = {"type": "json_schema", "json_schema": format_}
     wanted = {**(request.parameters or {})}
-    if not request.tools or request.tool_choice == "none":  # they are about tools, and refused
+    if not request.tools or request.tool_choice == "none":  # they concern tools, and are refused
         wanted = {name: value for name, value in wanted.items() if name not in _ABOUT_TOOLS}
     return body | wanted
 
@@ -73,11 +73,11 @@ _ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")
 
 
 _SUBSTITUTES = {"max_tokens": "max_completion_tokens"}
-"""The names that OpenAI's reasoning models want for a parameter that they refuse."""
+"""The names that OpenAI's reasoning models require for a parameter that they refuse."""
 
 
 def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]:
-    """Return the request without parameters that were refused, or under the name that is wanted."""
+    """Return the request without refused parameters, or with them under the required name."""
     kept = {name: value for name, value in body.items() if name not in unwanted}
     renamed = {
         other: body[name]
@@ -88,9 +88,8 @@ def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]
 
 
 def to_body(neutral: Mapping[str, Any], beside: RequestExtras) -> Mapping[str, Any]:
-    """Return the body as it is sent: its history keeps the rules of the protocol, ids of calls have
-    the length that the provider wants, and where thoughts go back with the calls, those of `beside`
-    do."""
+    """Return the body to be sent: its history keeps the rules of the protocol, ids of calls have
+    the provider's length, and the thoughts in `beside` are added if the provider requires them."""
     length, field = neutral.get(CALL_IDS, 0), neutral.get(THOUGHTS)
     said, beside = read_history(neutral, beside)
     messages: Iterable[Mapping[str, Any]] = said
@@ -132,15 +131,15 @@ def _with_ids(message: Mapping[str, Any], length: int) -> Mapping[str, Any]:
 
 
 def fit_id(call: str, length: int) -> str:
-    """Return an id of just so many letters and digits, or, with 0, of at most 40 characters, which
-    is what OpenAI takes."""
+    """Return an id of exactly this many letters and digits, or, with 0, of at most 40 characters,
+    which is OpenAI's limit."""
     if not length:
         return call if len(call) <= _LONGEST_ID else shorten_id(call, _LONGEST_ID)
     return shorten_id(call, length)
 
 
 def shorten_id(call: str, length: int) -> str:
-    """Return an id of so many letters and digits; one that is so stays as it is."""
+    """Return an id of this many letters and digits; a valid one stays unchanged."""
     if re.fullmatch(f"[a-zA-Z0-9]{{{length}}}", call):
         return call
     number, letters = int.from_bytes(sha256(call.encode()).digest(), "big"), ""

@@ -1,4 +1,4 @@
-"""Refusals of a request that is too long, and how long it may be by their words. Pure."""
+"""Refusals of a request that is too long, and the limits named in them. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from memory.patterns import lazy
 
 # Digitorn's phrases, then those of Anthropic, llama.cpp, Gemini, xAI, OpenAI's newer models,
-# Bedrock, LM Studio and Together. tests/fakes/provider_errors.toml has whole ones.
+# Bedrock, LM Studio and Together. tests/fakes/provider_errors.toml has whole messages.
 _KNOWN = (
     "maximum context length",
     "context_length_exceeded",
@@ -56,7 +56,7 @@ _TOO_LONG = lazy(
     r"|(?<!system )\b(?:prompt|conversation|context|input|request)(?: text)? (?:is |was )?"
     r"too long\b"
 )
-"""The same in words that nobody has listed yet: what is said, that it is too much, by a measure."""
+"""The same in unlisted words: a text, an excess, a measure."""
 _WITH_ANSWER = lazy(
     r"\b(?:prompt|inputs?)\b[^.{}+]{0,30}\+ ?\W?max_(?:new_|completion_|output_)?tokens"
 )
@@ -68,7 +68,7 @@ _OTHER_LIMIT = lazy(
     r"max_(?:completion_|output_|new_)?tokens|completion tokens|output tokens"
     r"|\b(?:image|picture|file|tool|function|parameter)s?\b|string_above_max"
 )
-"""The words by which something else is too much: the answer's length, a picture."""
+"""The words for other excesses: the answer's length, a picture."""
 _WINDOW = lazy(
     r"n_ctx\W{1,4}(\d{1,12})"
     r"|maximum context length (?:is|of) (\d[\d,]{0,14})"
@@ -95,9 +95,9 @@ _LIMIT = lazy(
     r"(?:(?! by )[^\d.{}\"]){1,60}?(\d{1,3}(?:,\d{3})+|\d{4,12})(?!\d|\.\d)",
     re.IGNORECASE,
 )
-"""A number behind a word for a limit."""
+"""A number after a word for a limit."""
 _SMALLEST_NAMED = 2_048
-"""Tokens; a smaller number in words that nobody has listed is the code of an error, or a part."""
+"""Tokens; a smaller number in an unlisted wording is an error code, or a part."""
 _ROOM = (
     re.compile(r"exceed context limit: (\d{1,12}) \+ \d{1,12} > (\d{1,12})"),  # Anthropic
     re.compile(  # vLLM, OpenRouter, DeepSeek
@@ -121,7 +121,7 @@ def is_overflow(text: str) -> bool:
 
 
 def parse_window(text: str) -> int:
-    """Return the context window in tokens that an overflow's text names; 0 where it names none."""
+    """Return the context window in tokens that an overflow's text names; 0 if it names none."""
     if found := _WINDOW.search(text):
         return _number(next(filter(None, found.groups())))
     named = (_number(found[1]) for found in _LIMIT.finditer(text)) if is_overflow(text) else ()
@@ -133,8 +133,8 @@ def _number(digits: str) -> int:
 
 
 def parse_room(text: str) -> int:
-    """Return the tokens that are left for an answer to a request that is too long with it; 0 where
-    the text does not say."""
+    """Return the tokens left for an answer to a request that is too long with it; 0 if the text
+    does not say."""
     for pattern in _ROOM:
         if found := pattern.search(text):
             named = found.groupdict()

@@ -24,22 +24,22 @@ from memory.patterns import lazy
 
 _FENCE = "```"
 _REST = lazy(r"(?:[\s}\]]|<[|/]{1,2}[\w:]+\|?>)*")
-"""Remains that may stand behind arguments: brackets, and tokens that end a call."""
+"""Text that may follow arguments: brackets, and tokens that end a call."""
 _COMMA = lazy(r'("(?:[^"\\]|\\.)*(?:"|\Z))|,(?=\s*[}\]])', re.DOTALL)
 _LONGEST_LITERAL = 20_000
 _DEEPEST = 3  # strings of JSON in strings of JSON
 
 
 def to_text(value: object) -> str:
-    """Return arguments as text: as they stand, or an object's JSON."""
+    """Return arguments as text: unchanged, or an object's JSON."""
     if isinstance(value, str):
         return value
     return orjson.dumps(value).decode() if isinstance(value, dict | list) else ""
 
 
 def repair(text: str) -> str:
-    """Return arguments that are a JSON object where one can be made out, else the text as it is:
-    the model is told what is wrong with it."""
+    """Return arguments as a JSON object if one can be recognised; otherwise the text unchanged,
+    whose error is reported to the model."""
     if isinstance(read_json(text), dict):
         return text
     found = _find(text, 0)
@@ -64,14 +64,14 @@ def _find(text: str, depth: int) -> dict[str, Any] | None:
     if len(named) < len(objects):
         return None
     filled = [one for one in named if one]
-    if all(one == filled[0] for one in filled[1:]):  # the same twice, or nothing at first
+    if all(one == filled[0] for one in filled[1:]):  # the same twice, or empty at first
         return filled[0] if filled else {}
     return None
 
 
 def _objects(text: str) -> list[Any] | None:
-    """Return the JSON values that follow each other in a text, but for brackets that are left over;
-    None where something else stands there."""
+    """Return the consecutive JSON values in a text, ignoring left-over brackets; None if there is
+    other text."""
     decoder = json.JSONDecoder(strict=False, parse_constant=_refuse)
     found: list[Any] = []
     place = 0
@@ -89,7 +89,7 @@ def _objects(text: str) -> list[Any] | None:
 
 
 def _literal(text: str) -> list[Any] | None:
-    """Return the object that a text is in Python."""
+    """Return the object that a text is as a Python literal."""
     if not text.startswith("{") or len(text) > _LONGEST_LITERAL:
         return None
     try:
@@ -105,7 +105,8 @@ def _refuse(name: str) -> None:
 
 
 MOST_CALLS = 1_000
-"""In one answer; how many of them are run is the setting `agent_max_calls`."""
+"""The maximum number of calls in one answer; the setting `agent_max_calls` limits how many are
+run."""
 LONGEST_NAME = 200  # characters of a model's or a tool's name
 _LONGEST_CHECKED = 20_000  # characters of arguments
 
@@ -127,8 +128,8 @@ class Piece:
 
 
 def pieces_of(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Return the parts of calls in a delta: a list, one by itself, or one in the field that OpenAI
-    had before (`function_call`)."""
+    """Return the parts of calls in a delta: a list, a single one, or one in OpenAI's older field
+    (`function_call`)."""
     calls = delta.get("tool_calls")
     if isinstance(calls, dict):
         calls = [calls]
@@ -138,7 +139,7 @@ def pieces_of(delta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 class PartialCall:
-    """A tool call that is still coming in."""
+    """A tool call that is still incomplete."""
 
     def __init__(self) -> None:
         self.id = ""
@@ -148,13 +149,14 @@ class PartialCall:
         self.is_cut = False
 
     def add_name(self, piece: str) -> None:
-        """Add a piece of the name: some send it in pieces, some send it again with each part."""
+        """Add a piece of the name: some servers send it in pieces, some repeat it with each
+        part."""
         if not self.name or not (self.arguments.tell() or self.name.endswith(piece)):
             self.name = (self.name + piece)[:LONGEST_NAME]
 
     def add_arguments(self, kept: str, *, is_again: bool) -> None:
-        """Add a piece of the arguments; where the call is named again, all that came before may be
-        in it."""
+        """Add a piece of the arguments; if the name is repeated, the piece may contain all earlier
+        ones."""
         before = self.arguments.getvalue() if is_again else ""
         if len(before) > 1 and kept.startswith(before) and not self.is_complete:
             kept = kept[len(before) :]
@@ -162,7 +164,7 @@ class PartialCall:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the arguments are a whole object; very long ones are not looked at again
+        """Return whether the arguments are a complete object; very long ones are not checked again
         with each part."""
         if self.arguments.tell() > _LONGEST_CHECKED:
             return False
@@ -176,15 +178,15 @@ class PartialCall:
 
 
 class PartialCalls:
-    """The calls of an answer, in the order in which they were begun."""
+    """The calls of an answer, in the order of their beginning."""
 
     def __init__(self) -> None:
         self.calls: list[PartialCall] = []
         self._latest: dict[object, PartialCall] = {}
 
     def find(self, piece: Piece) -> PartialCall | None:
-        """Return the call that a piece belongs to: one that has begun, or a new one; None for one
-        that is too many."""
+        """Return the call that a piece belongs to: an existing or a new one; None beyond the
+        limit."""
         if (known := self._known(piece)) is not None:
             return known
         if len(self.calls) >= MOST_CALLS:
@@ -194,10 +196,10 @@ class PartialCalls:
         return opened
 
     def _known(self, piece: Piece) -> PartialCall | None:
-        """By index, else by id; a name opens one, and the rest is of the last. Some endpoints give
-        every call the index 0 and tell them apart by id alone, or by nothing but a name behind
-        arguments that are whole (vercel/ai#14277); some count the index on with each piece
-        (agno#8879, dirac#215)."""
+        """Find the call by index, or else by id; a name opens a new one, and other pieces belong to
+        the last. Some endpoints give every call the index 0 and distinguish them by id alone, or
+        only by a name after complete arguments (vercel/ai#14277); some increase the index with each
+        piece (agno#8879, dirac#215)."""
         last = self.calls[-1] if self.calls else None
         call = self._latest.get(piece.index) if piece.index is not None else None
         if call is None and piece.id:
@@ -212,8 +214,8 @@ class PartialCalls:
         return None if _is_next(piece, call) else call
 
     def _is_of_last(self, piece: Piece, call: PartialCall) -> bool:
-        """Return whether a piece without name or id is of the last call, and not of the one at its
-        index."""
+        """Return whether a piece without name or id belongs to the last call, and not to the one at
+        its index."""
         last = self.calls[-1]
         return not piece.id and last is not call and call.is_complete and not last.is_complete
 
@@ -223,7 +225,7 @@ def _is_next(piece: Piece, call: PartialCall) -> bool:
     if not call.name:
         return False
     if piece.id and call.id:
-        is_said = piece.arguments == call.arguments.getvalue()  # the whole of it again
+        is_said = piece.arguments == call.arguments.getvalue()  # a repetition of the whole call
         is_more = piece.index is None and call.is_complete and not is_said
         return is_more or piece.id != call.id
     return not piece.id and call.is_complete

@@ -1,6 +1,6 @@
-"""Requests that no turn waits for: a summary, a title, or the memory that is distilled. They have a
-bound of their own, and what they cost is told whatever came of them. A turn has its own
-(`turn_timeout`), and so have lists of models, questions about windows, and voice."""
+"""Requests that no turn waits for: a summary, a title, or the distilled memory. They have their own
+time limit, and their cost is booked whatever their result. A turn has its own limit
+(`turn_timeout`), and so have lists of models, requests for windows, and voice."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from memory.keys import ConversationKey
 from memory.ledger import Spent
 
 LONGEST_WORK = 600.0
-"""Seconds for one request, with all that is tried again and all fallbacks: a slow model on a small
-machine writes a summary in some minutes."""
+"""Seconds for one request, with all retries and fallbacks: a slow model on a small machine writes a
+summary in some minutes."""
 
 
 class WorkModels(Protocol):
-    """The models that do such work, as the settings of a conversation name them."""
+    """The models for such work, by the settings of a conversation."""
 
     def summary_model(self, key: ConversationKey) -> Model: ...
 
@@ -35,19 +35,19 @@ class WorkModels(Protocol):
 
 
 class WorkWatch(Protocol):
-    """The hearer of work that came to nothing."""
+    """The listener for failed background work."""
 
     def model_refused(self, sentence: str) -> None:
-        """Hear of a refused key or account, of which nobody is told in the chat."""
+        """Note a refused key or account that is not reported in the chat."""
         ...
 
     def summary_failed(self) -> None:
-        """Hear of a summary that no model has written."""
+        """Note a summary that no model has written."""
         ...
 
 
 TokenCount = Callable[[str, str], int]
-"""Says how many tokens a text has for the model of a name."""
+"""Returns the tokens of a text for a model's name."""
 OnSpent = Callable[[Spent], None]
 
 
@@ -60,10 +60,9 @@ async def ask_for_work(
     *,
     counted: int = 0,
 ) -> ModelReply:
-    """Ask a model for what nobody watches being written. `on_spent` hears of each reply to it that
-    is paid, also where nothing came of that; what a provider did not report is counted: the
-    messages, or where all but the last of them have `counted` tokens, that one. Raises
-    ModelError."""
+    """Ask a model in the background. `on_spent` is called for each paid reply, also without a
+    result. Unreported usage is counted: of all messages, or if all but the last have `counted`
+    tokens, of the last one. Raises ModelError."""
     paid: list[ModelReply] = []
     try:
         paid.append(await _reply_in_time(model, replace(request, on_lost=paid.append)))
@@ -89,4 +88,4 @@ async def _reply_in_time(model: Model, request: ModelRequest) -> ModelReply:
 
 
 def _discard(piece: str) -> None:
-    """Nobody watches."""
+    """Ignore the piece."""

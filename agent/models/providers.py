@@ -1,5 +1,4 @@
-"""The providers that are known by name, from `providers.toml`: where each is reached, whose key it
-wants, and what is different there."""
+"""The providers that are known by name, from `providers.toml`: address, key, and differences."""
 
 from __future__ import annotations
 
@@ -24,9 +23,9 @@ _NAME = lazy(r"\{(\w+)\}")
 
 
 class Provider(Struct, frozen=True):
-    """`key_name` is the name of its key in the environment, "" where it must be none; `base_url`
-    may hold such names too, in braces; `title` is its name for people. `speaks` is the protocol in
-    which it is asked where that is installed. The rest is explained in `providers.toml`."""
+    """A provider. `key_name` is the name of its key in the environment, "" if it must have none;
+    `base_url` may contain such names too, in braces; `title` is its display name. `speaks` is the
+    protocol to use if it is installed. `providers.toml` explains the rest."""
 
     base_url: str
     key_name: str
@@ -52,19 +51,19 @@ class Provider(Struct, frozen=True):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Return the names of the environment's variables that its address needs."""
+        """Return the names of the environment variables that its address needs."""
         return tuple(_NAME.findall(self.base_url))
 
     def address(self, given: Mapping[str, str]) -> str:
-        """Return its address, with the environment's values put in."""
+        """Return its address, with the environment's values filled in."""
         return _NAME.sub(lambda name: given.get(name[1], "").rstrip("/"), self.base_url)
 
     def is_at(self, host: str) -> bool:
-        """Return whether this host is its own; what runs on a machine of one's own has none."""
+        """Return whether this host is the provider's; a local server has none."""
         return not self.is_free and any(fnmatchcase(host, one) for one in self.host.split())
 
     def may_chat(self, name: str) -> bool:
-        """Return whether a model in its list may be one to talk to."""
+        """Return whether a model in its list may be a chat model."""
         return not (self.hides and re.search(self.hides, name, re.IGNORECASE))
 
     def wants_responses(self, name: str) -> bool:
@@ -72,8 +71,8 @@ class Provider(Struct, frozen=True):
         return bool(self.responses) and re.fullmatch(self.responses, name) is not None
 
     def trim(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a request's body without the parameters that are refused here, with those that
-        belong to each request, and with the longest reply under the name that is wanted."""
+        """Return a request's body without parameters that this provider refuses, with those that
+        each request needs, and with the maximum length under the required name."""
         extra: dict[str, Any] = orjson.loads(self.extra) if self.extra else {}
         kept = {name: value for name, value in body.items() if name not in self.without}
         kept = {**extra, **kept} if extra else kept
@@ -83,7 +82,7 @@ class Provider(Struct, frozen=True):
 
 
 NOBODY = Provider("", "")
-"""The provider that is not known: nothing is different there."""
+"""The unknown provider, without any differences."""
 
 
 def _read(entry: Mapping[str, Any]) -> Provider:
@@ -119,8 +118,8 @@ PROVIDERS: Mapping[str, Provider] = {
 
 @lru_cache(maxsize=256)
 def find_provider(name: str, base_url: str, quirks: Quirks = ()) -> Provider:
-    """Return who is meant by this name in the settings, or, where there is none, by this address,
-    with what the configuration says of it otherwise (`quirks`)."""
+    """Return the provider with this name in the settings, or, without a name, at this address, with
+    the configured `quirks` applied."""
     known = _find(name, base_url)
     return replace(known, **_by_field(quirks)) if quirks else known
 

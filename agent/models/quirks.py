@@ -1,5 +1,5 @@
-"""The differences of a provider that the configuration names: a brain's `quirks`, which are laid
-over the provider's row in `providers.toml` (`providers.find_provider`)."""
+"""The differences of a provider in the configuration: a brain's `quirks`, which override the
+provider's row in `providers.toml` (`providers.find_provider`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Pattern = Annotated[
 ]
 _Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]*$", max_length=100)]
 _NEEDED = ("model", "messages", "input", "protocol")
-"""Parameters without which there is no request, and what a body says of itself as it is made."""
+"""Required parameters of a request, and a key of the body under construction."""
 
 
 def _check_parameter(name: str) -> str:
@@ -55,7 +55,7 @@ def _check_object(text: str) -> str:
 
 
 _JsonObject = Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_check_object)]
-_LEAST_PATH = 2  # a place of the API, and a name in what it answers
+_LEAST_PATH = 2  # a place of the API, and a name in its response
 
 
 def _check_window(path: tuple[str, ...]) -> tuple[str, ...]:
@@ -76,8 +76,8 @@ def _quirk(description: str, wants: str) -> Any:
 
 
 class ProviderQuirks(StrictModel):
-    """The group `quirks` of a brain: what is different at its provider, by the names that it has in
-    `agent/models/providers.toml`. null is what is known there."""
+    """The group `quirks` of a brain: the differences of its provider, by their names in
+    `agent/models/providers.toml`. null keeps the known value."""
 
     local: bool | None = _quirk(
         "It runs on a machine of your own: its models cost nothing.", "true or false"
@@ -136,6 +136,6 @@ class ProviderQuirks(StrictModel):
 
     @property
     def given(self) -> Quirks:
-        """Return what is set, by name, as an `Endpoint` has it."""
+        """Return the set values, by name, in the form of an `Endpoint`."""
         values = ((name, getattr(self, name)) for name in type(self).model_fields)
         return tuple((name, value) for name, value in values if value is not None)

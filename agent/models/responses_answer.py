@@ -1,4 +1,4 @@
-"""A streamed answer, put together from the events of OpenAI's Responses API."""
+"""A streamed answer, assembled from the events of OpenAI's Responses API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ THOUGHT = "reasoning"
 
 
 class _PartialItem(Struct):
-    """An item that is still coming in: a text, a call, or an encrypted thought."""
+    """An item that is still incomplete: a text, a call, or an encrypted thought."""
 
     kind: str
     fields: dict[str, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class _PartialItem(Struct):
 
 
 class ResponsesAnswer(Answer):
-    """The part of an answer that has come so far. Events may have any shape: what is not of the
+    """The part of an answer received so far. Events may have any shape: anything outside the
     protocol counts as absent."""
 
     THINKS_ALOUD = False
@@ -46,7 +46,7 @@ class ResponsesAnswer(Answer):
         self._items: dict[int, _PartialItem] = {}
 
     def add(self, chunk: object) -> str:
-        """Take an event in; return the text that it brought."""
+        """Add an event; return its text."""
         event = as_mapping(chunk)
         self.thought = ""
         kind = event.get("type")
@@ -98,8 +98,7 @@ class ResponsesAnswer(Answer):
         return item
 
     def _end(self, event: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
-        """Take in a whole item, with the parts of it that did not stream; return the text that it
-        brought."""
+        """Add a whole item, with its parts that did not stream; return its new text."""
         item = self._begin(event, fields)
         if item.kind == THOUGHT:
             sealed = get_string(fields, "encrypted_content")
@@ -148,9 +147,9 @@ class ResponsesAnswer(Answer):
 
 
 def layout(items: list[_PartialItem]) -> str:
-    """Return the model's thoughts as JSON, and where they stand among what it said: each as it must
-    go back, a text by the number of its characters, a call by its id. "" where there are none that
-    can go back."""
+    """Return the model's thoughts as JSON, with their place in the answer: thoughts in the form to
+    be sent back, a text as the number of its characters, a call as its id. "" without thoughts that
+    can be sent back."""
     made: list[object] = []
     for item in items:
         if item.kind == THOUGHT:
@@ -165,8 +164,8 @@ def layout(items: list[_PartialItem]) -> str:
 
 
 def read_layout(thoughts: str) -> list[Any]:
-    """Read the items that `layout` made; items that it did not make (another protocol's, or what a
-    file that was imported says) are left out."""
+    """Return the items that `layout` made; other items (another protocol's, or those of an imported
+    file) are dropped."""
     items = as_list(read_json(thoughts))
     return [one for one in items if _is_thought(one) or type(one) is int or isinstance(one, str)]
 

@@ -24,12 +24,12 @@ Json = dict[str, Any]
 
 _UNSEEN = "(a picture that is at no address)"
 LEAST = 16
-"""Tokens that an answer must be allowed to have."""
+"""The minimum limit of an answer in tokens."""
 
 
 def to_neutral(endpoint: Endpoint, provider: Provider, request: ModelRequest) -> Json:
-    """Return the body of a streaming request before its messages and tools are in the API's shape;
-    what is not asked for is not in it."""
+    """Return the body of a streaming request with messages and tools still in the shape of chat
+    completions; unrequested fields are omitted."""
     wanted = dict(request.parameters or {})
     body: Json = {
         "protocol": RESPONSES,  # as long as it is in the other shape
@@ -78,13 +78,13 @@ def _format(request: ModelRequest) -> Json:
 
 
 def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> Json:
-    """Return the request without parameters that were refused."""
+    """Return the request without refused parameters."""
     return {name: value for name, value in body.items() if name not in unwanted}
 
 
 def to_body(neutral: Mapping[str, Any], beside: RequestExtras) -> Json:
     """Return the body of a request. `neutral` has the messages and the tools in the other shape,
-    all else as the API has it; `beside` is what that shape has no place for."""
+    the rest in the API's; `beside` is the data that that shape has no place for."""
     body = {name: value for name, value in neutral.items() if name not in OWN}
     said, beside = read_history(neutral, beside)
     body["input"] = _to_input(said, beside)
@@ -94,8 +94,8 @@ def to_body(neutral: Mapping[str, Any], beside: RequestExtras) -> Json:
 
 
 def _to_input(messages: Sequence[Mapping[str, Any]], beside: RequestExtras) -> list[Json]:
-    """Return the items, of which there must be one, and none twice: a thought that a branch or an
-    import has brought along again stands where it came first."""
+    """Return the items: at least one, and none twice. A thought repeated by a branch or an import
+    stays only at its first place."""
     seen: set[str] = set()
     items: list[Json] = []
     for item in _to_items(messages, beside):
@@ -132,9 +132,9 @@ def _assistant(one: Mapping[str, Any], beside: RequestExtras) -> Iterator[Json]:
 
 
 def _in_order(content: str, calls: Mapping[str, Json], layout: Iterable[Any]) -> Iterator[Json]:
-    """Yield the items in the order in which they came, by `responses_answer.layout`: a thought may
-    stand only before what it led to. A call that the layout does not name, since its id came again
-    and was replaced, is the next one; what it says nothing of stands at the end."""
+    """Yield the items in their original order, by `responses_answer.layout`: a thought must
+    directly precede its result. A call whose id was replaced, so that the layout does not name it,
+    is the next one; text without a place comes at the end."""
     left = dict(calls)
     thought: list[Json] = []
     for item in layout:
@@ -173,7 +173,6 @@ def _to_id(call: str) -> str:
 
 
 def _text_of(content: object) -> str:
-    """Return the text of a content."""
     if isinstance(content, list):
         return "".join(str(part.get("text", "")) for part in content)
     return content if isinstance(content, str) else ""

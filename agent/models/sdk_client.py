@@ -1,13 +1,14 @@
-"""An official SDK at work: a request goes out, plain chunks come in, failures are `ModelError`s.
+"""The use of an official SDK: a request is sent, plain chunks are returned, failures are
+`ModelError`s.
 
-The SDKs of OpenAI and Anthropic are made by the same generator, so what is said here holds for
-both; which one it is, `openai_client` and `anthropic_client` know. Importing one takes half a
-second, so that happens at its first request.
+The SDKs of OpenAI and Anthropic come from the same generator, so this code serves both;
+`openai_client` and `anthropic_client` supply the differences. Importing one takes half a second, so
+that happens at its first request.
 
-`post` is the SDK's own door for requests outside of its typed models. Key, headers, retries and
-time-outs are the SDK's all the same, but pydantic walks through neither messages nor chunks: 20
-messages answered in 20 chunks cost 1.0 ms of CPU instead of 5.2 with `create(messages=…)`, and
-2,000 cost 2.6 instead of 229.
+`post` is the SDK's method for requests outside of its typed models. Key, headers, retries and
+time-outs are still the SDK's, but pydantic validates neither messages nor chunks: 20 messages
+answered in 20 chunks cost 1.0 ms of CPU instead of 5.2 with `create(messages=…)`, and 2,000 cost
+2.6 instead of 229.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-import aiohttp  # whose complaints about what is no HTTP the SDK's transport lets through
+import aiohttp  # the SDK's transport passes on its errors for invalid HTTP
 import httpx2  # the SDKs' HTTP library; its errors come through while a body is read
 import orjson
 from msgspec import Struct
@@ -50,47 +51,46 @@ log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT = 10.0
 PATIENCE = 3
-"""The multiple of `timeout` for which an endpoint may say that it is still there, and nothing else:
-before an answer has begun, and in one."""
+"""The multiple of `timeout` for which an endpoint may send only signs of life, before and during an
+answer."""
 _MOST_CONNECTIONS = 1_000  # as in the SDKs
-_AT_ONCE = 1.0  # seconds in which a connection that was closed before is seen to be
+_AT_ONCE = 1.0  # seconds in which an already closed connection is detected
 _RETRIES = "x-stainless-retry-count"
-_KEPT = 5.0  # seconds for which a connection is kept that nobody uses, as in the SDKs
+_KEPT = 5.0  # seconds for which an idle connection is kept, as in the SDKs
 _KEPT_PLAIN = 1.5  # the same without TLS, where a new one is cheap; some servers close after two
-_BRIEF = 10.0  # seconds for the list of models, whole
-_DRAIN = 0.25  # seconds for what follows the end of an answer
+_BRIEF = 10.0  # seconds for the whole list of models
+_DRAIN = 0.25  # seconds for the data after the end of an answer
 _RAW: Mapping[str, Any] = {"cast_to": httpx2.Response, "stream": True}
 _NEVER = re.compile(rb"(?!)")
-_DOCUMENTS = ("application/json", "text/html")  # what is no stream of events
+_DOCUMENTS = ("application/json", "text/html")  # content that is not a stream of events
 
 Encode = Callable[[], bytes]
-"""Makes the bytes of a request as it goes out. Raises ValueError."""
+"""Makes the bytes of a request when it is sent. Raises ValueError."""
 
 
 @lru_cache(maxsize=1)
 def _tls() -> ssl.SSLContext:
-    """Return what all clients share: to read the certificates takes 20 ms."""
+    """Return the shared TLS context of all clients: reading the certificates takes 20 ms."""
     return httpx2.create_ssl_context()
 
 
 @lru_cache(maxsize=32)
 def _parse(url: httpx2.URL | str) -> httpx2.URL:
-    """Return an address in its parts, which are the same for all requests to an endpoint."""
+    """Return a parsed URL, which is the same for all requests to an endpoint."""
     return httpx2.URL(url)
 
 
 class Patient(httpx2.AsyncClient):
-    """The client in front of the SDK's transport: it bounds the time until a response begins. The
-    timeout of the SDK starts anew with each byte, and an endpoint may send "100 Continue" for ever.
-    """
+    """The HTTP client of the SDK's transport, which limits the time until a response begins. The
+    SDK's own timeout restarts with each byte, and an endpoint may send "100 Continue" for ever."""
 
     def __init__(self, endpoint: Endpoint, **more: Any) -> None:
         self._is_plain = endpoint.base_url.startswith("http://")
         super().__init__(
             verify=_tls(),
-            follow_redirects=False,  # what is said goes to the address given, and no other
+            follow_redirects=False,  # messages are sent to the given address, and no other
             proxy=find_proxy(endpoint),
-            trust_env=False,  # which would take proxies of any kind, and passwords of .netrc
+            trust_env=False,  # which would use proxies of any kind, and passwords of .netrc
             event_hooks={"response": [wire.limit_response]},
             **more,
         )
@@ -100,8 +100,8 @@ class Patient(httpx2.AsyncClient):
     def build_request(
         self, method: str, url: Any, *, headers: Any = None, content: Any = None, **more: Any
     ) -> httpx2.Request:
-        """Build a request; one with a body of bytes without merging its headers, which the SDK has
-        done, with defaults of this client."""
+        """Return a request; for a body of bytes, skip merging headers with defaults, which the SDK
+        has done."""
         if not isinstance(content, bytes):
             return super().build_request(method, _parse(url), headers=headers, **more)
         request = httpx2.Request(
@@ -115,7 +115,7 @@ class Patient(httpx2.AsyncClient):
         return request
 
     def _take_apart(self, given: list[tuple[str, str]]) -> httpx2.Headers:
-        """Return headers in their parts, which are the same for nearly all requests."""
+        """Return parsed headers, which are the same for nearly all requests."""
         if self._parsed is None or self._parsed[0] != given:
             self._parsed = given, httpx2.Headers(given)
         return self._parsed[1]
@@ -144,8 +144,8 @@ class Patient(httpx2.AsyncClient):
         return self._with_session(super()._init_proxy_transport(*given, **how))
 
     def _with_session(self, transport: Any) -> httpx2.AsyncBaseTransport:
-        """Return the SDK's transport with a session that keeps no cookies: one endpoint is asked
-        for many people. Without TLS a new connection is cheap."""
+        """Return the SDK's transport with a session without cookies: one endpoint serves many
+        people. Without TLS a new connection is cheap."""
         transport.client = lambda: aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=_MOST_CONNECTIONS,
@@ -158,13 +158,13 @@ class Patient(httpx2.AsyncClient):
 
 
 def find_proxy(endpoint: Endpoint) -> str | None:
-    """Return the proxy that the environment names for an endpoint; None for none. One that is
-    spoken to by another protocol than HTTP (SOCKS) is not used."""
+    """Return the proxy that the environment names for an endpoint, or None. Proxies of other
+    protocols than HTTP (SOCKS) are not used."""
     try:
         address = urlsplit(endpoint.base_url)
         if endpoint.is_here or proxy_bypass(address.hostname or ""):
             return None
-    except ValueError:  # no address; the SDK says so
+    except ValueError:  # no valid address, as the SDK will report
         return None
     known = getproxies()
     proxy = known.get(address.scheme) or known.get("all") or ""
@@ -180,17 +180,17 @@ def find_proxy(endpoint: Endpoint) -> str | None:
 
 
 def _is_stale(error: httpx2.TransportError) -> bool:
-    """Return whether a connection was closed just as a request was sent by it: llama.cpp's server
-    closes each behind a stream without a word."""
+    """Return whether a connection was closed just as a request was sent over it: llama.cpp's server
+    closes each one silently after a stream."""
     cause = error.__cause__
     is_closed = isinstance(cause, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
     return is_closed and not isinstance(cause, aiohttp.ClientConnectorError)
 
 
 class Sdk(Struct, frozen=True):
-    """The parts of an SDK: its errors by their kinds, its mark of what is not given, the path of a
-    request, and the patterns of the data behind an answer's last event, and of that event; the
-    decoder of chunks that bring text alone; where in an event an error is."""
+    """The parts of an SDK: its errors by kind, its marker of an omitted value, and the path of a
+    request. `end` matches the data after an answer's last event, `last` that event. `plain` decodes
+    chunks with text alone; `find_error` finds an event's error."""
 
     error: type[Exception]
     status_error: type[Any]
@@ -204,7 +204,7 @@ class Sdk(Struct, frozen=True):
 
 
 class SdkClient:
-    """An endpoint behind an SDK. No loop needs to run when it is made."""
+    """An endpoint behind an SDK. It can be created without a running loop."""
 
     def __init__(
         self,
@@ -213,19 +213,19 @@ class SdkClient:
         http: Patient,
         connect: Callable[[Mapping[str, Any]], Any],
     ):
-        """`connect` makes the SDK's client of what both SDKs want to know, with `http` in it.
-        Raises ModelRefused for an address that is none."""
+        """Create the SDK's client: `connect` makes it from the options that both SDKs share,
+        including `http`. Raises ModelRefused for an invalid address."""
         self._endpoint, self._kinds = endpoint, sdk
         try:
             timeout = httpx2.Timeout(
                 endpoint.timeout, connect=min(endpoint.timeout, CONNECT_TIMEOUT)
             )
             usual = {"timeout": timeout, "max_retries": endpoint.max_retries}
-            # Of what is not said again with a request the SDK copies a default.
+            # The SDK copies a default for each option that a request omits.
             self._usual = {**usual, "headers": {}, "params": {}, "post_parser": sdk.not_given}
             self._sdk = connect(
                 {
-                    "api_key": endpoint.api_key or "none",  # it insists; keyless servers don't care
+                    "api_key": endpoint.api_key or "none",
                     **usual,
                     "default_headers": wire.HEADERS,
                     "http_client": http,
@@ -243,8 +243,8 @@ class SdkClient:
     async def fetch(
         self, place: str, body: Mapping[str, Any] | None = None, seconds: float = _BRIEF
     ) -> object:
-        """Return the document at a place, a path of the API or a whole address: what GET answers,
-        or POST where there is a body. Raises ModelError."""
+        """Return the document at a place, a path of the API or a whole URL: the response to GET, or
+        to POST if there is a body. Raises ModelError."""
         try:
             async with (
                 asyncio.timeout(seconds),
@@ -263,7 +263,7 @@ class SdkClient:
         self, place: str, fields: Mapping[str, str], file: tuple[str, bytes], seconds: float
     ) -> object:
         """Return the document that answers a form with a file, which has a name and content; the
-        endpoint may work on it for three times so many seconds. Raises ModelError."""
+        endpoint may take three times `seconds`. Raises ModelError."""
         whole = {"body": dict(fields), "files": [("file", file)]}
         headers = {"Content-Type": "multipart/form-data"}
         async with self._posted(place, seconds, headers, whole) as response:
@@ -271,8 +271,8 @@ class SdkClient:
             return self._document(_kind(response), content)
 
     async def read(self, place: str, body: Mapping[str, Any], seconds: float) -> bytes:
-        """Read the answer to a request, as bytes, of which there are not many; the endpoint may
-        work on it for three times so many seconds. Raises ModelError."""
+        """Return the short response to a request as bytes; the endpoint may take three times
+        `seconds`. Raises ModelError."""
         headers = {"Content-Type": "application/json", "Accept": "*/*"}
         async with self._posted(place, seconds, headers, {"content": orjson.dumps(body)}) as got:
             return await wire.document(got, wire.Progress(PATIENCE * seconds))
@@ -281,8 +281,8 @@ class SdkClient:
     async def _posted(
         self, place: str, seconds: float, headers: Mapping[str, str], whole: Mapping[str, Any]
     ) -> AsyncIterator[httpx2.Response]:
-        """Yield the response to a request that takes long and is answered at once. Raises
-        ModelError, also for errors while it is read."""
+        """Yield the response to a slow request whose answer does not stream. Raises ModelError,
+        also for errors while it is read."""
         patience = PATIENCE * seconds
         options = {"timeout": patience, "headers": headers}
         try:
@@ -314,12 +314,12 @@ class SdkClient:
     async def chunks(
         self, encode: Encode, size: Callable[[], int], options: Mapping[str, Any]
     ) -> AsyncGenerator[Iterable[object], None]:
-        """Yield the chunks of an answer, parsed but not checked, those together that came together;
-        `options` are the SDK's for this request alone. Raises ModelError, and so does what is
-        yielded, when it comes to that chunk.
+        """Yield the chunks of an answer, parsed but not checked, in groups as they arrived;
+        `options` are the SDK's for this request alone. Raises ModelError; the yielded iterables
+        raise it at an invalid chunk.
 
-        An answer that is one JSON object is one chunk. `size` says how much the chunks have made
-        so far; where that does not grow for too long, the answer has broken off.
+        An answer that is one JSON object is one chunk. `size` returns the size of the answer so
+        far; if it does not grow for too long, the answer has broken off.
         """
         reply = await self._open(encode, options)
         kind = _kind(reply)
@@ -361,7 +361,7 @@ class SdkClient:
         return cast("httpx2.Response", reply)
 
     def _parse(self, came: Sequence[bytes], is_over: list[bool]) -> Iterator[object]:
-        """Yield the chunks that these events are; `is_over` is set at the answer's end."""
+        """Yield the chunks of these events; `is_over` is set at the answer's end."""
         end, last, find_error = self._kinds.end, self._kinds.last, self._kinds.find_error
         plain = self._kinds.plain
         for data in came:
@@ -371,7 +371,7 @@ class SdkClient:
                 except ValueError:
                     pass
                 else:
-                    yield text  # nearly always
+                    yield text  # the usual case
                     continue
             if end.match(data):
                 is_over[0] = True
@@ -391,7 +391,7 @@ class SdkClient:
                 return
 
     def _parse_odd(self, data: bytes) -> Iterator[object]:
-        """Yield the chunks of an event that is not one object, as the protocols have it."""
+        """Yield the chunks of an event that is not a single object, as the protocols require."""
         try:
             chunks = parse_chunks(data)
         except ValueError as error:
@@ -401,20 +401,20 @@ class SdkClient:
         yield from map(self._check, chunks)
 
     def _check(self, value: object) -> object:
-        """Return the chunk, which may be an error. Raises ModelError."""
+        """Return the chunk. Raises ModelError if it is an error."""
         if isinstance(value, dict) and (error := self._kinds.find_error(value)):
             raise failures.error_in_answer(self._endpoint, error)
         return value
 
     def _document(self, kind: str, content: bytes) -> object:
-        """Return what came in one piece."""
         try:
             return self._check(parse_chunk(content))
         except ValueError:
             raise self._unread(kind, content.decode("utf-8", "replace")) from None
 
     def _documents(self, kind: str, content: bytes) -> Iterator[object]:
-        """Yield an answer that came in one piece, which may be events all the same."""
+        """Yield the chunks of an answer that came in one piece, which may contain events all the
+        same."""
         if not content.strip():
             return
         try:
@@ -430,15 +430,15 @@ class SdkClient:
         yield from map(self._check, chunks)
 
     def _unread(self, kind: str, words: str) -> ModelError:
-        """Return the error for a response that is no answer: a web page, or a server's message in
-        plain words."""
+        """Return the error for a response that is not an answer: a web page, or a server's plain
+        message."""
         said = words.strip()
         if said.startswith("<") or not is_words(said.encode(errors="replace")):
             return failures.not_the_protocol(self._endpoint, "html" if said[:1] == "<" else kind)
         return failures.error_in_answer(self._endpoint, said)
 
     def _failure(self, error: Exception) -> ModelError:
-        """Return the error of a request to which no answer began."""
+        """Return the error of a request whose answer had not begun."""
         if isinstance(error, self._kinds.status_error):
             response: httpx2.Response = error.response
             if response.is_redirect:
@@ -471,8 +471,8 @@ class SdkClient:
 
 
 async def _drain(events: AsyncGenerator[list[bytes], None]) -> None:
-    """Read what follows the end of an answer, which is next to nothing, so that the connection can
-    be used again; one on which more comes, or nothing, is closed."""
+    """Read the little data after the end of an answer, so that the connection can be reused; it is
+    closed if more comes, or if it stays open."""
     with suppress(TimeoutError, httpx2.HTTPError, wire.TooMuch, wire.NoProgress):
         async with asyncio.timeout(_DRAIN):
             async for _ in events:
@@ -480,7 +480,8 @@ async def _drain(events: AsyncGenerator[list[bytes], None]) -> None:
 
 
 def _is_silence(error: Exception) -> bool:
-    # The SDK's aiohttp transport calls a refused connection a time-out too; the cause knows better.
+    # The SDK's aiohttp transport reports a refused connection as a time-out too; the cause is
+    # exact.
     return any(isinstance(one, httpx2.ReadTimeout) for one in (error, error.__cause__))
 
 

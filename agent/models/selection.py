@@ -1,5 +1,4 @@
-"""The selection of the model that answers: from names in the settings to models that are ready to
-be asked."""
+"""The selection of the model that answers: from names in the settings to connected models."""
 
 from __future__ import annotations
 
@@ -47,15 +46,15 @@ log = logging.getLogger(__name__)
 AUTO = "auto"
 EMBEDDED = "embedded"
 USUAL = "gpt-5-mini"
-"""The model that `auto` means at OpenAI's own endpoint, or where an endpoint lists no models."""
+"""The model that `auto` means at OpenAI's own endpoint, or if an endpoint lists no models."""
 LISTING_TIMEOUT = 10.0
 OF_AGENT = "agent:"
-"""The prefix of an agent's name in a list of fallbacks: its model answers, where that is served."""
+"""The prefix of an agent's name in a list of fallbacks: its model answers, at its own endpoint."""
 
 
 class ModelChoice(Struct, frozen=True):
-    """The settings' choice of models. `timeout` in seconds, between two pieces of an answer;
-    `brain` says where they are served, and `group` where that is set."""
+    """The settings' choice of models. `timeout` is in seconds, between two pieces of an answer;
+    `brain` is their endpoint, and `group` the name of its settings group."""
 
     model: str
     fallbacks: tuple[str, ...]
@@ -70,15 +69,15 @@ class ModelChoice(Struct, frozen=True):
 
     @property
     def alone(self) -> tuple[ModelChoice, ...]:
-        """The same without fallbacks, for each of its models."""
+        """The choice without fallbacks, for each of its models."""
         names = dict.fromkeys((self.model, *self.fallbacks))
         return tuple(replace(self, model=name, fallbacks=()) for name in names)
 
 
 class Credentials(Struct, frozen=True):
-    """The address of the models, and the key to it; both from the environment or `.env` alone.
+    """The address of the models, and its key; both from the environment or `.env` alone.
 
-    `keys` has what other providers want to know, by the names that it has in the environment.
+    `keys` has the values for other providers, by their names in the environment.
     """
 
     api_key: str = ""
@@ -86,7 +85,7 @@ class Credentials(Struct, frozen=True):
     keys: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Without the keys, which must not get into a log."""
+        """Return the address without the keys, which must not get into a log."""
         return f"Credentials({self.base_url!r})"
 
     @property
@@ -95,8 +94,8 @@ class Credentials(Struct, frozen=True):
 
 
 class ModelEndpoint(Struct, frozen=True):
-    """The endpoint of a brain's model; `missing` names what is wanted of the environment and not
-    there: a key, or a part of the address."""
+    """The endpoint of a brain's model; `missing` names a required environment variable that is not
+    set: a key, or a part of the address."""
 
     base_url: str
     api_key: str
@@ -104,15 +103,15 @@ class ModelEndpoint(Struct, frozen=True):
     missing: str = ""
 
     def __repr__(self) -> str:
-        """Without the key, which must not get into a log."""
+        """Return the fields without the key, which must not get into a log."""
         return f"ModelEndpoint({self.base_url!r}, missing={self.missing!r})"
 
 
 def place_of(brain: Brain, given: Credentials) -> ModelEndpoint:
-    """Return the endpoint of a brain's model: at its own address, its provider's, or everything
-    else's.
+    """Return the endpoint of a brain's model: at its own address, its provider's, or the general
+    one.
 
-    A key from the environment is sent to another address than its provider's only where the brain
+    A key from the environment is sent to an address other than its provider's only if the brain
     names both.
     """
     own = brain.config
@@ -146,7 +145,7 @@ UNCACHED = (
 
 
 def protocol_of(brain: Brain) -> Protocol:
-    """Return the protocol that a brain's model is meant to be asked by."""
+    """Return the protocol for a brain's model."""
     if brain.backend != "auto":
         return brain.backend
     known = PROVIDERS.get(brain.provider)
@@ -154,19 +153,19 @@ def protocol_of(brain: Brain) -> Protocol:
 
 
 def connect(endpoint: Endpoint, protocol: Protocol, learnt: Learnt | None = None) -> EndpointModel:
-    """Return the model behind an endpoint, asked by this protocol where its SDK is installed; no
-    loop needs to run. `learnt` is what is known of it (None: nothing, and nothing is kept)."""
+    """Return the model behind an endpoint, asked by this protocol if its SDK is installed; no loop
+    needs to run. `learnt` are its known facts (None: none, and none are kept)."""
     if protocol == ANTHROPIC and is_anthropic_installed():
-        from agent.models.anthropic import AnthropicModel  # noqa: PLC0415 - for those who use it
+        from agent.models.anthropic import AnthropicModel  # noqa: PLC0415 - an extra
 
         return AnthropicModel(replace(endpoint, protocol="Anthropic's API"), learnt)
     return OpenAIModel(endpoint, learnt, by_responses=protocol == RESPONSES)
 
 
 class Models:
-    """The models in use; the same choice gives the same, already connected ones. `on_refused` hears
-    of a refused key or account that nobody is told of, since another model answered, `on_called` of
-    each request's end; `agent` says what an agent's model is, where one answers in place of another
+    """The models in use; the same choice gives the same, already connected ones. `on_refused` is
+    called for a refused key or account that is not otherwise reported, since another model
+    answered; `on_called` at each request's end. `agent` returns an agent's model for a fallback
     (None: there is no such agent)."""
 
     def __init__(
@@ -184,17 +183,17 @@ class Models:
         self._embedded.on_called = on_called
         self._single: dict[ModelChoice, Model] = {}
         self._chosen: dict[tuple[ModelChoice, ...], Model] = {}
-        self._left: list[Model] = []  # turns that run may still ask them
+        self._left: list[Model] = []  # running turns may still ask them
         self._lists = ModelLists()
 
     def take(self, credentials: Credentials) -> None:
-        """Ask with these from now on, and try anew what was refused without them."""
+        """Use these credentials from now on, and retry models that were refused without them."""
         self._credentials, self._rests = credentials, Rests()
         self._left += self._single.values()
         self._single, self._chosen = {}, {}
 
     def of(self, choice: ModelChoice) -> Model:
-        """Return the model that this choice means, with its fallbacks behind it."""
+        """Return the model of this choice, followed by its fallbacks."""
         chain = tuple(self.chain(choice))
         if chain not in self._chosen:
             models = [self._one(single) for single in chain]
@@ -204,7 +203,7 @@ class Models:
         return self._chosen[chain]
 
     def chain(self, choice: ModelChoice) -> list[ModelChoice]:
-        """Each model that a choice means, in turn; an agent that stands in is its model."""
+        """Return each model of a choice, in turn; a fallback agent is replaced by its model."""
         first, *others = choice.alone
         return list(dict.fromkeys((first, *(self._agents_model(one) or one for one in others))))
 
@@ -214,8 +213,7 @@ class Models:
         return own and replace(own, fallbacks=(), timeout=choice.timeout)
 
     def resting(self, choice: ModelChoice) -> list[tuple[str, str, float]]:
-        """Return the models of a choice that are not asked now: their names, why, and for how many
-        seconds still."""
+        """Return the paused models of a choice: name, reason, and remaining seconds."""
         chain = self.chain(choice)
         models = [self._one(single) for single in chain] if chain[1:] else []
         rests = [(model, self._rests.of(model)) for model in models]
@@ -224,7 +222,7 @@ class Models:
         ]
 
     def where(self, choice: ModelChoice) -> str:
-        """Describe in words where the chosen model runs."""
+        """Return a description of where the chosen model runs."""
         if self.uses_embedded(choice):
             return "it runs on this machine, needs no key, and is small"
         url = self._endpoint(choice).shown_url
@@ -236,33 +234,33 @@ class Models:
         return choice.model == EMBEDDED or (choice.model == AUTO and not is_given)
 
     def why_not(self, choice: ModelChoice) -> str:
-        """Return why a choice's model can't be asked at all, in a sentence; "" where it can."""
+        """Return why a choice's model can't be asked at all, in a sentence, or ""."""
         model = self._one(replace(choice, fallbacks=()))
         return model.sentence if isinstance(model, _Unasked) else ""
 
     def stand_in(self, choice: ModelChoice) -> str:
-        """Return the name of the model that is asked first now, where that is not the one that is
-        set; "" where it is."""
+        """Return the name of the fallback that is asked first now; "" if it is the configured
+        model."""
         chain = [self._one(single) for single in self.chain(choice)]
         awake = next((one for one in chain if not self._rests.of(one)), chain[0])
         return "" if awake is chain[0] else awake.name
 
     def list_learnt(self, choice: ModelChoice) -> list[tuple[str, Learnt]]:
-        """List the facts that refusals have taught of each model of a choice, by its name."""
+        """Return the facts learnt about each model of a choice, by its name."""
         models = [self._one(single) for single in self.chain(choice)]
         return [(one.name, one.learnt) for one in map(find_served, models) if one is not None]
 
     async def list_models(self, brain: Brain) -> list[ListedModel]:
-        """Return the models that the endpoint of this brain lists, as it did not long ago. Raises
+        """Return the models that this brain's endpoint lists, possibly from the cache. Raises
         ModelError."""
-        choice = ModelChoice("", (), LISTING_TIMEOUT, brain)  # a list is of no model
+        choice = ModelChoice("", (), LISTING_TIMEOUT, brain)  # a list needs no model
         if missing := place_of(brain, self._credentials).missing:
             raise ModelRefused(_want(missing))
         endpoint = self._endpoint(choice)
         return await self._lists.of(endpoint, lambda: connect(endpoint, protocol_of(brain)))
 
     async def start_embedded(self, on_progress: Callable[[str], None]) -> None:
-        """Load the embedded model ahead of its first question; raises ModelError."""
+        """Load the embedded model before its first request. Raises ModelError."""
         await self._embedded.start(on_progress)
 
     async def close(self) -> None:
@@ -305,7 +303,7 @@ class Models:
         return made
 
     def advise(self, choice: ModelChoice) -> str:
-        """Return advice by which a choice's models cost less, in a sentence; "": none."""
+        """Return advice for lower costs of a choice's models, in a sentence, or ""."""
         at = choice.brain.provider, self._endpoint(choice).base_url
         is_theirs = at == ("anthropic", PROVIDERS["anthropic"].base_url)
         is_asked_so = protocol_of(choice.brain) == ANTHROPIC and is_anthropic_installed()
@@ -391,18 +389,18 @@ class _Unasked(Model):
         self.name, self.sentence = name, sentence
 
     async def ready(self) -> None:
-        """Nothing can be asked."""
+        """Do nothing."""
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         raise ModelRefused(self.sentence)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 class ModelLists:
-    """The lists of models by endpoints, for `FRESH` seconds; callers that ask meanwhile wait for
-    the same answer. `clock` gives seconds."""
+    """The lists of models by endpoint, cached for `FRESH` seconds; concurrent callers share one
+    request. `clock` returns seconds."""
 
     FRESH = 600.0
     MOST = 50  # endpoints
@@ -415,8 +413,8 @@ class ModelLists:
     async def of(
         self, endpoint: Endpoint, connect: Callable[[], EndpointModel]
     ) -> list[ListedModel]:
-        """Return the models that this endpoint lists. Raises ModelError, and asks again next
-        time."""
+        """Return the models that this endpoint lists. Raises ModelError, and retries at the next
+        call."""
         async with self._asking.setdefault(endpoint, asyncio.Lock()):
             since, listed = self._known.get(endpoint, (-math.inf, []))
             if self._clock() - since > self.FRESH:
@@ -432,15 +430,15 @@ class ModelLists:
 
 
 def find_served(model: Model) -> EndpointModel | None:
-    """Return the model at an endpoint that this one is; None where it is none, or not found yet."""
+    """Return the model as one at an endpoint; None if it is not one, or not found yet."""
     if isinstance(model, _FirstListed):
         return model.found
     return model if isinstance(model, EndpointModel) else None
 
 
 class _FirstListed(Model):
-    """`auto` at an endpoint of one's own: the first model that it lists, found before the first
-    turn; `USUAL` where it lists none."""
+    """`auto` at a custom endpoint: the first model that it lists, found before the first turn;
+    `USUAL` if it lists none."""
 
     takes_tools, sees, is_free = True, True, False
 

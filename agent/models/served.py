@@ -1,5 +1,5 @@
-"""A model behind an endpoint, whatever its protocol: one connection, an answer that streams, and
-what is known of one that came to nothing."""
+"""A model behind an endpoint, for all protocols: one connection, streamed answers, and reports of
+lost ones."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ Encode = Callable[[], bytes]
 Json = dict[str, Any]
 NO_HEADERS: Mapping[str, str] = {}
 MOST_LESSONS = 8
-"""Refusals of one request after which it is made anew."""
+"""The maximum number of refusals after which a request is rebuilt."""
 _MOST_PICTURES = 4
 """Pictures that are left out of a request one by one; after that, all of them are."""
 _KNOWN_PICTURES = 1_000
 _LEAST_ROOM = 1_024
-"""Tokens in which an answer may fit."""
+"""The minimum tokens for a shortened answer."""
 
 
 class EndpointModel(Model):
-    """A model asked through an official SDK, which is loaded at the first request. `on_called`
-    hears how each request ended."""
+    """A model asked through an official SDK, which is loaded at the first request. `on_called` is
+    notified of the end of each request."""
 
     name = provider = ""
     is_free = False
@@ -66,7 +66,7 @@ class EndpointModel(Model):
     """The path at which the endpoint lists its models."""
 
     def __init__(self, endpoint: Endpoint, learnt: Learnt | None = None) -> None:
-        """`learnt` is what is known of the model, and grows."""
+        """Set the endpoint; `learnt` are the model's known facts, which grow."""
         self._endpoint, self.name, self.is_free = endpoint, endpoint.model, endpoint.is_free
         self.provider = endpoint.provider or endpoint.base_url
         self.learnt = learnt or Learnt()
@@ -74,7 +74,7 @@ class EndpointModel(Model):
         self._client: SdkClient | None = None
         self._opening = asyncio.Lock()
         self._accepted: frozenset[str] = frozenset()  # pictures
-        self._suspected: set[str] = set()  # of being refused, until a request without them is not
+        self._suspected: set[str] = set()
         self.on_called: OnCalled = uncalled
 
     @property
@@ -91,14 +91,14 @@ class EndpointModel(Model):
         return self._known.sees and self.learnt.facts.get("pictures") is not False
 
     async def first_listed_model(self) -> str | None:
-        """Return the first model that the endpoint lists; None where it lists none, or fails."""
+        """Return the first model that the endpoint lists; None if it lists none, or fails."""
         try:
             return next((one.name for one in await self.list_models()), None)
         except ModelError:
             return None
 
     async def list_models(self) -> list[ListedModel]:
-        """All models that the endpoint lists and that one can talk to. Raises ModelError."""
+        """Return all chat models that the endpoint lists. Raises ModelError."""
         provider = self._known
         if not provider.lists:
             raise failures.unlisted(self._endpoint)
@@ -111,7 +111,7 @@ class EndpointModel(Model):
             self._client = None
 
     def _adapt(self, request: ModelRequest) -> ModelRequest:
-        """Return the request as the endpoint wants its requests."""
+        """Return the request adapted to the endpoint."""
         longest = [self._endpoint.max_tokens, self.learnt.number("longest")]
         most = min(filter(None, longest), default=0)
         if request.tools and not self.takes_tools:
@@ -119,8 +119,8 @@ class EndpointModel(Model):
         return request.within(self._endpoint.temperature, most)
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
-        """Answer, streaming. What a refusal teaches is kept, and the request is made anew; what
-        teaches nothing about later ones (thoughts of another key) is left out of it."""
+        """Answer, streaming. The lesson of a refusal is stored, and the request is rebuilt; a part
+        refused only in this request (thoughts of another key) is left out of it."""
         trial = Trial()
         while True:
             adapted = self._adapt(request)
@@ -154,11 +154,11 @@ class EndpointModel(Model):
     async def _converse(
         self, body: Mapping[str, Any], request: ModelRequest, on_delta: OnDelta
     ) -> ModelReply:
-        """Send a body in the endpoint's protocol, and let the answer stream. Raises ModelError."""
+        """Send a body in the endpoint's protocol, and stream the answer. Raises ModelError."""
 
     @property
     def _smallest_refused(self) -> int:
-        """The bytes of a request that is known to be too large; 0 where none is."""
+        """The bytes of a request that is known to be too large; 0 if none is."""
         said = self._known.largest_body
         sizes = (said + 1 if said else 0, self.learnt.number("bytes"))
         return min(filter(None, sizes), default=0)
@@ -169,7 +169,7 @@ class EndpointModel(Model):
         return signer_of(self.provider, self.name) + (f"-{made}" if made else "")
 
     def _mark(self, body: Json, request: ModelRequest, trial: Trial) -> Json:
-        """Return a body that says how its history is to be sent to this model."""
+        """Return a body with the instructions for sending its history to this model."""
         messages = request.messages
         if (system := self.learnt.facts.get("system")) is not None:
             body["one_system" if system == "one" else "no_system"] = True
@@ -187,12 +187,12 @@ class EndpointModel(Model):
         return body
 
     def _learn(self, body: Json, request: ModelRequest, error: ModelError, trial: Trial) -> bool:
-        """Take a lesson from a refusal; return whether the request is worth another try."""
+        """Learn from a refusal; return whether the request is worth a retry."""
         given = [*(request.parameters or {})]
         lesson = lessons.find_lesson(self._endpoint, body, error, self.learnt, given)
         if lesson is not None and trial.is_new(lesson):
             self.learnt.learn(lesson)
-        if lesson is not None and self.learnt.version != trial.version:  # or another request has
+        if lesson is not None and self.learnt.version != trial.version:
             log.info("%s refused a request, which says something of: %s", self.name, lesson.fact)
             if lesson.fact != "bytes":
                 return True
@@ -220,12 +220,12 @@ class EndpointModel(Model):
         return False
 
     def _is_only_new(self, url: str, body: Json) -> bool:
-        """Return whether all other pictures of a request were taken before."""
+        """Return whether all other pictures of a request were accepted before."""
         others = {*map(lessons.digest, picture_urls(body["messages"]))} - {lessons.digest(url)}
         return others <= self._accepted
 
     def _leave_out_thoughts(self, body: Json, request: ModelRequest, trial: Trial) -> bool:
-        """Have nobody think in this request; return whether thoughts were in it."""
+        """Leave thoughts out of this request; return whether there were any."""
         is_sent = (THOUGHTS in body or "protocol" in body) and bool(request.beside.thoughts)
         if not is_sent or "without_thoughts" in body:
             return False
@@ -233,7 +233,7 @@ class EndpointModel(Model):
         return True
 
     def _accept(self, body: Json, trial: Trial) -> None:
-        """Remember which pictures the model has taken, and the one that it refused."""
+        """Remember the pictures that the model has accepted, and those that it refused."""
         if trial.has_pictures:
             taken = map(lessons.digest, picture_urls(body["messages"]))
             self._accepted = frozenset([*self._accepted, *taken][-_KNOWN_PICTURES:])
@@ -242,7 +242,7 @@ class EndpointModel(Model):
         self._suspected.difference_update(map(lessons.digest, [*refused, *trial.left_out]))
 
     def _refuse(self, urls: Sequence[str], trial: Trial) -> None:
-        """Keep that pictures are refused; the person whose request it is hears of it."""
+        """Store that pictures are refused, with a notice for the person whose request it is."""
         if self.learnt.learn(lessons.refuse_pictures(urls)):
             trial.notices = (lessons.say_refused(self._endpoint),)
 
@@ -259,8 +259,8 @@ class EndpointModel(Model):
         headers: Mapping[str, str] = NO_HEADERS,
         shown: Mapping[str, Any] | None = None,
     ) -> ModelReply:
-        """Send what `encode` makes, which is called once, and let the answer stream. `shown` is the
-        body that is told to who looks at requests (None: it is a part of one)."""
+        """Send the bytes made by `encode`, which is called once, and stream the answer. `shown` is
+        the body for observers of requests (None: it is a part of one)."""
         begun = time.monotonic()
         first: list[float] = []
         sizes = [0]
@@ -298,7 +298,7 @@ class EndpointModel(Model):
         headers: Mapping[str, str],
         first: list[float],
     ) -> ModelReply:
-        """Return the same; `first` is told when the answer began."""
+        """Return the streamed reply; `first` gets the time when the answer began."""
         client = await self._connect()
         try:
             options: dict[str, Any] = {"headers": headers} if headers else {}
@@ -315,7 +315,7 @@ class EndpointModel(Model):
                 request.on_lost(answer.reply(self.name))
                 raise
             return answer.reply(self.name)
-        except asyncio.CancelledError:  # the endpoint has read the prompt, and may write on
+        except asyncio.CancelledError:  # the endpoint has read the prompt, and may keep writing
             request.on_lost(answer.reply(self.name))
             raise
         except ModelError as error:
@@ -333,7 +333,7 @@ class EndpointModel(Model):
 
 
 class _Watch:
-    """Hands on what streams, and knows whether anything did."""
+    """A callback that forwards streamed text, and records whether there was any."""
 
     def __init__(self, on_delta: OnDelta) -> None:
         self._on_delta, self.has_told = on_delta, False
@@ -344,16 +344,16 @@ class _Watch:
 
 
 class Trial:
-    """The differences of one request, after refusals of it: `changes` to its body; `lessons` counts
-    the refusals, `refused` are the addresses of pictures that must have been the reason, and
-    `notices` are told to the person whose request it is."""
+    """The changes of one request after its refusals: `changes` to its body. `lessons` counts the
+    refusals, `refused` are the URLs of pictures that must have been the reason, and `notices` are
+    for the person whose request it is."""
 
     def __init__(self) -> None:
         self.changes: Json = {}
         self.lessons = self.version = 0
         self.refused: list[str] = []
         self.left_out: list[str] = []
-        self.suspected: list[str] = []  # left out as in a request before, which came to no end
+        self.suspected: list[str] = []  # left out as in an earlier, unfinished request
         self.notices: tuple[str, ...] = ()
         self.has_pictures = False
         self._facts: set[str] = set()
@@ -361,15 +361,15 @@ class Trial:
         self._fewer = 1
 
     def is_new(self, lesson: Lesson) -> bool:
-        """Return whether no other lesson of this request has said something of the same fact: who
-        contradicts themselves are not believed."""
+        """Return whether this request has no earlier lesson on the same fact: contradictory
+        refusals are ignored."""
         is_list = isinstance(lesson.value, list)
         is_known = lesson.fact in self._facts and not is_list
         self._facts.add(lesson.fact)
         return not is_known
 
     def leave_out(self, url: str, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Have words stand for a picture, or for all of them where several were in vain."""
+        """Replace a picture by words, or all of them after several attempts."""
         self._tries += 1
         self.left_out += [url] if self._tries <= _MOST_PICTURES else picture_urls(messages)
         if self._tries > _MOST_PICTURES:
@@ -380,9 +380,9 @@ class Trial:
             self.changes["messages"] = without_pictures(messages, [url])
 
     def leave_out_oldest(self, messages: Sequence[Mapping[str, Any]], excess: int) -> bool:
-        """Have words stand for the oldest pictures of a request that is too large by so many bytes,
-        or, where that is not known (0), for twice as many at each try. The newest goes last. Return
-        whether there are any."""
+        """Replace the oldest pictures of a request that is too large by `excess` bytes, or, if that
+        is unknown (0), twice as many at each attempt. The newest is last. Return whether there are
+        any."""
         urls = [*dict.fromkeys(picture_urls(messages))]
         count = self._fewer
         if excess > 0:
@@ -403,7 +403,7 @@ async def _take_in(
     first: list[float],
 ) -> None:
     async for came in chunks:
-        text: list[str] = []  # what came together is told at once
+        text: list[str] = []  # text that came together is forwarded at once
         try:
             for chunk in came:
                 piece = answer.add(chunk)
@@ -416,7 +416,7 @@ async def _take_in(
                     text.append(piece)
                 if answer.is_full:
                     return
-        finally:  # also what came before an error
+        finally:  # including text before an error
             _tell(text, on_delta)
 
 
@@ -427,7 +427,7 @@ def _tell(text: list[str], on_delta: OnDelta) -> None:
 
 
 def _with_lifted(reply: ModelReply, request: ModelRequest) -> ModelReply:
-    """Return a reply whose calls are calls, where the server left them in the text."""
+    """Return a reply with calls that the server left in the text as real calls."""
     if reply.tool_calls or reply.finish != "complete" or request.tool_choice == "none":
         return reply
     if not may_have_calls(reply.text):
@@ -444,7 +444,7 @@ def encode(body: Mapping[str, Any]) -> bytes:
 
 
 def finish_reply(endpoint: Endpoint, answer: Answer, may_be_empty: bool = False) -> ModelReply:
-    """Return the reply of a stream that has ended; raises ModelAnswerBroken if it is none."""
+    """Return the reply of a finished stream. Raises ModelAnswerBroken for an invalid one."""
     reply = answer.reply(endpoint.model)
     if answer.finish and may_be_empty:
         return reply

@@ -1,5 +1,5 @@
-"""The content of a chunk of chat completions, in whichever shape a server writes it. Pure: what is
-not of the protocol counts as absent."""
+"""The content of a chunk of chat completions, in all shapes of servers. Pure: anything outside the
+protocol counts as absent."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def get_string(fields: Mapping[str, Any], key: str) -> str:
 
 
 def join_halves(text: str) -> str:
-    """Return the text with surrogates joined that came apart, as escapes in two chunks; half a
-    character that is left over becomes U+FFFD, since it can be neither stored nor sent."""
+    """Return the text with separated surrogate halves joined, such as escapes in two chunks; a
+    single half becomes U+FFFD, since it can be neither stored nor sent."""
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -87,7 +87,7 @@ def _text_of(part: object, is_thought: bool = False, depth: int = 0) -> str:
 
 
 def read_thoughts(delta: Mapping[str, Any]) -> str:
-    """Return the thoughts of a delta, from the first field that has any; some have them in signed
-    details alone."""
+    """Return the thoughts of a delta, from the first field that has any; some providers have them
+    only in signed details."""
     found = (_text_of(delta[name], True) for name in _THOUGHTS if delta.get(name))
     return next(filter(None, found), "") or _text_of(delta.get("reasoning_details"), True)

@@ -1,7 +1,7 @@
-"""Calls of tools that a server left in the text of an answer, in the dialect of its model. Pure.
+"""Tool calls that a server left in the text of an answer, in the dialect of its model. Pure.
 
-A server that has no parser for its model (Ollama, LM Studio, vLLM without a flag) hands on what the
-model wrote: a block between marks, in which JSON, XML or Python names a tool and its arguments.
+A server without a parser for its model (Ollama, LM Studio, vLLM without a flag) forwards the
+model's text: a block between marks, in which JSON, XML or Python names a tool and its arguments.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from agent.models.shapes import as_mapping
 from memory.messages import ToolCall
 from memory.patterns import lazy
 
-_LONGEST_TEXT, _MOST_CALLS = 200_000, 100  # of a text in which calls are looked for
+_LONGEST_TEXT, _MOST_CALLS = 200_000, 100  # of a text that is searched for calls
 _TAG = r"(?:[a-z]+[:_]|｜DSML｜)?(?:tool|function)_?(?:calls?|use)"
 _BLOCK = lazy(
-    r"^[^\S\n]*(?:"  # in a line, these are only spoken of
+    r"^[^\S\n]*(?:"  # within a line, these are only mentioned
     rf"<(?P<tag>{_TAG})>(?P<a>.*?)(?:</(?P=tag)>|\Z)"  # Hermes, Qwen, GLM, MiniMax, DeepSeek V3.2
     r"|(?P<b><function=.*?</function>)(?:\s*</tool_call>)?"  # Llama 3, Qwen 3 Coder
     r"|(?P<c><invoke name=.*?</invoke>)"
@@ -47,7 +47,7 @@ _MARKS = lazy(
     re.IGNORECASE,
 )
 _SIGN = lazy(r"[<`\[={]")
-"""The signs of which each mark, and each call in JSON, has one."""
+"""The characters of which each mark, and each call in JSON, has one."""
 _FUNCTION = lazy(
     r"<(?:function=\"?(?P<a>[^\s>\"]+)\"?|(?:｜DSML｜)?invoke name=\"(?P<b>[^\"]+)\")[^>]*>"
     r"(?P<body>.*?)(?=</(?:function|(?:｜DSML｜)?invoke)>|<function=|<(?:｜DSML｜)?invoke name=|"
@@ -73,7 +73,7 @@ _ARGUMENTS = ("arguments", "parameters", "args", "input")
 
 
 class _Spoken(Struct, frozen=True):
-    """A call as it was written: its tool, and arguments as JSON, or values that are text."""
+    """A call as written: its tool, and arguments as JSON, or values as text."""
 
     name: str
     json: str = ""
@@ -81,20 +81,20 @@ class _Spoken(Struct, frozen=True):
 
 
 def is_code(text: str, place: int) -> bool:
-    """Return whether a place in a text is in a fence, which shows what is in it."""
+    """Return whether a place in a text is in a code fence, where calls are only shown."""
     return len(_FENCE.findall(text, 0, place)) % 2 == 1
 
 
 def may_have_calls(text: str) -> bool:
-    """Return whether there is a sign in a text with which a call may begin."""
+    """Return whether a text has a character with which a call may begin."""
     return _SIGN.search(text) is not None
 
 
 def lift_calls(
     text: str, tools: Collection[str] | Mapping[str, Mapping[str, object]]
 ) -> tuple[str, tuple[ToolCall, ...]]:
-    """Return a text without calls of these tools that stand in it as text, and the calls; what is
-    in a fence is shown, and is no call. `tools` may have the schemas of their arguments."""
+    """Return a text without its calls of these tools, and the calls; calls in a code fence are only
+    shown. `tools` may have the schemas of their arguments."""
     calls: list[ToolCall] = []
 
     def take(found: re.Match[str]) -> str:
@@ -117,7 +117,7 @@ def lift_calls(
 
 
 def without_calls(text: str) -> str:
-    """Return a text without calls of whichever tools."""
+    """Return a text without calls of any tools."""
     if not _may_have_calls(text):
         return text
 
@@ -141,7 +141,7 @@ def _body(found: re.Match[str]) -> str:
 
 
 def _whole(text: str) -> list[_Spoken]:
-    """Return the calls that a text is, in JSON, and nothing besides them (Llama 3, Qwen 2.5)."""
+    """Return the calls of a text that consists only of calls in JSON (Llama 3, Qwen 2.5)."""
     text = text.strip()
     if not text.startswith(("{", "[{")) or '"name"' not in text:
         return []
@@ -175,8 +175,8 @@ def _of_function(found: re.Match[str]) -> _Spoken:
 
 
 def _of_json(body: str) -> Iterator[_Spoken]:
-    """Yield the calls that are objects with a name and arguments, one behind the other or in
-    lists; none where anything else stands there."""
+    """Yield the calls that are objects with a name and arguments, consecutive or in lists; none if
+    there is other text."""
     body = re.sub(r"\A```(?:json)?\s*|\s*```\Z", "", body.strip())
     found: list[_Spoken] = []
     place = 0
@@ -197,7 +197,7 @@ def _of_json(body: str) -> Iterator[_Spoken]:
 
 
 def _of_named(body: str) -> Iterator[_Spoken]:
-    """Yield the calls that are a name in front of an object."""
+    """Yield the calls that are a name before an object."""
     place = 0
     if body.startswith("call:"):
         body = _KEY.sub(r'\1"\2":', body.removeprefix("call:"))
@@ -210,7 +210,7 @@ def _of_named(body: str) -> Iterator[_Spoken]:
 
 
 def _of_python(body: str) -> Iterator[_Spoken]:
-    """Yield the calls that are Python's, with arguments by name whose values are written out."""
+    """Yield the calls in Python syntax, with keyword arguments that are literals."""
     try:
         tree = ast.parse(body.strip().strip("`").strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -243,7 +243,7 @@ def _to_call(spoken: _Spoken, tools: Collection[str]) -> ToolCall:
 
 
 def _value(text: str, schema: Mapping[str, object]) -> object:
-    """Return what a text means where its schema wants no text."""
+    """Return the value of a text whose schema requires another type."""
     kind = schema.get("type", "")
     if kind == "string" or (isinstance(kind, list) and "string" in kind) or not schema:
         return text

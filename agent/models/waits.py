@@ -1,4 +1,4 @@
-"""The time at which an endpoint wants to be asked again, in its headers or in its words. Pure."""
+"""The wait that an endpoint requests, in its headers or in its message. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from math import isfinite
 from memory.patterns import lazy
 
 MOST_WAIT = 7 * 86_400.0
-"""Seconds beyond which no wish of an endpoint is believed."""
+"""The maximum seconds of an accepted wait."""
 _LONGEST = 64  # characters of a header
 _UNITS = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 0.001),
@@ -33,9 +33,9 @@ _LIMITS = ("", "-requests", "-tokens")
 
 
 def read_wait(headers: Mapping[str, str], status: int = 0) -> float:
-    """Return the seconds after which an endpoint wants to be asked again, which it says in whole
-    seconds, with fractions, in milliseconds, with units, or as a date; 0 where it does not say.
-    With 429, the end of the limit that is used up says it, too."""
+    """Return the wait in seconds that an endpoint requests: in whole seconds, with fractions, in
+    milliseconds, with units, or as a date; 0 if there is none. With 429, the reset time of the
+    used-up limit counts, too."""
     said = headers.get("retry-after", "").strip()[:_LONGEST]
     milliseconds = headers.get("retry-after-ms", "").strip()[:16]
     wait = parse_span(f"{milliseconds}ms") if milliseconds else parse_span(said)
@@ -53,20 +53,20 @@ def _until_reset(headers: Mapping[str, str], kind: str) -> float:
 
 
 def find_wait(text: str) -> float:
-    """Return the seconds after which a message says that one may ask again; 0 where it does not."""
+    """Return the seconds after which a message permits a retry; 0 if it does not say."""
     found = _SAID.search(text)
     said = found and next(filter(None, found.groups()))
     return min(parse_span(said.strip(" ,").removesuffix(" and")), MOST_WAIT) if said else 0.0
 
 
 def parse_span(text: str) -> float:
-    """Return the seconds of a span, or until a date; 0 for what is neither."""
+    """Return the seconds of a time span, or until a date; 0 for other text."""
     parts = [*_PART.finditer(text)]
     rest = _PART.sub("", text).replace("and", "").strip(" ,")
     if parts and not rest:
         seconds = sum(float(part[1]) * _UNITS[(part[2] or "").lower()] for part in parts)
         if seconds > 1e11:
-            seconds /= 1_000  # a moment in milliseconds
+            seconds /= 1_000  # a time in milliseconds
         return seconds if seconds < 1e9 else max(0.0, seconds - datetime.now(UTC).timestamp())
     return _until(text) if text[:1].isalnum() else 0.0
 

@@ -1,12 +1,12 @@
-"""The bytes, lines and time of an endpoint, bounded before anything is made of them.
+"""The bytes, lines and time of an endpoint, limited before they are processed.
 
-The SDK reads whatever comes: a body of any size, a line without an end, a stream in which nothing
-is said for ever, packed bytes that unpack to gigabytes, an error's text in an encoding of the
-sender's choice. `limit_response` is put between the SDK and the endpoint and sees each response
-before its body is read; `events` reads a stream.
+The SDK reads without limits: a body of any size, a line without an end, a stream that never says
+anything, compressed bytes that expand to gigabytes, an error's text in the sender's encoding.
+`limit_response` is a hook between the SDK and the endpoint that handles each response before its
+body is read; `events` reads a stream.
 
-Data made of the lines of a body: of server-sent events, as servers really write them, and where
-there are none, of lines that are JSON each (NDJSON), or of JSON documents. Pure.
+Also the parsing of a body's lines into data: server-sent events as servers really write them, or
+else lines of JSON (NDJSON), or JSON documents. Pure.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import orjson
 from agent.models.waits import read_wait
 
 MARK = b"\xef\xbb\xbf"
-"""The mark that some put in front of UTF-8."""
+"""The byte order mark that some servers put before UTF-8."""
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-_MOST_WORDS = 4_096  # bytes of what is neither
+_MOST_WORDS = 4_096  # bytes of text that is neither
 _MOST_DOCUMENTS = 10_000
 _END = b"[DONE]"
 _FIELD = len(b"data: ")
@@ -37,8 +37,8 @@ _FIELDS = (b":", b"id:", b"retry:", b"event:")
 
 
 class EventReader:
-    """Takes lines in, without their ends, and gives back data as they are complete. `held` is how
-    many bytes of one event or document are kept. `words` is what came in the place of data."""
+    """A parser of lines, without their ends, into complete data. `held` is the number of bytes kept
+    of one event or document. `words` is text received in place of data."""
 
     def __init__(self) -> None:
         self.held = 0
@@ -49,8 +49,8 @@ class EventReader:
         self._has_begun = False
 
     def read_whole(self, piece: bytes) -> list[bytes]:
-        """Take a piece of a body in where it is nothing but whole events of one line of JSON each,
-        as it nearly always is, and return their data; [] for another one, which is not taken in."""
+        """Return the data of a piece of a body that consists of whole events of one line of JSON
+        each, the usual case; [] for any other piece, which is not processed."""
         if self._data or self._is_error or self._document is not None:
             return []
         if _WHOLE.fullmatch(piece) is None:
@@ -59,7 +59,7 @@ class EventReader:
         return _LINE.findall(piece)
 
     def read(self, line: bytes) -> bytes | None:
-        """Take a line in; return the data that it completes."""
+        """Process a line; return the data that it completes."""
         if not self._has_begun:
             line = line.removeprefix(MARK)
             self._has_begun = bool(line.strip())
@@ -78,8 +78,8 @@ class EventReader:
         return None
 
     def _read_data(self, data: bytes) -> bytes | None:
-        """Take the data of a line in. What is whole before it is an event of its own, though no
-        empty line has ended it."""
+        """Process a line of data. Complete earlier data are an event of their own, even without an
+        empty line after them."""
         while data.startswith(b"data:"):
             data = data[5:].removeprefix(b" ")
         before = None
@@ -106,7 +106,7 @@ class EventReader:
         return None
 
     def finish(self) -> Iterator[bytes]:
-        """Yield what the end of the body completes: documents, or an event that is whole but for
+        """Yield the data completed by the end of the body: documents, or an event that lacks only
         the empty line."""
         whole = b"\n".join(self._document or ())
         if whole.strip():
@@ -126,14 +126,13 @@ def is_whole(data: bytes) -> bool:
 
 
 def is_words(data: bytes) -> bool:
-    """Return whether these data are what a server says in plain words, and nothing of a protocol
-    that broke off."""
+    """Return whether these data are a server's plain message, not a fragment of a protocol."""
     start = data.strip()[:1]
     return start.isalpha() and b" " in data.strip()
 
 
 def _as_error(data: bytes) -> bytes:
-    """Return the data of an event that is called an error as an object with an error in it."""
+    """Return the data of an error event as an object with an error in it."""
     try:
         value = orjson.loads(data)
     except ValueError:
@@ -144,16 +143,15 @@ def _as_error(data: bytes) -> bytes:
 
 
 def split_events(body: bytes) -> tuple[list[bytes], bytes]:
-    """Return the data of events in a whole body that is called a document and is none, and the
-    words that stand there besides."""
+    """Return the data of events in a whole body declared as a document, and its other text."""
     reader = EventReader()
     found = [data for line in re.split(rb"\r\n?|\n", body) if (data := reader.read(line))]
     return [*found, *reader.finish()], reader.words
 
 
 def parse_chunks(data: bytes) -> list[object]:
-    """Return the chunks that data are: one value, several in a list, or several one behind the
-    other. Raises ValueError."""
+    """Return the chunks in data: one value, several in a list, or several consecutive ones. Raises
+    ValueError."""
     try:
         value = parse_chunk(data)
     except ValueError:
@@ -184,7 +182,7 @@ def parse_chunk(data: bytes) -> object:
     data = data.removeprefix(MARK)
     try:
         return orjson.loads(data)
-    except ValueError:  # which it is also at half a character, an escape that Python takes
+    except ValueError:  # also raised for a single surrogate escape, which Python accepts
         if not _HALF.search(data) and _is_text(data):
             raise
     try:
@@ -202,31 +200,32 @@ def _is_text(data: bytes) -> bool:
 
 
 MOST_BYTES = 64_000_000
-"""Of one answer, with all its frames: a long one, of 128,000 tokens, takes 40 MB where each token
-comes in a frame of its own. Nothing of it is kept but what `Answer` keeps."""
+"""The maximum bytes of one answer, with all its frames: a long one, of 128,000 tokens, takes 40 MB
+if each token has a frame of its own. Only the data that `Answer` keeps stays in memory."""
 LONGEST_LINE = 4_000_000
-"""Bytes of a line of a stream, or of an answer that is one document: these are parsed whole."""
+"""The maximum bytes of a line of a stream, or of an answer that is one document: these are parsed
+whole."""
 LONGEST_ERROR = 65_536
-"""Bytes that are read of a response that is no success."""
+"""The maximum bytes that are read of a failed response."""
 _BREATH = 65_536
-"""Bytes after which other tasks have their turn, also where more is there already."""
+"""Bytes after which other tasks get their turn, even if more data are available."""
 
 LONGEST_WAIT = 10.0
-"""Seconds for which a request waits by itself before it is sent again, twice at most; where an
-endpoint asks for more, the person is told."""
+"""Seconds for which a request waits before an automatic retry, twice at most; a longer wait of an
+endpoint is reported to the person."""
 HEADERS = {"Accept-Encoding": "identity", "Connection": "keep-alive"}
-"""The headers of every request: they ask for an answer that is not compressed, since one that is
-can't be read, and for a connection that is kept."""
+"""The headers of every request: no compression, since compressed answers can't be read, and a
+persistent connection."""
 
 _BREAK = re.compile(rb"\r\n?|\n")
 
 
 class TooMuch(Exception):
-    """More came than is read; the text says of what."""
+    """Raised if more data came than are read; the text names them."""
 
 
 class NoEvents(Exception):
-    """Words came in the place of events."""
+    """Raised if text came in place of events."""
 
     def __init__(self, words: bytes) -> None:
         super().__init__("no events")
@@ -234,7 +233,7 @@ class NoEvents(Exception):
 
 
 class NoProgress(Exception):
-    """Bytes came all the time, and for so many seconds nothing that belongs to an answer."""
+    """Raised if bytes came continuously, but no part of an answer for this many seconds."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"no progress for {seconds:g} s")
@@ -242,16 +241,15 @@ class NoProgress(Exception):
 
 
 class Progress:
-    """The progress of an answer, which must grow. `size` says how much there is of it by now;
-    `patience` is in seconds."""
+    """The progress of an answer, which must grow. `size` returns its current size; `patience` is in
+    seconds."""
 
     def __init__(self, patience: float, size: Callable[[], int] = lambda: 0) -> None:
         self._patience, self._size = patience, size
         self._seen, self._since = size(), time.monotonic()
 
     def check(self) -> None:
-        """Check that the answer has grown; to be called whenever something came. Raises
-        NoProgress."""
+        """Check that the answer has grown. Call it whenever data came. Raises NoProgress."""
         size, now = self._size(), time.monotonic()
         if size != self._seen:
             self._seen, self._since = size, now
@@ -260,31 +258,32 @@ class Progress:
 
 
 async def limit_response(response: httpx2.Response) -> None:
-    """Bound a response of which nothing has been read but its headers."""
-    response.encoding = "utf-8"  # which is JSON's; Python has codecs that take minutes
+    """Limit a response of which only the headers have been read."""
+    response.encoding = "utf-8"  # the encoding of JSON; Python has codecs that take minutes
     response.extensions["packing"] = response.headers.pop("content-encoding", "identity").lower()
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     if response.is_success:
         response.stream = _BoundedStream(response.stream, MOST_BYTES, is_cut=False)
     else:
         if read_wait(response.headers, response.status_code) > LONGEST_WAIT:
-            response.headers["x-should-retry"] = "false"  # which both SDKs obey
+            response.headers["x-should-retry"] = "false"  # both SDKs obey it
         response.stream = _BoundedStream(response.stream, LONGEST_ERROR, is_cut=True)
 
 
 def find_compression(response: httpx2.Response) -> str:
-    """Return how a response is packed, though it should not be; "" where it is not."""
+    """Return the compression of a response, which should have none; "" if it has none."""
     how = str(response.extensions.get("packing", ""))
     return "" if how == "identity" else how
 
 
 def _body(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
-    """Return a body as it comes, without the layers of `aiter_bytes`: it is not packed."""
+    """Return a body without the layers of `aiter_bytes`: it is not compressed."""
     return cast("AsyncGenerator[bytes, None]", aiter(response.stream))  # type: ignore[arg-type]
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """A body of which so many bytes are read; what goes on then is cut there, or is `TooMuch`."""
+    """A body of which a limited number of bytes is read; a longer one is cut there, or raises
+    `TooMuch`."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, most: int, *, is_cut: bool) -> None:
         self._inner, self._most, self._is_cut = inner, most, is_cut
@@ -309,7 +308,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 async def document(response: httpx2.Response, progress: Progress) -> bytes:
-    """Return the whole of a body that is parsed as one. Raises TooMuch and NoProgress."""
+    """Return a whole body that is parsed as one document. Raises TooMuch and NoProgress."""
     pieces: list[bytes] = []
     size = 0
     async with aclosing(_body(response)) as body:
@@ -324,9 +323,9 @@ async def document(response: httpx2.Response, progress: Progress) -> bytes:
 async def events(
     response: httpx2.Response, progress: Progress
 ) -> AsyncGenerator[list[bytes], None]:
-    """Yield the data of server-sent events (WHATWG's event streams), those together that came
-    together, until the body ends. Raises TooMuch, NoEvents where something else came, and
-    NoProgress where none is made for too long, whatever else comes."""
+    """Yield the data of server-sent events (WHATWG's event streams), in groups as they arrived,
+    until the body ends. Raises TooMuch, NoEvents if other text came, and NoProgress if none is made
+    for too long, whatever else comes."""
     lines, reader = _LineSplitter(), EventReader()
     has_come = False
     async with aclosing(_body(response)) as body:
@@ -348,7 +347,8 @@ async def events(
 
 
 class _LineSplitter:
-    """Bytes cut into lines that end with CR, LF or both; in time that is linear in their number."""
+    """A splitter of bytes into lines that end with CR, LF or both, in time linear in their
+    number."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -356,7 +356,7 @@ class _LineSplitter:
 
     @property
     def is_between(self) -> bool:
-        """Return whether the last line has ended, for certain."""
+        """Return whether the last line has certainly ended."""
         return not self._rest and not self._ends_in_cr
 
     def feed(self, piece: bytes) -> list[bytes]:
@@ -374,7 +374,7 @@ class _LineSplitter:
         return lines
 
     def finish(self) -> list[bytes]:
-        """Return the last line, which no line end has completed."""
+        """Return the last line if it has no line end."""
         return [bytes(self._rest)] if self._rest else []
 
 

@@ -4,4 +4,5 @@ from __future__ import annotations
 
 
 class ToolError(Exception):
-    """A tool's refusal, in a sentence that the model can act on. It is a result, not a crash."""
+    """Raised if a tool refuses a call, with a sentence that the model can act on. It is a result,
+    not a crash."""

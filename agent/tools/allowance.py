@@ -1,4 +1,4 @@
-"""The space on the disk that the files of an audience may take, whoever writes them."""
+"""The disk space allowed for an audience's files, for all writers together."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from agent.tools.workspace import WRITABLE
 
 MEGABYTE = 1_000_000
 PICTURES = "data"
-_SPARE_DISK = 500 * MEGABYTE  # that is left free for messages; of a small one, a tenth
-_ENTRY = 4_096  # bytes that a file or a folder counts at least
+_SPARE_DISK = 500 * MEGABYTE  # that is kept free for messages; a tenth of a small disk
+_ENTRY = 4_096  # the minimum bytes counted for a file or a folder
 
-_LONGEST_PATH = 3_800  # bytes of a path; the system takes 4,096, with the names in the folder
-_HIDDEN = 1_000 * MEGABYTE  # that a folder counts which lies deeper, since nobody can look into it
+_LONGEST_PATH = 3_800  # bytes of a path; the system accepts 4,096, with the names in the folder
+_HIDDEN = 1_000 * MEGABYTE  # counted for a deeper folder, which can't be scanned
 
 
 class Allowance(Struct, frozen=True):
-    """The disk space of an audience: the most that it may keep, in bytes, how much of that it does
-    not keep yet, how much of the disk was `free` then, and how much must stay so. What is there
-    already may stay, and commands that delete it may run."""
+    """The disk space of an audience: the maximum in bytes, the remaining `room`, the `free` disk
+    space at the time, and how much must stay free. Existing files may stay, and commands that
+    delete them may run."""
 
     workspace: Path
     most: int
@@ -34,21 +34,21 @@ class Allowance(Struct, frozen=True):
 
     @classmethod
     def of(cls, workspace: Path, megabytes: int) -> Allowance:
-        """As it is now, with a quota. Of a disk that is nearly full already, a tenth of the rest
-        may go while a command runs: others write too."""
+        """Return the present allowance, with a quota. On a disk that is nearly full, a command may
+        use a tenth of the rest: others write too."""
         free, reserve = _disk(workspace)
         there = measure_usage(workspace)
         most = max(megabytes * MEGABYTE, there)
         return cls(workspace, most, most - there, free, min(reserve, free * 9 // 10))
 
     def complaint(self) -> str:
-        """Return why a command that writes must be stopped, or "". It looks at every file, which
-        takes a while where there are many."""
+        """Return why a writing command must be stopped, or "". It checks every file, which takes a
+        while if there are many."""
         return _full(self.most) if measure_usage(self.workspace) > self.most else ""
 
     def urgent_complaint(self) -> str:
-        """Return the same as far as the disk tells by itself: the files are looked at only where
-        more was written there, by whomever, than may still be kept."""
+        """Return the same, mostly judged by the free disk space: the files are checked only if more
+        was written to the disk, by any process, than the audience may still store."""
         free, _ = _disk(self.workspace)
         if free < self.least_free:
             return "the disk is nearly full"
@@ -56,7 +56,7 @@ class Allowance(Struct, frozen=True):
 
 
 def measure_room(workspace: Path, megabytes: int) -> int:
-    """Return the most bytes that `refusal` lets be written into an audience's folder."""
+    """Return the maximum bytes that `refusal` permits in an audience's folder."""
     free, reserve = _disk(workspace)
     return max(0, min(free - reserve, megabytes * MEGABYTE - measure_usage(workspace)))
 
@@ -83,14 +83,15 @@ def _full(most: int) -> str:
 
 
 def _disk(workspace: Path) -> tuple[int, int]:
-    """Return the bytes that are free where a folder is or will be, and those that must stay so."""
+    """Return the free bytes of a folder's disk, and the bytes that must stay free."""
     place = next(one for one in (workspace, *workspace.parents) if one.exists())
     disk = shutil.disk_usage(place)
     return disk.free, min(_SPARE_DISK, disk.total // 10)
 
 
 def measure_usage(workspace: Path) -> int:
-    """Bytes of the disk that the files and pictures of an audience take. Links are not followed."""
+    """Return the disk usage in bytes of an audience's files and pictures. Links are not
+    followed."""
     total, folders = 0, [os.fspath(workspace / name) for name in (WRITABLE, PICTURES)]
     while folders:
         folder = folders.pop()
@@ -107,6 +108,7 @@ def measure_usage(workspace: Path) -> int:
 
 
 def _size_on_disk(status: os.stat_result) -> int:
-    """Return the bytes that a file takes, or that it holds where the system does not say that."""
+    """Return the bytes that a file takes on disk, or its size if the system does not report
+    them."""
     blocks = getattr(status, "st_blocks", None)
     return status.st_size if blocks is None else int(blocks) * 512

@@ -1,10 +1,9 @@
-"""Processes that read what strangers made, under limits of memory and time, and that know nothing
-of the bot: documents, pages, mail, and lines that a pattern of the model is searched for in
+"""Processes that read foreign content, with limits of memory and time, and without access to the
+bot: documents, pages, mail, and lines searched for a pattern of the model
 ([why](../../docs/decisions/0011-foreign-patterns-in-a-process-of-their-own.md)).
 
-Places for the processes that read what strangers have made: documents, pages, and lines that a
-pattern is searched for in. Each may take a gigabyte, so that only a few of them run at a time,
-whoever wants them.
+Also a semaphore for these processes. Each may take a gigabyte, so only a few run at a time, for all
+callers together.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from agent.tools import ToolError
 from agent.tools.limited import MEMORY
 
 AT_ONCE = 4
-"""Processes that run at a time."""
+"""The maximum number of processes at a time."""
 PATIENCE = 60.0
-"""Seconds for which a place is waited for."""
+"""Seconds for which a caller waits for a place."""
 BUSY = "Too many documents and pages are being read at once; try again in a minute."
 
 
 class _Taken(threading.local):
-    """A mark of a thread that has a place: what it reads on the way needs no second one."""
+    """A mark of a thread that has a place: nested reads need no second one."""
 
     value = False
 
@@ -42,8 +41,8 @@ _free, _taken = threading.BoundedSemaphore(AT_ONCE), _Taken()
 
 @contextmanager
 def take_place(patience: float | None = PATIENCE) -> Iterator[None]:
-    """Wait in this thread for a place (None: as long as it takes), and have it. Raises ToolError
-    where none becomes free."""
+    """Wait in this thread for a place (None: without a limit), and hold it. Raises ToolError if
+    none becomes free."""
     if _taken.value:
         yield
         return
@@ -59,19 +58,19 @@ def take_place(patience: float | None = PATIENCE) -> Iterator[None]:
 
 _LIMITED = Path(__file__).with_name("limited.py")
 SLOW = tuple(-getattr(signal, name, 1_000) for name in ("SIGXCPU", "SIGKILL"))
-"""The exit codes where it took too long."""
-_NEEDED = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}  # by Windows
+"""The exit codes of a process that took too long."""
+_NEEDED = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
 ALONE: Mapping[str, Any] = {"env": _NEEDED, "cwd": "/", "start_new_session": True}
-"""Arguments by which such a process gets nothing of ours."""
+"""Arguments that give such a process nothing of the bot's environment."""
 
-_MEGABYTES, _SECONDS = 400, 10  # for reading nothing
-_SAID = 2_000  # characters of a process's last words
+_MEGABYTES, _SECONDS = 400, 10  # the base for any content
+_SAID = 2_000  # characters of a process's error output
 _TOO_MUCH = "takes more than {0.megabytes} MB of memory or {0.seconds} seconds to read"
 
 
 class ReaderProcess(Struct, frozen=True):
-    """A script, the memory that it may have, the seconds of computing, and the bytes that it may
-    write into a file."""
+    """A script, with its limits: memory, seconds of CPU time, and the bytes that it may write into
+    a file."""
 
     script: Path
     megabytes: int
@@ -90,9 +89,9 @@ class ReaderProcess(Struct, frozen=True):
         waiting: float | None = PATIENCE,
         **streams: Any,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run it, as soon as there is a place for it, for a thread. `streams` are arguments of
-        `subprocess.run`; `patience` are seconds by the clock, `waiting` those for the place.
-        Raises TimeoutExpired, ToolError."""
+        """Run it in a thread, as soon as there is a place. `streams` are arguments of
+        `subprocess.run`; `patience` is the limit in seconds of wall-clock time, `waiting` that for
+        the place. Raises TimeoutExpired, ToolError."""
         with take_place(waiting):
             return subprocess.run(
                 self.command(*arguments),
@@ -104,7 +103,7 @@ class ReaderProcess(Struct, frozen=True):
 
 
 class ReaderFailure(Exception):
-    """A process has not read what it was given. Why is for the log."""
+    """Raised if a process has failed to read its content. The reason is for the log."""
 
     def __init__(self, reason: str, *, takes_too_much: bool = False) -> None:
         super().__init__(reason)
@@ -112,8 +111,8 @@ class ReaderFailure(Exception):
 
 
 def read_apart(script: Path, content: bytes, *arguments: str) -> bytes:
-    """Return the output of a script that gets the content as its standard input, and limits by its
-    size; whatever else is read has its place first. Raises ReaderFailure."""
+    """Return the output of a script that gets the content as its standard input, with limits that
+    depend on its size. It waits for a place without a limit. Raises ReaderFailure."""
     size = len(content) / 1e6
     reader = ReaderProcess(script, int(_MEGABYTES + 8 * size), int(_SECONDS + size / 4))
     try:

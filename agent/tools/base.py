@@ -1,4 +1,4 @@
-"""The interface of a tool, and the context that it is handed when it runs."""
+"""The interface of a tool, and its context at run time."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from memory.record.mailbox import AddressColumns
 
 T = TypeVar("T")
 NOT_RUN = "It was not run:"
-"""The beginning of the result of a call that a person has not allowed."""
+"""The beginning of the result of a call that a person has denied."""
 Touch = Literal["reads", "writes", "network", "shell"]
-"""The kinds of things that a tool touches outside the conversation."""
+"""The kinds of resources that a tool uses outside the conversation."""
 
 Delegate = Callable[[str], Awaitable[str]]
 """Has a sub-agent work on a task, and returns its result. Raises ToolError."""
 
 
 class Permission(Struct, frozen=True):
-    """A permission that a tool needs of a person: `what` shows exactly what it wants to do, in
+    """A permission that a tool needs from a person: `what` shows exactly what it will do, in
     Markdown. `covers` is what is allowed together with it until the next start ("": nothing), such
-    as a site; some only an owner may allow. `tool` is the name of the one that asks."""
+    as a site; some may be granted by an owner alone. `tool` is the name of the requesting tool."""
 
     what: str
     covers: str = ""
@@ -39,40 +39,40 @@ class Permission(Struct, frozen=True):
 
 
 Approve = Callable[[Permission], Awaitable[None]]
-"""Asks a person; returns when it is allowed, and raises ToolError when it is not."""
+"""Asks a person; returns if it is allowed, and raises ToolError if it is denied."""
 
 
 async def refuse_permission(permission: Permission) -> None:
-    """Refuse, where nobody can be asked. Raises ToolError."""
+    """Deny, because no person can be asked. Raises ToolError."""
     raise ToolError(f"{NOT_RUN} nobody can be asked for permission. {permission.what}")
 
 
 async def grant_permission(permission: Permission) -> None:
-    """Allow all, where the settings want nobody to be asked."""
+    """Allow everything, if the settings require no permission."""
 
 
 def _mark_nothing() -> None:
-    """Mark nothing, where no result is recorded."""
+    """Do nothing, because no result is recorded."""
 
 
 def _is_unknown() -> bool:
-    """Return True: where nobody knows what the model has seen, it may be anything."""
+    """Return True: the model may have seen untrusted text."""
     return True
 
 
 class ToolContext(Struct, frozen=True):
-    """The context of a tool: `workspace` is the audience's own folder, the only one it may touch.
+    """The context of a tool: `workspace` is the audience's own folder, the only one it may access.
 
-    Only `files/` in it may be written. `conversation` is that of the running turn; `delegate` is
-    None where no sub-agent may be sent, as in a sub-agent itself. `skills` are those that the
-    system prompt lists, `settings` the section `tools` as it holds now. `approve` asks a person. A
-    tool with a result that somebody else wrote calls `from_outside` (a tool that touches the
-    network or a shell need not), so that the result is marked; `has_outside` says whether the model
-    has such text before it. A tool that replaces a file calls `confirm` just before, in a thread:
-    it raises where another process has taken the conversation over, and may have written there
-    since. `place` is where the question came from; None where nobody is there to ask, so that
-    nothing may be set up; `services` are the objects that features have opened, by their class.
-    `show` shows a picture with the answer, by its path ("data/….png"); None where nobody sees it.
+    Only its `files/` is writable. `conversation` is that of the running turn; `delegate` is None if
+    no sub-agent may be started, as in a sub-agent itself. `skills` are those in the system prompt;
+    `settings` is the current section `tools`. `approve` asks a person. A tool with a foreign result
+    calls `from_outside`, so that the result is marked (not needed for a tool that uses the network
+    or a shell); `has_outside` says whether the model's context has such text. A tool that replaces
+    a file calls `confirm` just before, in a thread: it raises if another process has taken over the
+    conversation, and may have written there since. `place` is the origin of the question; None if
+    no person is there to ask, so that nothing may be set up. `services` are the objects opened by
+    features, by their class. `show` shows a picture with the answer, by its path ("data/….png");
+    None without a viewer.
     """
 
     key: ConversationKey
@@ -91,8 +91,8 @@ class ToolContext(Struct, frozen=True):
     show: Callable[[str], None] | None = None
 
     def service(self, kind: type[T]) -> T:
-        """Return the object of this class that a feature has opened. Raises ToolError where that
-        feature is not there."""
+        """Return the object of this class that a feature has opened. Raises ToolError without that
+        feature."""
         found = self.services.get(kind)
         if not isinstance(found, kind):
             raise ToolError(f"{NOT_RUN} this is not installed here.")
@@ -108,15 +108,13 @@ class Tool(Struct, frozen=True):
     """A function that the model may call.
 
     `parameters` is the JSON Schema of its arguments; `run` takes the checked arguments and a
-    context and returns text for the model. A sync function is run in a thread by the mechanism.
-    `is_parallel`: it may run beside others of the same reply. `switch` names the setting in the
-    section `tools` without which it is not offered to the model ("": it always is).
-    `asks_first`: a person is asked before each call, and shown its arguments. `is_once`: it must
-    not run twice; a call of it that a crash cut short is not run again, and the model is told so.
-    `needs_conversation`: it works on a conversation, and is not offered where there is none.
-    `target` is the argument that names the one file of the workspace that it writes; one that
-    writes without it may change any.
-    `group` is the plugin that it comes from.
+    context and returns text for the model. A sync function runs in a thread. `is_parallel`: it may
+    run concurrently with others of the same reply. `switch` names the setting in the section
+    `tools` that enables it ("": always enabled). `asks_first`: a person must allow each call, and
+    sees its arguments. `is_once`: it must not run twice; a call interrupted by a crash is not
+    rerun, and the model is told so. `needs_conversation`: it works on a conversation, and is not
+    offered without one. `target` is the argument with the one file of the workspace that it writes;
+    a writing tool without it may change any file. `group` is the plugin that provides it.
     """
 
     name: str
@@ -133,7 +131,7 @@ class Tool(Struct, frozen=True):
     group: str = ""
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the schema as it is sent to a model."""
+        """Return the schema in the form sent to a model."""
         return {
             "type": "function",
             "function": {
@@ -145,25 +143,22 @@ class Tool(Struct, frozen=True):
 
 
 class RemoteTools(Protocol):
-    """Tools of other programs, of which the prompt only says where they are: they are found by
-    `tool_search` and called by `use_tool` alone. A feature implements it
-    (`parley_remote_tools`)."""
+    """Tools of other programs. The prompt only names their sources: they are found by `tool_search`
+    and called by `use_tool` alone. A feature implements it (`parley_remote_tools`)."""
 
     @property
     def listed(self) -> str:
-        """Return the sentence of the prompt on where they are, whether these places can be reached
-        or not; "" where there are none."""
+        """Return the sentence of the prompt on their sources, reachable or not; "" without any."""
         ...
 
     def owns(self, name: str) -> bool:
-        """Return whether a tool of this name is one of theirs, if there is one."""
+        """Return whether a tool of this name would be one of theirs."""
         ...
 
     async def all(self, context: ToolContext) -> tuple[Sequence[Tool], str]:
-        """Return the tools that there are, and what is to be said of those that can't be
-        reached."""
+        """Return the tools, and a note on unreachable ones."""
         ...
 
     async def find(self, name: str, context: ToolContext) -> Tool | None:
-        """Return the tool of this name, for who asks there."""
+        """Return the tool of this name, for the person there."""
         ...

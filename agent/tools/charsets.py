@@ -1,8 +1,8 @@
-"""The encoding of a text's bytes, found where nothing names it.
+"""The detection of a text's encoding, if none is declared.
 
-A label of the WHATWG's list is the answer, for `agent/tools/page.py`. What is valid UTF-8 is UTF-8;
-the rest is told by `charset-normalizer` among the encodings below, except for texts in Latin
-letters: their few bytes above ASCII fit nearly every encoding, and it names a rare one.
+The result is a label of the WHATWG's list, for `agent/tools/page.py`. Valid UTF-8 is UTF-8. Other
+texts are classified by `charset-normalizer` among the encodings below, except for Latin scripts:
+their few bytes above ASCII fit nearly every encoding, and it returns a rare one.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _LABELS = {
     "cp1252": "windows-1252",
 }
 WIDE = frozenset({"utf-16le", "utf-16be"})
-"""Labels of encodings whose lines do not end in the byte of a line end alone."""
-_SAMPLE = 4_000  # bytes that are looked at
-_ALONE = 0.6  # of the bytes above ASCII, the share that stands alone in Latin text
-_PLAUSIBLE = 0.7  # of the characters, the share that is of one script (with ASCII) in UTF-16
+"""Labels of encodings in which a line end is not a single byte."""
+_SAMPLE = 4_000  # bytes that are examined
+_ALONE = 0.6  # the share of isolated bytes among those above ASCII in Latin text
+_PLAUSIBLE = 0.7  # the share of characters of one script (with ASCII) in UTF-16
 _HIGH = re.compile(rb"[\x80-\xff]+")
 _SPACES = frozenset("\t\r\n\f")
 
 
 def label_of(start: bytes) -> str:
-    """Return the label of the encoding of a text that begins so; "" where it is no text."""
+    """Return the label of the encoding of a text with this beginning; "" if it is not text."""
     for mark, label in _MARKS.items():
         if start.startswith(mark):
             return label
@@ -75,8 +75,7 @@ def guess(content: bytes) -> str:
 
 
 def _telling(content: bytes) -> bytes:
-    """Return the lines that are not ASCII, as many as are looked at, without a character cut in
-    two."""
+    """Return the lines that are not ASCII, up to the sample's size, without cutting a character."""
     found, size = [], 0
     for line in content.split(b"\n"):
         if not line.isascii() and not is_utf8(line):
@@ -92,7 +91,7 @@ def _telling(content: bytes) -> bytes:
 
 
 def _wide(start: bytes) -> str:
-    """UTF-16 without a mark at its beginning: which of the two, or ""."""
+    """Return the label of UTF-16 without a byte order mark, or ""."""
     start = start[: len(start) // 2 * 2]
     texts = {label: _plausible(start, label) for label in ("utf-16le", "utf-16be")}
     best = max(texts, key=lambda label: texts[label])
@@ -100,8 +99,8 @@ def _wide(start: bytes) -> str:
 
 
 def _plausible(start: bytes, label: str) -> float:
-    """Return the share of the characters that are ASCII or of the script of most; 0 where some are
-    none that texts have."""
+    """Return the share of characters that are ASCII or of the most frequent script; 0 if there are
+    characters that texts don't contain."""
     codec = "utf-16-le" if label == "utf-16le" else "utf-16-be"
     try:
         text = codecs.getincrementaldecoder(codec)().decode(start)
@@ -121,7 +120,7 @@ def _plausible(start: bytes, label: str) -> float:
 
 
 def _script(code: int) -> int:
-    """Return a number for characters that stand in a text together."""
+    """Return a number for a group of characters that occur together."""
     if 0x3000 <= code < 0xA000 or code >= 0xF900:
         return 1  # Chinese and Japanese, with their punctuation
     return 2 if 0xAC00 <= code < 0xD7B0 else 3 if code < 0x250 else code >> 8 << 8

@@ -1,4 +1,4 @@
-"""Ending a process with all that it has started, as far as the system knows which that is."""
+"""Ending a process together with its children, as far as the system tracks them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import signal
 from contextlib import suppress
 
 HAS_GROUPS = hasattr(os, "killpg")
-"""True where a process that was started in a session of its own is the head of a group. Windows has
-no groups: what such a process has started there goes on."""
+"""True if a process started in its own session leads a group. Windows has no groups: its children
+keep running there."""
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 def end_group(process: int, number: int = KILL) -> None:
-    """Send a signal to a process and its group; one that is gone needs none."""
+    """Send a signal to a process and its group; an ended one is ignored."""
     if HAS_GROUPS:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process, number)
     else:
-        with suppress(OSError):  # Windows calls the number of a process that is gone invalid
+        with suppress(OSError):  # Windows reports an ended process as an invalid number
             os.kill(process, number)

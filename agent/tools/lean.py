@@ -1,9 +1,9 @@
-"""Tools that are only named in the prompt (`tools.offer: lean`): the model looks up how one is
-called with `tool_search`, and calls it with `use_tool`.
+"""Tools that the prompt only names (`tools.offer: lean`): the model looks up their parameters with
+`tool_search`, and calls them with `use_tool`.
 
-The schemas come as tool results, so the request's tools, and with them the prompt's beginning, stay
-the same. A call by `use_tool` becomes a call of the tool itself before anything is done with it:
-what is asked, allowed, counted, shown and kept is the tool's own. `View.to_wire` wraps it again.
+The schemas are tool results, so the request's tools, and with them the prompt's beginning, stay the
+same. A call by `use_tool` is converted into a call of the tool itself first: permissions, limits,
+display and records concern the real tool. `View.to_wire` wraps it again.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _BROKEN = lazy(
     r'\s*\{\s*"name"\s*:\s*"(?!use_tool")([A-Za-z0-9_-]{1,64})"\s*,\s*"arguments"\s*:\s*(.*)',
     re.DOTALL,
 )
-"""The arguments of a call of `use_tool` that are no JSON, with the name before them."""
+"""The arguments of a call of `use_tool` that are invalid JSON, with the name before them."""
 _WORD = lazy(r"\w+")
 _FOUND = 8
-"""Tools whose schemas one search returns."""
+"""The maximum number of tools whose schemas one search returns."""
 _MORE = 100
-"""Tools that it names besides."""
+"""The maximum number of further tools that it names."""
 _DETAILED = 8
-"""Tools of a group up to which their parameters are named, too."""
+"""The maximum size of a group for naming its tools' parameters, too."""
 _NAMED = 25
-"""Tools of a group that are named."""
+"""The maximum number of tools of a group that are named."""
 
 
 def make_lean_tools(
     tools: Mapping[str, Tool], remote: RemoteTools | None = None
 ) -> tuple[Tool, Tool]:
-    """Return the two that stand for all of these, and for those that others have."""
+    """Return the two tools that represent all of these, and the remote ones."""
 
     @tool
     async def tool_search(
@@ -61,7 +61,7 @@ def make_lean_tools(
         theirs, wrong = await remote.all(context) if remote else ((), "")
         found = find_tools([*tools.values(), *theirs], query)
         if wrong or any(remote and remote.owns(one.name) for one in found):
-            context.from_outside()  # strangers wrote what is said of them
+            context.from_outside()  # their descriptions are foreign text
         shown = [
             json.dumps(one.to_wire()["function"], ensure_ascii=False) for one in found[:_FOUND]
         ]
@@ -108,7 +108,7 @@ def find_tools(tools: Iterable[Tool], query: str) -> list[Tool]:
 
 
 def list_groups(tools: Iterable[Tool]) -> str:
-    """Return a line for each group, in an order that never changes."""
+    """Return a line for each group, in a constant order."""
     ordered = sorted(tools, key=lambda one: (one.group, one.name))
     groups = groupby(ordered, key=lambda one: one.group)
     return "\n".join(
@@ -132,9 +132,9 @@ def _name_parameters(one: Tool) -> str:
 
 
 def unwrap_call(call: ToolCall) -> ToolCall:
-    """Return the call that one of `use_tool` stands for; itself, where it stands for none.
-    Arguments that came as text, or beside the name, are meant all the same; where they are broken,
-    the call's result says so, and the name is kept."""
+    """Return the real call in a call of `use_tool`, or the call itself if there is none. Arguments
+    given as text, or beside the name, are accepted; invalid ones keep the name, and the call's
+    result reports the error."""
     if call.name != USE_TOOL:
         return call
     try:

@@ -1,8 +1,7 @@
-"""The process in which a script reads what a stranger made: it takes limits upon itself, and runs
-the script then.
+"""The process in which a script reads foreign content: it limits itself, and then runs the script.
 
 It is started by `agent/tools/apart.py`, and imports nothing of Parley. Arguments: megabytes of
-memory, seconds of computing, bytes of a file that may be written, the script, and its arguments.
+memory, seconds of CPU time, bytes of a file that may be written, the script, and its arguments.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ import runpy
 import sys
 
 MEMORY = 4
-"""The exit code where there was too little memory."""
+"""The exit code for insufficient memory."""
 
 
 def main() -> None:
-    """Make of this process one that runs the script and can do little else."""
+    """Limit this process, and run the script in it."""
     megabytes, seconds, room = map(int, sys.argv[1:4])
     del sys.argv[:4]
     _take_limits(megabytes, seconds, room)
@@ -25,7 +24,7 @@ def main() -> None:
 def _take_limits(megabytes: int, seconds: int, room: int) -> None:
     try:
         import resource  # noqa: PLC0415
-    except ImportError:  # on Windows the limit of time alone holds, which is kept from outside
+    except ImportError:  # on Windows only the time limit applies, enforced by the parent
         return
     limits = {"RLIMIT_AS": megabytes << 20, "RLIMIT_CPU": seconds, "RLIMIT_CORE": 0}
     limits["RLIMIT_FSIZE"] = room

@@ -1,14 +1,14 @@
-"""The text of an HTML page, whatever its encoding.
+"""The text of an HTML page, in any encoding.
 
-One pass from left to right, so that no page takes longer than its length: the parsers at hand take
-minutes for a megabyte of tags that never end.
+One pass from left to right takes time linear in the page's length; available parsers take minutes
+for a megabyte of tags that never end.
 
-A page names its encoding itself. Python would look for a codec of any such name, import it, and run
-it: `punycode` takes minutes for a megabyte, `idna` and `unicode_escape` are no encodings of pages
-at all. So names are looked up in the list below, which is that of the WHATWG's Encoding Standard
-(its labels and what each means); `webencodings`, which has it too, has seen no release since 2017.
+A page declares its encoding itself. Python would look up any codec of that name, import it, and run
+it: `punycode` takes minutes for a megabyte, and `idna` and `unicode_escape` are not encodings of
+pages. So names are looked up in the list below, that of the WHATWG's Encoding Standard (its labels
+and their meanings); `webencodings`, which has it too, had its last release in 2017.
 
-Readers in a process of their own load this file alone: it imports nothing of the bot.
+Reader processes load this file alone: it imports nothing of the bot.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _HREF, _ALT, _VALUE, _TYPE = (
 )
 _UNSEEN_INPUT = frozenset({"hidden", "password", "checkbox", "radio", "image", "file"})
 _SHADOW = re.compile(r"\sshadowrootmode\s*=", re.IGNORECASE)
-"""A template with this is shown."""
+"""A template with this attribute is shown."""
 _ENDLESS_NUMBER = re.compile(r"&#[0-9]{20,};?")
-_LONGEST_TAG = 4_000  # characters of a tag in which an address is looked for
+_LONGEST_TAG = 4_000  # characters of a tag that are searched for an address
 
 
 def text_of(html: str) -> str:
-    """Return the text that a person would read, a line a block; behind the words of a link stands
+    """Return the text that a person would read, one line per block; a link's words are followed by
     its address."""
     return "\n".join(filter(None, (" ".join(line.split()) for line in _pieces(html).split("\n"))))
 
@@ -65,12 +65,12 @@ def _flat(text: str) -> str:
 
 
 def _unescape(text: str) -> str:
-    """Return the text with its entities read; Python does not read a number of 5,000 digits."""
+    """Return the text with its entities decoded; Python does not parse a number of 5,000 digits."""
     return unescape(_ENDLESS_NUMBER.sub("&#0;", text))
 
 
 def _render_tag(tag: re.Match[str], whole: str, links: list[str]) -> str:
-    """Return the text in place of a tag; addresses of links wait in `links` for their ends."""
+    """Return the text in place of a tag; addresses of open links are kept in `links`."""
     name = tag[2].lower()
     if name == "a" and not tag[1]:
         links.append(_value_of(_HREF, whole))
@@ -92,31 +92,31 @@ def _value_of(attribute: re.Pattern[str], tag: str) -> str:
 
 
 def _after(html: str, end: str, start: int) -> int:
-    """Return the place behind the next `end`; the end of the page where there is none."""
+    """Return the position after the next `end`; the end of the page without one."""
     found = html.find(end, start)
     return len(html) if found < 0 else found + len(end)
 
 
 def _after_markup(html: str, start: int) -> int:
-    """Return the place behind a comment, a declaration, or a "<" that is only text."""
+    """Return the position after a comment, a declaration, or a literal "<"."""
     if html.startswith("<!--", start):
         return _after(html, "-->", start + 4)
     return _after(html, ">", start) if html.startswith(("<!", "<?", "</"), start) else start + 1
 
 
 def _after_element(html: str, name: str, start: int) -> int:
-    """Return the place behind an element of which nothing is text."""
+    """Return the position after an element without text."""
     found = re.compile(f"</{name}", re.IGNORECASE).search(html, start)
     return _after(html, ">", found.start()) if found else len(html)
 
 
 _PIECE = 65_536
-"""Bytes that are decoded at a time: a codec holds the interpreter while it works (15 ms at most for
-so many, measured with bytes that none of them knows)."""
+"""Bytes that are decoded at a time: a codec holds the interpreter's lock while it works (at most 15
+ms for this many, measured with bytes invalid in all of them)."""
 
-# The codec of Python that does what the standard wants, and the labels that mean it. Where the
-# standard tells a bigger encoding by the name of a smaller one (latin1 is windows-1252), so does
-# this; what only the standard has (x-user-defined, replacement) is read as UTF-8.
+# Python's codec for each encoding of the standard, and the labels that mean it. If the standard
+# maps a smaller encoding to a larger one (latin1 is windows-1252), so does this; encodings of the
+# standard alone (x-user-defined, replacement) are read as UTF-8.
 LABELS = {
     "utf-8": "utf-8 utf8 unicode-1-1-utf-8 unicode11utf8 unicode20utf8 x-unicode20utf8",
     "cp866": "866 cp866 csibm866 ibm866",
@@ -170,14 +170,13 @@ _CODECS = {label: codec for codec, labels in LABELS.items() for label in labels.
 
 
 def codec_of(label: str | None) -> str:
-    """Return the codec for the name of an encoding, whoever wrote it: one of the list, else
-    UTF-8."""
+    """Return the codec for the name of an encoding: one of the list, or else UTF-8."""
     return _CODECS.get(label.strip().lower(), "utf-8") if label else "utf-8"
 
 
 def decode(content: bytes, label: str | None) -> str:
-    """Return the text of these bytes, with U+FFFD where they are none; in time that is linear in
-    their number. For a thread where there may be many: other threads have their turn in between."""
+    """Return the text of these bytes, with U+FFFD for invalid ones, in linear time. Call it in a
+    thread for large content: other threads get their turn in between."""
     decoder = getincrementaldecoder(codec_of(label))("replace")
     pieces = [
         decoder.decode(content[at : at + _PIECE], at + _PIECE >= len(content))

@@ -1,10 +1,11 @@
-"""The files of a workspace that came from outside, so that what they say is no instruction.
+"""The files of a workspace that came from outside, whose text must not be followed as an
+instruction.
 
-In `files/` that is all but what the model wrote itself while it had nothing from outside before it,
-and in `data/` everything: people send files, commands write them, and a page that was saved is
-still a stranger's. The same holds of their names, which can say as much as a text. In `sessions/`
-it is what was offloaded of results that were from outside, or too long to be shown; the other
-folders are the bot's own, and all names but those in `files/`.
+In `files/` these are all files except those that the model wrote itself without untrusted text in
+its context, and in `data/` all files: people send files, commands write them, and a saved page
+remains foreign. The same applies to their names, which can contain instructions as well. In
+`sessions/` these are offloaded results that were untrusted, or too long to be shown. The other
+folders are the bot's own, and so are all names outside `files/`.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from memory.record import fence
 from memory.record.offload import CONTEXT, FLAG, SESSIONS
 
 OWN = ".own"
-"""The SHA-256 of each content that the model wrote itself, and of each name that it gave, a line
-each; out of its tools' reach."""
+"""The SHA-256 of each content that the model wrote itself, and of each name that it gave, one per
+line; tools can't access the file."""
 
 
 def vouch(root: Path, target: Path, content: bytes) -> None:
-    """Keep that this content is the model's own, and the name of the file that it wrote it to, with
-    those of the folders around it. Raises OSError."""
+    """Record that the model itself wrote this content, and named its file and the folders around
+    it. Raises OSError."""
     places = [
         target,
         *(folder for folder in target.parents if folder.is_relative_to(root / WRITABLE)),
@@ -42,14 +43,14 @@ def vouch(root: Path, target: Path, content: bytes) -> None:
 
 
 class Origins:
-    """The facts known, at this moment, of where a workspace's files come from."""
+    """The origins of a workspace's files, as known at this moment."""
 
     def __init__(self, root: Path) -> None:
         self._root, self._known = root, _own(root)
 
     def is_from_outside(self, target: Path, file: BinaryIO) -> bool:
-        """Return whether this file, which is open, holds what somebody else wrote; one that can't
-        be read may. It is left where it stands."""
+        """Return whether this open file has foreign content; an unreadable one may have. Its
+        position is restored."""
         folder = target.relative_to(self._root).parts[:1]
         place = file.tell()
         try:
@@ -65,7 +66,7 @@ class Origins:
             file.seek(place)
 
     def are_own_names(self, targets: Iterable[Path]) -> bool:
-        """Return whether no one else gave any of these files and folders its name."""
+        """Return whether all names of these files and folders are the model's or the bot's own."""
         return all(map(self._is_own_name, targets))
 
     def _is_own_name(self, target: Path) -> bool:

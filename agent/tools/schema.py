@@ -1,4 +1,4 @@
-"""A tool from a typed function: its schema from the signature and the docstring."""
+"""A tool made from a typed function: its schema comes from the signature and the docstring."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agent.tools import ToolError
 from agent.tools.base import Tool, ToolContext, Touch
 from memory.patterns import lazy
 
-_NAME = lazy(r"[A-Za-z0-9_-]{1,64}")  # what OpenAI's protocol takes as a function's name
+_NAME = lazy(r"[A-Za-z0-9_-]{1,64}")  # OpenAI's pattern for a function's name
 _SECTION = lazy(r"^(Args|Returns|Raises|Yields|Examples?):\s*$", re.MULTILINE)
 _ENTRY = lazy(r"^(\w+)[^:\n]*:(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _MOST_COMPLAINTS = 5
@@ -61,14 +61,14 @@ def tool(
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a `Tool` of a typed function, sync or async: `@tool` or `@tool(touches={"reads"})`.
 
-    The docstring's text is the description that the model reads, and a Google-style `Args:`
-    section describes the parameters. Types are pydantic's: Literal, defaults, ranges as
-    `Annotated[int, Field(ge=1)]`. A parameter annotated `ToolContext` is handed in and hidden
-    from the model. What returns something else than text is sent as JSON. `is_parallel` is True
-    by default for what neither writes nor uses a shell, `asks_first` for what uses a shell or the
-    network; `is_once` is for what must not run twice; `switch` is the setting that offers it;
-    `needs_conversation` is for what works on a conversation.
-    Raises TypeError, with a sentence, for a function that makes no tool.
+    The docstring's text is the description that the model reads, and a Google-style `Args:` section
+    describes the parameters. Types are pydantic's: Literal, defaults, ranges as `Annotated[int,
+    Field(ge=1)]`. A parameter annotated `ToolContext` is passed in and hidden from the model. A
+    result that is not text is sent as JSON. `is_parallel` is True by default for tools that neither
+    write nor use a shell, `asks_first` for those that use a shell or the network. `is_once` is for
+    tools that must not run twice; `switch` is the setting that enables the tool;
+    `needs_conversation` is for tools that work on a conversation. Raises TypeError, with a
+    sentence, for an unsuitable function.
     """
     touched = frozenset(touches)
     make = partial(
@@ -120,7 +120,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """Return the description, and what `Args:` says of each parameter."""
+    """Return the description, and the text in `Args:` for each parameter."""
     text, *sections = _SECTION.split(inspect.getdoc(function) or "")
     if not text.strip():
         raise TypeError(f"tool {function.__name__} needs a docstring: the model goes by it")
@@ -132,10 +132,10 @@ def _parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]
 
 
 def _adapter(function: Callable[..., Any], hints: Mapping[str, Any]) -> TypeAdapter[Any]:
-    """Return the adapter that checks arguments: a dataclass with a field for each parameter the
-    model fills in.
+    """Return the adapter that checks arguments: a dataclass with a field for each parameter that
+    the model provides.
 
-    A dataclass, as pydantic's models have no room for parameters named `json` or `copy`.
+    A dataclass is used because pydantic's models don't allow parameters named `json` or `copy`.
     """
     fields = [
         (parameter.name, hints[parameter.name], _default(parameter))
@@ -151,9 +151,9 @@ def _default(parameter: inspect.Parameter) -> Any:
 
 
 def shorten_schema(node: Any) -> Any:
-    """Return a schema without what tells a model nothing, since every request pays for it;
-    arguments are checked by all of it when they come. A property that is named like a keyword
-    stays: its value is a schema. What may be left out is not called nullable besides."""
+    """Return a schema without parts that are useless to a model, since every request pays for it;
+    arguments are still checked by the full schema. A property named like a keyword stays: its value
+    is a schema. An optional parameter is not marked nullable as well."""
     if isinstance(node, list):
         return [shorten_schema(item) for item in node]
     if not isinstance(node, dict):
@@ -186,7 +186,7 @@ def _add_descriptions(schema: dict[str, Any], notes: Mapping[str, str]) -> dict[
 
 
 def takes(parameters: Mapping[str, Any]) -> str:
-    """Return a sentence that says what arguments fit a tool's schema."""
+    """Return a sentence on the valid arguments of a tool's schema."""
     required = parameters.get("required", ())
     known = [
         f"{name} ({', '.join(_kind(parameter, is_required=name in required))})"
@@ -225,10 +225,10 @@ def _runner(
 
 
 async def in_a_thread(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-    """Call a sync function in a thread of its own: one that does not return takes no thread from
-    anybody else, and does not keep the bot from ending."""
+    """Call a sync function in a thread of its own: one that hangs blocks no other thread, and does
+    not keep the bot from ending."""
     result: Future[Any] = Future()
-    result.set_running_or_notify_cancel()  # whoever waits may leave; the thread goes on
+    result.set_running_or_notify_cancel()  # the caller may leave; the thread continues
     context = copy_context()
 
     def work() -> None:
@@ -245,12 +245,12 @@ def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     try:
         return function(**values)
     except StopIteration as error:
-        # asyncio can't carry a StopIteration out of a thread: whoever awaits it would wait forever.
+        # asyncio can't carry a StopIteration out of a thread: the awaiting task would wait forever.
         raise RuntimeError("the tool let a StopIteration out") from error
 
 
 def _complaints(error: ValidationError) -> str:
-    """Describe the fault of each field, in short."""
+    """Describe the error of each field, briefly."""
     found = [_complaint(detail) for detail in error.errors(include_url=False)]
     rest = len(found) - _MOST_COMPLAINTS
     return "; ".join(found[:_MOST_COMPLAINTS]) + (f"; and {rest} more" if rest > 0 else "")

@@ -1,6 +1,5 @@
-"""Searching lines for a pattern that the model wrote, in a process that may fail at it
-([why](../../docs/decisions/0011-foreign-patterns-in-a-process-of-their-own.md)).
-"""
+"""The search of lines for a pattern of the model, in a process that may fail
+([why](../../docs/decisions/0011-foreign-patterns-in-a-process-of-their-own.md))."""
 
 from __future__ import annotations
 
@@ -18,16 +17,16 @@ from agent.tools.apart import ALONE, ReaderProcess, take_place
 from agent.tools.workspace import quote
 
 SECONDS = 5
-"""The seconds that a search may take, with all that is read for it."""
+"""The maximum seconds of a search, with all its reading."""
 MEGABYTES = 400
-"""Memory that its process may have."""
+"""The maximum megabytes of memory of its process."""
 _SEARCHER = ReaderProcess(Path(__file__).with_name("searcher.py"), MEGABYTES, SECONDS)
 
 
 class Search:
-    """A search for one pattern. It has a process from when its thread enters it, as soon as there
-    is a place for one, and `begun` is called then; `end` kills it from any thread, and everything
-    else is for that one thread, which leaves it at last."""
+    """A search for one pattern. Its process starts when its thread enters it, once there is a
+    place, and `begun` is called then. `end` kills the process from any thread; everything else is
+    for that one thread, which must exit it."""
 
     def __init__(self, pattern: str, *, ignore_case: bool) -> None:
         self._pattern, self._ignores_case = pattern, ignore_case
@@ -37,8 +36,8 @@ class Search:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        """Start a process for the search. Raises ToolError for a pattern that is none, or takes too
-        much."""
+        """Start a process for the search. Raises ToolError for an invalid or too expensive
+        pattern."""
         try:
             self._around.enter_context(take_place())
             self._begin()
@@ -65,12 +64,12 @@ class Search:
                 assert stream is not None
                 try:
                     stream.close()
-                except OSError:  # what was not sent to a process that is gone
+                except OSError:  # unsent data for an ended process
                     stream.close()
             self._process.wait()
 
     def _begin(self) -> None:
-        if self.is_ended:  # while its place was waited for
+        if self.is_ended:  # while it waited for a place
             raise ToolError(_stop_message(self._pattern))
         spec = find_spec("regex")
         assert spec is not None
@@ -86,13 +85,14 @@ class Search:
         self.begun()
 
     def end(self) -> None:
-        """Kill the process: who waits for it hears that at once."""
+        """Kill the process: the waiting caller is notified at once."""
         self.is_ended = True
         if self._process is not None:
             self._process.kill()
 
     def hits(self, lines: Sequence[str]) -> list[tuple[int, int]]:
-        """Return the lines that match, and the first place of a match in each. Raises ToolError."""
+        """Return the numbers of matching lines, with the position of the first match in each.
+        Raises ToolError."""
         found = self._request("\n".join(lines).encode())
         return [(number, place) for number, place in found["hits"]]
 

@@ -1,7 +1,7 @@
-"""The process in which patterns that the model wrote are compiled and searched for.
+"""The process in which patterns of the model are compiled and searched for.
 
-It is started for one search (`agent/tools/search.py`), under limits, since a few characters can
-describe more than a machine holds, and imports nothing of Parley. Argument: the folder of the
+It is started for one search (`agent/tools/search.py`), with limits, since a few characters can
+describe more than a machine holds. It imports nothing of Parley. Argument: the folder of the
 package `regex`.
 """
 
@@ -13,7 +13,8 @@ from typing import Any
 
 
 def main() -> None:
-    """Answer each frame with one: the pattern with a complaint or none, lines with their hits."""
+    """Answer each frame with a frame: the pattern with an error or none, lines with their
+    matches."""
     sys.path.insert(0, sys.argv[1])
     import regex  # noqa: PLC0415 - found only now
 

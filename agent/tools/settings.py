@@ -10,7 +10,7 @@ from memory.setting_notes import FIXED, TURN, StrictModel
 
 
 class ToolSettings(StrictModel):
-    """The section `tools`: how tools are offered, and which room they have. Features add to it."""
+    """The section `tools`: how tools are offered, and their disk space. Features extend it."""
 
     offer: Literal["auto", "all", "lean", "none"] = Field(
         default="auto",

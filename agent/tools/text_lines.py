@@ -1,5 +1,5 @@
-"""The lines of a text file, whatever encoding it is in; which files are documents, whose text a
-feature reads."""
+"""The lines of a text file in any encoding; and the recognition of documents, whose text a feature
+reads."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from agent.tools.page import codec_of
 from agent.tools.workspace import quote
 
 LINE_BYTES = 1_000_000
-"""A longer line counts as several."""
-_START = 8_192  # bytes by which a file is judged
-_SAMPLE = 65_536  # bytes in which the encoding is looked for, from the first that is not UTF-8
-_PIECE = 65_536  # bytes that are written in another encoding at a time
+"""The maximum bytes of a line; a longer one counts as several."""
+_START = 8_192  # bytes by which a file is classified
+_SAMPLE = 65_536  # bytes for detecting the encoding, from the first that is not UTF-8
+_PIECE = 65_536  # bytes that are converted at a time
 _WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _ARCHIVES = frozenset({".docx", ".xlsx", ".pptx", ".epub"})
 _PAGES = frozenset({".html", ".htm", ".xhtml"})
 _PDF, _ZIP = b"%PDF-", b"PK\x03\x04"
-_LOOKED_AT = 1_024  # bytes in which the mark of a PDF stands
+_LOOKED_AT = 1_024  # bytes in which the mark of a PDF is searched
 _INNER = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that continue a character
 
 
 @contextmanager
 def open_narrow(file: BinaryIO, most: int) -> Iterator[BinaryIO]:
-    """Yield the file; where it is in UTF-16, yield a copy in UTF-8 of its first `most` bytes."""
+    """Yield the file; for UTF-16 yield a UTF-8 copy of its first `most` bytes."""
     file.seek(0)
     start = file.read(_START)
     file.seek(0)
@@ -51,12 +51,12 @@ def open_narrow(file: BinaryIO, most: int) -> Iterator[BinaryIO]:
 
 
 class TextLines:
-    """The lines from where the file stands, without their ends. One that is not UTF-8 is read in
-    the encoding that fits what is not UTF-8 in the file; `label` says which, once one was met."""
+    """The lines from the file's position on, without their ends. A line that is not UTF-8 is read
+    in the encoding that fits the file's other non-UTF-8 text; `label` names it, once detected."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._is_inside = False  # the line goes on that came last
+        self._is_inside = False  # the line before was cut and continues
         self.label = ""
 
     def __iter__(self) -> Iterator[str]:
@@ -67,7 +67,7 @@ class TextLines:
             is_first = False
 
     def _decode(self, line: bytes) -> str:
-        """Return a line, or a part of one that is too long: it may begin or end inside a
+        """Return a line, or a part of one that is too long, which may begin or end inside a
         character."""
         is_cut = len(line) >= LINE_BYTES and not line.endswith(b"\n")
         head = len(line[:3]) - len(line[:3].lstrip(_INNER)) if self._is_inside else 0
@@ -82,7 +82,7 @@ class TextLines:
 
     def _sample(self, line: bytes) -> bytes:
         """Return the beginning of the file, so that each page of it is read alike; from this line
-        on where that is ASCII, or UTF-8."""
+        on if the beginning is ASCII or UTF-8."""
         at = self._file.tell()
         self._file.seek(0)
         start = self._file.read(_SAMPLE)
@@ -104,8 +104,8 @@ def _is_foreign(line: bytes) -> bool:
 
 
 def skip(file: BinaryIO, count: int, most: int) -> None:
-    """Go behind so many lines, or the first `most` bytes, a block of lines at a time: one by one,
-    the millions of empty lines that a file may have would take a minute."""
+    """Skip this many lines, at most the first `most` bytes, a block at a time: one by one, millions
+    of empty lines would take a minute."""
     while count and file.tell() <= most and (block := file.read(LINE_BYTES)):
         ends = block.count(b"\n")
         if ends > count:
@@ -113,39 +113,37 @@ def skip(file: BinaryIO, count: int, most: int) -> None:
             for _ in range(count):
                 file.readline()
             return
-        count -= ends or 1  # as TextLines has it: what goes on for longer counts as several
+        count -= ends or 1  # as in TextLines: a longer line counts as several
         if ends:
             file.seek(block.rfind(b"\n") + 1 - len(block), os.SEEK_CUR)
 
 
 def is_document(name: str, start: bytes) -> bool:
-    """Return whether a file of this name, which begins with these bytes, is one whose text can be
-    read."""
+    """Return whether a file with this name and beginning is a document whose text can be read."""
     is_archive = PurePosixPath(name).suffix.lower() in _ARCHIVES and start.startswith(_ZIP)
     return is_archive or _PDF in start[:_LOOKED_AT]
 
 
 def is_page(name: str, start: bytes) -> bool:
-    """Return whether a file of this name, which begins with these bytes, is one in HTML, whose text
-    can be read, too."""
+    """Return whether a file with this name and beginning is HTML, whose text can be read, too."""
     return PurePosixPath(name).suffix.lower() in _PAGES and b"\0" not in start
 
 
 class DocumentReader(ABC):
-    """The feature that reads documents: one of the services that features have opened."""
+    """The feature that reads documents, one of the services of features."""
 
     @abstractmethod
     def open_text(self, file: BinaryIO, path: str) -> AbstractContextManager[BinaryIO]:
-        """Open the text of a document that is open, as a file of lines; before each page stands a
-        line `[page 3]` (of a presentation `[slide 3]`, of a workbook `[sheet NAME]`, of a book
-        `[chapter 3]`). `path` is the document's name for the model. Raises ToolError."""
+        """Open the text of an open document as a file of lines; each page begins with a line `[page
+        3]` (`[slide 3]` for a presentation, `[sheet NAME]` for a workbook, `[chapter 3]` for a
+        book). `path` is the document's name for the model. Raises ToolError."""
 
 
 def open_text(
     services: Mapping[type, object], file: BinaryIO, path: str
 ) -> AbstractContextManager[BinaryIO]:
-    """Open the text of a document by the feature that reads documents. Raises ToolError where there
-    is none."""
+    """Open the text of a document with the feature that reads documents. Raises ToolError without
+    one."""
     for one in services.values():
         if isinstance(one, DocumentReader):
             return one.open_text(file, path)

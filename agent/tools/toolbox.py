@@ -1,4 +1,4 @@
-"""The tools at hand, and the one place where their calls are run."""
+"""The available tools, and the one place where their calls are run."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from memory.tasks import is_stopped
 
 
 class FileKeeper(ABC):
-    """The feature that keeps versions of files: one of the services that features have opened."""
+    """The feature that keeps versions of files, one of the services of features."""
 
     @abstractmethod
     def watch(self, context: ToolContext, path: str | None) -> AbstractAsyncContextManager[None]:
-        """Keep what a tool changes in `files/` meanwhile: the file at `path`, as the model wrote
-        it, or any (None). It never keeps a tool from running."""
+        """Keep versions of a tool's changes in `files/` in this context: of the file at `path`, as
+        the model wrote it, or of any (None). It never prevents a tool from running."""
 
 
 def watched(
     tool: Tool, arguments: Mapping[str, Any], context: ToolContext
 ) -> AbstractAsyncContextManager[None]:
-    """Return what is entered while a tool runs. Without a conversation nothing is kept: there is no
-    turn that could be undone."""
+    """Return the context in which a tool runs. Without a conversation nothing is kept, since there
+    is no turn to undo."""
     if context.conversation is not None and tool.touches & {"writes", "shell"}:
         for one in context.services.values():
             if isinstance(one, FileKeeper):
@@ -52,24 +52,23 @@ def watched(
 log = logging.getLogger(__name__)
 
 LONGEST_QUESTION = 10_000
-"""Characters of what a person is asked to allow."""
+"""The maximum characters of a request for permission."""
 _PER_TOKEN = 4  # characters of JSON in English
-_NEAREST = 3  # tools that are named to a model that has called one that there is not
+_NEAREST = 3  # tools that are suggested to a model for an unknown one
 _TICKS = lazy("`+")
 
 Begin = Callable[[bool], Awaitable[None]]
-"""Keeps on disk that a call is about to run, and whether it must not run twice."""
+"""Stores that a call is about to run, and whether it must not run twice."""
 
 
 async def _keep_nothing(is_once: bool) -> None:
-    """Nothing is kept."""
+    """Do nothing."""
 
 
 class Toolbox:
-    """Tools by name, in an order that never changes; `wire` is their schemas as sent to a model.
-    `hide` takes out of results what nobody shall read there. A lean one sends the schemas of two
-    tools by which all others are found and called, as are those of others, which are `remote`;
-    `listed` is what the prompt says of these."""
+    """Tools by name, in a constant order; `wire` is their schemas as sent to a model. `hide`
+    removes secrets from results. A lean toolbox sends the schemas of two tools that find and call
+    all others, including `remote` ones; `listed` is the prompt's text about these."""
 
     def __init__(
         self,
@@ -78,7 +77,7 @@ class Toolbox:
         is_lean: bool = False,
         remote: RemoteTools | None = None,
     ) -> None:
-        """Check that no two tools have one name. Raises ValueError."""
+        """Create the toolbox. Raises ValueError if two tools have the same name."""
         ordered = sorted(tools, key=lambda tool: tool.name)
         for one, other in itertools.pairwise(ordered):
             if one.name == other.name:
@@ -102,12 +101,12 @@ class Toolbox:
         return name in self._own
 
     def may_have(self, name: str) -> bool:
-        """Return whether there is a tool of this name, or may be one of a server's."""
+        """Return whether there is a tool of this name, or may be one on a remote server."""
         return self.has(name) or self._is_remote(name)
 
     def find_text_argument(self, name: str) -> str:
-        """Return the argument of a tool that a single text is for: the first that it needs, where
-        that is a text and all; "" where there is no such tool."""
+        """Return the argument of a tool for a single text: its only required one, if that is a
+        string; otherwise ""."""
         tool = self._own.get(name)
         needed = tool.parameters.get("required", []) if tool else []
         if tool is None or len(needed) != 1:
@@ -116,7 +115,7 @@ class Toolbox:
         return str(needed[0]) if is_text else ""
 
     def without(self, name: str) -> Toolbox:
-        """All of these tools but one."""
+        """Return a toolbox without this tool."""
         tools = (t for t in self._own.values() if t.name != name)
         return Toolbox(tools, self._hide, self._is_lean, self._remote)
 
@@ -129,16 +128,16 @@ class Toolbox:
         return Toolbox(self._own.values(), self._hide, self._is_lean, remote)
 
     def alone(self) -> Toolbox:
-        """Return the toolbox of those tools that need no conversation, with all their schemas: what
-        a client sent goes to the model as it stands. Made once."""
+        """Return a toolbox of the tools that need no conversation, with all their schemas: a
+        client's request goes to the model unchanged. Made once."""
         if self._alone is None:
             tools = (t for t in self._own.values() if not t.needs_conversation)
             self._alone = Toolbox(tools, self._hide)
         return self._alone
 
     def select(self, settings: ToolSettings, window: int = 0) -> Toolbox:
-        """Return the toolbox of those tools that the settings offer to the model, whose window has
-        so many tokens (0: nobody knows); made once, since it is asked at every step."""
+        """Return the toolbox that the settings offer to a model with this window in tokens (0:
+        unknown). Cached, since it is called at every step."""
         tools = self._own.values()
         if settings.offer == "none":
             return self._offer(frozenset(self._own), is_lean=False)
@@ -157,11 +156,11 @@ class Toolbox:
 
     @cached_property
     def size(self) -> int:
-        """About how many tokens the schemas take: what a tokenizer would say does not matter."""
+        """The approximate number of tokens of the schemas; an exact count is not needed."""
         return len(to_json(list(self.wire))) // _PER_TOKEN
 
     def unwrap(self, calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
-        """Return the calls that a model means by these, by the real names of their tools."""
+        """Return the calls that a model means, with the real names of their tools."""
         named = tuple(map(self._with_real_name, calls))
         if self._is_lean or self._remote:
             return tuple(self._with_real_name(unwrap_call(call)) for call in named)
@@ -169,7 +168,7 @@ class Toolbox:
 
     def _with_real_name(self, call: ToolCall) -> ToolCall:
         name = call.name
-        if name in self._tools or self._is_remote(name):  # nearly always
+        if name in self._tools or self._is_remote(name):  # the usual case
             return call
         real = resolve_name(name, self._tools)
         if real == name and self._is_remote(bare := strip_name(name)):
@@ -180,9 +179,9 @@ class Toolbox:
         self, call: ToolCall, context: ToolContext, begin: Begin = _keep_nothing
     ) -> tuple[str, bool]:
         """Run a call and return its result, as text for the model, and whether it is an error.
-        `begin` is awaited before a tool runs, once it is allowed to.
+        `begin` is awaited before a tool runs, once it is allowed.
 
-        Raises nothing but the cancellation of the caller.
+        Raises only the cancellation of the caller.
         """
         try:
             tool = await self._tool(call.name, context)
@@ -207,7 +206,7 @@ class Toolbox:
             )
 
     def batches(self, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
-        """Return the calls in their order: neighbours that may run together, every other one
+        """Return the calls in order, in batches: consecutive parallel ones together, each other one
         alone."""
         groups = itertools.groupby(calls, key=self._is_parallel)
         return [
@@ -217,7 +216,7 @@ class Toolbox:
         ]
 
     def is_untrusted(self, call: ToolCall) -> bool:
-        """Return whether what comes of a call was written by who knows whom."""
+        """Return whether the result of a call is untrusted."""
         tool = self._tools.get(call.name)
         if tool is None:
             return self._is_remote(call.name)
@@ -252,7 +251,7 @@ def _arguments(tool: Tool, call: ToolCall) -> dict[str, Any]:
 
 
 def _asking(tool: str, approve: Approve) -> Approve:
-    """Asks a person, who is told which tool wants it."""
+    """Return a function that asks a person, and names the requesting tool."""
 
     async def ask(wanted: Permission) -> None:
         await approve(replace(wanted, tool=tool))
@@ -261,8 +260,8 @@ def _asking(tool: str, approve: Approve) -> Approve:
 
 
 def permission_for(tool: Tool, arguments: Mapping[str, Any], settings: ToolSettings) -> Permission:
-    """Return the permission that a person is asked for before a call; raises ToolError where it is
-    too long to be read."""
+    """Return the permission to request before a call. Raises ToolError if it is too long to be
+    read."""
     lines = "\n".join(f"{name}: {_readable(value)}" for name, value in arguments.items())
     if len(lines) > LONGEST_QUESTION:
         raise ToolError(
@@ -275,14 +274,15 @@ def permission_for(tool: Tool, arguments: Mapping[str, Any], settings: ToolSetti
 
 
 def _readable(value: object) -> str:
-    """Return a value with nothing in it that is not seen, or that turns the order of what is."""
+    """Return a value without invisible characters, and without those that reorder the visible
+    ones."""
     text = value if isinstance(value, str) else to_json(value).decode()
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
 def _as_text(result: object) -> str:
-    """Return a result as everybody reads it, the model and people: text without controls. One that
-    is no text becomes JSON."""
+    """Return a result as text without control characters, for the model and people. Other results
+    become JSON."""
     if result is None:
         return "(no output)"
     text = result if isinstance(result, str) else to_json(result, fallback=str).decode()
@@ -292,11 +292,11 @@ def _as_text(result: object) -> str:
 
 # --- names as models write them -------------------------------------------------------------------
 
-# With the namespace of another API around them, with tokens of a chat template behind them, with
-# dashes, in another case.
+# With the namespace of another API, with tokens of a chat template after them, with dashes, in
+# another case.
 
 _TOKEN = lazy(r"<\|.*", re.DOTALL)
-"""A token of a template, and all behind it: `current_time<|channel|>commentary` (gpt-oss)."""
+"""A token of a template, and everything after it: `current_time<|channel|>commentary` (gpt-oss)."""
 _NAMESPACE = lazy(r"^(?:functions?|default_api|tools?|api|mcp)\s*(?:\.|::|/|:)\s*", re.I)
 """`functions.` (OpenAI), `default_api.` (Gemini), `tool.`."""
 _CALLED = lazy(r"\s*\(\s*\)?$")
@@ -304,8 +304,8 @@ _LONGEST = 200
 
 
 def resolve_name(name: str, known: Collection[str]) -> str:
-    """Return the real tool that a name means, where that is exactly one; the name as it is
-    otherwise."""
+    """Return the real tool that a name means, if there is exactly one; otherwise the name
+    unchanged."""
     if name in known or len(name) > _LONGEST:
         return name
     bare = strip_name(name)
@@ -317,7 +317,7 @@ def resolve_name(name: str, known: Collection[str]) -> str:
 
 
 def strip_name(name: str) -> str:
-    """Return a name without what stands around it."""
+    """Return a name without namespaces, tokens and quotes."""
     bare = _TOKEN.sub("", name).strip(" \t\r\n\"'`")
     bare = _CALLED.sub("", bare)
     while (shorter := _NAMESPACE.sub("", bare)) != bare:

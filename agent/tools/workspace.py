@@ -1,9 +1,8 @@
-"""The workspace: the only folder that tools may touch, and no way out of it.
+"""The workspace: the only folder that tools may access.
 
-Two locks, one behind the other. `resolve` decides by the path's text and by what is on disk, and
-has a sentence for every refusal. The functions that open something walk down from the root
-by folders that are held and follow no symbolic link, so that one put there after `resolve` opens
-nothing.
+There are two checks. `resolve` decides by the path's text and the disk, with a sentence for every
+refusal. The functions that open something walk down from the root by open folders without following
+symbolic links, so that a link created after `resolve` has no effect.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from memory.record.folders import Folder, hold
 WRITABLE = "files"
 """The folder of a workspace that tools may write in."""
 
-_DEEPEST = 32  # folders in folders; deeper ones would use up the descriptors of a walk
+_DEEPEST = 32  # nested folders; deeper ones would use up the descriptors of a walk
 _LONGEST_NAME = 255  # bytes, on nearly every file system
-_LONGEST_PATH = 2000  # bytes; Linux takes 4096 with the root in front
+_LONGEST_PATH = 2000  # bytes; Linux accepts 4096 including the root
 
 _REASONS = {
     errno.ENOENT: "{path} does not exist.",
@@ -44,10 +43,10 @@ _REASONS = {
 def resolve(root: Path, path: str, *, must_write: bool) -> Path:
     """Return the place below `root` that the model means by `path`; it need not exist.
 
-    Paths are relative to `root`. Reading looks into `files/` too for what is not at the root; a
-    bare name is written to `files/`. Raises ToolError, naming the path as the model wrote it, for
-    `..`, absolute paths, `~`, backslashes, control characters, symbolic links wherever they lead,
-    and with `must_write` for all that is not in `files/`.
+    Paths are relative to `root`. Reading also searches `files/` for a path that is not at the root;
+    a bare name is written to `files/`. Raises ToolError, with the path as the model wrote it, for
+    `..`, absolute paths, `~`, backslashes, control characters, all symbolic links, and with
+    `must_write` for everything outside `files/`.
     """
     if complaint := _complaint(path):
         raise ToolError(complaint)
@@ -61,12 +60,12 @@ def resolve(root: Path, path: str, *, must_write: bool) -> Path:
 
 
 def is_speakable(path: str) -> bool:
-    """Return whether `resolve` takes the text of a path."""
+    """Return whether `resolve` accepts the text of a path."""
     return not _complaint(path)
 
 
 def _complaint(path: str) -> str:
-    """Return what makes the text of a path unacceptable, as a sentence, or ""."""
+    """Return the fault in the text of a path, as a sentence, or ""."""
     parts, what = PurePosixPath(path).parts, quote(path)
     if any(unicodedata.category(character) in {"Cc", "Cs"} for character in path):
         return f"{what} holds characters that no file name should have."
@@ -104,13 +103,13 @@ def _to_read(root: Path, parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def quote(path: str) -> str:
-    """Return a path as the model wrote it, in quotes, cut where it is very long."""
+    """Return a path as the model wrote it, in quotes, and shortened."""
     return repr(path if len(path) <= 200 else path[:199] + "…")
 
 
 @contextmanager
 def plain_errors(path: str) -> Iterator[None]:
-    """Turn what the system says of `path` into a ToolError with a sentence."""
+    """Turn the system's errors for `path` into a ToolError with a sentence."""
     try:
         yield
     except OSError as error:
@@ -124,7 +123,7 @@ def plain_errors(path: str) -> Iterator[None]:
 def open_folder(root: Path, target: Path, *, make: bool = False) -> Iterator[Folder]:
     """Yield the folder `target`, reached from `root` without following a link.
 
-    `make` makes the folders that are missing. Raises OSError.
+    `make` creates missing folders. Raises OSError.
     """
     if make:
         root.mkdir(parents=True, exist_ok=True)
@@ -135,7 +134,7 @@ def open_folder(root: Path, target: Path, *, make: bool = False) -> Iterator[Fol
                 with suppress(FileExistsError):
                     folder.make(name)
             inner = folder.enter(name)
-            held.close()  # none but the innermost is held
+            held.close()  # only the innermost is kept open
             held.callback(inner.close)
             folder = inner
         yield folder
@@ -160,10 +159,10 @@ def _opener(folder: Folder) -> Callable[[str, int], int]:
 
 
 def save_file(root: Path, target: Path, content: bytes) -> bool:
-    """Put `content` in the place of `target` in one step; return whether a file was replaced.
+    """Replace `target` by `content` in one step; return whether a file was replaced.
 
-    Readers see the old content or the new, never a part. Raises OSError, and StoreError where
-    another process has taken over.
+    Readers see the old content or the new, never a part. Raises OSError, and StoreError if another
+    process has taken over.
     """
     draft = f".{secrets.token_hex(8)}.draft"
     with open_folder(root, target.parent, make=True) as folder:
@@ -182,7 +181,7 @@ def save_file(root: Path, target: Path, content: bytes) -> bool:
 
 
 def list_folder(root: Path, target: Path) -> list[tuple[str, os.stat_result]]:
-    """Return the entries of a folder by name; links are told by their own mode. Raises OSError."""
+    """Return the entries of a folder by name; links have their own mode. Raises OSError."""
     with open_folder(root, target) as folder:
         return folder.entries()
 
@@ -200,12 +199,12 @@ def _files_in(folder: Folder, place: Path, depth: int) -> Iterator[Path]:
         return
     for name, status in entries:
         if stat.S_ISDIR(status.st_mode):
-            with suppress(OSError), closing(folder.enter(name)) as inner:  # it may have left
+            with suppress(OSError), closing(folder.enter(name)) as inner:
                 yield from _files_in(inner, place / name, depth + 1)
 
 
 def _is_regular(name: str, folder: Folder) -> bool:
     try:
         return stat.S_ISREG(folder.status(name).st_mode)
-    except FileNotFoundError:  # it left while we walked
+    except FileNotFoundError:  # it was deleted meanwhile
         return False

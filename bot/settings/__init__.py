@@ -1,5 +1,5 @@
-"""The settings that a person can change: composed from each package's section, checked, and asked
-for at each step."""
+"""The settings that a person can change: composed from each package's section, validated, and read
+at each step."""
 
 from bot.settings.book import SettingsStore
 from bot.settings.layers import Layers, Secrets, load_layers

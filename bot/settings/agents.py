@@ -1,7 +1,7 @@
-"""Blocks of the configuration that say settings by other names: `runtime.context`, and `agents`.
+"""Blocks of the configuration that name settings differently: `runtime.context`, and `agents`.
 
-Both are Digitorn's. An agent is a layer of settings for the conversations that choose it: what it
-leaves out falls back to everybody's.
+Both come from Digitorn. An agent is a layer of settings for the conversations that choose it;
+settings that it omits fall back to the general ones.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ RUNTIME_CONTEXT = (
     "auto_compact",
     "summary_brain",
 )
-"""The fields of `runtime.context`, which are all that it takes."""
+"""All fields of `runtime.context`."""
 RUNTIME_STRATEGIES = ("truncate", "summarize")
-"""The strategies that it knows."""
+"""The strategies that it accepts."""
 _OF_ITS_STRATEGIES = ("keep_recent", "compression_trigger", "auto_compact")
 
 IN_RUNTIME: Mapping[str, str] = {
@@ -36,7 +36,7 @@ IN_RUNTIME: Mapping[str, str] = {
     for key in SETTINGS
     if key.startswith("context.") and key.split(".")[1] in RUNTIME_CONTEXT
 }
-"""Settings by the names that they have under `runtime`."""
+"""Settings by their names under `runtime`."""
 IN_AGENT: Mapping[str, str] = {
     "system_prompt": "system_prompt",
     "brain.model": "model",
@@ -44,11 +44,11 @@ IN_AGENT: Mapping[str, str] = {
     **{key: key for key in sorted(BRAIN)},
     **{f"brain.{key}": key for key in SETTINGS if key.startswith("context.")},
 }
-"""Settings by the names that they have in an agent's block."""
+"""Settings by their names in an agent's block."""
 
 
 class AgentBlock(Struct, frozen=True):
-    """An agent as it stands in the file: `settings` is what it says besides its name."""
+    """An agent as written in the file; `settings` is everything except its id and description."""
 
     id: str
     description: str
@@ -56,7 +56,7 @@ class AgentBlock(Struct, frozen=True):
 
 
 def blocks(written: Any, file: str) -> tuple[list[AgentBlock], list[str]]:
-    """Return the agents in a list, and a sentence for each entry that is none."""
+    """Return the agents in a list, and a sentence for each invalid entry."""
     if not isinstance(written, list):
         return [], [f"agents in {file} is {quote(written)}; it must be a list of agents."]
     found: dict[str, AgentBlock] = {}
@@ -105,16 +105,16 @@ _QUIRKS = tuple(f"quirks.{name}" for name in ProviderQuirks.model_fields)
 
 
 def with_strategy(written: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Return the settings that the file sets (`names` are those that it has there); fields of
-    `runtime.context` that mean nothing under other strategies set `summarize`, as in Digitorn's own
-    example."""
+    """Return the settings of the file; `names` are their names there. If it has fields of
+    `runtime.context` that other strategies ignore, the strategy is `summarize`, as in Digitorn's
+    own example."""
     is_meant = any(f"runtime.context.{name}" in names for name in _OF_ITS_STRATEGIES)
     return {**({"context.strategy": RUNTIME_STRATEGIES[1]} if is_meant else {}), **written}
 
 
 def with_whole_endpoints(written: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of one source, with the endpoint of each of its brains complete: a key
-    that another source names must not be sent to the address that this one does."""
+    from another source must not be sent to this source's address."""
     whole = dict(written)
     for brain in _BRAINS:
         if any(f"{brain}.{name}" in written for name in _ENDPOINT):
@@ -122,5 +122,5 @@ def with_whole_endpoints(written: Mapping[str, Any]) -> dict[str, Any]:
             defaults |= {f"{brain}.{name}": None for name in _QUIRKS}
             whole = {**defaults, f"{brain}.backend": "auto", **whole}
     if any(f"brain.{name}" in written for name in _ENDPOINT):
-        whole.setdefault("fallback_models", [])  # they are served elsewhere
+        whole.setdefault("fallback_models", [])  # they use another endpoint
     return whole

@@ -1,4 +1,4 @@
-"""All layers of settings, from the defaults to what was set for one conversation."""
+"""All layers of settings, from the defaults to the changes of one conversation."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ Overrides = Mapping[str, Mapping[str, Any]]
 
 EVERYWHERE = ""
 OF_USERS = "users of "
-"""The scope of what users set in a conversation is its id with this before it: it holds only as far
-as `users_may_set` lets it, and an owner's own `--here` takes its place."""
+"""The scope of users' changes in a conversation is its id with this prefix. They apply only within
+`users_may_set`, and an owner's own `--here` replaces them."""
 _NOTHING = WrittenSetting({}, {})
 _NamedLayer = tuple[str, Mapping[str, Any]]
 
 
 class SettingsStore:
-    """Answers what holds now, and takes changes in. It keeps nothing on disk: the caller does.
+    """The settings in force, with changes applied in memory; the caller stores them on disk.
 
-    A change that is refused raises a SettingError and changes nothing. So does making a book from
-    layers that do not fit each other. `version` grows with each change.
+    A refused change raises a SettingError and changes nothing; incompatible layers raise one, too.
+    `version` grows with each change.
     """
 
     def __init__(self, layers: Layers) -> None:
@@ -58,29 +58,29 @@ class SettingsStore:
         return self._layers.agents
 
     def with_agent(self, name: str) -> Settings:
-        """Return the settings of a conversation that has nothing of its own but this agent."""
+        """Return the settings of a conversation whose only own setting is this agent."""
         return self._merge({"agent": name}, self._changes[EVERYWHERE])
 
     def effective(self, conversation_id: str = EVERYWHERE) -> Settings:
-        """Return the settings in force; made when they change, so asking costs next to nothing."""
+        """Return the settings in force. They are built once per change, so a call is cheap."""
         return self._in_force.get(conversation_id) or self._in_force[EVERYWHERE]
 
     def adopt(self, overrides: Overrides) -> tuple[str, ...]:
-        """Take in what was kept on disk; returns a sentence for each that is left out because it
-        no longer fits."""
+        """Load the stored changes; return a sentence for each that no longer fits and is
+        ignored."""
         faults: list[str] = []
-        for scope in sorted(overrides):  # "" comes first: the others are checked on top of it
-            # An agent first, for the same reason.
+        for scope in sorted(overrides):  # "" comes first: the others are validated on top of it
+            # The agent first, for the same reason.
             left = sorted(overrides[scope].items(), key=lambda pair: pair[0] != "agent")
             while wrong := self._adopt_all(left, scope):
                 if len(wrong) == len(left):
                     faults += wrong.values()
                     break
-                left = [pair for pair in left if pair[0] in wrong]  # one may need another one
+                left = [pair for pair in left if pair[0] in wrong]  # one may depend on another
         return tuple(faults)
 
     def adopt_anew(self, overrides: Overrides) -> None:
-        """Let this be all that was changed in chat: another process has changed it."""
+        """Replace all changes made in chat: another process has changed them."""
         fresh = SettingsStore(self._layers)
         fresh.adopt(overrides)
         self._changes, self._by_users = fresh._changes, fresh._by_users
@@ -88,8 +88,8 @@ class SettingsStore:
         self.version += 1
 
     def reread(self, layers: Layers) -> None:
-        """Let these layers hold below what was changed in chat, as after a restart; a change that
-        does not fit them any more is refused, and nothing is changed."""
+        """Replace the layers below the changes made in chat, as a restart does. Raises
+        SettingError, without an effect, if a change does not fit them."""
         fresh = SettingsStore(layers)
         fresh._changes, fresh._by_users = self._changes, self._by_users
         fresh._in_force = fresh._settle(EVERYWHERE, self._changes[EVERYWHERE])
@@ -97,7 +97,7 @@ class SettingsStore:
         self.version += 1
 
     def _adopt_all(self, changes: Iterable[tuple[str, Any]], scope: str) -> dict[str, str]:
-        """Take in as many of these as fit; returns a sentence for each other, by its key."""
+        """Load as many changes as fit; return a sentence for each other one, by its key."""
         wrong = {}
         for key, value in changes:
             try:
@@ -125,13 +125,13 @@ class SettingsStore:
     def check(
         self, key: str, text: str, conversation_id: str = EVERYWHERE, by_user: bool = False
     ) -> Any:
-        """Return the value that a person means by `text`, as JSON has it, after the checks of
-        `set`; of a user who is no owner, also whether `users_may_set` lets them."""
+        """Return the value that a person means by `text`, as JSON has it, validated as in `set`.
+        For a user who is not an owner, `users_may_set` is checked as well."""
         if by_user:
             self._require_permit(key, conversation_id)
         value = parse_typed(_changeable(key, conversation_id).kind, text)
         if key == "system_prompt" and isinstance(value, str) and value.startswith("file:"):
-            # Who may write to the bot shall not read the machine's files through its prompt.
+            # People who may write to the bot must not read the machine's files through its prompt.
             raise SettingError(f"{key} can't name a file here; write the text itself.")
         changed = {**self._get_changes(conversation_id), key: value}
         try:
@@ -145,8 +145,8 @@ class SettingsStore:
     def once(
         self, values: Mapping[str, Any], conversation_id: str, by_user: bool = False
     ) -> dict[str, Any]:
-        """Return these settings as they would hold in a conversation, for one call and with all
-        others there, after the checks of `check`; nothing is changed."""
+        """Return these settings as they would apply in a conversation, for one call and together
+        with its other settings, validated as in `check`; nothing is changed."""
         for key in values:
             _changeable(key, conversation_id)
             if by_user:
@@ -161,8 +161,7 @@ class SettingsStore:
         return {key: value_of(settings, key) for key in values}
 
     def may_set(self, key: str, conversation_id: str) -> str | None:
-        """Return the values that users who are no owners may set here, in words; None: they may
-        not."""
+        """Return a description of the values that users may set here; None if they may not."""
         if not conversation_id or key not in SETTINGS:
             return None
         permit = permit_for(key, self.effective().users_may_set)
@@ -173,8 +172,8 @@ class SettingsStore:
     def set(
         self, key: str, value: Any, conversation_id: str = EVERYWHERE, by_user: bool = False
     ) -> None:
-        """Let `value` hold from now on, everywhere or in one conversation. What an owner sets in
-        one takes the place of what users have set there."""
+        """Set `value`, everywhere or in one conversation. An owner's value in a conversation
+        replaces those of its users."""
         _changeable(key, conversation_id)
         if by_user:
             self._require_permit(key, conversation_id)
@@ -185,8 +184,8 @@ class SettingsStore:
             self._apply(conversation_id, changed, _without(self._users_in(conversation_id), key))
 
     def unset(self, key: str, conversation_id: str = EVERYWHERE, by_user: bool = False) -> None:
-        """Go back to what holds without the change; taking back what was never set is fine. Users
-        take back what users have set, and nothing else."""
+        """Remove a change; removing one that was never made is allowed. Users remove only users'
+        changes."""
         _find_setting(key, conversation_id)
         if by_user:
             self._require_permit(key, conversation_id)
@@ -195,20 +194,20 @@ class SettingsStore:
         self._apply(conversation_id, changed, _without(self._users_in(conversation_id), key))
 
     def copy(self, conversation_id: str, other: str) -> None:
-        """Let what was set in one conversation hold in another one, too."""
+        """Copy the changes of one conversation to another."""
         changed, by_users = self._get_changes(conversation_id), self._users_in(conversation_id)
         if changed or by_users:
             self._apply(other, changed, by_users)
 
     def describe(self, key: str, conversation_id: str = EVERYWHERE) -> SettingInfo:
-        """All about one setting. Its layer is "default", "file", "environment", "/config",
-        "agent NAME" or "--here"; secrets in its value are shown by their names."""
+        """Return a description of one setting. Its layer is "default", "file", "environment",
+        "/config", "agent NAME" or "--here"; secrets in its value are shown by their names."""
         return self._describe(_find_setting(key), self._list_layers(conversation_id))
 
     def describe_all(
         self, conversation_id: str = EVERYWHERE, keys: Iterable[str] | None = None
     ) -> tuple[SettingInfo, ...]:
-        """Return the same of all settings, or of these."""
+        """Return the descriptions of all settings, or of these."""
         layers = self._list_layers(conversation_id)
         return tuple(self._describe(SETTINGS[key], layers) for key in keys or SETTINGS)
 
@@ -232,7 +231,7 @@ class SettingsStore:
         )
 
     def _list_layers(self, conversation_id: str) -> Sequence[_NamedLayer]:
-        """Return the layers of settings, the nearest first."""
+        """Return the layers of settings, the highest priority first."""
         agent = self.effective(conversation_id).agent
         return (
             ("--here", self._filter_permitted(conversation_id)),
@@ -252,7 +251,8 @@ class SettingsStore:
         self._changes[scope] = changed
 
     def _settle(self, scope: str, changed: Mapping[str, Any]) -> dict[str, Settings]:
-        """Return the settings that would hold in every scope that a change in this one touches."""
+        """Return the settings that would be in force in every scope affected by a change in this
+        one."""
         if scope != EVERYWHERE:
             return {scope: self._with_users(scope, changed, self._changes[EVERYWHERE])}
         settled = {EVERYWHERE: self._merge({}, changed)}
@@ -278,7 +278,7 @@ class SettingsStore:
     def _apply(
         self, conversation_id: str, changed: Mapping[str, Any], by_users: Mapping[str, Any]
     ) -> None:
-        """Let this be what an owner and what users have set, or change nothing."""
+        """Replace an owner's and the users' changes, or change nothing."""
         before = self._users_in(conversation_id)
         self._by_users[conversation_id] = by_users
         try:
@@ -288,13 +288,13 @@ class SettingsStore:
             raise
 
     def _base(self, conversation_id: str) -> Settings:
-        """Return the settings in a conversation without what users have set there."""
+        """Return the settings of a conversation without the changes of its users."""
         return self._merge(self._get_changes(conversation_id), self._changes[EVERYWHERE])
 
     def _filter_permitted(
         self, conversation_id: str, base: Settings | None = None
     ) -> dict[str, Any]:
-        """Return the values that users have set in a conversation, as far as they may by now."""
+        """Return the changes of users in a conversation that are permitted now."""
         wanted = self._users_in(conversation_id)
         if not wanted:
             return {}
@@ -309,7 +309,7 @@ class SettingsStore:
     def _with_users(
         self, conversation_id: str, here: Mapping[str, Any], everywhere: Mapping[str, Any]
     ) -> Settings:
-        """Return the same as `_merge`, with what users have set there where that still fits."""
+        """Return the result of `_merge` with the users' changes, if they still fit."""
         base = self._merge(here, everywhere)
         own = self._filter_permitted(conversation_id, base)
         try:
@@ -318,7 +318,7 @@ class SettingsStore:
             return base
 
     def _require_permit(self, key: str, conversation_id: str) -> None:
-        """Refuse what users may not set at all."""
+        """Raise SettingError for a setting that users may not change."""
         setting = _find_setting(key)
         if not conversation_id:
             raise SettingError(f"only an owner may set {key} for all conversations.")
@@ -330,7 +330,7 @@ class SettingsStore:
         raise SettingError(f"only an owner may set {setting.key} here; {allowed}.")
 
     def _require_permitted(self, key: str, value: Any, conversation_id: str) -> None:
-        """Refuse a value that is further than users may go."""
+        """Raise SettingError for a value outside the users' bounds."""
         base = self._base(conversation_id)
         permit = permit_for(key, base.users_may_set)
         if permit is None or not _allows(permit, value, base):
@@ -342,7 +342,7 @@ class SettingsStore:
         below = (everywhere, self._layers.environment.values, self._layers.file.values)
         name = _first("agent", here, *below) or NO_AGENT
         if name in (NO_AGENT, *self.agents):
-            # ChainMap is typed for maps that it may write to; this one is only read.
+            # ChainMap is typed for writable maps; this one is only read.
             return validate(ChainMap(here, self._get_agent_settings(name).values, *below))  # type: ignore[arg-type]
         raise SettingError(self._no_agent(name))
 
@@ -366,7 +366,7 @@ def _find_setting(key: str, conversation_id: str = EVERYWHERE) -> Setting:
 
 
 def _refuse(error: SettingError, values: Mapping[str, Any]) -> SettingError:
-    """Return the error about values that aren't in force, and won't be."""
+    """Return the error, worded for values that are not in force."""
     text = str(error)
     for key, value in values.items():
         text = text.replace(f"{key} is {quote(value)};", f"{key} can't be {quote(value)};")

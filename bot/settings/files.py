@@ -1,6 +1,6 @@
-"""Reading the files that settings stand in: JSON or YAML, and `.env`.
+"""Parsers of the files with settings: JSON or YAML, and `.env`.
 
-Everything here raises a SettingError with a sentence that names the file, and mostly the line.
+All functions raise a SettingError with a sentence that names the file, and usually the line.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def read_text(path: Path, what: str) -> str:
-    """Return a file's text; a SettingError says why it can't be had."""
+    """Return a file's text. Raises SettingError with the reason if it can't be read."""
     try:
-        if stat.S_ISFIFO(path.stat().st_mode):  # to open it would wait for whoever writes
+        if stat.S_ISFIFO(path.stat().st_mode):  # opening it would wait for a writer
             raise SettingError(f"{path} ({what}) is a pipe; name a file.")
         with path.open("rb") as stream:
             content = stream.read(LARGEST_FILE + 1)
@@ -46,7 +46,7 @@ def read_text(path: Path, what: str) -> str:
 
 
 def read_env(path: Path) -> dict[str, str]:
-    """Return the names and values of a `.env`; none where there is no such file."""
+    """Return the names and values of a `.env`; none if the file is missing."""
     if not path.exists():
         return {}
     found: dict[str, str] = {}
@@ -62,9 +62,9 @@ def read_env(path: Path) -> dict[str, str]:
 
 
 def read_tree(config: Path) -> dict[str, Any]:
-    """Return a configuration as nested dicts, with nothing checked but that it is one."""
+    """Return a configuration as nested dicts, without validation of its content."""
     if IS_WHEEL and config == usual_config() and not config.exists():
-        config = ROOT / config.name  # nobody has set anything yet
+        config = ROOT / config.name  # no settings file was written yet
     is_yaml = config.suffix.lower() in (".yaml", ".yml")
     text = read_text(config, "the configuration")
     try:
@@ -98,7 +98,7 @@ def _from_json(text: str) -> Any:
 
 
 def _explain(error: json.JSONDecodeError, rest: str) -> str:
-    """Return what is wrong with a text of JSON, of which the `rest` begins where it is."""
+    """Return a description of an error in JSON text; the `rest` begins at its position."""
     first = rest.lstrip()[:1]
     if not first:
         is_empty = not error.doc.strip()
@@ -124,8 +124,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_half_characters(tree: Any) -> None:
-    r"""Refuse an escape like "\ud83d" alone: it is no character, and can be neither stored nor
-    sent."""
+    r"""Raise ValueError for an escape like "\ud83d" alone: it is not a character, and can be
+    neither stored nor sent."""
     try:
         json.dumps(tree, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
@@ -136,8 +136,8 @@ def _refuse_half_characters(tree: Any) -> None:
 
 
 class _PlainYaml(yaml.SafeLoader):
-    """YAML with the values of JSON and nothing else: no aliases (a few bytes of which can unfold
-    to gigabytes), no tags, no dates, and `on` is a word."""
+    """YAML limited to the values of JSON: no aliases (a few bytes can expand to gigabytes), no
+    tags, no dates, and `on` is a string."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own shape
 
@@ -180,9 +180,9 @@ def _from_yaml(text: str) -> Any:
 
 
 def line_of(config: Path, key: str) -> int:
-    """Return the line on which a part of a configuration stands ("hooks[2].condition.every"), or
-    the nearest part around it; 0 where that can't be told."""
-    text = read_text(config, "the configuration").replace("\t", " ")  # YAML takes none; JSON does
+    """Return the line number of a part of a configuration ("hooks[2].condition.every"), or of the
+    nearest part around it; 0 if unknown."""
+    text = read_text(config, "the configuration").replace("\t", " ")
     try:
         node = yaml.compose(text, _PlainYaml)
     except yaml.YAMLError:

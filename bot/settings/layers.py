@@ -1,4 +1,4 @@
-"""The layers that are there before the bot runs: a file, and the environment with a `.env`."""
+"""The layers that are read before the bot runs: a file, and the environment with a `.env`."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ from plugins.features import SettingsSection, list_sections
 
 PREFIX = "PARLEY_"
 CREDENTIALS = frozenset({"PARLEY_WEB_TOKEN", "PARLEY_METRICS_TOKEN"})
-"""Names in the environment that begin so and are no settings."""
+"""Environment names with this prefix that are not settings."""
 HOOK_SECRET = "PARLEY_HOOK_SECRET_"
-"""The beginning of the names of secrets by which jobs are called (`plugins/jobs/calls.py`)."""
+"""The name prefix of secrets for calling jobs (`plugins/jobs/calls.py`)."""
 IN_FILE = {
     **IN_RUNTIME,
     "runtime.hooks": "hooks",
     **{key: key for key in (*SETTINGS, *sorted(BRAIN))},
 }
-"""Settings by the names that they have in a configuration."""
+"""Settings by their names in a configuration."""
 ADDRESSES = frozenset({"broker", "database"})
-"""Settings that are addresses of servers, with a password in them."""
+"""Settings that are server addresses with a password."""
 _SECTIONS = {kind.SECTION: kind for kind in list_sections()}
 _WITH_PASSWORD = re.compile(r"\s*[\w+.-]+://[^/\s@]*:(?!\{\{)[^/\s@]+@\S*\s*$")
 _FLAGS_IN_YAML = {"yes": True, "on": True, "no": False, "off": False}
@@ -58,14 +58,14 @@ _FLAGS = {"true": True, "false": False, **_FLAGS_IN_YAML}
 _SECRET = re.compile(r"\{\{\s*secret\.([^\s{}]*)\s*\}\}")
 _BRAIN = "summary_brain"
 _OWN_CONTEXT = re.compile(rf"(?:{_BRAIN}\.context\.)+")
-"""A brain for summaries has a context of its own (Digitorn's shape, recursive): its window counts,
-and the rest is for conversations, of which such a brain has none."""
+"""A brain for summaries has a context of its own (Digitorn's shape, recursive). Only its window is
+used: the rest is for conversations, which such a brain does not have."""
 
 
 class Secrets(Mapping[str, str]):
     """The environment with the `.env` beside the configuration; its repr shows no value.
 
-    `named` are those that the configuration fills in.
+    `named` are the names that the configuration fills in.
     """
 
     def __init__(self, values: Mapping[str, str], named: Collection[str] = ()) -> None:
@@ -85,13 +85,13 @@ class Secrets(Mapping[str, str]):
         return f"<Secrets: {len(self)} names>"
 
     def take(self, other: Secrets) -> None:
-        """Have the values of another reading from now on. What was a secret before stays masked."""
+        """Replace the values by those of another reading. Earlier secrets stay masked."""
         self._values, self._named = dict(other), other._named
         self._masked |= self._find_masked()
 
     def to_mask(self) -> frozenset[str]:
-        """Return the values that no log may show: those that the configuration calls secrets, and
-        those whose name speaks of a key, token or password."""
+        """Return the values that no log may show: secrets named in the configuration, and values
+        whose name suggests a key, token or password."""
         return self._masked
 
     def _find_masked(self) -> frozenset[str]:
@@ -103,15 +103,14 @@ class Secrets(Mapping[str, str]):
 
 
 class WrittenSetting(Struct, frozen=True):
-    """Settings from one source, by key: as they were written there, and with the secrets and
-    files that they name filled in."""
+    """Settings of one source, by key: as written there, and with secrets and files filled in."""
 
     as_written: Mapping[str, Any]
     values: Mapping[str, Any]
 
 
 class AgentLayer(Struct, frozen=True):
-    """An agent of the configuration, with the settings that it has there."""
+    """An agent of the configuration, with its settings there."""
 
     id: str
     description: str
@@ -119,9 +118,9 @@ class AgentLayer(Struct, frozen=True):
 
 
 class Layers(Struct, frozen=True):
-    """All that was there before the start. The environment outranks the file; `agents`, by their
-    ids, outrank both where they are chosen. `config` is the file, `outer` the environment without
-    `.env`; `reread` reads all of it anew and raises SettingError."""
+    """The settings read before the start. The environment overrides the file; a chosen agent in
+    `agents`, by id, overrides both. `config` is the file, `outer` the environment without `.env`;
+    `reread` reads everything anew and raises SettingError."""
 
     file: WrittenSetting
     environment: WrittenSetting
@@ -135,7 +134,7 @@ class Layers(Struct, frozen=True):
 def load_layers(config: Path, environ: Mapping[str, str]) -> Layers:
     """Read and check the configuration (JSON, or YAML by its ending), `.env` and `environ`.
 
-    A SettingError has a line for every fault found.
+    Raises SettingError with a line for every fault.
     """
     surroundings = {**read_env(config.with_name(".env")), **environ}
     tree = read_tree(config)
@@ -171,7 +170,7 @@ def _collect_faults(faults: list[str]) -> Iterator[None]:
 
 
 class _Source(Struct, frozen=True):
-    """A configuration, while it is read; what is wrong in it is added to `faults`."""
+    """A configuration that is being read; errors in it are added to `faults`."""
 
     config: Path
     secrets: Secrets
@@ -180,8 +179,8 @@ class _Source(Struct, frozen=True):
     def settings(
         self, tree: Mapping[Any, Any], keys: Mapping[str, str], agent: str = ""
     ) -> WrittenSetting:
-        """Return the values that the file sets, or an agent in it; `keys` are the settings by the
-        names that they have there."""
+        """Return the settings of the file, or of an agent in it; `keys` maps their names there to
+        keys."""
         file = self.config.name
         where, of = (f"the agent {agent} in {file}", "of") if agent else (file, "in")
         levels: dict[str, dict[str, tuple[str, Any]]] = {"": {}}
@@ -202,7 +201,7 @@ class _Source(Struct, frozen=True):
         return WrittenSetting(whole, values)
 
     def _as_meant(self, key: str, value: Any) -> Any:
-        """YAML's other words for true and false, where these are wanted."""
+        """Return a YAML word for true or false as a flag, if the setting is one."""
         is_yaml = self.config.suffix.lower() in (".yaml", ".yml")
         is_flag = key in SETTINGS and SETTINGS[key].kind == "flag"
         if is_yaml and is_flag and isinstance(value, str):
@@ -239,7 +238,7 @@ def _refuse_foreign_model(block: AgentBlock, settings: WrittenSetting, file: str
 
 
 def _groups(keys: Iterable[str]) -> frozenset[str]:
-    """Return the names of blocks in which these stand: "context" for "context.strategy"."""
+    """Return the names of the blocks around these keys: "context" for "context.strategy"."""
     return _groups_of(frozenset(keys))
 
 
@@ -273,7 +272,7 @@ def _no_brain(name: str, keys: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
 
 
 def _level(name: str) -> str:
-    """Return the brain for summaries in whose own context a setting stands; "" for none."""
+    """Return the summary brain whose own context contains a setting; "" for none."""
     return name[: found.end()] if (found := _OWN_CONTEXT.search(name)) else ""
 
 
@@ -282,7 +281,7 @@ def _without_levels(name: str) -> str:
 
 
 def _resolve_name(name: str, value: Any, keys: Mapping[str, str], where: str) -> str:
-    """Return the setting that is meant by a name."""
+    """Return the key of the setting with this name."""
     groups = _groups(keys)
     plain = name if name in keys else _without_levels(name)
     if plain in groups or name in groups:
@@ -340,14 +339,14 @@ def _from_environment(
 
 
 def _place(key: str) -> str:
-    """Return a setting's name in the environment, and where in its value:
+    """Return a setting's name in the environment, with the path in its value:
     PARLEY_HOOKS[2].condition."""
     name, bracket, rest = key.partition("[")
     return variable(name) + bracket + rest
 
 
 def variable(key: str) -> str:
-    """Return the environment's name of a setting: `context.strategy` ->
+    """Return the environment variable of a setting: `context.strategy` ->
     PARLEY_CONTEXT__STRATEGY."""
     return PREFIX + key.replace(".", "__").upper()
 
@@ -360,14 +359,14 @@ def _describe_unknown_variable(name: str) -> str:
 
 _SIZES = {"": 1, "k": 1_000, "m": 1_000_000}
 _AMOUNT = re.compile(r"(\d{1,3}(?:,\d{3})+|\d+(?:\.\d{1,3})?(?=[kKmM]))([kKmM]?)")
-"""A number as people are shown it: 20k, 1.5M, 25,000."""
+"""A number in the forms shown to people: 20k, 1.5M, 25,000."""
 
 
 def parse_typed(kind: Kind, text: str) -> Any:
-    """Return what was typed as a value: JSON where it is JSON, else text, or a list split at
+    """Return typed text as a value: JSON if it is valid JSON, otherwise text, or a list split at
     commas.
 
-    The value may still be a wrong one for its setting; `validate` tells.
+    The value may still be wrong for its setting; `validate` checks that.
     """
     text = text.strip()
     if kind == "flag":
@@ -395,7 +394,7 @@ def _fill(
     called: Callable[[str], str],
     faults: list[str],
 ) -> Mapping[str, Any]:
-    """Return the values with secrets and files filled in, checked together."""
+    """Return the values with secrets and files filled in, and validated together."""
     values: dict[str, Any] = {}
     for key, value in written.items():
         with _collect_faults(faults):
@@ -409,7 +408,7 @@ def _fill(
 
 
 def fill_text(text: str, secrets: Mapping[str, str]) -> str:
-    """Return a text with the secrets that it names. Raises SettingError."""
+    """Return a text with its secrets filled in. Raises SettingError."""
     filled = _with_secrets(text, Secrets(secrets), "it")
     return str(filled)
 
@@ -436,7 +435,7 @@ def _with_secrets(value: Any, secrets: Secrets, called: str) -> Any:
 
 
 def _secrets_in(value: Any) -> frozenset[str]:
-    """Return the names of all secrets that a value speaks of."""
+    """Return the names of all secrets that a value refers to."""
     if isinstance(value, str):
         return frozenset(_SECRET.findall(value))
     if isinstance(value, dict):
@@ -445,7 +444,7 @@ def _secrets_in(value: Any) -> frozenset[str]:
 
 
 def _prompt(text: str, folder: Path) -> str:
-    """Return the text of a system prompt, read from a file where `text` names one."""
+    """Return the text of a system prompt; it is read from a file if `text` names one."""
     name = text.removeprefix("file:")
     if name == text and not _is_path(text, folder):
         return text
@@ -455,4 +454,4 @@ def _prompt(text: str, folder: Path) -> str:
 def _is_path(text: str, folder: Path) -> bool:
     if not text.endswith((".md", ".txt")) or "\n" in text:
         return False
-    return " " not in text or os.path.isfile(folder / text)  # isfile takes any text quietly
+    return " " not in text or os.path.isfile(folder / text)

@@ -1,9 +1,9 @@
-"""The settings that people who are no owners may change in their conversations, and how far:
+"""The settings that users who are not owners may change in their conversations, with their bounds:
 `users_may_set`.
 
 An entry names a setting, and may bound it: `when_busy` (any value), `agent_max_steps 1..20`,
-`turn_timeout ..600`, `model gpt-5-mini|gpt-5`, and `agent_max_context_turns down` (at most what
-holds without the users' own change). Pure: `SettingsStore` asks, and obeys.
+`turn_timeout ..600`, `model gpt-5-mini|gpt-5`, and `agent_max_context_turns down` (at most the
+value without the users' own change). This module is pure; `SettingsStore` enforces the result.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ HARMLESS = (
     "turn_timeout down",
     "memory.left_out",
 )
-"""The default: what makes a conversation cost less, or changes nothing for anybody else. Not the
-model or an agent, which cost; nor the system prompt, in which an owner may have set bounds."""
+"""The default: settings that make a conversation cheaper, or affect only its own users. The model
+and the agent are excluded because they cost money; the system prompt, because an owner may have set
+limits in it."""
 
 
 class Permit(Struct, frozen=True):
-    """The bounds within which one setting may be changed. `words` are the values, where these are
-    named; the numbers are inclusive; `is_down` says that what holds otherwise is the most."""
+    """The bounds within which one setting may be changed. `words` are the allowed values, if they
+    are named; the numbers are inclusive; with `is_down` the value otherwise in force is the
+    maximum."""
 
     key: str
     words: tuple[str, ...] = ()
@@ -49,8 +51,8 @@ class Permit(Struct, frozen=True):
         return self.is_down or self.lowest > -math.inf or self.highest < math.inf
 
     def allows(self, value: Any, usual: Any, zero_is_no_least: bool = False) -> bool:
-        """Return whether this value may be set where `usual` holds without it. Where 0
-        `zero_is_no_least`, it counts as more than any other."""
+        """Return whether this value may be set if `usual` is in force otherwise. With
+        `zero_is_no_least`, 0 counts as greater than any other number."""
         if self.words:
             return all(one in self.words for one in (value if isinstance(value, list) else [value]))
         if not self.is_numeric:
@@ -63,8 +65,8 @@ class Permit(Struct, frozen=True):
         return self.lowest <= value <= highest and (not self.is_down or _is_number(usual))
 
     def describe(self, usual: Any) -> str:
-        """Return the values that may be set, in words that complete "it must be"; "" for whatever
-        fits."""
+        """Return the allowed values, in words that complete "it must be"; "" for any valid
+        value."""
         if self.words:
             return " or ".join(filter(None, (", ".join(self.words[:-1]), self.words[-1])))
         parts = [f"at least {plain_number(self.lowest)}"] if self.lowest > -math.inf else []
@@ -76,7 +78,7 @@ class Permit(Struct, frozen=True):
 
 
 def parse_permit(entry: str) -> Permit:
-    """Return an entry of `users_may_set`. Raises ValueError."""
+    """Return the parsed entry of `users_may_set`. Raises ValueError."""
     key, _, bound = entry.strip().partition(" ")
     bound = bound.strip()
     if not bound:
@@ -96,8 +98,7 @@ def parse_permit(entry: str) -> Permit:
 
 
 def permit_for(key: str, entries: Sequence[str]) -> Permit | None:
-    """Return the entry about a setting; the last, where there are several. None: users may not set
-    it."""
+    """Return the last entry about a setting; None if users may not set it."""
     permits = [parse_permit(entry) for entry in entries]
     return next((permit for permit in reversed(permits) if permit.key == key), None)
 

@@ -1,4 +1,4 @@
-"""All settings in one place, what each of them wants, and the sentences for what does not fit.
+"""All settings, their valid values, and the messages for invalid ones.
 
 Within the bot a setting is named by its key: `agent_max_steps`, `context.strategy`.
 """
@@ -44,7 +44,7 @@ AGENT_ID = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
 
 class SettingError(Exception):
-    """Settings that cannot be taken. The text is one plain sentence a line, one line a fault."""
+    """Raised for invalid settings. The text has one plain sentence per line, one line per fault."""
 
 
 def _check_zone(name: str) -> str:
@@ -60,7 +60,7 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     try:
         return ZoneInfo(tzlocal.get_localzone_name() or "UTC")
-    except (LookupError, OSError, ValueError):  # the machine names no zone that there is
+    except (LookupError, OSError, ValueError):  # the machine has no valid zone
         return ZoneInfo("UTC")
 
 
@@ -75,7 +75,7 @@ def _check_permit(entry: str) -> str:
 
 
 class Context(ContextSettings):
-    """The section `context`, with what another room knows of."""
+    """The section `context`, with the settings of another layer."""
 
     summary_brain: SummaryBrain = SummaryBrain()
 
@@ -212,21 +212,21 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
 
     @property
     def zone(self) -> ZoneInfo:
-        """The time zone in force; UTC where the machine names none."""
+        """The time zone in force; UTC if the machine has none."""
         return _zone(self.timezone)
 
     def section(self, kind: type[Section]) -> Section:
-        """Return the section, or the settings without one, that a feature has added
-        (`plugins/NAME/settings.py`)."""
+        """Return the section that a feature has added (`plugins/NAME/settings.py`), or the whole
+        settings if it has no section."""
         found = getattr(self, kind.SECTION) if kind.SECTION else self
         assert isinstance(found, kind)
         return found
 
 
 def _with_features() -> type[KernelSettings]:
-    """Add the sections of the features: classes of `plugins/NAME/settings.py` with a SECTION, the
-    name that the section has in the configuration, or without one where its settings stand beside
-    those of the kernel."""
+    """Add the settings of the features: classes of `plugins/NAME/settings.py`. SECTION is the name
+    of their section in the configuration; without it, they are at the top level beside the
+    kernel's."""
     sections: dict[str, list[type[BaseModel]]] = {}
     for kind in list_sections():
         sections.setdefault(kind.SECTION, []).append(kind)
@@ -234,7 +234,7 @@ def _with_features() -> type[KernelSettings]:
     fields: dict[str, Any] = {}
     for name, kinds in sections.items():
         if name in KernelSettings.model_fields:
-            kinds.append(type(KernelSettings.model_fields[name].default))  # its fields stand first
+            kinds.append(type(KernelSettings.model_fields[name].default))  # its fields come first
         whole = kinds[0]
         if kinds[1:]:
             whole = create_model(kinds[-1].__name__, __base__=tuple(kinds))
@@ -254,10 +254,10 @@ Kind = Literal["text", "list", "flag", "scalar"]
 class Setting(Struct, frozen=True):
     """The description of one setting, without its value.
 
-    `wants` completes "it must be …"; `kind` says how text that is typed becomes a value, and `near`
-    what a mistyped one may have meant; `is_per_conversation` whether `--here` may set it,
-    `is_fixed` whether no chat may, and `holds` from when on a change does; `zero_is_no_least` where
-    0 means no limit, or another value.
+    `wants` completes "it must be …"; `kind` says how typed text becomes a value; `near` are words
+    to suggest for a mistyped one. `is_per_conversation`: `--here` may set it. `is_fixed`: no chat
+    may set it. `holds` says when a change takes effect. `zero_is_no_least`: 0 means no limit, or
+    another value.
     """
 
     key: str
@@ -342,7 +342,7 @@ def _catalogue(model: type[BaseModel], prefix: str = "") -> Iterator[Setting]:
 
 _ALL: Mapping[str, Setting] = {setting.key: setting for setting in _catalogue(Settings)}
 BRAIN = frozenset(key for key in _ALL if key.startswith("brain."))
-"""The settings that say where a model is served, which is for the configuration alone."""
+"""The settings of a model's endpoint, which only the configuration may set."""
 SETTINGS: Mapping[str, Setting] = {key: _ALL[key] for key in _ALL if key not in BRAIN}
 SECTIONS = frozenset(key.rpartition(".")[0] for key in SETTINGS if "." in key)
 
@@ -360,10 +360,10 @@ def validate(
     written: Mapping[str, Any] | None = None,
     named: Callable[[str], str] = str,
 ) -> Settings:
-    """Return the settings with these values, by key; what is not among them has its default.
+    """Return the settings with these values, by key; the rest have their defaults.
 
-    A SettingError quotes from `written` (the values as a person wrote them, where that differs)
-    and calls a key, or a place in a list ("hooks[2].condition"), what `named` makes of it.
+    Raises SettingError. It quotes from `written` (the values as a person wrote them, if different),
+    and names a key, or a place in a list ("hooks[2].condition"), by `named`.
     """
     try:
         return Settings.model_validate(_nest(values))
@@ -402,15 +402,15 @@ def _fault(fault: Any, written: Mapping[str, Any], named: Callable[[str], str]) 
 
 
 def _key_of(place: tuple[str | int, ...]) -> str:
-    """Return the setting that a fault is in; what follows its name are items of lists, or the types
-    of which the value may be one."""
+    """Return the setting with a fault; the rest of the place are list items, or types that the
+    value may have."""
     parts = [part for part in place if isinstance(part, str)]
     keys = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next((key for key in keys if key in _ALL), "")
 
 
 def _is_quoted(setting: Setting, value: Any) -> bool:
-    """Return whether a text is what the setting takes, but for the quotation marks round it."""
+    """Return whether a text would be valid for the setting without its quotation marks."""
     if not isinstance(value, str) or setting.kind not in ("flag", "scalar"):
         return False
     wanted = r"true|false" if setting.kind == "flag" else r"(0|[1-9][0-9]{0,8})(\.[0-9]+)?"
@@ -423,8 +423,7 @@ def _nearest(setting: Setting, value: Any) -> str:
 
 
 def quote(value: Any) -> str:
-    """Return a value as a sentence repeats it: on one line, and no longer than can be read at a
-    glance."""
+    """Return a value for quotation in a sentence: on one line, and shortened."""
     if isinstance(value, str):
         return repr(_shorten(value))
     try:
@@ -439,13 +438,13 @@ def _shorten(text: str) -> str:
 
 
 def describe_unknown(key: str, where: str = "", known: Collection[str] = ()) -> str:
-    """Return the sentence about a key that is none; `where` is the name of a file, "" for the chat,
-    and `known` are the names that are taken there, where they are others."""
+    """Return the sentence about an unknown key; `where` is the name of a file, "" for the chat, and
+    `known` are the valid names there, if they differ."""
     if key in SECTIONS and not where:
         inside = ", ".join(name for name in SETTINGS if name.rpartition(".")[0] == key)
         return f"{key} is a group of settings: {inside}."
     names = known or SETTINGS
-    if "quirks" not in key:  # which are many, and have names that others are taken for
+    if "quirks" not in key:  # these are many, and would be suggested for other names
         names = [name for name in names if ".quirks." not in name]
     near = nearest(key, names)
     said = f"There is no setting {quote(key)}"

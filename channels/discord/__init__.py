@@ -15,7 +15,8 @@ TOKEN = "DISCORD_TOKEN"
 
 
 class DiscordSettings(StrictSettings):
-    """`channels.discord`. The token is no setting: it stands in .env as DISCORD_TOKEN."""
+    """The settings `channels.discord`. The token is not a setting: it is in .env as
+    DISCORD_TOKEN."""
 
     conversations: Literal["thread", "channel", "user"] = Field(
         default="thread",

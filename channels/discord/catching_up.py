@@ -1,5 +1,5 @@
-"""The messages that were written while the bot was away. Discord tells of them for some minutes
-only, when a session is resumed; older ones have to be looked up, chat by chat."""
+"""The messages written while the bot was offline. Discord redelivers them only for some minutes,
+when a session is resumed; older ones must be fetched, chat by chat."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ log = logging.getLogger(__name__)
 
 _NAME = "read"
 _MOST = 100
-"""Chats that are looked at, those in which somebody wrote last."""
+"""The maximum number of chats that are checked, those with the latest messages."""
 LONGEST_AWAY = timedelta(days=2)
-"""The age beyond which a message is not answered any more."""
+"""The maximum age of a message that is answered."""
 
 
 class LastRead(Struct, frozen=True):
-    """The newest message of a chat that is on disk; `place` is where messages of it are."""
+    """The newest stored message of a chat; `place` is the place of its messages."""
 
     place: Location
     message: int
 
 
 class ReadMarks:
-    """The marks of how far the messages of each channel of Discord's are read."""
+    """The position up to which each Discord channel is processed."""
 
     def __init__(self, state: ChannelState, channel: str, kept: Mapping[int, LastRead]) -> None:
         self._state, self._channel = state, channel
@@ -56,15 +56,15 @@ class ReadMarks:
         return dict(self._kept)
 
     async def meet(self, heard: IncomingMessage, number: int) -> None:
-        """Keep a chat before its first message is taken: whatever the bot does not come to is
-        found there by the next process."""
+        """Store a chat before its first message is processed: unprocessed messages are found there
+        by the next process."""
         if heard.is_for_bot and number not in self._kept:
             self._put(heard, number, int(heard.place.message) - 1)
             await self._keep()
 
     async def note(self, heard: IncomingMessage, number: int) -> None:
-        """Note that a message is on disk. Messages that a server's people write to each other are
-        noted only where the bot was spoken to before, and kept with the next that is for it."""
+        """Note that a message is on disk. Messages between people on a server are noted only where
+        the bot was addressed before, and stored with the next one that is for it."""
         known = self._kept.get(number)
         if known is None and not heard.is_for_bot:
             return
@@ -80,7 +80,7 @@ class ReadMarks:
             self._kept.popitem(last=False)
 
     async def drop(self, number: int) -> None:
-        """Forget a chat that is there no more."""
+        """Forget a chat that no longer exists."""
         if self._kept.pop(number, None):
             await self._keep()
 
@@ -93,6 +93,6 @@ class ReadMarks:
 
 
 def since(last: int) -> discord.Object:
-    """Return the message to begin to look after."""
+    """Return the message after which to start fetching."""
     oldest = discord.utils.time_snowflake(discord.utils.utcnow() - LONGEST_AWAY)
     return discord.Object(max(last, oldest))

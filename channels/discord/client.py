@@ -25,25 +25,25 @@ log = logging.getLogger(__name__)
 
 _HEARD = {"connect", "resumed", "message", "raw_message_edit", "interaction", "raw_reaction_add"}
 _MOST_PARTS = 4_000
-"""Objects and lists of a message, which may have ten embeds of 25 fields and mention a hundred
-people, and brings another with it."""
+"""The maximum number of objects and lists of a message. It may have ten embeds of 25 fields and
+mention a hundred people, and it contains the message that it replies to."""
 _BOUNDED = ("MESSAGE_CREATE", "MESSAGE_UPDATE", "INTERACTION_CREATE", "MESSAGE_REACTION_ADD")
 _LONGEST_CONNECT = 60.0  # seconds
-_LONGEST_WAIT = 30.0  # seconds that the SDK waits by itself where Discord asks for it
+_LONGEST_WAIT = 30.0  # seconds that the SDK waits by itself if Discord asks for it
 
 
 def point_at(base_url: str) -> None:
-    """Let another server than Discord be asked, for tests."""
+    """Use another server than Discord's, for tests."""
     discord.http.Route.BASE = f"{base_url}/api/v10"
     DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(f"{base_url.replace('http', 'ws', 1)}/gateway")
 
 
 class DiscordClient(discord.Client):
-    """The SDK's client, which puts what happens into one line, in Discord's order. Names of members
-    come with their messages: nothing is kept of them.
+    """The SDK's client, which queues events in Discord's order. Names of members are in their
+    messages: none are cached.
 
-    Its own loop over the gateway (`connect`) would wait up to 17 minutes between two attempts, tell
-    nobody, and fail for good where the first one does; `hear` is one connection.
+    The SDK's own gateway loop (`connect`) would wait up to 17 minutes between two attempts, report
+    nothing, and fail for good if the first attempt fails; `hear` is one connection.
     """
 
     pause = 5.0
@@ -73,15 +73,15 @@ class DiscordClient(discord.Client):
         self.happened: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
 
     async def setup_hook(self) -> None:
-        """Ask for the content of messages if the portal allows it: without, Discord hides what is
-        not said to the bot, such as what a message replies to."""
+        """Request the content of messages if the portal allows it: otherwise Discord hides text not
+        addressed to the bot, such as the message that is replied to."""
         flags = self.application_flags
         self.wanted.message_content = (
             flags.gateway_message_content or flags.gateway_message_content_limited
         )
 
     async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
-        """Discord lets a bot begin a session once in five seconds."""
+        """Wait for Discord's limit of one new session in five seconds."""
         now = asyncio.get_running_loop().time()
         if (wait := self._begun + self.pause - now) > 0:
             await asyncio.sleep(wait)
@@ -92,14 +92,14 @@ class DiscordClient(discord.Client):
             self.happened.put_nowait((event, args[0] if args else None))
 
     async def hear(self) -> None:
-        """Read the gateway until it ends. What it says until it is read again comes then. Raises
-        what can't be taken up again."""
+        """Read the gateway until it ends; undelivered events follow when it is read again. Raises
+        errors after which the session can't be resumed."""
         resume, self._resume = self._resume, {}
         try:
             async with asyncio.timeout(_LONGEST_CONNECT):
                 gateway = await DiscordWebSocket.from_client(self, **resume)
         except (OSError, TimeoutError, aiohttp.ClientError):
-            resume.pop("gateway", None)  # the one of this session may be gone for good
+            resume.pop("gateway", None)  # the gateway of this session may no longer exist
             self._resume = resume
             raise
         self.ws = gateway  # as the SDK does
@@ -120,13 +120,13 @@ class DiscordClient(discord.Client):
 
 
 def _parse_bounded(parse: Callable[[Any], None], data: Any) -> None:
-    """Parse the data. Raises ValueError where that would take long."""
+    """Parse the data. Raises ValueError if that would take long."""
     check_parts(data, _MOST_PARTS)
     parse(data)
 
 
 async def _poll(gateway: DiscordWebSocket) -> None:
-    """Read what the gateway says next."""
+    """Read the gateway's next event."""
     try:
         await gateway.poll_event()
     except (OSError, aiohttp.ClientError, discord.DiscordException, ReconnectWebSocket):
@@ -138,21 +138,21 @@ async def _poll(gateway: DiscordWebSocket) -> None:
 
 
 _SOON = 1.5
-"""Seconds after which a command that has no answer yet is shown to be thought about."""
+"""Seconds after which an unanswered command is acknowledged as being processed."""
 _MOST = 1_000
-_NOT_TAKEN = (50006, 50035)  # what it says is refused, wherever it is said
+_NOT_TAKEN = (50006, 50035)  # the content is refused, in any place
 _PATIENCE = 10.0  # seconds; the SDK itself would wait as long as Discord says
 
 
 class Interaction:
-    """An interaction that can be answered once; what comes first, answer or sign, is first for
-    Discord too."""
+    """An interaction that can be answered once, by an answer or an acknowledgement; the lock
+    preserves their order for Discord."""
 
     def __init__(self, given: discord.Interaction) -> None:
         self._given, self._line = given, asyncio.Lock()
 
     async def acknowledge(self) -> None:
-        """Let Discord know that it was seen, if it does not yet."""
+        """Acknowledge the interaction, unless that was done."""
         is_command = self._given.type is discord.InteractionType.application_command
         async with self._line, asyncio.timeout(_PATIENCE):
             if not self._given.response.is_done():
@@ -172,7 +172,7 @@ class Interaction:
 
 
 class Interactions:
-    """The interactions that are not answered, by their ids."""
+    """The unanswered interactions, by their ids."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[str, Interaction] = OrderedDict()
@@ -183,8 +183,8 @@ class Interactions:
             self._open.popitem(last=False)
 
     async def follow(self, name: str, taking: asyncio.Task[None], *, is_command: bool) -> None:
-        """See to it that Discord hears of one in time: of a button once it is on disk, of a command
-        by its answer, if that comes soon. `taking` brings it to disk."""
+        """Acknowledge an interaction in time: a button once it is on disk, a command by its answer,
+        if that comes soon. `taking` brings it to disk."""
         if is_command:
             await asyncio.sleep(_SOON)
         else:
@@ -201,7 +201,8 @@ class Interactions:
             log.info("Discord did not hear that %s was seen: %s", name, error)
 
     async def answer(self, name: str, content: str, view: discord.ui.View | None) -> str:
-        """Answer a command where it was given; "" where that can't be done, or is none."""
+        """Answer a command in its own place; return "" if that is impossible, or it is not a
+        command."""
         found = self._open.get(name)
         if found is None:
             return ""

@@ -1,4 +1,4 @@
-"""The messages and events of Discord, as values of ours: pure."""
+"""The messages and events of Discord, converted to the kit's values: pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Where = Any  # one of the many kinds of channels
 _USER, _ROLE, _CHANNEL = r"<@!?(\d+)>", r"<@&(\d+)>", r"<#(\d+)>"
 _EMOJI = re.compile(r"<a?(:\w+:)\d+>")
 ARGUMENTS = "arguments"
-"""The one option of each slash command: what stands behind its name."""
+"""The one option of each slash command: the text after its name."""
 
 
 def place_at(channel: Where, person: int, message: int) -> Location:
-    """Return the place of a message. A private chat has its person's name: its own can be found by
-    that."""
+    """Return the place of a message. A private chat has its person's name, by which its own can be
+    found."""
     if isinstance(channel, discord.DMChannel) or channel is None:
         return Location(str(person), message=str(message))
     if isinstance(channel, discord.Thread):
@@ -30,7 +30,7 @@ def place_at(channel: Where, person: int, message: int) -> Location:
 
 
 def scope_of(place: Location, scope: Scope, person: int) -> str | None:
-    """Return the thread of the conversation, where it is another than the place's."""
+    """Return the thread of the conversation, if it differs from the place's."""
     if not place.is_group or scope == "thread":
         return None
     return f"user-{person}" if scope == "user" else ""
@@ -43,8 +43,8 @@ def heard(
     language: str = "",
     place: Location | None = None,
 ) -> IncomingMessage | None:
-    """Return a message of a person; None for all else: two bots would never end answering each
-    other."""
+    """Return a person's message; None for anything else: two bots would answer each other
+    endlessly."""
     author = message.author
     if author.bot or message.webhook_id or message.is_system():
         return None
@@ -78,7 +78,7 @@ def commanded(interaction: discord.Interaction, scope: Scope) -> IncomingMessage
 
 
 def pressed(interaction: discord.Interaction, scope: Scope) -> ButtonPress | None:
-    """Return a button; None where its message is gone."""
+    """Return a pressed button; None if its message is deleted."""
     if interaction.message is None:
         return None
     given: Mapping[str, Any] = interaction.data or {}
@@ -97,7 +97,7 @@ def pressed(interaction: discord.Interaction, scope: Scope) -> ButtonPress | Non
 def reacted(
     reaction: discord.RawReactionActionEvent, channel: Where, me: int, scope: Scope
 ) -> Reacted | None:
-    """Return a person's emoji on a message of the bot's."""
+    """Return a person's emoji on a message of the bot."""
     member = reaction.member
     is_of_bot = reaction.user_id == me or (member is not None and member.bot)
     if is_of_bot or reaction.message_author_id != me:
@@ -122,14 +122,13 @@ def _label(message: discord.Message, data: str) -> str:
 
 
 def _own_role(message: discord.Message) -> int:
-    """Return the role that Discord makes for a bot, whose name people pick as often as the
-    bot's."""
+    """Return the role that Discord makes for a bot, which people mention as often as the bot."""
     role = message.guild.self_role if message.guild else None
     return role.id if role else 0
 
 
 def _is_for(message: discord.Message, me: int) -> bool:
-    """Return whether a message on a server speaks to the bot: by its name, or by a reply to it."""
+    """Return whether a message on a server addresses the bot: by a mention, or by a reply to it."""
     first = message.reference.resolved if message.reference else None
     is_reply = isinstance(first, discord.Message) and first.author.id == me
     is_named = any(user.id == me for user in message.mentions)
@@ -137,7 +136,7 @@ def _is_for(message: discord.Message, me: int) -> bool:
 
 
 def _said(message: discord.Message, me: int) -> str:
-    """Return the words, with names where Discord has numbers."""
+    """Return the text, with names in place of Discord's numbers."""
     text = message.content.strip()
     role = _own_role(message)
     own = rf"^<@(?:!?{me}|&{role})>[\s,:]*"
@@ -159,7 +158,7 @@ def _name(message: discord.Message, found: re.Match[str], kind: str) -> str:
 
 
 def _quoted(message: discord.Message, me: int) -> tuple[str, str] | None:
-    """Return the words that it replies to, where others wrote them."""
+    """Return the message that it replies to, if another person wrote it."""
     first = message.reference.resolved if message.reference else None
     if not isinstance(first, discord.Message) or first.author.id == me or not first.content:
         return None

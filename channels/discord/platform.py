@@ -1,4 +1,4 @@
-"""The Discord platform: a gateway that tells what happens, and requests that act."""
+"""The Discord platform: events from the gateway, and requests for actions."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ NO_CONTENT = (
     "Discord does not let this bot read messages on servers any more; turn on the Message Content "
     "Intent in the developer portal again, or restart the bot, which then does without."
 )
-_MOST_FETCHED = 200  # messages of one chat that were written while the bot was away
-_AT_ONCE = 8  # chats that are looked at for them
+_MOST_FETCHED = 200  # messages of one chat written while the bot was offline
+_AT_ONCE = 8  # chats that are checked at a time
 _GONE = {10003, 10004, 50001, 50007, 50013, 50083, 50278, 160005}
-"""Unknown channel or server, no access, no messages to this person, no permission to write, a
-thread that is archived, no server shared with this person any more, a thread that is locked."""
+"""Unknown channel or server, no access, no messages to this person, no permission to write, an
+archived thread, no shared server with this person, a locked thread."""
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]*)?")
-_WAIT = 5.0  # seconds, where Discord, or what stands before it, names a date or nothing
+_WAIT = 5.0  # seconds, if Discord, or a proxy, names a date or nothing
 _END = "end"
-_MOST_LANGUAGES = 1_000  # people of whom it is remembered
+_MOST_LANGUAGES = 1_000  # people whose language is remembered
 
 
 class Discord(Platform):
-    """A bot at Discord."""
+    """A Discord bot."""
 
     name = "discord"
     traits = Traits(
@@ -124,10 +124,10 @@ class Discord(Platform):
             return PlatformFailure("passing")
         return PlatformFailure("fatal")
 
-    # What comes in.
+    # Incoming events.
 
     async def listen(self, handler: IncomingHandler) -> None:
-        """Listen to the gateway for one connection; all that it told is brought before this
+        """Listen to the gateway for one connection; all of its events are passed on before it
         ends."""
         bringing = asyncio.create_task(self._bring(handler), name="discord")
         hearing = asyncio.create_task(self._client.hear(), name="discord gateway")
@@ -145,7 +145,7 @@ class Discord(Platform):
                 raise error
 
     async def _bring(self, handler: IncomingHandler) -> None:
-        """Bring what happens, in its order, until the connection ends."""
+        """Pass on the events, in order, until the connection ends."""
         marks = await ReadMarks.load(handler.bot.state, self.name)
         while True:
             name, what = await self._client.happened.get()
@@ -153,7 +153,7 @@ class Discord(Platform):
                 return
             if name in ("connect", "resumed"):
                 handler.connected()
-                if name == "connect":  # a new session knows nothing of what was before it
+                if name == "connect":  # a new session redelivers nothing from before it
                     await self._catch_up(handler, marks)
                 continue
             try:
@@ -176,7 +176,7 @@ class Discord(Platform):
         self, handler: IncomingHandler, marks: ReadMarks | None, event: Event, what: Any
     ) -> None:
         await handler.take([event])
-        if isinstance(event, IncomingMessage) and marks:  # strangers fill no list
+        if isinstance(event, IncomingMessage) and marks:  # messages of strangers are not tracked
             await marks.note(event, _channel_of(what))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -186,7 +186,8 @@ class Discord(Platform):
         return task
 
     async def _catch_up(self, handler: IncomingHandler, marks: ReadMarks) -> None:
-        """Take what was written while the bot was away, where it was spoken to before."""
+        """Process the messages written while the bot was offline, in chats where it was addressed
+        before."""
         limit = asyncio.Semaphore(_AT_ONCE)
 
         async def look(number: int, last: LastRead) -> None:
@@ -226,7 +227,7 @@ class Discord(Platform):
         scope = self._settings.conversations
         match what:
             case discord.RawMessageUpdateEvent() if what.message.edited_at is None:
-                return None  # Discord has put a preview below it
+                return None  # Discord has added a preview
             case discord.Message() | discord.RawMessageUpdateEvent():
                 message = what if isinstance(what, discord.Message) else what.message
                 if isinstance(message.channel, discord.PartialMessageable):
@@ -254,7 +255,7 @@ class Discord(Platform):
         return event
 
     def _language_of(self, person: discord.abc.User) -> str:
-        """Return the language of their app, which a command or a button has told of."""
+        """Return the language of their app, as reported by a command or a button."""
         return self._languages.get(person.id, "")
 
     @property
@@ -267,7 +268,7 @@ class Discord(Platform):
     async def fetch(self, file: File) -> bytes:
         return await self._client.http.get_from_cdn(file.id)
 
-    # What goes out.
+    # Outgoing messages.
 
     @property
     def length(self) -> Length:
@@ -283,7 +284,7 @@ class Discord(Platform):
         return await self._send(place, content=content, view=view, nonce=nonce_of(place, post.once))
 
     async def _send(self, place: Location, **said: Any) -> str:
-        """Without previews: whoever runs a page could tell that it was written of."""
+        """Send without previews, which would reveal to a linked site that it was mentioned."""
         channel = await self._destination(place)
         sent = await channel.send(reference=reference_of(place), suppress_embeds=True, **said)
         return str(sent.id)
@@ -311,7 +312,7 @@ class Discord(Platform):
     async def offer(self, commands: Mapping[str, Sequence[CommandEntry]]) -> None:
         payload = commands_as_offered(commands)
         if payload == self._offered:
-            return  # they are asked for whenever the gateway is reached anew
+            return  # the gateway's reconnection would offer them again
         number = self._client.application_id or 0
         await self._client.http.bulk_upsert_global_commands(number, payload)
         self._offered = payload
@@ -332,7 +333,7 @@ class Discord(Platform):
 
 
 def _channel_of(what: Any) -> int:
-    """Return the number of the channel that a message, an edit or a command came from."""
+    """Return the number of the channel of a message, an edit or a command."""
     number: int = getattr(what, "channel_id", None) or what.channel.id
     return number
 

@@ -43,13 +43,13 @@ _AT_LINE_START = re.compile(
 )
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+\-.#]+")
-_NOTHING = "\u200b"  # keeps apart what Discord would read as one; it takes no room
+_NOTHING = "\u200b"  # separates characters that Discord would combine; it takes no room
 _MARKS = {"strong": "**", "em": "_", "s": "~~"}
-_WIDEST = 100  # columns of a table that is aligned; a wider one would be torn by the window
+_WIDEST = 100  # columns of an aligned table; a wider one would be wrapped by the window
 
 
 def length(markdown: str) -> int:
-    """Return how long a text is once it is rendered."""
+    """Return the length of a rendered text."""
     return units(rendered(markdown))
 
 
@@ -59,19 +59,19 @@ def units(text: str) -> int:
 
 @lru_cache(maxsize=16)
 def rendered(markdown: str) -> str:
-    """Render one message. The text that was measured last is sent next, hence the cache."""
+    """Render one message. The last measured text is sent next, hence the cache."""
     text = _DISCORD.write(markdown)
     return text if text.strip() else escaped(markdown)
 
 
 def escaped(text: str) -> str:
-    """Return a text that shows as it stands."""
+    """Return a text that is shown literally."""
     return _with_plain_lines(_words(text))
 
 
 def _words(text: str) -> str:
-    """Text without meaning for Discord; addresses stay whole, and are not previewed: whoever runs
-    one could tell that it was read."""
+    """Return literal text for Discord. Addresses stay whole, and get no preview, which would reveal
+    to their server that the text was read."""
     parts, at = [], 0
     for found in _ADDRESS.finditer(text):
         address = _trimmed(found[0])
@@ -82,7 +82,7 @@ def _words(text: str) -> str:
 
 
 def _trimmed(address: str) -> str:
-    """Without the punctuation of the sentence that it stands in."""
+    """Return an address without the punctuation of its sentence."""
     while address[-1:] and (
         address[-1] in _AFTER_ADDRESS
         or (address[-1] in ")]" and address.count("(") < address.count(")") + (address[-1] == "]"))
@@ -96,7 +96,7 @@ def _escaped(text: str) -> str:
 
 
 def _with_plain_lines(text: str) -> str:
-    """With no line that begins like a heading, a list or a quote."""
+    """Return a text in which no line begins like a heading, a list or a quote."""
 
     def disarm(found: re.Match[str]) -> str:
         space, mark = found[1], found[2]
@@ -106,8 +106,8 @@ def _with_plain_lines(text: str) -> str:
 
 
 def _marked(mark: str, inner: str, before: str, after: str) -> str:
-    """Words in bold and the like, where Discord can't misread it. `before` and `after` are the
-    signs on both sides."""
+    """Return marked text, if Discord can't misread it. `before` and `after` are the adjacent
+    characters."""
     if not inner.strip() or inner[:1].isspace() or inner[-1:].isspace():
         return inner
     if mark == "_" and (_keeps_open(before) or _keeps_open(after)):
@@ -118,7 +118,7 @@ def _marked(mark: str, inner: str, before: str, after: str) -> str:
 
 
 def _keeps_open(sign: str) -> bool:
-    """Return whether `_` beside it is no mark for Discord: a word goes on, or `~~` does."""
+    """Return whether Discord ignores `_` beside this character: within a word, or beside `~~`."""
     return sign in ("_", "~") or sign.isalnum()
 
 
@@ -168,7 +168,8 @@ class _Discord(Dialect[str]):
         return "\n".join(lines)
 
     def _item(self, node: SyntaxTreeNode, mark: str, within: Within) -> Iterator[str]:
-        """Its lines. What Discord reads at the beginning of a line alone stands there."""
+        """Yield the item's lines. Blocks that Discord recognises only at the beginning of a line
+        are not indented."""
         begins = bool(node.children) and node.children[0].type == "paragraph"
         words = self.block(node.children[0], within) if begins else _NOTHING
         yield mark + words.replace("\n", "\n  ")
@@ -178,7 +179,7 @@ class _Discord(Dialect[str]):
             yield text if is_flush else "  " + text.replace("\n", "\n  ")
 
     def table(self, node: SyntaxTreeNode, within: Within) -> str:
-        """As code, whose letters are all of one width. One that is too wide is not aligned."""
+        """Write a table as monospaced code. One that is too wide is not aligned."""
         table = Table(node)
         is_narrow = sum(table.widths) + 3 * len(table.widths) <= _WIDEST
         return self.code(table.draw(is_aligned=is_narrow), "", within)
@@ -201,8 +202,8 @@ class _Discord(Dialect[str]):
         return _marked(_MARKS[node.type], inner, beside[0][-1:], beside[1][:1])
 
     def link(self, node: SyntaxTreeNode, label: str) -> str:
-        """Discord shows words that lead to an address only for the web, and not where they look
-        like an address themselves."""
+        """Write a link. Discord supports links with words only for web addresses, and only if the
+        words don't look like an address."""
         address, words = address_of(node), "".join(map(words_of, node.children))
         safe = encode(address).replace("(", "%28").replace(")", "%29")
         is_web = address.lower().startswith(("http://", "https://"))
@@ -236,8 +237,8 @@ def commands_as_offered(commands: Mapping[str, Sequence[CommandEntry]]) -> list[
 
 
 def view_of(buttons: Sequence[Button]) -> discord.ui.View | None:
-    """Buttons whose presses come to `listen`, also after a restart. Discord takes no two that keep
-    the same data."""
+    """Return buttons whose presses are received by `listen`, also after a restart. Discord does not
+    accept two with the same data."""
     if not buttons:
         return None
     view = discord.ui.View(timeout=None)
@@ -251,7 +252,7 @@ def view_of(buttons: Sequence[Button]) -> discord.ui.View | None:
 
 
 def reference_of(place: Location) -> Any:
-    """On a server, the message that is answered, if it is still there."""
+    """Return the reference to the answered message on a server, if it still exists."""
     if not place.is_group or not place.message:
         return None
     channel = int(place.thread or place.chat)
@@ -261,17 +262,16 @@ def reference_of(place: Location) -> Any:
 
 
 def nonce_of(place: Location, once: str) -> str | None:
-    """Return the name by which Discord knows a message for some minutes, so that it shows it once.
-    It is made of the answered message, too: the numbers of replies begin anew in another data
-    folder."""
+    """Return the name by which Discord recognises a duplicate message for some minutes. It includes
+    the answered message, since the numbers of replies restart in another data folder."""
     if not once or not place.message:
         return None
     return blake2s(f"{once} {place.chat} {place.message}".encode(), digest_size=12).hexdigest()
 
 
 def _command(name: str, described: Mapping[str, CommandEntry]) -> Any:
-    """Return a slash command with one option: what a person would write behind its name. It is
-    offered on servers and in direct messages."""
+    """Return a slash command with one option: the text after its name. It is offered on servers and
+    in direct messages."""
     hints = {}
     for language in described:
         with speaking(language):

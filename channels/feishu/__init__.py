@@ -1,4 +1,4 @@
-"""Feishu, and Lark outside of China: what the channel says of itself."""
+"""Feishu, and Lark outside of China: the registration of the channel."""
 
 from __future__ import annotations
 

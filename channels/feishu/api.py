@@ -17,14 +17,14 @@ from channels.message import LARGEST_ATTACHMENT
 
 Json = dict[str, Any]
 
-_EXPIRED = {99991663, 99991668, 99991671}  # the tenant's token is unknown, wrong or too old
-_SPARE = 300.0  # seconds before its end that a token is renewed
+_EXPIRED = {99991663, 99991668, 99991671}  # the tenant's token is unknown, wrong or expired
+_SPARE = 300.0  # seconds before its end at which a token is renewed
 _TIME = aiohttp.ClientTimeout(total=60, sock_connect=10)
 
 
 class FeishuError(Exception):
-    """An answer other than success: the code of "General error codes", or of the interface, or the
-    status of HTTP where there is no code; how many seconds to wait where that is said."""
+    """Raised for an unsuccessful response: the code of "General error codes" or of the interface,
+    or the HTTP status if there is no code; and the seconds to wait, if given."""
 
     def __init__(self, code: int, message: str, status: int = 200, seconds: float = 0.0) -> None:
         super().__init__(f"{message} ({code})")
@@ -44,8 +44,7 @@ class FeishuApi:
         await self.session.close()
 
     async def request(self, method: str, path: str, **options: Any) -> Json:
-        """Return the `data` of an answer; once more with another token where this one is not
-        known."""
+        """Return the `data` of a response; retry once with a new token if this one is unknown."""
         for is_last in (False, True):
             try:
                 headers = {"Authorization": f"Bearer {await self._access()}"}
@@ -61,14 +60,15 @@ class FeishuApi:
         raise AssertionError("unreachable")
 
     async def upload(self, path: str, fields: Mapping[str, str], name: str, content: bytes) -> Json:
-        """Return a file, under the name of its kind ("image", "file")."""
+        """Upload a file, in a form field named by its kind ("image", "file"); return the
+        response."""
         form = aiohttp.FormData(dict(fields))
         kind = "image" if path.endswith("images") else "file"
         form.add_field(kind, content, filename=name, content_type="application/octet-stream")
         return await self.request("POST", path, data=form())
 
     async def download(self, path: str) -> bytes:
-        """Return the bytes of a file; a few more than the bot takes where it is larger."""
+        """Return the bytes of a file; a larger one is cut slightly above the bot's limit."""
         headers = {"Authorization": f"Bearer {await self._access()}"}
         async with self.session.get(f"{self._base}/open-apis/{path}", headers=headers) as answer:
             if answer.content_type == "application/json" and answer.status != 200:
@@ -82,8 +82,7 @@ class FeishuApi:
             return bytes(content)
 
     async def find_connection(self) -> tuple[str, float]:
-        """Return the address of a long connection, which works once, and the seconds between
-        pings."""
+        """Return the address of a long connection, valid once, and the seconds between pings."""
         body = {"AppID": self._app_id, "AppSecret": self._secret}
         async with self.session.post(f"{self._base}/callback/ws/endpoint", json=body) as answer:
             data = (await _read(answer))["data"]
@@ -120,8 +119,8 @@ _TEXTS = {6: "encoding", 7: "media", 9: "new_log"}
 
 
 class WireFrame(Struct):
-    """`method` is CONTROL or DATA; `headers` say what is in `payload`. The others come back as they
-    came."""
+    """A frame. `method` is CONTROL or DATA; `headers` describe the `payload`. The other fields are
+    returned unchanged."""
 
     seq: int = 0
     log: int = 0
@@ -147,7 +146,7 @@ class WireFrame(Struct):
 
     @classmethod
     def load(cls, content: bytes) -> WireFrame:
-        """Return the frame in these bytes. Raises ValueError for content that is no frame."""
+        """Return the frame in these bytes. Raises ValueError for invalid content."""
         frame = cls()
         for number, value in _fields(content):
             if isinstance(value, int):

@@ -1,7 +1,7 @@
-"""Replies as cards (JSON 2.0): they show Markdown, have buttons, and can be changed for 14 days.
+"""Replies as cards (JSON 2.0): they show Markdown, have buttons, and can be edited for 14 days.
 
-Cards read CommonMark with tables, and tags of their own: a text from outside must not mention
-everybody (`<at id=all>`), nor refer to a picture that Feishu does not have.
+Cards support CommonMark with tables, and tags of their own: foreign text must not mention everybody
+(`<at id=all>`), nor refer to a picture that Feishu does not have.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from channels.kit.platform import Button, Post
 LARGEST = 30_000
 """Bytes of a card."""
 LONGEST = 20_000
-"""Bytes of its text, so that there is room for the buttons."""
+"""Bytes of its text, which leaves room for the buttons."""
 _MOST_TABLES = 4
 _MENTION = re.compile(r"<(?=/?at\b)", re.IGNORECASE)
 _PICTURE = re.compile(r"!(?=\[)")
@@ -40,7 +40,7 @@ def card(post: Post) -> str:
 
 
 def converted(markdown: str) -> str:
-    """Markdown as cards read it; the tables of which there are too many are shown as they stand."""
+    """Return Markdown as cards support it; excess tables are shown literally."""
     return change_parts(_with_tables_fenced(markdown), _without_tags, _without_mentions)
 
 
@@ -58,13 +58,13 @@ def _without_tags(text: str) -> str:
 
 
 def _without_mentions(code: str) -> str:
-    """Tags are shown in code; one that would mention somebody counts in no case."""
+    """Return code, which shows tags literally, without mentions, which are never allowed."""
     return _MENTION.sub("<\u200b", code)
 
 
 def _with_tables_fenced(markdown: str) -> str:
-    """Put the blocks with the tables after the first few into code, and all of a text that a parser
-    would take long over."""
+    """Convert the blocks with excess tables to code, or the whole text if parsing would take
+    long."""
     if "|" not in markdown:
         return markdown
     if takes_long(markdown):
@@ -99,7 +99,7 @@ def _button(button: Button) -> Json:
 
 
 def text_of(content: Sequence[Sequence[Json]], title: str) -> str:
-    """Return the words of a "post", a message with markup that a person wrote."""
+    """Return the words of a "post", a person's message with markup."""
     lines = ["".join(map(_word, line)) for line in content]
     return "\n".join(filter(None, (title, *lines)))
 

@@ -1,4 +1,4 @@
-"""Feishu as a platform: events come over a long connection, replies are cards.
+"""The Feishu platform: events arrive over a long connection, replies are cards.
 
 The open platform's SDK is not used: decision 0017.
 """
@@ -63,8 +63,8 @@ _NO_RIGHT = {99991672, 99991679, 230006, 11205, 403}
 _GONE = {230002, 230013, 230018, 230029, 230034, 232009}  # not in this chat, no such person, closed
 _REFUSED = {230001, 230025, 230028, 230099, 230110, 230111, 230054, 230031, 234006, 234010, 234001}
 _LIMITS = {99991400, 230020, 11232, 11233, 230049}
-_UNKNOWN_MESSAGE = {230011, 230110, 230111}  # what a reply answers was taken back
-_MOST_PARTS = 100  # frames of events that come in several
+_UNKNOWN_MESSAGE = {230011, 230110, 230111}  # the message to reply to was deleted
+_MOST_PARTS = 100  # frames of split events
 _MOST_NAMES = 10_000
 
 
@@ -73,8 +73,8 @@ class Feishu(Platform):
     traits = Traits(
         longest=LONGEST,
         can_edit=True,
-        draft=0.7,  # a message may be changed five times a second
-        group_draft=1.5,  # the bots of a group share as many messages
+        draft=0.7,  # a message may be edited five times a second
+        group_draft=1.5,  # the bots of a group share this rate
         longest_button=2_000,
         overall=50.0,
         sound="opus",
@@ -102,7 +102,7 @@ class Feishu(Platform):
     async def close(self) -> None:
         await self._api.close()
 
-    # What comes in.
+    # Incoming events.
 
     async def listen(self, handler: IncomingHandler) -> None:
         url, pause = await self._api.find_connection()
@@ -119,8 +119,8 @@ class Feishu(Platform):
     async def _handle(
         self, wire: aiohttp.ClientWebSocketResponse, content: bytes, handler: IncomingHandler
     ) -> None:
-        """Handle one frame: what it brings is confirmed once it is on disk. What is not confirmed
-        comes again."""
+        """Process one frame: its event is confirmed once it is on disk. An unconfirmed one is
+        redelivered."""
         try:
             frame = WireFrame.load(content)
             if frame.method != DATA or (payload := self._whole(frame)) is None:
@@ -139,7 +139,7 @@ class Feishu(Platform):
             log.debug("an event of Feishu was not confirmed, so it comes again")
 
     def _whole(self, frame: WireFrame) -> bytes | None:
-        """Return the payload, once all of its parts are there."""
+        """Return the payload, once all of its parts have arrived."""
         total, number = int(frame.headers.get("sum", "1")), int(frame.headers.get("seq", "0"))
         if total <= 1:
             return frame.payload
@@ -158,7 +158,7 @@ class Feishu(Platform):
         match header["event_type"]:
             case "im.message.receive_v1":
                 chat = event["message"]["chat_id"]
-                async with self._lines.setdefault(chat, asyncio.Lock()):  # in their order
+                async with self._lines.setdefault(chat, asyncio.Lock()):  # in order
                     found = await self._hear(event)
                     await handler.take([found] if found else [])
             case "card.action.trigger":
@@ -181,7 +181,8 @@ class Feishu(Platform):
         return heard
 
     async def _with_parent(self, heard: IncomingMessage, parent: str) -> IncomingMessage:
-        """In a group: a reply to the bot is meant for it, and the words of others are quoted."""
+        """Complete a group message: a reply to the bot addresses it, and other people's text is
+        quoted."""
         try:
             shown = await self._show(parent)
         except (FeishuError, aiohttp.ClientError, TimeoutError) as error:
@@ -200,7 +201,7 @@ class Feishu(Platform):
         return shown
 
     async def _name(self, id: str) -> str:
-        """Return the name of a person; "" where the app may not know it."""
+        """Return the name of a person; "" if the app has no permission."""
         if id not in self._names:
             if len(self._names) >= _MOST_NAMES:
                 self._names.clear()
@@ -213,7 +214,7 @@ class Feishu(Platform):
         return self._names[id]
 
     async def _find_place(self, chat: str, message: str) -> Location:
-        """Find the place of a message of ours, of which only its chat and id are known."""
+        """Return the place of one of the bot's messages, by its chat and id."""
         if chat not in self._groups:
             found = await self._api.request("GET", f"im/v1/chats/{chat}")
             self._groups[chat] = found.get("chat_mode") != "p2p"
@@ -222,7 +223,7 @@ class Feishu(Platform):
         except FeishuError as error:
             if error.code not in _UNKNOWN_MESSAGE:
                 raise
-            shown = {"message_id": message}  # taken back since; it was in no thread that is known
+            shown = {"message_id": message}  # deleted since; its thread is unknown
         kind = "group" if self._groups[chat] else "p2p"
         return place_of({**shown, "chat_id": chat, "chat_type": kind})
 
@@ -244,7 +245,7 @@ class Feishu(Platform):
         message, key, kind = file.id.split(" ")
         return await self._api.download(f"im/v1/messages/{message}/resources/{key}?type={kind}")
 
-    # What goes out.
+    # Outgoing messages.
 
     @property
     def length(self) -> Length:
@@ -263,7 +264,7 @@ class Feishu(Platform):
         await self._api.request("DELETE", f"im/v1/messages/{message}")
 
     async def upload(self, place: Location, media: Media) -> str:
-        """Upload a file; what is said of it comes in a card below it."""
+        """Upload a file; its caption comes in a card below it."""
         if media.kind == "picture":
             form = {"image_type": "message"}
             key = await self._api.upload("im/v1/images", form, media.name, media.content)
@@ -282,9 +283,9 @@ class Feishu(Platform):
         return sent
 
     async def _send(self, place: Location, kind: str, content: str, once: str = "") -> str:
-        """Return a message, as a reply where it answers one, or in a thread. What was taken back
-        since can be answered no more, so it goes by itself. The same `uuid` is sent once within an
-        hour."""
+        """Send a message, as a reply if it answers one, or in a thread; return its id. A deleted
+        message can't be answered, so the reply is then sent by itself. The same `uuid` is sent once
+        within an hour."""
         body = {"msg_type": kind, "content": content}
         if once:
             named = f"{self._settings.app_id} {place.chat} {once}"
@@ -312,7 +313,7 @@ class Feishu(Platform):
                 if error.headers and error.headers.get("handshake-status") == "403":
                     return PlatformFailure("revoked", advice=NO_ENTRY)
                 return PlatformFailure("passing")
-            case aiohttp.ClientResponseError() if is_lasting(error.status):  # a file that is gone
+            case aiohttp.ClientResponseError() if is_lasting(error.status):  # a deleted file
                 return PlatformFailure("refused")
             case aiohttp.ClientError() | OSError() | TimeoutError():
                 return PlatformFailure("passing")
@@ -320,7 +321,7 @@ class Feishu(Platform):
 
 
 def _may_pass(error: Exception) -> bool:
-    """Return whether an event that was not taken is worth to come again."""
+    """Return whether redelivery of a failed event may help."""
     if isinstance(error, FeishuError):
         return _explain(error).kind in ("passing", "wait")
     return not isinstance(error, KeyError | TypeError | ValueError | AttributeError)  # unreadable

@@ -1,7 +1,7 @@
-"""The events of Feishu: pure, from their JSON to the kit's values.
+"""The events of Feishu, converted from their JSON to the kit's values: pure.
 
-A message's content is JSON within JSON, by its type ("Receive message content"); who is mentioned
-stands in the text as a key ("@_user_1"), and in a list beside it.
+A message's content is JSON within JSON, by its type ("Receive message content"); mentioned people
+are keys in the text ("@_user_1"), listed beside it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EMOJI = {
     "No": "⛔",
     "ERROR": "🛑",
 }
-"""Reactions by their name there ("Emoji types"), as far as they answer something."""
+"""Reactions that have a meaning as an answer, by their name at Feishu ("Emoji types")."""
 _NOT_TAKEN = {
     "media": "videos",
     "sticker": "stickers",
@@ -41,15 +41,14 @@ _SILENT = {"system"}
 
 
 class FeishuBot(Struct, frozen=True):
-    """The bot as Feishu knows it."""
+    """The bot's data at Feishu."""
 
     id: str
     name: str
 
 
 def read_message(event: Json, me: FeishuBot, name: str) -> IncomingMessage | None:
-    """Return a message that a person sent, with the name that others see; None for another
-    bot's."""
+    """Return a person's message, with the name that others see; None for another bot's."""
     message, sender = event["message"], event["sender"]
     kind, id = message["message_type"], message["message_id"]
     if sender.get("sender_type", "user") != "user" or kind in _SILENT:
@@ -71,15 +70,15 @@ def read_message(event: Json, me: FeishuBot, name: str) -> IncomingMessage | Non
 
 
 def author(id: str, name: str = "") -> Author:
-    """Return the author of an event; nobody without a name is anybody. Raises ValueError."""
+    """Return the author of an event. Raises ValueError if there is none."""
     if not id:
         raise ValueError("nobody is named who did it")
     return Author(id, name)
 
 
 def place_of(message: Json) -> Location:
-    """Return the place of a message. A thread has the name of its first message, to which all that
-    is said in it is a reply."""
+    """Return the place of a message. A thread is named by its first message, to which all of its
+    messages reply."""
     id = message["message_id"]
     thread = (message.get("root_id") or id) if message.get("thread_id") else ""
     is_group = message.get("chat_type") != "p2p"
@@ -87,7 +86,7 @@ def place_of(message: Json) -> Location:
 
 
 def read_press(event: Json, press: str, place: Location) -> ButtonPress:
-    """Return a button of a card that a person pressed."""
+    """Return a pressed button of a card."""
     value = event.get("action", {}).get("value") or {}
     sender = Author(event["operator"]["open_id"])
     return ButtonPress(
@@ -96,7 +95,7 @@ def read_press(event: Json, press: str, place: Location) -> ButtonPress:
 
 
 def text_in(shown: Json, me: FeishuBot) -> str:
-    """Return the words of a message as "Get message" has it."""
+    """Return the words of a message from "Get message"."""
     content: Json = orjson.loads(shown.get("body", {}).get("content") or "{}")
     mentions = [{**one, "id": {"open_id": one.get("id")}} for one in shown.get("mentions") or []]
     return _with_names(_text(shown.get("msg_type", ""), content), mentions, me).strip()
@@ -107,7 +106,7 @@ def _is_meant(mentions: list[Json], me: FeishuBot) -> bool:
 
 
 def _with_names(text: str, mentions: list[Json], me: FeishuBot) -> str:
-    """Keys as the names that people see; the bot's own, where it begins the text, is left out."""
+    """Return a text with names in place of keys; the bot's own is removed at the beginning."""
     names = {one["key"]: one for one in mentions}
 
     def name(found: re.Match[str]) -> str:
@@ -129,8 +128,8 @@ def _text(kind: str, content: Json) -> str:
 
 
 def _files(message: str, kind: str, content: Json) -> Iterator[File]:
-    """Yield what `fetch` needs of each file: the message, the key of the file, and which of two
-    kinds it is."""
+    """Yield each file, with the data for `fetch`: the message, the key of the file, and which of
+    two kinds it is."""
     if kind == "image":
         yield File(f"{message} {content['image_key']} image", "picture.jpg", "image/jpeg")
     elif kind == "file":

@@ -1,2 +1,2 @@
-"""The kit that all messengers have in common. A channel is written as what its platform makes
-different (`Platform`), and `Messenger` makes a channel of it."""
+"""The kit that all messengers share. A channel implements only its platform's differences
+(`Platform`), and `Messenger` makes a channel of it."""

@@ -1,8 +1,8 @@
-"""Questions that were asked in a chat: once one is answered or over, its message says how and has
-no more buttons for it.
+"""Questions asked in a chat: once one is answered or over, its message shows the outcome and loses
+its buttons.
 
-What an answer is stands in its action (`Action.question`). The text of a message is kept until all
-of its questions are answered, and only of the newest messages; off the record, in memory alone.
+An action names the question that it answers (`Action.question`). A message's text is kept until all
+of its questions are answered, and only for the newest messages; off the record, in memory alone.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from channels.kit.platform import Location
 from channels.message import Action
 
 _MOST = 8  # questions of a chat that are kept
-_MOST_CHATS = 1_000  # that are kept in memory
+_MOST_CHATS = 1_000  # chats that are kept in memory
 
 
 class Card(Struct):
-    """A message that asks: its text, and its actions in order. One that `is_private` was sent in
-    a chat that is off the record."""
+    """A message with a question: its text, and its actions in order. With `is_private` it was sent
+    off the record."""
 
     text: str
     actions: list[Action]
@@ -30,8 +30,8 @@ class Card(Struct):
 
 
 class _Chat(Struct):
-    """The cards of a chat by the ids of their messages; and the commands that were given and not
-    carried out yet, by the ids of what came in, with who gave them."""
+    """The cards of a chat by message id; and the commands that were received and not executed yet,
+    by inbound id, with their sender."""
 
     cards: dict[str, Card] = field(default_factory=dict)
     commands: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Cards:
         *,
         is_private: bool = False,
     ) -> None:
-        """Keep a message of ours, if it asks something."""
+        """Keep one of the bot's messages if it asks something."""
         if not any(action.question for action in actions):
             return
         chat = await self._find(place)
@@ -82,9 +82,9 @@ class Cards:
         await self._keep(place, chat)
 
     async def hear(self, place: Location, id: str, text: str, who: str = "") -> None:
-        """Note a command that came in under this id: it may answer a question. Which one is looked
-        up once it is carried out, since a question is answered as soon as it is shown, before the
-        platform has told its id."""
+        """Note a received command under this id: it may answer a question. The question is looked
+        up once the command is executed: a question can be answered before the platform has returned
+        its message id."""
         if not (said := _normalize(text)).startswith("/"):
             return
         chat = await self._find(place)
@@ -93,8 +93,8 @@ class Cards:
             del chat.commands[old]
 
     async def settle(self, place: Location, id: str, *, is_done: bool) -> tuple[str, Card] | None:
-        """Return the message that what came in under this id has answered, as it is to be from now
-        on; None where there is none, or where the answer was refused."""
+        """Return the message whose question the input of this id has answered, with its new
+        content; None if there is none, or the answer was refused."""
         chat = await self._find(place)
         said, who = chat.commands.pop(id, ("", ""))
         answered = next(
@@ -113,8 +113,8 @@ class Cards:
         return message, await self._settle(place, chat, message, chosen.question, how)
 
     async def close(self, place: Location, question: str, how: str) -> tuple[str, Card] | None:
-        """Return the message that asks this, as it is to be now that the question is over; None
-        where there is none."""
+        """Return the message with this question, with its new content now that the question is
+        over; None if there is none."""
         chat = await self._find(place)
         for message, card in reversed(chat.cards.items()):
             if any(action.question == question for action in card.actions):

@@ -1,9 +1,8 @@
-"""The choices that a person has below a reply: as buttons, or by a number where a platform has
-none.
+"""The choices below a reply: as buttons, or by number on a platform without buttons.
 
-What a button does stands in its data, so it works as long as the platform keeps it. Numbers are
-kept by the bot (`Bot.state`) until its next message in that chat, over a restart; so is which
-message a reaction would answer.
+A button's data contains its command, so it works as long as the platform keeps it. Numbers are
+stored by the bot (`Bot.state`) until its next message in that chat, across restarts; so is the
+message that a reaction would answer.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from channels.language import _
 from channels.message import Action
 
 QUESTION, YES, NO = "?", "!", "-"
-"""Before the command of a button that asks first, and of one that says yes; data of one that says
-no."""
+"""The prefix of a button's command that needs confirmation, the prefix of its confirmation, and the
+data of its rejection."""
 _APPROVE, _DENY, _STOP = "/approve ", "/deny ", "/stop"
-_KEPT = 8  # messages of which it is kept what they chose, or asked
+_KEPT = 8  # messages whose choices or questions are kept
 _MOST = 1_000  # chats that are kept in memory
 _DECORATION = dict.fromkeys(
     map(ord, "\ufe0f\ufe0e\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
@@ -34,8 +33,8 @@ _HALT = "🛑⏹⛔✋"
 
 
 class Press(Struct, frozen=True):
-    """A choice: its command ("" for a no), whether a yes is needed first, and whether it answers
-    such a question."""
+    """A pressed choice: its command ("" for a rejection), whether it needs confirmation, and
+    whether it answers such a request."""
 
     command: str
     is_question: bool = False
@@ -48,30 +47,30 @@ class Press(Struct, frozen=True):
 
 
 def data_of(action: Action) -> str:
-    """Return the data that a button keeps of an action."""
+    """Return the button data of an action."""
     return f"{QUESTION if action.asks_first else ''}{action.command}"
 
 
 def make_buttons(actions: Sequence[Action], traits: Traits) -> tuple[Button, ...]:
-    """Return the buttons for those actions whose data fit into one."""
+    """Return the buttons for the actions whose data fit into one."""
     return tuple(Button(a.label, data_of(a)) for a in _fitting(actions, traits))
 
 
 def spell_out(actions: Sequence[Action], traits: Traits) -> str:
-    """Return a line for each action that becomes no button: its command is too long, or it is one
-    too many."""
+    """Return a line for each action without a button: its command is too long, or there are too
+    many."""
     fitting = _fitting(actions, traits)
     return "\n".join(f"{a.label}: `{a.command}`" for a in actions if a not in fitting)
 
 
 def number(actions: Sequence[Action]) -> str:
-    """Actions as numbered choices."""
+    """Return actions as numbered choices."""
     lines = [f"{place}. {action.label}" for place, action in enumerate(actions, 1)]
     return "\n".join((*lines, "", _("Answer with a number to choose."))) if lines else ""
 
 
 def confirm(label: str, command: str) -> tuple[Action, Action]:
-    """Yes and no."""
+    """Return the actions yes and no."""
     yes = Action(_("Yes, {label}", label=label.lower()), f"{YES}{command}")
     return yes, Action(_("No"), NO)
 
@@ -83,9 +82,8 @@ def _fitting(actions: Sequence[Action], traits: Traits) -> list[Action]:
 
 
 class _Kept(Struct):
-    """The choices kept of a chat: those that its newest message `offered`, as label and data; what
-    messages have `taken`, by their id and number; which commands answer the messages that `asked`.
-    """
+    """The stored choices of a chat: `offered` by its newest message, as label and data; those
+    `taken`, by message id and number; the commands that answer the messages that `asked`."""
 
     offered: list[tuple[str, str]] = field(default_factory=list)
     taken: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -114,7 +112,7 @@ class Choices:
         self._chats: dict[str, _Kept] = {}
 
     async def offer(self, place: Location, actions: Sequence[Action]) -> None:
-        """From now on a number stands for one of these there; none: for nothing."""
+        """Replace the numbered choices of a chat; an empty sequence removes them."""
         kept = await self._find(place)
         offered = [(action.label, data_of(action)) for action in actions]
         if kept.offered != offered:
@@ -122,8 +120,8 @@ class Choices:
             await self._keep(place, kept)
 
     async def choose(self, place: Location, text: str) -> tuple[str, str] | None:
-        """Return the label and data that a message stands for; None where it is no choice. One that
-        comes again stands for the same as before, and one that was edited for what it says now."""
+        """Return the label and data that a message stands for; None if it is not a choice. A
+        redelivered message stands for the same as before, and an edited one for its new text."""
         kept = await self._find(place)
         words = text.strip().rstrip(".)。．、）")
         if not (words.isdecimal() and len(words) < 4):
@@ -139,7 +137,8 @@ class Choices:
         return chosen
 
     async def ask(self, place: Location, message: str, actions: Sequence[Action]) -> None:
-        """Note that a message of ours asks for permission, so that a reaction may answer it."""
+        """Note that one of the bot's messages asks for permission, so that a reaction may answer
+        it."""
         commands = [action.command for action in actions if not action.asks_first]
         yes = next((one for one in commands if one.startswith(_APPROVE)), "")
         no = next((one for one in commands if one.startswith(_DENY)), "")
@@ -149,7 +148,7 @@ class Choices:
             await self._keep(place, kept)
 
     async def react(self, place: Location, emoji: str) -> str:
-        """Return the command that an emoji on a message stands for; "" where it is none."""
+        """Return the command that an emoji on a message stands for; "" if there is none."""
         sign = emoji.translate(_DECORATION)
         if not sign or len(sign) > 1:
             return ""

@@ -1,4 +1,4 @@
-"""A reply on its way: several messages if it is long, its pictures, its choices."""
+"""The delivery of a reply: its messages, its pictures, its choices."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ log = logging.getLogger(__name__)
 
 _FILE = "answer.md"
 _LONGEST_CAPTION = 600
-"""Characters of a long reply that stand below the file that has all of it."""
+"""Characters of a long reply that are shown below the file that contains it."""
 _IN_A_FILE = (
     "This reply is too long for a message ({characters:,} characters), so it is in this file."
 )
 
 
 def pieces(platform: Platform, text: str, *, is_plain: bool = False) -> list[str]:
-    """Return a text in pieces that make a message each; none where they would be too many. It takes
-    CPU for a while: call it in a thread."""
+    """Return a text in pieces of one message each; an empty list if there would be too many. It
+    uses CPU for a while: call it in a thread."""
     traits, most = platform.traits, platform.traits.most_parts
     if platform.has_files and len(text) > 2 * most * traits.longest:
         return []
@@ -45,7 +45,7 @@ def pieces(platform: Platform, text: str, *, is_plain: bool = False) -> list[str
 
 
 class _Letter(Struct, frozen=True):
-    """A reply as it goes: its text in parts, or as a file where there are none."""
+    """A reply to be sent: its text in parts, or as a file if there are no parts."""
 
     text: str
     parts: Sequence[str]
@@ -55,7 +55,7 @@ class _Letter(Struct, frozen=True):
 
 
 class MessageSender:
-    """Sends replies over a platform."""
+    """The sender of replies over a platform."""
 
     def __init__(self, platform: Platform, pace: Pace) -> None:
         self.platform, self.pace = platform, pace
@@ -72,11 +72,11 @@ class MessageSender:
         once: str = "",
         is_private: bool = False,
     ) -> None:
-        """Send a reply, in the place of its draft (a message's id) if there is one. Return when the
-        platform has all of it, or says that nobody there can be reached any more. `once` is a name
-        of the reply, the same when it is sent again. One that `is_private` is off the record."""
+        """Send a reply, in place of its draft (a message's id) if there is one. Return once the
+        platform has all of it, or reports that the chat can no longer be reached. `once` is a name
+        of the reply, the same on a resend. `is_private`: the reply is off the record."""
         traits = self.platform.traits
-        # Where a command waits for text, a number is text.
+        # While a command waits for text, a number is text.
         is_numbered = not traits.longest_button and reply.form is None
         more = number(reply.actions) if is_numbered else spell_out(reply.actions, traits)
         text = "\n\n".join(filter(None, (reply.text, more)))
@@ -97,7 +97,7 @@ class MessageSender:
             log.warning("a reply to %s/%s was dropped: %s", self.platform.name, place.chat, error)
 
     async def _deliver(self, place: Location, letter: _Letter, draft: str, reply: Reply) -> str:
-        """Send it; return the id of the message that has its choices."""
+        """Send it; return the id of the message with its choices."""
         last = ""
         if not letter.parts:
             last = await self._send_file(place, letter)
@@ -121,11 +121,11 @@ class MessageSender:
         return last
 
     async def settle(self, place: Location, message: str, card: Card) -> None:
-        """Have a message of ours that has asked say what was answered, for as often as it takes;
-        not every platform lets every message be edited."""
+        """Edit a message with a question to show the answer, with retries; not every platform lets
+        every message be edited."""
         traits, text = self.platform.traits, card.text
         if self.platform.length(text) > traits.longest:
-            text = text.rpartition("\n\n")[0]  # without the answer: its buttons are gone at least
+            text = text.rpartition("\n\n")[0]
         post = Post(text, make_buttons(card.actions, traits))
         try:
             await self.pace.send(place, lambda: self.platform.edit(place, message, post))
@@ -139,12 +139,12 @@ class MessageSender:
             await self.choices.ask(place, message, actions)
 
     async def take_back(self, place: Location, message: str) -> None:
-        """Delete a message of ours, if that can be done now."""
+        """Delete one of the bot's messages, if that is possible now."""
         with suppress(Exception):
             await self.pace.try_once(place, lambda: self.platform.delete(place, message))
 
     async def _send_file(self, place: Location, letter: _Letter) -> str:
-        """All of a text in one file, which says so and begins with its first words."""
+        """Send the whole text in one file, with a caption that says so and has its first words."""
         said = _(_IN_A_FILE, characters=len(letter.text))
         caption = f"{said}\n\n{letter.text[:_LONGEST_CAPTION].rstrip()} …"
         content = letter.text.encode("utf-8", "replace")
@@ -162,7 +162,7 @@ class MessageSender:
             return await self.pace.send(place, lambda: self.platform.post(place, plain))
 
     async def _edit(self, place: Location, draft: str, post: Post) -> bool:
-        """Put the final text in the draft's place; False when that can't be done."""
+        """Replace the draft by the final text; return False if that is impossible."""
         for one in (post, replace(post, is_plain=True)):
             try:
                 await self.pace.send(place, lambda one=one: self.platform.edit(place, draft, one))  # type: ignore[misc]
@@ -175,8 +175,8 @@ class MessageSender:
         return False
 
     async def _send_media(self, place: Location, kind: str, path: Path) -> None:
-        """Send a picture or a voice message. A picture goes as a file where the platform refuses it
-        as one; who takes no voice message has the text."""
+        """Send a picture or a voice message. A picture that the platform refuses is sent as a file;
+        for a refused voice message the text is enough."""
         try:
             media = await asyncio.to_thread(
                 Media.read, "picture" if kind == "picture" else "voice", path
@@ -196,5 +196,5 @@ class MessageSender:
 
 
 def _further(place: Location) -> Location:
-    """Return the place without the message that is answered: the first message has named that."""
+    """Return the place without the message that is answered: only the first message names it."""
     return replace(place, message="")

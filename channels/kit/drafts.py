@@ -1,4 +1,4 @@
-"""Answers while they stream: one message that is edited, and the sign that the bot thinks."""
+"""Streamed answers: one message that is edited, and the typing indicator."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from channels.splitting import split
 log = logging.getLogger(__name__)
 
 _MORE = " …"
-"""At the end of every draft, so that it doesn't pass for an answer if it is never finished."""
+"""The end of every draft, so that an unfinished one is recognisable."""
 _KEPT = 4
-"""Messages' worth of a step that are kept; a draft shows one."""
+"""The text of a step that is kept, in messages; a draft shows one."""
 _FAREWELL = 2.0
-"""Seconds that a platform has, when the bot ends, to answer what drafts still ask of it."""
+"""Seconds in which a platform must respond to the last requests of drafts when the bot ends."""
 
 
 class Drafts:
-    """The watchers of conversations, one for each in which an answer is awaited."""
+    """The watchers of conversations, one for each with an awaited answer."""
 
     def __init__(self, delivery: MessageSender) -> None:
         self._delivery = delivery
         self._all: dict[tuple[str, str], _Onlooker] = {}
 
     def expect(self, bot: Bot, address: Address, message: str, place: Location) -> bool:
-        """Return an answer to this message, an inbound's id, is awaited from now on; False if it
-        was already."""
+        """Expect an answer to this message, an inbound's id, from now on; return False if it was
+        expected already."""
         name = (address.chat, address.thread)
         if name not in self._all:
             self._all[name] = _Onlooker(bot, address, self._delivery)
         return self._all[name].expect(message, place)
 
     async def settle(self, address: Address, message: str) -> str:
-        """Note that the answer is there; return the message that shows its draft, "" for none."""
+        """Note that the answer exists; return the message that shows its draft, or ""."""
         name = (address.chat, address.thread)
         onlooker = self._all.get(name)
         if onlooker is None:
@@ -51,7 +51,7 @@ class Drafts:
         return shown
 
     async def note_sent(self, address: Address, message: str) -> None:
-        """Note that the answer is sent, or will not be: the draft of the next may be shown."""
+        """Note that the answer is sent, or will not be: the draft of the next one may be shown."""
         name = (address.chat, address.thread)
         if onlooker := self._all.get(name):
             onlooker.unsent.pop(message, None)
@@ -63,8 +63,8 @@ class Drafts:
             await onlooker.close()
 
     async def close(self) -> None:
-        """Take back the drafts of answers that are not finished; the next process writes them. A
-        platform that does not answer keeps nobody from ending."""
+        """Delete the drafts of unfinished answers, which the next process writes. A platform that
+        does not respond does not delay the end."""
         onlookers = tuple(self._all.values())
         taking = [asyncio.create_task(self._take_back(one)) for one in onlookers]
         if taking:
@@ -80,7 +80,7 @@ class Drafts:
 
 
 class _Onlooker:
-    """Watches one conversation."""
+    """A watcher of one conversation."""
 
     def __init__(self, bot: Bot, address: Address, delivery: MessageSender) -> None:
         self.expected: dict[str, Location] = {}
@@ -90,7 +90,7 @@ class _Onlooker:
         self._drafts: dict[str, _ShownDraft] = {}
         self._current: _ShownDraft | None = None
         self._watch = ExitStack()
-        happening = self._watch.enter_context(bot.watch(address))  # at once, to miss nothing
+        happening = self._watch.enter_context(bot.watch(address))  # at once, to miss no event
         self._task = asyncio.create_task(self._follow(happening))
 
     def expect(self, message: str, place: Location) -> bool:
@@ -123,14 +123,14 @@ class _Onlooker:
                     self._current.hear(activity)
 
     def _is_first(self, message: str) -> bool:
-        """Return whether no answer of an earlier turn is still to be sent: it would come below the
+        """Return whether all answers of earlier turns are sent: otherwise they would come below the
         draft."""
         return next(iter(self.unsent), message) == message
 
 
 class _ShownDraft:
-    """The draft of what streamed so far, shown as often as the platform allows. A draft that is
-    longer than one message waits for the end."""
+    """The draft of the streamed text, updated as often as the platform allows. A draft longer than
+    one message waits for the end."""
 
     def __init__(
         self, delivery: MessageSender, place: Location, is_first: Callable[[], bool]
@@ -151,14 +151,14 @@ class _ShownDraft:
                 self._step += text
             case StepRestarted():
                 self._step = ""
-            case ToolStarted(name):  # the step's words stay, and below them which tool it uses
+            case ToolStarted(name):  # the step's words stay, followed by the tool's name
                 if len(self._earlier) < self._most:
                     self._earlier += f"{self._step}\n\n`{name}` …\n\n"
                 self._step = ""
 
     async def end(self) -> str:
-        """Show nothing more; return the message that was shown, "" for none. A request under way is
-        waited for, so that no message is left behind."""
+        """Stop updating; return the message that was shown, or "". A running request is awaited, so
+        that no message is left behind."""
         try:
             async with self._requesting:
                 await self.drop()
@@ -168,7 +168,7 @@ class _ShownDraft:
         return self._message
 
     async def drop(self) -> None:
-        """Show nothing more, and wait for no request."""
+        """Stop updating without waiting for a request."""
         await _cancel(self._tasks)
 
     async def _type(self) -> None:
@@ -194,7 +194,7 @@ class _ShownDraft:
                 except Busy:
                     log.debug("a draft was not shown: the limit is near")
                 except Exception as error:  # noqa: BLE001 - as above
-                    # Not its words: they may be those of a draft that is off the record.
+                    # Not its text, which may quote a draft off the record.
                     if self._pace.failure_of(error).kind in ("passing", "wait"):
                         log.debug("a draft was not shown: %s", type(error).__name__)
                     else:
@@ -219,7 +219,7 @@ class _ShownDraft:
         self._shown = markdown
 
     def _first(self, markdown: str) -> str:
-        """As much of a text as one message can show."""
+        """Return the part of a text that fits into one message."""
         platform = self._platform
         return next(split(markdown, platform.traits.longest, platform.length), "") or _MORE
 

@@ -1,4 +1,4 @@
-"""The frames that come over a platform's socket."""
+"""The parsing of frames from a platform's socket."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 def load_frame(text: str, platform: str) -> dict[str, Any]:
-    """Return the object in a frame; an empty one for what is none, which is not worth the
+    """Return the object in a frame; an empty one for an invalid frame, which must not end the
     connection."""
     try:
         frame = json.loads(text)
@@ -26,16 +26,16 @@ ODD_SHAPE = (
     *(AttributeError, KeyError, IndexError, TypeError, ValueError),
     *(OverflowError, RecursionError),
 )
-"""Errors of reading something that has not the shape that its platform describes."""
+"""Errors of reading a value that does not have the platform's documented shape."""
 
 
 MOST_OBJECTS = 1_000
-"""Objects of a list that are looked at: no platform puts more into one call."""
+"""The maximum number of objects read from a list: no platform puts more into one call."""
 
 
 def list_objects(holder: Any, name: str) -> list[dict[str, Any]]:
-    """Return the objects in a list that an object should have by this name; all else is left out,
-    and what stands behind the first MOST_OBJECTS."""
+    """Return the objects in an object's list of this name; other values are omitted, as are objects
+    beyond the first MOST_OBJECTS."""
     found = holder.get(name) if isinstance(holder, dict) else None
     if not isinstance(found, list):
         return []
@@ -45,8 +45,8 @@ def list_objects(holder: Any, name: str) -> list[dict[str, Any]]:
 
 
 def check_parts(body: object, most: int) -> None:
-    """Look at JSON before an SDK does, which makes a value of each object in it. Raises ValueError
-    where there are more objects and lists in it than so many."""
+    """Check the size of JSON before an SDK parses it into values. Raises ValueError if it has more
+    objects and lists than `most`."""
     waiting, count = [body], 0
     while waiting:
         one = waiting.pop()

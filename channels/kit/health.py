@@ -15,12 +15,12 @@ from channels.retry import LONGEST_WAIT, TROUBLE, reason_of
 log = logging.getLogger(__name__)
 
 _LASTING = timedelta(seconds=10)
-"""The time that a connection has to hold, so that what failed before it is forgotten."""
+"""The time that a connection must last for earlier failures to be forgotten."""
 
 
 class HealthRecord:
-    """Counts what failed one after the other. Once that is much, somebody hears of it; how often
-    they are told is not decided here."""
+    """A counter of consecutive failures, which reports them once they are many; the receiver limits
+    how often it reports."""
 
     def __init__(self, name: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._name, self._now = name, now
@@ -45,13 +45,13 @@ class HealthRecord:
             self.on_change()
 
     def count_forged(self) -> None:
-        """Somebody who is not the platform called its webhook."""
+        """Count a webhook call that was not from the platform."""
         self.forged += 1
         log.warning("%s: a call to the webhook was refused, the %d.", self._name, self.forged)
         self.on_change()
 
     def is_troubled(self, error: BaseException) -> None:
-        """Note that an attempt to listen has failed, and that another follows."""
+        """Note that an attempt to listen has failed, and is retried."""
         was_up = self._state.state == "up" and self._now() - self._state.since > _LASTING
         self.failures = 1 if was_up else self.failures + 1
         log.info("%s: attempt %d failed, another follows: %s", self._name, self.failures, error)
@@ -62,21 +62,22 @@ class HealthRecord:
 
     @property
     def wait(self) -> float:
-        """Seconds until the next attempt; not all who lost the same platform come at once."""
+        """The seconds until the next attempt, with jitter, so that clients do not reconnect all at
+        once."""
         if self.failures < 2:
-            return 0.0  # what was cut off in good order is taken up at once
+            return 0.0  # an orderly disconnection is resumed at once
         growing: float = 2 ** min(self.failures, 7) / 4
         return min(LONGEST_WAIT, growing + random.random())
 
     def is_over(self, error: BaseException) -> None:
-        """Note that the channel can't go on."""
+        """Note that the channel can't continue."""
         self._change(ChannelHealth("down", self._now(), reason_of(error)))
 
     def tell(self, error: BaseException) -> None:
-        """Let an owner hear of what goes on failing."""
+        """Report a persistent failure to an owner."""
         if self.bot is not None:
             self.bot.trouble(self._name, error)
 
 
 def _nobody() -> None:
-    """Nobody is told."""
+    """Ignore the change."""

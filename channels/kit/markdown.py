@@ -32,7 +32,7 @@ Piece = TypeVar("Piece", str, list[dict[str, Any]])
 VERBATIM = "verbatim"
 MARKS = frozenset({"strong", "em", "s"})
 _NESTING = 100  # levels of blocks, or of marks
-_MOST_BRACKETS = 500  # of a paragraph
+_MOST_BRACKETS = 500  # in a paragraph
 _AROUND = ("blockquote", "bullet_list", "ordered_list", "list_item")
 _BEFORE = re.compile(r"(?:[ \t]*(?:>|(?:[-+*]|\d{1,9}[.)])(?=[ \t])))*+[ \t]*+")
 _DEFINED = re.compile(r"^ {0,3}\[([^\[\]\n]+)\]:[ \t]*<?([^\s<>]+)>?[ \t]*$", re.MULTILINE)
@@ -41,8 +41,8 @@ _LINE_END = re.compile(r"\r\n?")
 
 
 class Dialect(ABC, Generic[Piece]):
-    """A platform's way to write Markdown, of which up to `longest` characters are read at once, and
-    some rules (`off`) are none there. `within` names the marks and blocks around something."""
+    """A platform's way to write Markdown. Up to `longest` characters are parsed at once, and the
+    rules in `off` are disabled. `within` names the enclosing marks and blocks."""
 
     ruler = "─" * 12
 
@@ -53,7 +53,7 @@ class Dialect(ABC, Generic[Piece]):
         self._parser.validateLink = lambda url: True  # type: ignore[method-assign]
 
     def write(self, markdown: str) -> Piece:
-        """Write a text; nothing where it would take long to read it."""
+        """Write a text; an empty piece if parsing would take long."""
         if len(markdown) > self._longest or takes_long(markdown):
             return self._empty
         return self.blocks(read(join_links(markdown), self._parser), frozenset())
@@ -79,7 +79,7 @@ class Dialect(ABC, Generic[Piece]):
         return self.inline(node, within)
 
     def inline(self, node: SyntaxTreeNode, within: Within) -> Piece:
-        """Write what stands within a paragraph, a heading, or a mark."""
+        """Write the content of a paragraph, a heading, or a mark."""
         nodes = [
             inner
             for child in node.children
@@ -130,7 +130,7 @@ class Dialect(ABC, Generic[Piece]):
 
     @abstractmethod
     def words(self, text: str, within: Within) -> Piece:
-        """Write words that mean nothing but themselves."""
+        """Write literal words, escaped."""
 
     @abstractmethod
     def code_span(self, content: str) -> Piece: ...
@@ -139,25 +139,25 @@ class Dialect(ABC, Generic[Piece]):
     def mark(
         self, node: SyntaxTreeNode, inner: Piece, beside: tuple[Piece, Piece], within: Within
     ) -> Piece:
-        """Write what is bold, slanted or struck out; `beside` is what stands before it, and what
-        comes behind it, without its mark unless that `is_apart`."""
+        """Write bold, italic or struck-out text; `beside` is the text before it, and the text after
+        it, without its mark unless that `is_apart`."""
 
     def is_apart(self, node: SyntaxTreeNode, after: Piece, within: Within) -> bool:
-        """Return whether the mark of a node keeps what is within it away from what is before it."""
+        """Return whether the mark of a node separates its content from the text before it."""
         return False
 
     @abstractmethod
     def link(self, node: SyntaxTreeNode, label: Piece) -> Piece:
-        """Write a link, or a picture as a link to it: loading one tells who reads."""
+        """Write a link, or a picture as a link to it: loading one reveals the reader."""
 
 
 def make_parser(*off: str) -> MarkdownIt:
-    """Return a parser for `read`, where some rules are `off`."""
+    """Return a parser for `read`, with the rules in `off` disabled."""
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING})
     # An address stays as it was written; `encode` is for the link itself.
     parser.normalizeLink = lambda url: url  # type: ignore[method-assign]
     parser.normalizeLinkText = lambda link: link  # type: ignore[method-assign]
-    # A definition would not be shown; `join_links` knows those that are used.
+    # A definition would not be shown; `join_links` handles those that are used.
     return parser.enable(["table", "strikethrough"]).disable(["reference", *off])
 
 
@@ -168,8 +168,8 @@ def takes_long(markdown: str) -> bool:
 
 
 def join_links(markdown: str) -> str:
-    """Put an address that a text defines elsewhere (`[1]: https://…`) to the words that lead there;
-    a definition that no link refers to stays where it is."""
+    """Insert addresses defined elsewhere in a text (`[1]: https://…`) into the links that use them;
+    an unused definition stays."""
     known, used = dict[str, str](), set[str]()
 
     def find(text: str) -> str:
@@ -192,8 +192,8 @@ def join_links(markdown: str) -> str:
 
 
 def read(markdown: str, parser: MarkdownIt) -> Sequence[SyntaxTreeNode]:
-    """Return the blocks of a text. One of which the parser would leave out a part, such as a cell
-    beside a table's columns, is a paragraph `VERBATIM` of it as it stands."""
+    """Return the blocks of a text. A block of which the parser would omit a part, such as a cell
+    beyond a table's columns, becomes a paragraph `VERBATIM` with its source."""
     lines = _LINE_END.sub("\n", markdown).split("\n")
     tokens = parser.parse(markdown)
     for token in tokens:
@@ -203,7 +203,7 @@ def read(markdown: str, parser: MarkdownIt) -> Sequence[SyntaxTreeNode]:
 
 
 def _depth(tokens: Sequence[Token]) -> int:
-    """Return how deeply marks, links and pictures are within one another."""
+    """Return the nesting depth of marks, links and pictures."""
     levels = accumulate((token.nesting for token in tokens), initial=0)
     within = (_depth(token.children) + 1 for token in tokens if token.children)
     return max(levels) + max(within, default=0)
@@ -219,7 +219,8 @@ def _as_words(lines: Sequence[str]) -> list[Token]:
 
 
 def _kept(node: SyntaxTreeNode, lines: Sequence[str]) -> SyntaxTreeNode:
-    """Return a block; as words what is not wholly in it: itself, or blocks within."""
+    """Return a block; a block with omitted text, or the inner block that has it, becomes plain
+    words."""
     begin, end = node.map or (0, 0)
     source = "\n".join(lines[begin:end])
     if has_all("\n".join(_contents(node)), source):
@@ -240,7 +241,7 @@ def _kept(node: SyntaxTreeNode, lines: Sequence[str]) -> SyntaxTreeNode:
 
 
 def _contents(block: SyntaxTreeNode) -> Iterator[str]:
-    """Yield all that a block says, also beside its text."""
+    """Yield all text of a block, including its attributes."""
     for node in block.walk():
         if node.type == "formula" and node.token:
             yield as_written(node.token)
@@ -265,12 +266,12 @@ def address_of(node: SyntaxTreeNode) -> str:
 
 
 def encode(address: str) -> str:
-    """Return an address of the web as a link has it."""
+    """Return a web address encoded for a link."""
     return normalizeLink(address)
 
 
 def words_of(node: SyntaxTreeNode) -> str:
-    """Return what stands within a node, without markup; of a link, the address too."""
+    """Return the content of a node without markup; for a link, the address too."""
     match node.type:
         case "text" | "code_inline":
             return node.content
@@ -286,12 +287,12 @@ def spell_out(words: str, address: str) -> str:
 
 
 def guard_fence(code: str) -> str:
-    """Return code in which no ticks would end its block; what parts them takes no room."""
+    """Return code whose backticks can't end its block; they are separated by zero-width spaces."""
     return code.replace("```", "``\u200b`").replace("```", "``\u200b`")
 
 
 class Table:
-    """The cells of a table as plain words, and the columns of a screen that each column takes."""
+    """The cells of a table as plain words, and the screen width of each column."""
 
     def __init__(self, node: SyntaxTreeNode) -> None:
         rows = [row.children for part in node.children for row in part.children]
@@ -300,7 +301,7 @@ class Table:
         self._is_right = ["right" in str(cell.attrs.get("style", "")) for cell in rows[0]]
 
     def draw(self, *, is_aligned: bool = True, between: str = " | ", ruler: str = "-+-") -> str:
-        """Return it for letters that have all one width."""
+        """Return the table for a monospaced font."""
         widths = self.widths if is_aligned else [0] * len(self.widths)
         lines = [between.join(map(_pad, row, widths, self._is_right)) for row in self.rows]
         if ruler:
@@ -319,8 +320,7 @@ _HTML.options["breaks"] = True
 
 @lru_cache(maxsize=16)
 def render_html(markdown: str) -> str:
-    """Return the HTML of a text; "" where there is nothing to mark up, or it would take too
-    long."""
+    """Return the HTML of a text; "" if it has no markup, or parsing would take too long."""
     if takes_long(markdown):
         return ""
     tokens = [one for node in read(join_links(markdown), _HTML) for one in node.to_tokens()]
@@ -346,8 +346,8 @@ def _show_image(
     options: OptionsDict,
     env: MutableMapping[str, Any],
 ) -> str:
-    """Render a picture as a link: to load a picture tells its server who reads. Within a link it
-    is spelled out."""
+    """Render a picture as a link: loading a picture reveals the reader to its server. Within a link
+    its address is spelled out."""
     address = encode(str(tokens[index].attrs["src"]))
     name = self.renderInlineAsText(tokens[index].children, options, env)
     if sum(token.nesting for token in tokens[:index] if token.tag == "a"):

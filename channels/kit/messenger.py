@@ -1,4 +1,4 @@
-"""A channel over a platform: what comes in goes to the receiver, replies go out."""
+"""A channel over a platform: incoming events go to the receiver, replies to the platform."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ID = re.compile(r"([^@#]*)(?:@([^#]*))?(?:#(.*))?", re.DOTALL)
 
 
 class Messenger:
-    """A channel. `sleep` waits when the platform says how long, or does not answer."""
+    """A channel. `sleep` waits between retries."""
 
     def __init__(self, platform: Platform, sleep: Sleep = asyncio.sleep) -> None:
         self.name, self.platform = platform.name, platform
@@ -61,9 +61,9 @@ class Messenger:
         return self._health.state
 
     async def listen(self, bot: Bot) -> None:
-        """Listen, and again after a while when that fails in passing. Raises ChannelError."""
+        """Listen, and retry after passing failures. Raises ChannelError."""
         self._bot = self._health.bot = bot
-        self._is_listening, self._caller = True, None  # one that came before knew of no drafts
+        self._is_listening, self._caller = True, None  # an earlier receiver had no drafts
         self._health.on_change = self._keep_health
         receiver = MessageReceiver(bot, self._delivery, self._drafts, self._health)
         try:
@@ -78,7 +78,7 @@ class Messenger:
             await asyncio.gather(*self._keeping, return_exceptions=True)
 
     def _keep_health(self) -> None:
-        """Let other processes know how it is."""
+        """Store the health for other processes."""
         assert self._bot is not None
         health = self.health
         text = orjson.dumps(asdict(health)).decode()
@@ -87,7 +87,7 @@ class Messenger:
         task.add_done_callback(self._keeping.discard)
 
     async def _listen_once(self, receiver: MessageReceiver) -> None:
-        """Listen; return when listening has failed for a passing reason."""
+        """Listen; return after a passing failure."""
         try:
             await self._open()
             offering = asyncio.create_task(self._offer(receiver.bot), name=f"{self.name} commands")
@@ -107,7 +107,8 @@ class Messenger:
             self._health.is_troubled(error)
 
     async def _offer(self, bot: Bot) -> None:
-        """Let the platform show the commands while a person types, in each language; once."""
+        """Register the commands with the platform for suggestions while a person types, in each
+        language; once."""
         if self._has_offered:
             return
         offered: dict[str, list[CommandEntry]] = {}
@@ -123,8 +124,8 @@ class Messenger:
             log.warning("%s does not take the list of commands: %s", self.name, error)
 
     async def _open(self) -> None:
-        """Connect, by the first who needs it: the bot may have replies to send before it listens.
-        Raises ChannelError."""
+        """Connect on first use: the bot may have replies to send before it listens. Raises
+        ChannelError."""
         async with self._opening:
             if not self._is_open:
                 await self.platform.open()
@@ -143,7 +144,7 @@ class Messenger:
             reply = replace(reply, text=_(AGAIN) + reply.text)
         place = self.place_of(outbound.address, outbound.reply_to)
         if outbound.part:
-            place = replace(place, message="")  # the first part has named what it answers
+            place = replace(place, message="")  # the first part has named the message it answers
         once = f"o{outbound.id}" if outbound.id else ""
         is_private = self._bot is not None and self._bot.is_private(outbound.address)
         try:
@@ -156,7 +157,7 @@ class Messenger:
             await self._settle(place, outbound)
 
     async def _settle(self, place: Location, outbound: Outbound) -> None:
-        """Have a question say how it was answered, if this reply is about such an answer."""
+        """Edit a question to show its answer, if this reply is about one."""
         if self._delivery.cards is None:
             return
         is_done = not outbound.reply.problem
@@ -165,7 +166,7 @@ class Messenger:
             self._show_settled(place, *settled)
 
     async def close_question(self, address: Address, question: str, how: str) -> None:
-        """Have the message that asks this say how it ended."""
+        """Edit the message with this question to show its outcome."""
         if self._delivery.cards is None:
             return
         place = self.platform.place_of(address, "")
@@ -173,7 +174,7 @@ class Messenger:
             self._show_settled(place, *closed)
 
     def _show_settled(self, place: Location, message: str, card: Card) -> None:
-        """Edit a message that asked. What it was to say before is out of date."""
+        """Edit a message with a question; cancel an earlier edit of it, which is out of date."""
         name = (place.chat, message)
         if (before := self._settling.get(name)) is not None:
             before.cancel()
@@ -187,13 +188,12 @@ class Messenger:
         task.add_done_callback(forget)
 
     def parts(self, reply: Reply) -> list[Reply]:
-        """Each message by itself; pictures and choices go with the last."""
+        """Return one reply for each message; pictures and choices belong to the last."""
         *first, last = pieces(self.platform, reply.text) or [reply.text]
         return [*map(Reply, first), replace(reply, text=last)]
 
     def place_of(self, address: Address, reply_to: str) -> Location:
-        """Return the place that the reply to a message goes to; its id may be one that the bot has
-        made."""
+        """Return the place for the reply to a message, whose id may be one made by the bot."""
         found = _ID.fullmatch(reply_to)
         message = unquote(found[1]) if found else ""
         if not found or not self.platform.traits.message_id.fullmatch(message):
@@ -208,16 +208,16 @@ class Messenger:
         return is_expected
 
     async def call(self, bot: Bot, call: WebhookCall) -> WebhookAnswer:
-        """Answer a call of the platform by its webhook, on any gateway."""
+        """Answer a webhook call of the platform, on any gateway."""
         await self._open()
         if self._caller is None or self._caller.bot is not bot:
-            drafts = self._drafts if self._is_listening else None  # else another process answers
+            drafts = self._drafts if self._is_listening else None
             self._caller = MessageReceiver(bot, self._delivery, drafts, self._health)
         try:
             answer = await self.platform.call(self._caller, call)
         except ODD_SHAPE:
             log.exception("a call of %s can't be read and is left out", self.name)
-            return WebhookAnswer()  # confirmed, or it would come again for ever
+            return WebhookAnswer()  # confirmed, because it would be redelivered for ever
         if answer.status in (401, 403):
             self._health.count_forged()
         return answer

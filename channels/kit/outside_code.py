@@ -1,4 +1,5 @@
-"""The division of Markdown into code and other parts: a platform's signs mean nothing in code."""
+"""The division of Markdown into code and other parts: a platform's markup has no meaning in
+code."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ _TICKS = re.compile(r"`+")
 def change_parts(
     markdown: str, outside: Callable[[str], str], within: Callable[[str], str] = str
 ) -> str:
-    """Return a text changed in one way outside of code, and in another in its blocks and spans.
-    Where quotes and lists end a block is not looked at: what must not be misread anywhere is for
-    `within`, too."""
+    """Return a text with one change outside of code, and another within its blocks and spans. Ends
+    of blocks by quotes and lists are not detected: text that must never be misread needs `within`,
+    too."""
     return "".join((within if is_code else outside)(part) for is_code, part in _parts(markdown))
 
 
@@ -39,10 +40,10 @@ def _parts(markdown: str) -> Iterator[tuple[bool, str]]:
 
 
 def _spans(text: str) -> Iterator[tuple[bool, str]]:
-    """Yield the same of a paragraph: a backslash takes a tick away from those that open a span, and
-    from none that close it."""
+    """Yield the same for a paragraph: a backslash escapes a backtick that would open a span, but
+    not one that closes it."""
     runs = [found.span() for found in _TICKS.finditer(text)]
-    last = {end - start: place for place, (start, end) in enumerate(runs)}  # the last so long
+    last = {end - start: place for place, (start, end) in enumerate(runs)}
     at = place = 0
     while place < len(runs):
         start, end = runs[place]

@@ -1,4 +1,4 @@
-"""All requests to a platform pass here: not too many, and again when they failed in passing."""
+"""The pacing of all requests to a platform: rate limits, and retries after passing failures."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from channels.kit.platform import Location, Platform, PlatformFailure
 from channels.retry import Sleep, patient
 
 _SPARE = 5  # messages of a chat's limit that drafts leave to others
-_MOST_CHATS = 10_000  # of which a limit is kept
+_MOST_CHATS = 10_000  # chats whose limits are kept
 _SHORTEST_HOLD, _LONGEST_HOLD = 0.1, 24 * 3600.0
-"""Seconds for which a chat is left alone at least and at most, whatever the platform says."""
+"""The minimum and maximum seconds for which a chat is paused, whatever the platform says."""
 
 T = TypeVar("T")
 
 
 class Busy(Exception):
-    """A request that is worth one attempt would have to wait."""
+    """Raised if a request worth one attempt would have to wait."""
 
 
 class Pace:
-    """A chat in which the platform asks to wait is left alone until then, whatever is to be sent to
-    it; the others go on."""
+    """Limits and retries of requests. A chat for which the platform asks to wait is paused for all
+    requests; the others continue."""
 
     def __init__(self, platform: Platform, health: HealthRecord, sleep: Sleep) -> None:
         self._platform, self._health, self.sleep = platform, health, sleep
@@ -38,8 +38,8 @@ class Pace:
     async def send(
         self, place: Location, request: Callable[[], Awaitable[T]], *, is_message: bool = True
     ) -> T:
-        """Make a request that sends or changes a message, for as often as it takes. Raises the
-        platform's last word on it, as a ChannelError where it knows the bot no more."""
+        """Make a request that sends or changes a message, with as many retries as needed. Raises
+        the platform's final error, as a ChannelError if it no longer knows the bot."""
 
         async def attempt() -> T:
             await self._admit(place, is_once=False, is_message=is_message)
@@ -61,8 +61,8 @@ class Pace:
     async def try_once(
         self, place: Location, request: Callable[[], Awaitable[T]], *, is_message: bool = True
     ) -> T:
-        """Do the same for a request that is void a moment later: attempt it once, and not at all if
-        it would have to wait. Raises Busy, too."""
+        """Make a request that is soon obsolete: attempt it once, and not at all if it would have to
+        wait. Raises Busy, too."""
         await self._admit(place, is_once=True, is_message=is_message)
         try:
             return await request()
@@ -79,7 +79,7 @@ class Pace:
         return self._platform.explain(error)
 
     async def _admit(self, place: Location, *, is_once: bool, is_message: bool) -> None:
-        """Wait until a request may be made, or raise Busy."""
+        """Wait until a request may be made. Raises Busy."""
         limit = self._limit(place) if is_message else None
         if is_once and (place.chat in self._holds or (limit and not limit.has_capacity(_SPARE))):
             raise Busy
@@ -110,10 +110,10 @@ class Pace:
         return self._platform.explain(error).kind in ("passing", "wait")
 
     def _is_held(self, error: BaseException) -> float | None:
-        """Return the wait that the platform asked for is the chat's hold."""
+        """Return 0 if the platform asked to wait, since the chat's hold does the waiting."""
         return 0 if self._platform.explain(error).kind == "wait" else None
 
 
 def bounded(seconds: float) -> float:
-    """Return a wait that a platform asks for, as one that can be waited: it may say anything."""
+    """Return a platform's requested wait within sensible bounds: it may say anything."""
     return min(max(_SHORTEST_HOLD, seconds), _LONGEST_HOLD)

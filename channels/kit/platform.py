@@ -1,8 +1,8 @@
-"""The interface of a platform, with what it makes different, and nothing else: how what comes in
-becomes a value of ours, and how a message is posted, edited and taken back there.
+"""The interface of a platform, limited to its differences: converting its events into the kit's
+values, and posting, editing and deleting messages.
 
-All else is the kit's: who is let in, fetching files, splitting, drafts, the sign
-that the bot thinks, limits, trying again, reconnecting, numbered choices, confirmations, reactions.
+The kit does the rest: access, fetching files, splitting, drafts, the typing indicator, limits,
+retries, reconnecting, numbered choices, confirmations, reactions.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ T = TypeVar("T")
 
 
 class Traits(Struct, frozen=True):
-    """The abilities of a platform, and how often it may use them. Times in seconds.
+    """The abilities of a platform, and their limits. Times are in seconds.
 
-    `longest` is the most of one message, by `Platform.length`, `most_parts` the most messages of
-    one reply: what needs more goes as a file. Where it `can_edit`, an answer streams: `draft` and
-    `group_draft` pass between two edits. `typing` passes between two signs that the bot thinks (0:
-    there are none). `longest_button` is how many bytes of data a button keeps (0: there are no
-    buttons, and choices have numbers), `most_buttons` how many a message has; other choices are
-    spelled out. At most `overall` messages go out a second, and `per_chat` (`per_group` in groups)
-    in `chat_time` to one chat; None: the platform says when it is too much. `sound` is the form of
-    a voice message ("opus", "mp3"; "": there is none). `message_id` matches the ids of messages
-    there: what else stands in `Outbound.reply_to` was made by the bot.
+    `longest` is the maximum length of one message, by `Platform.length`, `most_parts` the maximum
+    number of messages of one reply: a longer one is sent as a file. With `can_edit` an answer
+    streams: `draft` and `group_draft` are the times between two edits. `typing` is the time between
+    two typing indicators (0: there are none). `longest_button` is the number of bytes of data in a
+    button (0: there are no buttons, and choices have numbers), `most_buttons` the number of buttons
+    of a message; other choices are spelled out. At most `overall` messages are sent per second, and
+    `per_chat` (`per_group` in groups) in `chat_time` to one chat; None: the platform reports its
+    limits. `sound` is the form of a voice message ("opus", "mp3"; "": there is none). `message_id`
+    matches the platform's message ids: others in `Outbound.reply_to` were made by the bot.
     """
 
     longest: int
@@ -53,9 +53,8 @@ class Traits(Struct, frozen=True):
 
 
 class Location(Struct, frozen=True):
-    """The place where a message is or goes to: a chat, a thread in it ("": none), and the message
-    there ("": none); a reply answers that one. Nobody but one person reads a chat that is no group.
-    """
+    """The place of a message: a chat, a thread in it ("": none), and the message there ("": none),
+    which a reply answers. A chat that is not a group has one reader."""
 
     chat: str
     thread: str = ""
@@ -64,8 +63,8 @@ class Location(Struct, frozen=True):
 
 
 class Author(Struct, frozen=True):
-    """The author, by the platform's word: an id that is theirs for good, the name that others see,
-    the language of their app as a tag ("": not known)."""
+    """The author as the platform reports it: a permanent id, the name that others see, and the
+    language tag of their app ("": unknown)."""
 
     id: str
     name: str = ""
@@ -73,8 +72,7 @@ class Author(Struct, frozen=True):
 
 
 class File(Struct, frozen=True):
-    """A file at the platform's: what `Platform.fetch` needs to know, `size` in bytes (0: not
-    said)."""
+    """A file on the platform: the data for `Platform.fetch`; `size` is in bytes (0: unknown)."""
 
     id: str
     name: str
@@ -83,13 +81,13 @@ class File(Struct, frozen=True):
 
 
 class IncomingMessage(Struct, frozen=True):
-    """A message. One that its person has edited comes again, with the same id and another text.
+    """A received message. An edited one is delivered again, with the same id and another text.
 
-    `is_for_bot`: in a group, whether it is spoken to, by a mention, a reply to it, or a command; a
-    message in private always is. `text` is without the mention. `quoted` is what it replies to,
-    where the model may not know that: whose words, and the words. `left_out` names kinds of what
-    can't be passed on ("stickers"). `scope` is the thread of the conversation, where that is
-    another than the place's (None: it is not).
+    `is_for_bot`: in a group, whether it addresses the bot by a mention, a reply to it, or a
+    command; always True in private. `text` omits the mention. `quoted` is the message that it
+    replies to, if the model may not know it: author and text. `left_out` names kinds of content
+    that can't be passed on ("stickers"). `scope` is the thread of the conversation, if it differs
+    from the place's (None: it does not).
     """
 
     place: Location
@@ -104,8 +102,8 @@ class IncomingMessage(Struct, frozen=True):
 
 
 class ButtonPress(Struct, frozen=True):
-    """A button was pressed: `data` is what it keeps, `label` what stands on it. `press` is the id
-    of this press. `place.message` is the message that has the button."""
+    """A pressed button: `data` is its data, `label` its text. `press` is the id of this press.
+    `place.message` is the message with the button."""
 
     place: Location
     sender: Author
@@ -116,7 +114,7 @@ class ButtonPress(Struct, frozen=True):
 
 
 class Reacted(Struct, frozen=True):
-    """A person has put an emoji on a message (`place.message`)."""
+    """A person's emoji on a message (`place.message`)."""
 
     place: Location
     sender: Author
@@ -128,17 +126,17 @@ Event = IncomingMessage | ButtonPress | Reacted
 
 
 class Button(Struct, frozen=True):
-    """A choice below a message; `data` comes back when it is pressed."""
+    """A choice below a message; `data` is returned when it is pressed."""
 
     label: str
     data: str
 
 
 class Post(Struct, frozen=True):
-    """A message to post: Markdown (where it `is_plain`, text as it stands) that is no longer than
-    the platform takes, and the buttons below it. A post that `is_draft` is edited again soon: it
-    need notify nobody. `once` names the message, and is the same when it is sent again after a
-    crash ("": it has no name), for platforms that then show it once."""
+    """A message to post: Markdown (with `is_plain`, literal text) within the platform's length, and
+    the buttons below it. With `is_draft` it will be edited soon, and need not notify anybody.
+    `once` names the message, and is the same on a resend after a crash ("": no name), for platforms
+    that then show it once."""
 
     text: str
     buttons: tuple[Button, ...] = ()
@@ -148,8 +146,8 @@ class Post(Struct, frozen=True):
 
 
 class Media(Struct, frozen=True):
-    """A file on its way to a chat: a picture, a voice message, or a document, with a few words of
-    plain text and buttons below it."""
+    """A file to be sent to a chat: a picture, a voice message, or a document, with a short plain
+    caption and buttons below it."""
 
     kind: Literal["picture", "voice", "document"]
     name: str
@@ -167,11 +165,11 @@ class Media(Struct, frozen=True):
 class PlatformFailure(Struct, frozen=True):
     """The meaning of an error of the platform.
 
-    `passing`: it may succeed when it is tried again; `wait`: the platform asks to wait `seconds`
-    (for everybody, or for the chat that was written to); `refused`: it does not take this message
-    as it is (its markup, a picture that is too large, an edit that comes too late); `gone`: nobody
-    can be reached there any more; `revoked`: the platform does not know the bot any more (`advice`
-    says what the owner has to do); `fatal`: trying again is of no use for another reason.
+    `passing`: a retry may succeed; `wait`: the platform asks to wait `seconds` (for everybody, or
+    for the chat that was written to); `refused`: it does not accept this message as it is (its
+    markup, a picture that is too large, an edit that comes too late); `gone`: the chat can no
+    longer be reached; `revoked`: the platform no longer knows the bot (`advice` says what the owner
+    has to do); `fatal`: retrying is useless for another reason.
     """
 
     kind: Literal["passing", "wait", "refused", "gone", "revoked", "fatal"]
@@ -180,71 +178,72 @@ class PlatformFailure(Struct, frozen=True):
 
 
 def is_lasting(status: int) -> bool:
-    """Return whether an answer with this status of HTTP would be the same another time: what was
-    asked for is gone, or not to be had."""
+    """Return whether a response with this HTTP status would be the same on a retry: the resource is
+    missing or forbidden."""
     return 400 <= status < 500 and status not in (408, 425, 429)
 
 
 class IncomingHandler(Protocol):
-    """The handler of what comes in from a platform."""
+    """The handler of a platform's events."""
 
     async def take(self, events: Sequence[Event]) -> None:
-        """Take the events in; return when all of them are on disk: confirm them to the platform
-        then. Chats are taken side by side, the events of one chat in order. An event that can't be
-        understood is logged, and the others are taken. Raises only errors by which an event is not
-        on disk: the platform brings it again."""
+        """Process the events; return once all of them are on disk: confirm them to the platform
+        then. Chats are processed in parallel, the events of one chat in order. An invalid event is
+        logged, and the others are processed. Raises only errors by which an event is not on disk:
+        the platform redelivers it."""
         ...
 
     def connected(self) -> None:
-        """To be called whenever the platform is reached again: health is good from then on."""
+        """Note that the platform is reachable: health is good from then on. Call it on each
+        connection."""
         ...
 
     def troubled(self, error: BaseException) -> None:
-        """To be called where the SDK reconnects by itself, for each attempt that failed."""
+        """Note a failed attempt, if the SDK itself reconnects. Call it for each one."""
         ...
 
     async def patiently(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Make a request until it succeeds, with longer and longer waits between; health follows.
-        Raises what does not pass."""
+        """Make a request until it succeeds, with exponential backoff; health follows. Raises
+        lasting errors."""
         ...
 
     @property
     def bot(self) -> Bot:
-        """Return the bot, for what else a platform may need to ask: commands by name, `state` to
-        keep something over restarts."""
+        """Return the bot, for further needs of a platform: commands by name, `state` for values
+        that survive restarts."""
         ...
 
 
 class Platform:
-    """A messenger, to make a subclass of. Methods raise what the SDK raises; `explain` says what
-    that means. A platform leaves out what it does not have."""
+    """The base class of messengers. Methods raise the SDK's errors; `explain` interprets them. A
+    platform omits the methods of abilities that it lacks."""
 
     name: str
     traits: Traits
 
     async def open(self) -> None:
-        """Connect as far as is needed to send. Called once, by whoever needs it first; again after
-        it failed. Raises ChannelError where the token is wrong."""
+        """Connect as far as needed to send. Called once, on first use; again after a failure.
+        Raises ChannelError if the token is wrong."""
 
     async def listen(self, handler: IncomingHandler) -> None:
-        """Bring what comes in, until cancelled. When it returns or raises what is passing, the kit
-        calls it again after a while."""
+        """Deliver events until cancelled. After it returns or raises a passing error, the kit calls
+        it again after a while."""
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
 
     def explain(self, error: BaseException) -> PlatformFailure:
-        """Explain what an error means. An error that is not known is a bug of ours: `fatal`."""
+        """Return the meaning of an error. An unknown error is a bug: `fatal`."""
         raise NotImplementedError
 
     @property
     def length(self) -> Length:
-        """Return how long a text in Markdown is as the platform counts it."""
+        """Return the function that measures Markdown text as the platform counts it."""
         return len
 
     def plain_length(self, text: str) -> int:
-        """Return how long a plain text is as the platform counts it."""
+        """Return the length of plain text as the platform counts it."""
         return len(text)
 
     async def post(self, place: Location, post: Post) -> str:
@@ -252,16 +251,16 @@ class Platform:
         raise NotImplementedError
 
     async def edit(self, place: Location, message: str, post: Post) -> None:
-        """Put another text in the place of a message of ours."""
+        """Replace the text of one of the bot's messages."""
         raise NotImplementedError
 
     async def delete(self, place: Location, message: str) -> None:
-        """Take a message of ours back."""
+        """Delete one of the bot's messages."""
         raise NotImplementedError
 
     @property
     def has_files(self) -> bool:
-        """Return whether a file can be sent there."""
+        """Return whether the platform can send files."""
         return type(self).upload is not Platform.upload
 
     async def upload(self, place: Location, media: Media) -> str:
@@ -269,32 +268,32 @@ class Platform:
         raise NotImplementedError
 
     async def fetch(self, file: File) -> bytes:
-        """Return the bytes of a file that came with a message."""
+        """Return the bytes of a message's file."""
         raise NotImplementedError
 
     async def show_typing(self, place: Location) -> None:
-        """Show for a while that the bot thinks."""
+        """Show a typing indicator for a while."""
 
     async def answer_press(self, pressed: ButtonPress) -> None:
-        """Let the platform know that a press was seen."""
+        """Confirm a press to the platform."""
 
     async def offer(self, commands: Mapping[str, Sequence[CommandEntry]]) -> None:
-        """Let the platform show the commands while a person types: by language ("en", "de", "zh"),
-        its descriptions in that language."""
+        """Register the commands with the platform for suggestions: by language ("en", "de", "zh"),
+        with descriptions in that language."""
 
     def expects(self, headers: Mapping[str, str]) -> bool:
-        """Return whether a call may come from the platform, as far as its headers tell: the body of
-        any other is not read."""
+        """Return whether a call may come from the platform, judged by its headers: the body of any
+        other is not read."""
         return True
 
     async def call(self, handler: IncomingHandler, call: WebhookCall) -> WebhookAnswer:
-        """Take what the platform sends to its webhook, `/webhooks/NAME` of the web channel's
-        server; 401 where its signature is wrong. On any gateway of a cluster."""
+        """Process a call to the platform's webhook, `/webhooks/NAME` of the web channel's server;
+        answer 401 if its signature is wrong. Runs on any gateway of a cluster."""
         return WebhookAnswer(404)
 
     def place_of(self, address: Address, message: str) -> Location:
-        """Return the place that a reply goes to: that of an address, with the message it answers. A
-        private chat that has a name of its own there follows its person's: "U1/D7"."""
+        """Return the place of a reply: that of an address, with the message it answers. A private
+        chat with a name of its own follows its person's: "U1/D7"."""
         chat = address.chat
         if address.is_private and chat != address.user:
             chat = chat.removeprefix(f"{address.user}/")

@@ -1,4 +1,4 @@
-"""The receiver of what comes in: each event becomes a message for the bot, or is answered here."""
+"""The receiver of events: each becomes a message for the bot, or is answered here."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MEGABYTES = LARGEST_ATTACHMENT // 1_000_000
-_LONGEST_NAME = 64  # characters
+_LONGEST_NAME = 64  # maximum characters
 _LONGEST_QUOTE = 1_000
-_FETCHING = 120.0  # seconds in which a file has to be there
+_FETCHING = 120.0  # seconds in which a file must be fetched
 
 LEFT_OUT = (
     "videos",
@@ -64,8 +64,7 @@ LEFT_OUT = (
     "links to shared files",
     "messages of this kind",
 )
-"""The kinds of content of a message that no model here is given, as `IncomingMessage.left_out`
-names them."""
+"""The kinds of content that no model is given, as named in `IncomingMessage.left_out`."""
 NOT_TAKEN = (
     "Something went wrong inside the bot, so this message was not taken; the log has the details "
     "(`python main.py logs`). Send it again, or put it in other words."
@@ -75,7 +74,7 @@ NOT_FETCHED = "I did not get {name}; please send it again."
 
 
 class MessageReceiver:
-    """The `IncomingHandler` of a platform: chats side by side, the events of one chat in order."""
+    """The `IncomingHandler` of a platform: chats in parallel, the events of one chat in order."""
 
     def __init__(
         self, bot: Bot, delivery: MessageSender, drafts: Drafts | None, health: HealthRecord
@@ -94,7 +93,7 @@ class MessageReceiver:
         self._health.is_troubled(error)
 
     async def patiently(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Make a request until it succeeds. Raises what does not pass."""
+        """Make a request until it succeeds. Raises lasting errors."""
         while True:
             try:
                 done = await request()
@@ -111,8 +110,8 @@ class MessageReceiver:
                 return done
 
     async def take(self, events: Sequence[Event]) -> None:
-        """Take the events in; return when all of them are on disk. One that can't be taken is
-        logged, and does not hold up the others."""
+        """Process the events; return once all of them are on disk. A failing event is logged, and
+        does not block the others."""
         chats: dict[str, list[Event]] = {}
         for event in events:
             chats.setdefault(event.place.chat, []).append(event)
@@ -120,12 +119,12 @@ class MessageReceiver:
 
     async def _take_chat(self, chat: str, events: Sequence[Event]) -> None:
         line = self._lines.setdefault(chat, asyncio.Lock())
-        async with line:  # whoever comes first is first
+        async with line:  # in order of arrival
             for event in events:
                 await self._take(event)
 
     async def _take(self, event: Event) -> None:
-        if not event.sender.id:  # "" is whoever sits at this machine
+        if not event.sender.id:  # "" is the person at this machine
             log.error("%s: an event without an author is left out", self._platform.name)
             return
         asked_in.set(event.sender.language)
@@ -143,7 +142,7 @@ class MessageReceiver:
                 await self._apologize(event)
 
     async def _apologize(self, event: Event) -> None:
-        """Say that a message was not taken, to who may talk to the bot."""
+        """Tell a person with access that a message was not accepted."""
         address = address_of(self._platform.name, event)
         if self.bot.admits(address) and (
             not isinstance(event, IncomingMessage) or event.is_for_bot
@@ -171,18 +170,18 @@ class MessageReceiver:
                     return
                 attachments = await self._fetch_all(heard)
             if not heard.text and not attachments:
-                return  # all that it says was left out
+                return  # all of its content was omitted
             inbound = replace(inbound, attachments=attachments)
         await self._submit(inbound, place, inbound.sender)
 
     async def _chosen(self, heard: IncomingMessage) -> tuple[str, str] | None:
-        """Return the label and data that a number stands for, where choices have numbers."""
+        """Return the label and data that a number stands for, if choices have numbers."""
         if self._platform.traits.longest_button or heard.files:
             return None
         return await self._choices.choose(heard.place, heard.text)
 
     async def _fetch_all(self, heard: IncomingMessage) -> tuple[Attachment, ...]:
-        """Return the files; what is left out is said."""
+        """Return the files; tell the person which ones are omitted."""
         attachments, sentences = [], [_sorry(heard.left_out)] if heard.left_out else []
         for file in heard.files[: MOST_ATTACHMENTS + 1]:  # one too many is refused in the bot
             if file.size > LARGEST_ATTACHMENT:
@@ -194,13 +193,13 @@ class MessageReceiver:
                 log.warning("a file was not fetched: %s", error)
                 sentences.append(_(NOT_FETCHED, name=file.name))
         if sentences:
-            with suppress(Exception):  # what can be taken is not lost over it
+            with suppress(Exception):  # the remaining content is not lost because of it
                 await self._delivery.deliver(heard.place, Reply(" ".join(sentences)))
         return tuple(attachments)
 
     async def _fetch(self, place: Location, file: File) -> Attachment:
-        """Return a file that is out of reach for good must hold up neither its chat nor the
-        channel."""
+        """Return a file within a time limit: one that can't be reached must not block its chat or
+        the channel."""
         async with asyncio.timeout(_FETCHING):
             content = await self._delivery.pace.send(
                 place, lambda: self._platform.fetch(file), is_message=False
@@ -208,7 +207,7 @@ class MessageReceiver:
         return Attachment(file.name, file.media_type, content)
 
     async def _submit(self, inbound: Inbound, place: Location, who: str = "") -> None:
-        """Hand a message to the bot; `who` is their name, where others read along."""
+        """Submit a message to the bot; `who` is the sender's name, if others read the chat."""
         await self._cards.hear(place, inbound.id, inbound.text, who)
         is_new = self._drafts is not None and self._drafts.expect(
             self.bot, inbound.address, inbound.id, place
@@ -218,7 +217,7 @@ class MessageReceiver:
             await self._drafts.settle(inbound.address, inbound.id)  # refused, or answered before
 
     async def _press(self, pressed: ButtonPress) -> None:
-        """Carry a button out, if this person may talk to the bot."""
+        """Execute a button's command, if this person may talk to the bot."""
         address = address_of(self._platform.name, pressed)
         try:
             if self.bot.admits(address):
@@ -227,7 +226,7 @@ class MessageReceiver:
                 with speaking(self.bot.language_of(address)):
                     chosen = (pressed.label, pressed.data)
                     await self._carry_out(chosen, pressed.place, inbound, who)
-                if Press.of(pressed.data).is_answer:  # a question that was answered goes
+                if Press.of(pressed.data).is_answer:  # an answered question is removed
                     await self._delivery.take_back(pressed.place, pressed.place.message)
         finally:
             with suppress(Exception):  # it may be too late
@@ -248,7 +247,7 @@ class MessageReceiver:
             await self._delivery.deliver(place, Reply(_("All right, nothing was done.")))
 
     async def _react(self, reacted: Reacted) -> None:
-        """Take an emoji as a quick answer, where it stands for a command."""
+        """Take an emoji as a quick answer, if it stands for a command."""
         address = address_of(self._platform.name, reacted)
         if not self.bot.admits(address):
             return
@@ -260,12 +259,12 @@ class MessageReceiver:
 
 
 def address_of(channel: str, event: Event) -> Address:
-    """Return the address of the conversation that an event belongs to. Where chat and user are the
-    same, or the chat's name follows the user's, nobody else reads along."""
+    """Return the address of an event's conversation. The chat is private if chat and user are the
+    same, or the chat's name follows the user's."""
     place, user = event.place, event.sender.id
     thread = place.thread if event.scope is None else event.scope
     if place.is_group:
-        # Somebody who speaks as the group itself has another name than it: else it were private.
+        # A sender in the group's own name gets another name: else the chat would seem private.
         is_hidden = place.chat == user or place.chat.startswith(f"{user}/")
         return Address(channel, place.chat, thread, f"admin{user}" if is_hidden else user)
     chat = user if place.chat == user else f"{user}/{place.chat}"
@@ -273,18 +272,18 @@ def address_of(channel: str, event: Event) -> Address:
 
 
 def name_of(sender: Author) -> str:
-    """Their name as others in the chat see it, on one line."""
+    """Return the author's name as others in the chat see it, on one line."""
     return " ".join((sender.name or sender.id).split())[:_LONGEST_NAME]
 
 
 def _seen_name(event: ButtonPress | Reacted) -> str:
-    """Return their name where others read along; "" in private."""
+    """Return the author's name if others read the chat; "" in private."""
     return name_of(event.sender) if event.place.is_group else ""
 
 
 def id_of(place: Location, press: str = "") -> str:
-    """Return the id of a message, or of a button pressed below it. The thread is read from it where
-    its conversation has another."""
+    """Return the id of a message, or of a button pressed below it. It includes the thread, in case
+    the conversation has another."""
     thread = f"@{_quoted(place.thread)}" if place.thread else ""
     return f"{_quoted(place.message)}{thread}{f'#{_quoted(press)}' if press else ''}"
 

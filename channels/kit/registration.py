@@ -1,5 +1,5 @@
-"""The registration of a channel: what a package of a channel, or an entry point, says of itself
-without importing the platform's SDK."""
+"""The registration of a channel: its description in a package or an entry point, without an import
+of the platform's SDK."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from channels.base import Channel
 from channels.settings import StrictSettings
 
 ENTRY_POINTS = "parley.channels"
-"""The group of entry points by which installed packages bring channels."""
+"""The group of entry points by which installed packages provide channels."""
 
 
 class ChannelType(Struct, frozen=True):
-    """A kind of channel. It runs where `channels.NAME` stands in the configuration, as an object
-    that fits `settings`.
+    """A kind of channel. It runs if `channels.NAME` is in the configuration, as an object that fits
+    `settings`.
 
-    `secrets` are the names of those that must stand in .env, `may_have` of those that may;
-    `packages` what must be installed, as the registry names it, by `requirements`: a file
-    in the project, or the words for pip. It `is_called` where it hears nothing but by the web
-    channel's server. `make(settings, secrets)` makes the channel; it may raise ChannelError with a
-    sentence.
+    `secrets` are the required names in .env, `may_have` the optional ones; `packages` are the
+    required packages, as the registry names them, and `requirements` is a file in the project with
+    them, or the arguments for pip. With `is_called` it gets events only through the web channel's
+    server. `make(settings, secrets)` makes the channel; it may raise ChannelError with a sentence.
     """
 
     name: str

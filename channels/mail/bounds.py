@@ -1,12 +1,11 @@
-"""Bounds of a message, applied before a parser of the standard library sees its fields.
+"""Limits of a message, applied before a parser of the standard library sees its fields.
 
-Those parsers take time with the square of a field's length, in calls that hold the interpreter, and
-anybody can send a mail. So the only fields that are kept are those that are read here, so many of
-each name, and each is cut. With that the time for a message grows with its length alone (0.1 s for
-100 KB of the worst, `python -m benchmarks.hostile mails`). What is more than a few kilobytes is
-read in a process all the same (`opening.py`): it has limits, and leaves the interpreter to others.
-Of somebody whom the bot does not know, or can't verify, only the head is ever fetched, of 200 KB at
-most.
+Those parsers take time quadratic in a field's length, in calls that hold the interpreter's lock,
+and anybody can send a mail. So only the fields that this package reads are kept, a limited number
+of each name, and each is truncated. The time for a message is then linear in its length (0.1 s for
+100 KB of the worst, `python -m benchmarks.hostile mails`). Larger messages are still read in a
+separate process (`reader.py`), which has limits, and does not block the interpreter. For unknown
+or unverified senders only the head is fetched, at most 200 KB.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from typing import Any
 from msgspec import Struct
 
 MOST_PARTS = 200
-"""Parts of a message, at any depth."""
+"""The maximum number of parts of a message, at any depth."""
 
 
 class TooManyParts(ValueError):
-    """A message has more than MOST_PARTS."""
+    """Raised if a message has more than MOST_PARTS."""
 
 
 class _Bound(Struct, frozen=True):
-    """The bound on a field: how many of its characters are kept (`is_whole`: a longer one is left
-    out, because the rest would say something else), and how many fields of this name."""
+    """The limit of a field: the number of characters kept (`is_whole`: a longer one is dropped,
+    because a truncated one could have another meaning), and the number of fields of this name."""
 
     longest: int
     most: int = 1
@@ -48,7 +47,7 @@ _PARAMETERS = _Bound(1_000)
 _MOST_PARAMETERS = 20
 _RESULTS = "authentication-results"
 _BOUNDS: Mapping[str, _Bound] = {
-    "from": _Bound(1_000, most=2),  # two are kept, since several senders are nobody
+    "from": _Bound(1_000, most=2),
     "subject": _Bound(2_000),
     "date": _WORD,
     "message-id": _Bound(1_000),
@@ -76,17 +75,17 @@ _BOUNDS: Mapping[str, _Bound] = {
     },
 }
 _PARSED = frozenset({"from", "subject", "date"})
-"""The fields that are parsed as the standard library does it, each time that they are asked for.
-The others have no words in another character set, and those of a part are asked for many times."""
+"""The fields that are parsed by the standard library, at each access. The others contain no encoded
+words, and those of a part are accessed many times."""
 _FOLDS = re.compile(r"[\r\n]+")
 _DEFAULT = "utf-8"
 _NO_CHARSETS = frozenset({"punycode", "idna", "unicode_escape", "raw_unicode_escape", "undefined"})
-"""Codecs of Python for other things than mail, of which one takes minutes for a megabyte."""
+"""Python's codecs for other purposes than mail; one of them takes minutes for a megabyte."""
 _PIECE = 65_536  # bytes
 
 
 class BoundedMessage(EmailMessage):
-    """A message, or a part of one, of whose fields no more is kept than its bounds say."""
+    """A message, or a part of one, whose fields are limited by their bounds."""
 
     def set_raw(self, name: str, value: str) -> None:
         bound = _BOUNDS.get(name.lower())
@@ -96,23 +95,23 @@ class BoundedMessage(EmailMessage):
         if len(there) >= bound.most:
             return
         if name.lower() == _RESULTS and any(len(one) > bound.longest for one in there):
-            return  # below one that can't be read there may be a forged one
+            return  # a forged one may follow one that can't be read
         super().set_raw(name, _FOLDS.sub("", _cut(name.lower(), value, bound)))
 
     def get_raw(self, name: str) -> list[str]:
-        """Return the fields of this name as they came."""
+        """Return the raw fields of this name."""
         wanted = name.lower()
         return [str(value) for key, value in self.raw_items() if key.lower() == wanted]
 
     def get_text(self, name: str) -> str:
-        """Return the first field of this name, on one line; "" where there is none."""
+        """Return the first field of this name, on one line; "" if there is none."""
         return " ".join(str(self.get(name) or "").split())
 
     def get_param(
         self, param: str, failobj: Any = None, header: str = "content-type", unquote: bool = True
     ) -> Any:
-        """Return a parameter as text, whichever way it is written; a character set is one that
-        there is."""
+        """Return a parameter as text, in either encoding; a character set is always an existing
+        one."""
         found = super().get_param(param, failobj, header, unquote)
         if isinstance(found, tuple):
             found = collapse_rfc2231_value(found)
@@ -120,8 +119,8 @@ class BoundedMessage(EmailMessage):
         return _find_codec(found) if is_charset else found
 
     def get_words(self) -> str:
-        """Return the text of a part, in its character set; a codec holds the interpreter while it
-        works, so it gets so much at a time."""
+        """Return the text of a part, in its character set; it is decoded in pieces, since a codec
+        holds the interpreter's lock."""
         content = self.get_payload(decode=True)
         if not isinstance(content, bytes):
             return ""
@@ -135,8 +134,8 @@ class BoundedMessage(EmailMessage):
 
 
 def parse_bounded(raw: bytes, *, is_head: bool = False) -> BoundedMessage:
-    """Parse a message, or its head alone. Raises TooManyParts, and what the parser of the standard
-    library raises at what is hostile: any kind of error."""
+    """Parse a message, or its head alone. Raises TooManyParts, and any error of the standard
+    library's parser for hostile content."""
     rules = policy.default.clone(message_factory=_make_counted(), header_factory=_read_field)
     message = BytesParser(policy=rules).parsebytes(raw, headersonly=is_head)
     assert isinstance(message, BoundedMessage)
@@ -144,8 +143,7 @@ def parse_bounded(raw: bytes, *, is_head: bool = False) -> BoundedMessage:
 
 
 def _find_codec(name: str) -> str:
-    """Return the codec for a character set; that of UTF-8 where there is none, or it is none for
-    mail."""
+    """Return the codec for a character set; UTF-8 if it is unknown or not meant for mail."""
     try:
         b"a".decode(name, "replace")
         found = codecs.lookup(name).name.replace("-", "_")
@@ -155,8 +153,7 @@ def _find_codec(name: str) -> str:
 
 
 def decode_words(text: str) -> str:
-    """Return a text with its words decoded that are encoded as in a subject
-    (=?utf-8?q?=E2=82=AC?=)."""
+    """Return a text with its encoded words decoded, as in a subject (=?utf-8?q?=E2=82=AC?=)."""
     try:
         parts = decode_header(text)
     except HeaderParseError:
@@ -173,7 +170,7 @@ _parse_field = HeaderRegistry()
 
 
 def _read_field(name: str, value: str) -> str:
-    """Return what a field says, where that is asked for."""
+    """Return the value of a field, when it is accessed."""
     if name.lower() in _PARSED:
         parsed: str = _parse_field(name, value)
         return parsed
@@ -181,7 +178,7 @@ def _read_field(name: str, value: str) -> str:
 
 
 def _make_counted() -> Callable[..., BoundedMessage]:
-    """Return a maker of parts, which makes no more than MOST_PARTS."""
+    """Return a factory of parts, which makes at most MOST_PARTS."""
     made = 0
 
     def make(policy: Any = None) -> BoundedMessage:
@@ -199,7 +196,7 @@ def _cut(name: str, value: str, bound: _Bound) -> str:
         # One that is longer stays too long, so that it counts as unreadable and as the topmost.
         return value[: bound.longest + 1]
     if bound is _IDS:
-        return value[-bound.longest :]  # the newest, ours among them, stand last
+        return value[-bound.longest :]  # the newest ids, including the bot's, come last
     if bound is _PARAMETERS:
         value = ";".join(value[: bound.longest + 1].split(";")[: _MOST_PARAMETERS + 1])
         return value if len(value) <= bound.longest else value.rpartition(";")[0]

@@ -1,5 +1,5 @@
-"""A folder on an IMAP server. Its methods wait for the network: they belong into a thread of their
-own, all but `end`, which makes them fail at once."""
+"""A folder on an IMAP server. Its methods block on the network: call them in a separate thread,
+except `end`, which makes them fail at once."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS
 
 NO_FOLDER = "The mail server has no folder {}; correct channels.mail.folder, and restart the bot."
 
-_IDLE = 240.0  # seconds; a connection on which nothing happens for longer may be cut by routers
-_POLL = 60.0  # seconds between two looks, where the server does not say by itself
+_IDLE = 240.0  # seconds; routers may cut a connection that is idle for longer
+_POLL = 60.0  # seconds between two checks, if the server does not notify
 _TIMEOUT = SocketTimeout(connect=15, read=60)
-_LARGEST = MOST_ATTACHMENTS * LARGEST_ATTACHMENT * 4 // 3  # bytes of a message, files in base64
+_LARGEST = MOST_ATTACHMENTS * LARGEST_ATTACHMENT * 4 // 3
 _LARGEST_HEAD = 200_000  # bytes
 
 
 class Host(Struct, frozen=True):
-    """A server: by TLS from the beginning, or as soon as it offers that; in the clear on this
-    machine alone."""
+    """A server: by TLS from the beginning, or as soon as it is offered; unencrypted only on this
+    machine."""
 
     name: str
     port: int
@@ -37,7 +37,7 @@ class Host(Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str, default: str, secure_port: int) -> Host:
-        """`text` is "NAME" or "NAME:PORT"."""
+        """Return the server in `text`, which is "NAME" or "NAME:PORT"."""
         name, _colon, port = (text or default).partition(":")
         number = int(port) if port.isdecimal() else secure_port
         is_here = name == "localhost"
@@ -58,8 +58,8 @@ class Inbox:
         self.validity = self.next = 0
 
     def open(self, *, is_readonly: bool = False) -> None:
-        """Connect, and look at the folder: its `validity`, and the number of the `next` message.
-        Raises ChannelError where there is no such folder."""
+        """Connect and select the folder, with its `validity` and the number of the `next` message.
+        Raises ChannelError if the folder does not exist."""
         host = self._host
         self._client = client = IMAPClient(
             host.name, host.port, ssl=host.is_secure, timeout=_TIMEOUT
@@ -84,11 +84,11 @@ class Inbox:
         return self._client
 
     def find_later(self, last: int) -> list[int]:
-        """Return the numbers of all messages after one."""
+        """Return the numbers of all later messages."""
         return sorted(uid for uid in self.client.search(["UID", f"{last + 1}:*"]) if uid > last)
 
     def find_since(self, begin: datetime) -> list[int]:
-        """Return the numbers of all that has come since then."""
+        """Return the numbers of all messages received since then."""
         found = self.client.search(["SINCE", begin.date() - timedelta(days=1)])
         times = self.client.fetch(found, ["INTERNALDATE"]) if found else {}
         return sorted(uid for uid, one in times.items() if one[b"INTERNALDATE"] >= begin)
@@ -97,15 +97,15 @@ class Inbox:
         return sorted(self.client.search(["UNSEEN"]))
 
     def fetch(self, uid: int) -> tuple[bytes, bool]:
-        """Return a message as it came (b"": it is no more), and whether that is all of it: of one
-        that is too large it is the head."""
+        """Return a raw message (b"": it was deleted), and whether it is complete; of a message that
+        is too large only the head is returned."""
         size = self.client.fetch([uid], ["RFC822.SIZE"]).get(uid, {}).get(b"RFC822.SIZE", 0)
         is_whole = int(size) <= _LARGEST
         what = "BODY.PEEK[]" if is_whole else f"BODY.PEEK[HEADER]<0.{_LARGEST_HEAD}>"
         return self._read(uid, what), is_whole
 
     def fetch_head(self, uid: int) -> bytes:
-        """Return the head of a message, as far as it is read; b"": the message is no more."""
+        """Return the head of a message, up to a limit; b"": the message was deleted."""
         return self._read(uid, f"BODY.PEEK[HEADER]<0.{_LARGEST_HEAD}>")
 
     def _read(self, uid: int, what: str) -> bytes:
@@ -113,7 +113,7 @@ class Inbox:
         return next((bytes(part) for name, part in found.items() if name[:5] == b"BODY["), b"")
 
     def find_head(self, message: str) -> bytes:
-        """Subject and references of a message by its id; b"" where it is no more."""
+        """Return subject and references of a message by its id; b"" if it was deleted."""
         for uid in self.client.search(["HEADER", "Message-ID", message])[-1:]:
             fields = "SUBJECT REFERENCES IN-REPLY-TO"
             return self._read(uid, f"BODY.PEEK[HEADER.FIELDS ({fields})]<0.{_LARGEST_HEAD}>")
@@ -123,8 +123,9 @@ class Inbox:
         self.client.add_flags([uid], [b"\\Seen"], silent=True)
 
     def wait(self) -> None:
-        """Return when something has come, or after a while. What came since the last look may have
-        been told already, between two answers, and is not told again: hence another look."""
+        """Return once new mail has arrived, or after a while. Mail since the last check may have
+        been reported already, between two responses, and is not reported again: so check once more
+        first."""
         before = self.next
         self._select()
         if self.next > before:
@@ -138,26 +139,26 @@ class Inbox:
         self.client.idle_done()
 
     def _is_told(self) -> bool:
-        """Return whether news came together with the consent to IDLE, as it does when a message
-        arrives at that moment. It lies in the reader's buffer then, where `idle_check`, which waits
-        for the socket, does not see it before something else comes."""
+        """Return whether news came together with the response to IDLE, if a message arrives at that
+        moment. It is then in the reader's buffer, where `idle_check`, which waits for the socket,
+        does not see it before other data come."""
         connection = self.client.socket()
         connection.setblocking(False)
         try:
             return bool(self.client._imap.file.peek())
-        except OSError:  # over TLS, where nothing has come
+        except OSError:  # over TLS, without data
             return False
         finally:
             connection.settimeout(_TIMEOUT.read)
 
     def close(self) -> None:
-        """Let go of the connection, without a word."""
+        """Release the connection without a logout."""
         if self._client is not None:
             with suppress(OSError):
                 self._client.shutdown()
 
     def end(self) -> None:
-        """Cut the connection, whatever it waits for; `close` it then."""
+        """Cut the connection, whatever it waits for; `close` it afterwards."""
         if self._client is not None:
             with suppress(OSError):
                 self._client.socket().shutdown(SHUT_RDWR)

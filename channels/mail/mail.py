@@ -1,8 +1,8 @@
-"""Mail: fetched over IMAP, which says at once when some has come (IDLE), and sent over SMTP.
+"""The mail platform: fetched over IMAP with notifications (IDLE), and sent over SMTP.
 
-The opening of a mail: a small one is read here, any other in a process of its own.
+Also the opening of a mail: a small one is read here, any other in a separate process.
 
-A process costs 0.2 s of computing, which reading a mail of ten kilobytes never takes (`python -m
+A process costs 0.2 s of CPU time, which reading a mail of ten kilobytes never takes (`python -m
 benchmarks.hostile mails`).
 """
 
@@ -53,20 +53,20 @@ from channels.message import LARGEST_ATTACHMENT, Address
 from channels.retry import MessageLeftOut
 
 SMALL = 10_000  # bytes
-_FEW_PARTS = 20  # lines that may begin one
+_FEW_PARTS = 20  # lines that may begin a part
 _BOUNDARY = re.compile(rb"[\r\n]--")
 _READER = Path(__file__).with_name("reader.py")
 _decoder = msgspec.msgpack.Decoder(Letter)
 
 
 def is_small(raw: bytes) -> bool:
-    """Return whether no mail like this takes long to read."""
+    """Return whether a mail is certainly fast to read."""
     return len(raw) <= SMALL and len(_BOUNDARY.findall(raw)) <= _FEW_PARTS
 
 
 def open_letter(bot: Bot, raw: bytes, fallback: str, own: str) -> Letter | None:
-    """Return the letter that was received, for a thread; None where it can't be read. Raises
-    UnreadableError where that takes too much."""
+    """Return the received letter; call it in a thread. None if it can't be read. Raises
+    UnreadableError if reading takes too many resources."""
     try:
         if is_small(raw):
             letter = read(raw, fallback, own)
@@ -77,9 +77,9 @@ def open_letter(bot: Bot, raw: bytes, fallback: str, own: str) -> Letter | None:
             raise
         log.warning("a message can't be read, and is left out: %s", error)
         return None
-    except OSError:  # of this machine, and it may be over soon
+    except OSError:  # an error of this machine, which may be temporary
         raise
-    except Exception:  # the standard library's parser raises what it likes
+    except Exception:  # the standard library's parser may raise any error
         log.warning("a message can't be read, and is left out", exc_info=True)
         return None
     if not letter.whole:
@@ -95,10 +95,10 @@ WRONG_PASSWORD = (
 )
 
 _TIMEOUT = 60.0  # seconds
-_WAIT = 60.0  # seconds after which a server that is busy is tried again
+_WAIT = 60.0  # seconds after which a busy server is retried
 _BUSY = (421, 450, 451, 452)
 _MOST_KEPT = 200
-_MOST_ATTEMPTS = 2  # starts of the bot in which reading one message has not come to an end
+_MOST_ATTEMPTS = 2  # starts of the bot in which reading one message did not finish
 _PASSING_LOGIN = re.compile(r"UNAVAILABLE|INUSE|LIMIT|too many|try again|temporar", re.IGNORECASE)
 
 _NOT_VERIFIED = (
@@ -150,7 +150,7 @@ class Mail(Platform):
                     await run(inbox.wait)
         finally:
             inbox.end()
-            thread.submit(inbox.close)  # as soon as what waits there has heard of the end
+            thread.submit(inbox.close)  # once the waiting call has ended
             thread.shutdown(wait=False)
 
     @property
@@ -160,8 +160,9 @@ class Mail(Platform):
     async def _resume(
         self, handler: IncomingHandler, inbox: Inbox, run: Any
     ) -> tuple[int, list[int]]:
-        """Return the last message that was taken, and those that wait. What came before the bot was
-        made is not answered; after the server has numbered all anew, it is what nobody has seen."""
+        """Return the last processed message, and the waiting ones. Mail from before the bot's
+        creation is not answered; after the server has renumbered its messages, the unseen ones
+        count as waiting."""
         kept = await handler.bot.state.get(self.name, self._mark)
         if not kept:
             recent = await run(inbox.find_since, self._begin)
@@ -173,20 +174,19 @@ class Mail(Platform):
         return last, await run(inbox.find_later, last)
 
     async def _take(self, handler: IncomingHandler, inbox: Inbox, run: Any, uid: int) -> None:
-        """Hand a message on, if a person wrote it who may: the answer must not go to anybody whose
-        name another has used, nor to a machine. That is seen by its head, before the rest is
-        fetched. How often it was begun to read is on disk first: what ends the process is not read
-        for ever."""
+        """Pass on a message from a permitted person: the answer must not go to a forged sender, nor
+        to a machine. Its head is checked before the rest is fetched. The number of attempts is on
+        disk before reading, so that a message which crashes the process is not read for ever."""
         fallback = f"<{uid}.{inbox.validity}@imap>"
         raw = await run(inbox.fetch_head, uid)
         if not raw or not await self._begin_reading(handler, fallback):
             return
         try:
             letter = await self._open(handler, inbox, run, uid, raw)
-        except (Exception, asyncio.CancelledError):  # of the way, or a stop: the process is alive
+        except (Exception, asyncio.CancelledError):
             await handler.bot.state.set(self.name, self._attempts, "")
             raise
-        # What follows may fail and come again.
+        # The rest may fail and be retried.
         await handler.bot.state.set(self.name, self._attempts, "")
         if letter is not None and self._may_be_read(handler, letter):
             await self._receive(handler, letter)
@@ -194,7 +194,7 @@ class Mail(Platform):
     async def _open(
         self, handler: IncomingHandler, inbox: Inbox, run: Any, uid: int, head: bytes
     ) -> Letter | None:
-        """Return the letter; None: it is gone, or can't be read, or may not be."""
+        """Return the letter; None: it was deleted, can't be read, or is not permitted."""
         about = (f"<{uid}.{inbox.validity}@imap>", self._own)
         try:
             letter: Letter | None = await run(open_letter, handler.bot, head, *about)
@@ -212,7 +212,7 @@ class Mail(Platform):
         return replace(letter, whole=False) if raw else None
 
     async def _begin_reading(self, handler: IncomingHandler, identity: str) -> bool:
-        """Return whether a message is read once more."""
+        """Return whether to try reading a message once more."""
         kept, _space, count = (await handler.bot.state.get(self.name, self._attempts)).partition(
             " "
         )
@@ -256,7 +256,7 @@ class Mail(Platform):
         return ""
 
     def _warn(self, letter: Letter) -> None:
-        """Once for each person: their mail is not read, and the setting may be to blame."""
+        """Warn once per person: their mail is not read, and the setting may be wrong."""
         if letter.sender not in self._warned and len(self._warned) < _MOST_KEPT:
             self._warned.add(letter.sender)
             names = ", ".join(dict.fromkeys(parse(one)[0] for one in letter.results)) or "nobody"
@@ -279,7 +279,7 @@ class Mail(Platform):
         return await self._send(make_mail_with(course, media))
 
     async def _find_course(self, place: Location) -> Course:
-        """Find the course of a message: into its thread, below the last message there."""
+        """Return the course of a message: into its thread, after the last message there."""
         last = place.message
         if not last and place.thread and self._handler:
             last = await self._handler.bot.state.get(
@@ -293,8 +293,7 @@ class Mail(Platform):
         return Course(self._own, place.chat, place.thread, subject, (*references, last))
 
     def _look_up(self, message: str) -> tuple[str, tuple[str, ...]]:
-        """Return the subject of a message that came before the bot was started, and what it
-        follows."""
+        """Return the subject and the references of a message from before the bot's start."""
         inbox = Inbox(self._settings, self._password)
         try:
             inbox.open(is_readonly=True)
@@ -333,8 +332,8 @@ class Mail(Platform):
 
 
 def _hear(letter: Letter) -> tuple[IncomingMessage, dict[str, bytes]]:
-    """Return the letter as the kit wants it, and the bytes of its files by their ids. One that was
-    not read as a whole is said to be too large."""
+    """Return the letter in the kit's form, and the bytes of its files by their ids. A letter that
+    was not completely read is represented by a file that is too large."""
     given = letter.files if letter.whole else ()
     files = [File(str(n), f.name, f.media_type, len(f.content)) for n, f in enumerate(given)]
     if not letter.whole:
@@ -350,8 +349,7 @@ def _hear(letter: Letter) -> tuple[IncomingMessage, dict[str, bytes]]:
 
 
 def _failure_of(code: int, lasting: Literal["gone", "refused"]) -> PlatformFailure:
-    """Return the meaning of an SMTP server's answer: 4.. for now, 5.. for good. for now, 5.. for
-    good."""
+    """Return the meaning of an SMTP server's response: 4.. is temporary, 5.. is permanent."""
     if code in _BUSY:
         return PlatformFailure("wait", _WAIT)
     return PlatformFailure(lasting if code >= 500 else "passing")

@@ -1,8 +1,8 @@
-"""The process in which a mail is read that is not small.
+"""The process in which a larger mail is read.
 
 Its standard input is the mail, its output the `Letter` in MessagePack. Arguments: an id for a
-message that has none, and the bot's address. The modules of mail are imported without what their
-packages bring: that would take three times as long as reading the mail.
+message without one, and the bot's address. The modules of mail are imported without their packages'
+other imports, which would take three times as long as reading the mail.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The content of a received message. It may hold anything.
+"""The content of a received message, which may be anything.
 
-This module runs in a process of its own, too (`reader.py`): it and what it imports need neither the
-kit nor pydantic, which would take most of that process's time.
+This module also runs in a separate process (`reader.py`): it and its imports need neither the kit
+nor pydantic, which would take most of that process's time.
 
-The text that a person has written in a message: without what it quotes, and without its markup.
+Also the text that a person has written in a message, without quotations and markup.
 
-Libraries for this were looked at: mail-parser-reply takes the indentation off every line, takes
-lists for signatures, and its patterns can be made to take for ever; email-reply-parser knows
-English alone and is not kept up.
+Libraries for this were rejected: mail-parser-reply removes all indentation, takes lists for
+signatures, and its patterns can run for ever; email-reply-parser supports English alone and is
+unmaintained.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from channels.mail.bounds import BoundedMessage, TooManyParts, decode_words, par
 from channels.message import MOST_ATTACHMENTS
 
 _ATTRIBUTION = re.compile(r"(?:.*@|.*\d\d).*[:：]\s*", re.DOTALL)
-"""The line above a quotation, in whatever language: "On 23 November 2026, Ann wrote:"."""
+"""The line above a quotation, in any language: "On 23 November 2026, Ann wrote:"."""
 _ITS_BEGINNING = re.compile(r"(?:On|Am|Le|El|Il|Em|Op|Den|Dnia|W dniu)\s.*\d", re.IGNORECASE)
 _SEPARATOR = re.compile(
     r"-{3,}\s?(?:Original Message|Ursprüngliche Nachricht|Message d'origine|Mensaje original"
@@ -38,19 +38,19 @@ _SEPARATOR = re.compile(
 )
 _HEAD = re.compile(
     r"\**(?:From|Von|De|Da|Van|Från|Od|发件人|寄件者)\s?[:：]\**\s", re.IGNORECASE
-)  # of a message that is quoted as it came
+)  # of a message that is quoted unchanged
 _HEAD_GOES_ON = re.compile(
     r"\**(?:Sent|Date|To|Subject|Gesendet|Datum|An|Betreff|Envoyé|À|Objet|Enviado|Para|Asunto|Inviato"
     r"|Oggetto|Verzonden|Onderwerp|Skickat|发送时间|收件人|主题)\s?[:：]",
     re.IGNORECASE,
 )
-_LONGEST_ATTRIBUTION = 400  # characters
+_LONGEST_ATTRIBUTION = 400  # maximum characters
 _QUOTED = re.compile(r"\s{0,3}>")
 _QUOTES = "//blockquote[@type='cite' or contains(@class,'gmail_quote')] | " + " | ".join(
     f"//div[contains(concat(' ', @class, ' '), ' {name} ')]"
     for name in ("gmail_quote", "gmail_quote_container", "moz-cite-prefix", "yahoo_quoted")
 )
-_REST = "//*[@id='divRplyFwdMsg' or @id='appendonsend']"  # Outlook's: all below it is quoted
+_REST = "//*[@id='divRplyFwdMsg' or @id='appendonsend']"  # Outlook's: everything after it is quoted
 _UNSEEN = {"script", "style", "head", "title", "template"}
 _BREAKS = ("\n", "\n- ")
 _BLOCKS = {
@@ -60,8 +60,8 @@ _BLOCKS = {
 
 
 def cut_quotation(text: str) -> str:
-    """Return a reply without the message below it that it answers. What is quoted above one's own
-    words stays: they would say nothing without it."""
+    """Return a reply without the quoted message below it. Quotations above the person's own words
+    stay, since they give them their meaning."""
     lines = text.split("\n")
     for number in range(len(lines)):
         if _begins_message(lines, number):
@@ -81,7 +81,7 @@ def cut_signature(text: str) -> str:
 
 
 def _begins_message(lines: list[str], number: int) -> bool:
-    """Return whether another message follows from this line on, as it came."""
+    """Return whether another message, quoted unchanged, begins at this line."""
     line = lines[number].strip()
     if not line:
         return False
@@ -92,8 +92,8 @@ def _begins_message(lines: list[str], number: int) -> bool:
 
 
 def _without_attribution(lines: list[str]) -> list[str]:
-    """Return the lines without the last ones, which say who wrote what was quoted below them. They
-    were one, before it was wrapped."""
+    """Return the lines without the last ones, if they attribute the quotation below them; they are
+    one sentence, possibly wrapped."""
     for most in (1, 2, 3):
         last = "".join(lines[-most:])
         if len(last) < _LONGEST_ATTRIBUTION and _ATTRIBUTION.fullmatch(last):
@@ -109,7 +109,7 @@ def _stripped(lines: list[str]) -> list[str]:
 
 
 def read_html(markup: str, *, is_reply: bool) -> str:
-    """Return the text of a message that has no other; of a reply without what it quotes."""
+    """Return the text of an HTML message; for a reply without its quotation."""
     try:
         root = document_fromstring(
             markup.encode("utf-8", "replace"),
@@ -125,14 +125,14 @@ def read_html(markup: str, *, is_reply: bool) -> str:
             for later in (*mark.itersiblings(), mark):
                 if later.getparent() is not None:
                     later.drop_tree()
-    # White space is nothing but a space; what stands between blocks stands on a line of its own.
+    # White space becomes a space; text between blocks gets a line of its own.
     lines = "".join(one if one in _BREAKS else " ".join(one.split("\n")) for one in _texts(root))
     text = "\n".join(" ".join(line.split()) for line in lines.split("\n"))
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
 def _texts(root: HtmlElement) -> Iterator[str]:
-    """All text in order, with line breaks where a browser would make them."""
+    """Yield all text in order, with a browser's line breaks."""
     unseen = 0
     for event, element in iterwalk(root, events=("start", "end")):
         tag = element.tag if isinstance(element.tag, str) else ""
@@ -149,21 +149,20 @@ def _texts(root: HtmlElement) -> Iterator[str]:
 
 _ID = re.compile(r"<[^<>\s]{1,400}>")
 OWN_ID = re.compile(r"<parley\.([0-9a-f]{16})\.[0-9a-f]+@[^<>\s]+>")
-"""An id of a message of ours: it names the thread, also where an app leaves References out."""
+"""An id of a message of the bot: it names the thread, even if an app omits References."""
 _MACHINES = re.compile(r"(?:mailer-daemon|postmaster|no-?reply|do-?not-?reply|bounces?)[+@-]")
 _COMMENT = re.compile(r"\([^()]*\)")
 _BULK = {"bulk", "list", "junk"}
 _DENIALS = {"no", "none", "false", "0"}
-"""Words in a field for automatic mail that say that this is none."""
+"""Words in a field for automatic mail that mean the contrary."""
 _ANSWERING = (
     *("X-Autoreply", "X-Autorespond", "X-Autogenerated", "X-Mail-Autoreply"),
     *("X-Autoreply-From", "X-FC-MachineGenerated", "X-Failed-Recipients"),
 )
-"""The fields that answering machines set, older ones instead of Auto-Submitted."""
+"""The fields that autoresponders set, older ones instead of Auto-Submitted."""
 _RECEIPTS = {"dr", "ndr", "rn", "nrn"}
-"""Words that Exchange writes into X-Auto-Response-Suppress of mail by people, too: that no receipt
-of its delivery or of its being read is wanted. The others (OOF, AutoReply, All) are about
-answers."""
+"""Values of Exchange's X-Auto-Response-Suppress in mail by people: they refuse receipts of delivery
+or reading. The others (OOF, AutoReply, All) refuse answers."""
 _LIST = ("Id", "Unsubscribe", "Subscribe", "Post", "Help", "Owner", "Archive")
 
 
@@ -176,15 +175,15 @@ class Enclosure(Struct, frozen=True):
 
 
 class Letter(Struct, frozen=True):
-    """A message that was received: who says to have sent it (an address in lower case; "" where
-    that is not one), and its results of being verified. `automatic` says why nobody waits for an
-    answer to it ("": somebody does). Of one that is not `whole` only the head was read."""
+    """A received message: its declared sender (an address in lower case; "" if there is no valid
+    one), and the verification results. `automatic` says why it expects no answer ("": it does). If
+    it is not `whole`, only the head was read."""
 
     sender: str
     results: tuple[str, ...]
     automatic: str
     author: str
-    """The name that they give themselves."""
+    """The author's display name."""
     id: str
     thread: str
     at: datetime
@@ -199,9 +198,9 @@ _END_OF_HEAD = re.compile(rb"\r?\n\r?\n|\r\r")
 
 
 def read(raw: bytes, fallback: str, own: str) -> Letter:
-    """Read a message; `fallback` is an id for one that has none, `own` the bot's address. Of one
-    with too many parts the head is read. The parser of the standard library raises all kinds of
-    errors at what is hostile."""
+    """Return a parsed message; `fallback` is an id for one without an id, `own` the bot's address.
+    If it has too many parts, only the head is read. The standard library's parser raises any kind
+    of error for hostile content."""
     try:
         return _read(raw, fallback, own)
     except TooManyParts:
@@ -230,19 +229,19 @@ def _read(raw: bytes, fallback: str, own: str) -> Letter:
 
 
 def _valid(text: str) -> str:
-    """Return a text without broken Unicode, as it can be written out."""
+    """Return a text without broken Unicode, which can't be written."""
     return text.encode("utf-8", "replace").decode()
 
 
 def read_head(raw: bytes) -> tuple[str, tuple[str, ...]]:
-    """Return the subject of a message, and what it follows."""
+    """Return the subject of a message, and its references."""
     message = parse_bounded(raw, is_head=True)
     return _valid(message.get_text("Subject")), tuple(map(_valid, _references(message)))
 
 
 def thread_of(references: Iterable[str], identity: str) -> str:
-    """Return the name of a message's thread: the one that a message of ours carries on, or one made
-    of the first message."""
+    """Return the name of a message's thread: from an id of the bot's message in it, or else made
+    from the first message."""
     known = [*references, identity]
     for one in reversed(known):
         if found := OWN_ID.fullmatch(one):
@@ -251,7 +250,7 @@ def thread_of(references: Iterable[str], identity: str) -> str:
 
 
 def _author(message: BoundedMessage) -> MailAddress | None:
-    """Return the author that it names; None where that is nobody, or several."""
+    """Return the author; None if there is none, or more than one."""
     fields: list[Any] = [*message.get_all("From", ())]
     addresses: tuple[MailAddress, ...] = fields[0].addresses if len(fields) == 1 else ()
     if len(addresses) != 1 or fields[0].defects:
@@ -262,14 +261,15 @@ def _author(message: BoundedMessage) -> MailAddress | None:
 
 
 def _references(message: BoundedMessage) -> tuple[str, ...]:
-    """Return the messages that it follows, the first one first."""
+    """Return the preceding messages of its thread, the first one first."""
     named = _ID.findall(message.get_text("References"))
     answered = _ID.findall(message.get_text("In-Reply-To"))[:1]
     return tuple(dict.fromkeys((*named, *answered)))
 
 
 def _why_automatic(message: BoundedMessage, address: str, own: str) -> str:
-    """Return whether a machine sent it, which might answer an answer (RFC 3834, section 2)."""
+    """Return why a message is automatic, and might answer an answer (RFC 3834, section 2); "" if it
+    is not."""
     automatic = _words(message, "Auto-Submitted")
     if not automatic <= _DENIALS:
         return f"it is {', '.join(sorted(automatic))}"
@@ -297,8 +297,8 @@ def _words(message: BoundedMessage, name: str) -> set[str]:
 
 
 def _text(message: BoundedMessage, *, is_reply: bool) -> str:
-    """Return the text that the person has written; the subject too, where the thread begins with
-    it."""
+    """Return the text that the person has written, including the subject of a thread's first
+    message."""
     bodies = _bodies(message)
     parts = [part.get_words().replace("\r\n", "\n") for part in bodies]
     if any(part.get_content_type() == "text/html" for part in bodies):
@@ -308,14 +308,14 @@ def _text(message: BoundedMessage, *, is_reply: bool) -> str:
         text = cut_quotation(text) if is_reply else text
     text = text.strip("\n").rstrip()
     if text.startswith("/"):
-        return text.split("\n\n", 1)[0]  # a signature is no part of a command
+        return text.split("\n\n", 1)[0]  # a signature is not part of a command
     subject = "" if is_reply else message.get_text("Subject")
     return "\n\n".join(filter(None, (subject, text)))
 
 
 def _bodies(message: BoundedMessage) -> list[BoundedMessage]:
-    """Return the parts with the text of the message: one, or where pictures stand between the
-    words, all that are of its kind and beside it."""
+    """Return the parts with the text of the message: one, or if pictures separate the words, all
+    sibling parts of its type."""
     body = message.get_body(("plain", "html"))
     if not isinstance(body, BoundedMessage) or body.is_attachment():
         return []
@@ -329,14 +329,14 @@ def _bodies(message: BoundedMessage) -> list[BoundedMessage]:
 
 
 def _is_words(part: Message) -> bool:
-    """Return whether a part is text that is shown as such, and no file."""
+    """Return whether a part is displayed text, and not a file."""
     is_text = part.get_content_type() in ("text/plain", "text/html")
     is_file = part.get_filename() or part.get_content_disposition() == "attachment"
     return is_text and not is_file
 
 
 def _files(message: BoundedMessage) -> tuple[Enclosure, ...]:
-    """Return the files. Signatures of a message are no files."""
+    """Return the files, without a message's signatures."""
     files: list[Enclosure] = []
     bodies = _bodies(message)
     for number, part in enumerate(message.walk()):
@@ -353,7 +353,7 @@ def _files(message: BoundedMessage) -> tuple[Enclosure, ...]:
 
 
 def _time_of(message: BoundedMessage) -> datetime:
-    """Return the time when it was sent, by its own word: never later than now."""
+    """Return the declared time of sending: never later than now."""
     now = datetime.now(UTC)
     sent = getattr(message["Date"], "datetime", None)
     if not isinstance(sent, datetime):

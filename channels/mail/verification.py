@@ -1,7 +1,7 @@
-"""The true sender of a message, by the word of the server that received it for us.
+"""The true sender of a message, according to the receiving server.
 
-Anybody can write anything into From. The receiving server compares it with SPF, DKIM and DMARC, and
-says what came of it in a field Authentication-Results (RFC 8601), on top of those that were there.
+Anybody can write any address into From. The receiving server checks it with SPF, DKIM and DMARC,
+and adds the result as a field Authentication-Results (RFC 8601), above existing ones.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
 
-_LONGEST = 10_000  # characters of a field that is read
+_LONGEST = 10_000  # maximum characters of a field
 _LEXEME = re.compile(r'((?:"(?:[^"\\]|\\.)*+"|[^\s;="()])++)|([;=()])|\\?.', re.DOTALL)
-"""A word, parts of which may be quoted ("ann@example.org"@evil.example is one, and the address of
-nobody at example.org), or a sign."""
+"""A word, parts of which may be quoted ("ann@example.org"@evil.example is one, and is not an
+address at example.org), or a sign."""
 _IN_COMMENT = re.compile(r"()(?:([()])|\\?.)", re.DOTALL)
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*+)"')
 
@@ -28,9 +28,9 @@ class Result(Struct, frozen=True):
 
 
 def is_verified(sender: str, fields: Sequence[str], server: str) -> bool:
-    """Return whether the server vouches that a message is by `sender`, an address. `fields` are all
-    fields Authentication-Results of the message, from the top; only the first that begins with the
-    server's name is its own: others may have come with the message."""
+    """Return whether the server confirms that `sender`, an address, sent a message. `fields` are
+    all its Authentication-Results fields, from the top; only the first with the server's name is
+    its own: others may be forged."""
     for one in fields:
         name, results = parse(one)
         if name == server.lower():
@@ -56,23 +56,23 @@ def _proves(result: Result, sender: str, domain: str) -> bool:
             return _covers(signed, domain)
         case "spf":
             return _covers(found.get("smtp.mailfrom", "").rpartition("@")[2], domain)
-        case "auth":  # who has signed in to send it
+        case "auth":  # the authenticated sender
             return sender == (found.get("smtp.auth") or found.get("smtp.mailfrom"))
     return False
 
 
 def _covers(proven: str, domain: str) -> bool:
-    """Return whether who has proven to be this domain speaks for the other: the same, or one above
+    """Return whether proof of one domain is valid for the other: the same domain, or one below
     it."""
     return proven == domain or ("." in proven and domain.endswith(f".{proven}"))
 
 
 def parse(text: str) -> tuple[str, list[Result]]:
-    """Return a field's server and results, all in lower case; no results of one that can't be
-    read."""
+    """Return a field's server and results, all in lower case; no results if the field can't be
+    parsed."""
     server, *parts = _split(text[:_LONGEST].lower())
     if len(text) > _LONGEST:
-        parts = []  # what was cut off may say the contrary
+        parts = []  # the part that was cut off may say the contrary
     results = []
     for part in parts:
         pairs = list(_pairs(part))
@@ -83,8 +83,8 @@ def parse(text: str) -> tuple[str, list[Result]]:
 
 
 def _split(text: str) -> list[list[str]]:
-    """Return the words between semicolons, without comments; "=" is a word. What is quoted begins
-    no comment, and in a comment nothing is quoted."""
+    """Return the words between semicolons, without comments; "=" is a word. A quotation contains no
+    comment, and a comment no quotation."""
     parts: list[list[str]] = [[]]
     depth = at = 0
     while at < len(text):

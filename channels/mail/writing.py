@@ -1,4 +1,4 @@
-"""Replies as mail: the text as it was written, and as HTML for apps that show it."""
+"""Replies as mail: the text as written, and as HTML for apps that show it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from channels.kit.markdown import render_html
 from channels.kit.platform import Media, Post
 from channels.message import clean_text
 
-_LONGEST_SUBJECT = 70  # characters of a subject that we make
+_LONGEST_SUBJECT = 70  # characters of a generated subject
 _MOST_REFERENCES = 20
 _STYLE = (
     "pre{background:#f4f4f4;padding:8px;overflow-x:auto}table{border-collapse:collapse}"
@@ -25,8 +25,8 @@ _STYLE = (
 
 
 class Course(Struct, frozen=True):
-    """The course of a message, and what it follows: the messages of its thread, the last one last.
-    Without any, the thread begins with it."""
+    """The route of a message: its addresses, and the messages of its thread, the last one last.
+    Without any, the message begins the thread."""
 
     sender: str
     to: str
@@ -36,13 +36,13 @@ class Course(Struct, frozen=True):
 
 
 def begin_thread() -> str:
-    """Return the name of a thread that begins with a message of ours."""
+    """Return the name of a thread that begins with the bot's message."""
     return secrets.token_hex(8)
 
 
 def make_mail(course: Course, post: Post) -> EmailMessage:
-    """Return a message with this text. One that is sent again, because nobody knows whether it
-    arrived, has the same id: servers and apps show one of them."""
+    """Return a message with this text. A resend has the same id: servers and apps show one of
+    them."""
     text = clean_text(post.text)
     name = f"{post.once} {course.to} {course.thread}" if post.once else secrets.token_hex()
     message = _begin(course, text, hashlib.sha256(name.encode()).hexdigest()[:24])
@@ -77,14 +77,14 @@ def _begin(course: Course, text: str, name: str) -> EmailMessage:
         message["References"] = " ".join(
             (*course.references[:1], *course.references[1:][-_MOST_REFERENCES:])
         )
-    # So that no machine answers this (RFC 3834, section 3.1.7), nor Exchange's.
+    # Prevents answers by machines (RFC 3834, section 3.1.7), including Exchange.
     message["Auto-Submitted"] = "auto-replied" if course.references else "auto-generated"
     message["X-Auto-Response-Suppress"] = "All"
     return message
 
 
 def _subject(subject: str, text: str) -> str:
-    """Return the thread's, or the first words of what is said."""
+    """Return the thread's subject, or the first words of the text."""
     subject, text = " ".join(clean_text(subject).split()), clean_text(text)
     if subject:
         return subject if subject[:3].lower() == "re:" else f"Re: {subject}"

@@ -25,7 +25,7 @@ class MatrixSettings(StrictSettings):
 
 def _make(settings: MatrixSettings, secrets: Mapping[str, str]) -> Channel:
     from channels.kit.messenger import Messenger  # noqa: PLC0415 - only where it runs
-    from channels.matrix.matrix import Matrix  # noqa: PLC0415 - its client is an extra
+    from channels.matrix.matrix import Matrix  # noqa: PLC0415 - its client is an optional package
 
     return Messenger(Matrix(settings.homeserver, secrets[TOKEN]))
 

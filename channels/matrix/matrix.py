@@ -1,4 +1,5 @@
-"""Matrix: rooms and threads, by its client-server API. Encrypted rooms are not read, and say so."""
+"""The Matrix platform: rooms and threads, by its client-server API. In encrypted rooms the bot only
+says that it can't read them."""
 
 from __future__ import annotations
 
@@ -72,9 +73,9 @@ ENCRYPTED_PRIVATE = (
 )
 
 _WAIT = _TYPING = 30_000  # milliseconds
-_MOST_MISSED = 1_000  # messages of one room that are caught up after an outage
-_ATTEMPTS = 6  # to follow an invitation, over half a minute
-_MOST_STRANGERS = 10  # who are invited to a room, until the next start
+_MOST_MISSED = 1_000  # messages of one room that are fetched after an outage
+_ATTEMPTS = 6  # to answer an invitation, over half a minute
+_MOST_STRANGERS = 10  # that are invited to a room, until the next start
 _NO = {"not_types": ["*"]}
 _OTHERS = {"presence": _NO, "account_data": _NO}
 _MEMBERS = {"lazy_load_members": True}
@@ -106,7 +107,7 @@ class Matrix(Platform):
         self._make_client: Any = partial(AsyncClient, homeserver.rstrip("/"), config=quick)
         self._token = token
         self._client: Any = None
-        self._begin = ""  # from where on news are read, where nothing was read before
+        self._begin = ""  # the position from which news are read at first
         self._invited: dict[str, Any] = {}
         self._direct: dict[str, str] = {}
         self._typing: set[str] = set()
@@ -127,8 +128,8 @@ class Matrix(Platform):
         self._begin, self._invited = news.next_batch, dict(news.rooms.invite)
 
     async def _sign_in(self) -> None:
-        """Learn whose token it is. The API may be at another address than was given: that one says
-        where ("Well-known URI")."""
+        """Find out whose token it is. The API may be at another address than the given one, which
+        then names it ("Well-known URI")."""
         try:
             mine = checked(await self._client.whoami())
         except MatrixError as error:
@@ -179,7 +180,7 @@ class Matrix(Platform):
             await self._client.close()
 
     async def _join(self, bot: Bot, room: str, state: list[Any]) -> None:
-        """Follow an invitation to a direct chat, or by somebody who may talk to the bot."""
+        """Accept an invitation to a direct chat, or from a person with access; reject others."""
         invitation = next(
             (event for event in state if getattr(event, "state_key", "") == self._client.user_id),
             None,
@@ -200,8 +201,8 @@ class Matrix(Platform):
                 return
 
     async def _catch_up(self, room: str, timeline: Any, since: str) -> list[Any]:
-        """Return what was said in a room since then, also what the news left out; in a room to
-        which the bot was invited meanwhile, what was said after that."""
+        """Return the messages in a room since then, including those that a limited sync omitted; in
+        a room to which the bot was invited meanwhile, those after the invitation."""
         events, start = list(timeline.events), timeline.prev_batch
         while timeline.limited and start and self._invitation(events) < 0:
             try:
@@ -216,7 +217,7 @@ class Matrix(Platform):
         return events[self._invitation(events) + 1 :]
 
     def _invitation(self, events: list[Any]) -> int:
-        """Return the index of the bot's last invitation among events; -1 where there is none."""
+        """Return the index of the bot's last invitation among events; -1 if there is none."""
         return max(
             (
                 place
@@ -230,8 +231,8 @@ class Matrix(Platform):
     async def _understand(
         self, event: Json, room: MatrixRoom, me: OwnUser, bot: Bot
     ) -> Event | None:
-        """As `_read`. Anybody may have sent it: what makes the server refuse something is left out,
-        or it would come again for ever and hold up all that is behind it."""
+        """Read an event by `_read`. Anybody may have sent it: an event for which the server refuses
+        a request is dropped, because it would be redelivered for ever and block all later ones."""
         try:
             return await self._read(event, room, me, bot)
         except Exception as error:
@@ -264,7 +265,7 @@ class Matrix(Platform):
             message = text_of(part_of(event, "content", "m.relates_to"), "event_id")
             first = await self._find(room.room_id, message)
             if first is None or first.get("sender") != me.id:
-                return None  # on what somebody else said
+                return None  # on another person's message
             thread = thread_of(first)
         elif not is_private(room) and (replied := answered_by(event)):
             answered = await self._find(room.room_id, replied)
@@ -272,12 +273,12 @@ class Matrix(Platform):
         return read(event, Author(user, room.user_name(user) or ""), place, me, answered)
 
     async def _find(self, room: str, event: str) -> Json | None:
-        """Return an event of a room; None where it can't be read."""
+        """Return an event of a room; None if it can't be read."""
         answer = await self._client.room_get_event(room, event)
         try:
             source: Json = checked(answer).event.source
         except MatrixError as error:
-            if self._is_lasting(error) or error.status == 200:  # it is there, and can't be read
+            if self._is_lasting(error) or error.status == 200:  # it exists, but can't be read
                 return None
             raise
         return source
@@ -298,7 +299,7 @@ class Matrix(Platform):
         await bot.state.set(self.name, f"told {room.room_id}", "yes")
 
     async def _direct_room(self, user: str) -> str:
-        """Return a room with this person alone, made if there is none. Raises NobodyThere."""
+        """Return a room with this person alone; create one if needed. Raises NobodyThere."""
         rooms = self._client.rooms.values()
         for room in rooms:
             if is_private(room) and not room.encrypted and user in known_members(room):
@@ -336,7 +337,7 @@ class Matrix(Platform):
                 return PlatformFailure("gone")
             case MatrixError() if 400 <= error.status < 500 and error.status != 408:
                 return PlatformFailure("refused")
-            case ClientResponseError() if is_lasting(error.status):  # a file that is gone
+            case ClientResponseError() if is_lasting(error.status):  # a deleted file
                 return PlatformFailure("refused")
             case MatrixError() | ClientError() | TimeoutError() | OSError():
                 return PlatformFailure("passing")
@@ -384,8 +385,8 @@ class Matrix(Platform):
     async def _send(
         self, place: Location, content: dict[str, Any], post: Post | None = None
     ) -> str:
-        """Send a message. One that is sent again, because nobody knows whether it arrived, has the
-        same transaction's name: the server keeps one ("Transaction identifiers")."""
+        """Send a message. A resend has the same transaction id: the server keeps one ("Transaction
+        identifiers")."""
         room = await self._room_of(place)
         once = f"{post.once} {'m.new_content' in content}" if post and post.once else uuid4().hex
         if "m.relates_to" not in content and (relation := _relation(place)):
@@ -418,8 +419,7 @@ class Matrix(Platform):
 
 
 def _relation(place: Location) -> Mapping[str, object]:
-    """Return what a message answers, or the thread it belongs to; apps that know no threads show it
-    as a reply."""
+    """Return the message's reply or thread; apps without threads show it as a reply."""
     if place.thread:
         return {
             "rel_type": "m.thread",

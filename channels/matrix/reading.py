@@ -22,11 +22,11 @@ _FILES = {
     "m.file": ("document", "application/octet-stream"),
     "m.audio": ("audio", "audio/ogg"),
 }
-"""Kinds of messages that are files: a name and a type for one that has none."""
+"""Kinds of messages that are files, with a default name and type."""
 _NOT_TAKEN = {"m.video": "videos", "m.location": "places"}
 _FALLBACK = re.compile(r"\A(?:>[^\n]*+\n)++\n?")
-"""The text that older apps put in front of a reply: the words that it answers. Tried at the
-beginning alone: at each character it takes time with the square of the text's length."""
+"""The text that older apps put before a reply: the message that it answers. Matched at the
+beginning alone: a search would take time quadratic in the text's length."""
 _COMMAND = re.compile(r"[/!](\w+)(?!\S)")
 
 
@@ -39,7 +39,7 @@ class OwnUser(Struct, frozen=True):
 
 
 def part_of(event: Json, *names: str) -> Json:
-    """Return an object within an event; an empty one where it is none."""
+    """Return an object within an event; an empty one if there is none."""
     for name in names:
         found = event.get(name)
         event = found if isinstance(found, Mapping) else _NOTHING
@@ -47,13 +47,13 @@ def part_of(event: Json, *names: str) -> Json:
 
 
 def text_of(event: Json, name: str) -> str:
-    """Return a text within an event; "" where it is none."""
+    """Return a text within an event; "" if there is none."""
     found = event.get(name)
     return found if isinstance(found, str) else ""
 
 
 def thread_of(event: Json) -> str:
-    """Return the first message of the thread in which an event stands; "" for none."""
+    """Return the first message of an event's thread; "" for none."""
     relation = part_of(event, "content", "m.relates_to")
     is_thread = relation.get("rel_type") == "m.thread"
     return text_of(relation, "event_id") if is_thread else ""
@@ -66,8 +66,8 @@ def target_of(event: Json) -> str:
 
 
 def answered_by(event: Json) -> str:
-    """Return the message that an event replies to; "" for none. In a thread, apps that know no
-    threads are told that each message answers the one before: that is no reply."""
+    """Return the message that an event replies to; "" for none. In a thread, each message formally
+    replies to the one before, for apps without threads: that is not a reply."""
     relation = part_of(event, "content", "m.relates_to")
     if relation.get("is_falling_back") is True:
         return ""
@@ -77,8 +77,8 @@ def answered_by(event: Json) -> str:
 def read(
     event: Json, sender: Author, place: Location, me: OwnUser, answered: Json | None = None
 ) -> Event | None:
-    """Read an event; None for one that says nothing to us. An edit comes as the message that it
-    makes. `answered` is the message that it replies to."""
+    """Return the kit's event; None for an irrelevant one. An edit is returned as the resulting
+    message. `answered` is the message that it replies to."""
     content = part_of(event, "content")
     if event.get("type") == "m.reaction":
         emoji = text_of(part_of(content, "m.relates_to"), "key")
@@ -92,7 +92,7 @@ def read(
             is_for_bot=not place.is_group,
         )
     kind = text_of(content, "msgtype")
-    if kind == "m.notice":  # of another bot: one that answers it would be answered
+    if kind == "m.notice":  # from another bot: answers between bots would be endless
         return None
     files = _files(content, kind)
     left_out = (_NOT_TAKEN[kind],) if kind in _NOT_TAKEN else ()
@@ -122,8 +122,8 @@ def read(
 
 
 def _address(text: str, content: Json, me: OwnUser) -> tuple[str, bool]:
-    """Return the text without the bot's name in front, and whether it is named. `!help` is `/help`:
-    apps keep what begins with a slash to themselves."""
+    """Return the text without the bot's name before it, and whether the bot is named. `!help` is
+    `/help`: apps process text with a slash themselves."""
     mentioned = part_of(content, "m.mentions").get("user_ids")
     is_named = isinstance(mentioned, list) and me.id in mentioned
     local = me.id[1:].partition(":")[0]
@@ -132,7 +132,7 @@ def _address(text: str, content: Json, me: OwnUser) -> tuple[str, bool]:
     )
     if found := re.match(rf"\s*(?:{names})(?![\w.-])[:,]?\s*", text, re.IGNORECASE):
         is_named, text = True, text[found.end() :]
-    elif "m.mentions" not in content:  # an app that does not say whom it names
+    elif "m.mentions" not in content:  # an app that does not list mentions
         is_named = me.id in text or me.id in text_of(content, "formatted_body")
     if text.startswith("!") and _is_command(text, me):
         text = f"/{text[1:]}"
@@ -145,8 +145,7 @@ def _is_command(text: str, me: OwnUser) -> bool:
 
 
 def _caption(content: Json) -> str:
-    """Return the words with a file: where it has a name by itself, the body is what was said of
-    it."""
+    """Return a file's caption: the body, if the file has a separate name."""
     name, body = text_of(content, "filename"), text_of(content, "body")
     return body if name and body != name else ""
 
@@ -168,8 +167,7 @@ def _files(content: Json, kind: str) -> tuple[File, ...]:
 
 
 def _time_of(event: Json) -> datetime:
-    """Return the time when it was sent, by the word of its sender's server: never later than
-    now."""
+    """Return the time of sending by the sender's server: never later than now."""
     now = datetime.now(UTC)
     sent = event.get("origin_server_ts")
     if not isinstance(sent, int) or not 0 < sent < now.timestamp() * 1000:
@@ -178,8 +176,8 @@ def _time_of(event: Json) -> datetime:
 
 
 class MatrixError(Exception):
-    """An answer by which the server refuses: its code ("M_FORBIDDEN"), the status of HTTP, seconds
-    to wait."""
+    """Raised if the server refuses a request: its code ("M_FORBIDDEN"), the HTTP status, and the
+    seconds to wait."""
 
     def __init__(self, answer: ErrorResponse) -> None:
         super().__init__(f"{answer.status_code or 'no code'}: {answer.message}")
@@ -189,24 +187,25 @@ class MatrixError(Exception):
 
 
 class NobodyThere(Exception):
-    """A message can't go to a room, because somebody else would read it, or it is encrypted."""
+    """Raised if a message can't be sent to a room, because other people would read it, or it is
+    encrypted."""
 
 
 def checked(answer: Any) -> Any:
-    """Return the answer of a request. Raises MatrixError."""
+    """Return the response of a request. Raises MatrixError."""
     if isinstance(answer, ErrorResponse):
         raise MatrixError(answer)
     return answer
 
 
 def is_private(room: MatrixRoom) -> bool:
-    """Return whether nobody but one person and the bot can read a room, and nobody else can come in
-    without being invited."""
+    """Return whether only one person and the bot can read a room, and others can't join it without
+    an invitation."""
     is_open = room.join_rule != "invite" or room.history_visibility == "world_readable"
     return bool(room.member_count == 2 and not is_open)
 
 
 def known_members(room: MatrixRoom) -> set[str]:
-    """Return those of a room's people of whom the server has told."""
+    """Return a room's known members."""
     heroes = room.summary.heroes if room.summary else None
     return {*room.users, *(heroes or ())}

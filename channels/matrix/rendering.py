@@ -1,4 +1,4 @@
-"""Markdown as Matrix shows it: HTML, beside the text as it was written, for apps that show none."""
+"""Markdown as Matrix shows it: HTML, beside the original text for apps without HTML."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import json
 from channels.kit.markdown import render_html
 
 LONGEST = 16_000
-"""Bytes of a message's text. The specification has 65,536 for an event as a whole ("Size limits"),
-in which the text stands twice, and once more in an edit."""
+"""Bytes of a message's text. The specification limits a whole event to 65,536 ("Size limits"), in
+which the text occurs twice, and once more in an edit."""
 
 _LARGEST = 56_000  # bytes of an event's content; its signatures and the like are the rest
-_FALLBACK = 1_000  # characters of an edit for apps that know no edits
+_FALLBACK = 1_000  # characters of an edit for apps without edits
 
 
 def make_content(text: str, *, is_plain: bool = False) -> dict[str, object]:
-    """Make the content of a message. It names nobody, whatever names stand in its text."""
+    """Return the content of a message. It mentions no person, even if its text contains names."""
     content: dict[str, object] = {"msgtype": "m.text", "body": text, "m.mentions": {}}
     html = "" if is_plain else render_html(text)
     if html and _size(content) + _size(html) <= _LARGEST:
@@ -24,7 +24,7 @@ def make_content(text: str, *, is_plain: bool = False) -> dict[str, object]:
 
 
 def make_edit(message: str, content: dict[str, object]) -> dict[str, object]:
-    """Make the content that replaces another one of a message."""
+    """Return the content of an edit of a message."""
     text = str(content["body"])
     return {
         "msgtype": content["msgtype"],

@@ -1,4 +1,4 @@
-"""Slack, over Socket Mode or the Events API. Nothing here imports its SDK."""
+"""Slack, over Socket Mode or the Events API. This module does not import its SDK."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ NO_WAY_IN = (
 
 
 class SlackSettings(StrictSettings):
-    """`threads` says where an answer opens a thread, which is a conversation of its own: in
-    channels, everywhere (also in private, as Slack's Agent view wants it), or nowhere."""
+    """The settings of Slack. `threads` says where an answer opens a thread, which is a conversation
+    of its own: in channels, everywhere (also in private, as Slack's Agent view requires), or
+    nowhere."""
 
     threads: Literal["channels", "everywhere", "nowhere"] = "channels"
     base_url: Annotated[str, Field(pattern=r"^(https://|http://(127\.0\.0\.1|localhost)[:/])")] = (

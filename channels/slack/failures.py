@@ -40,7 +40,7 @@ _PASSING = {
         "team_added_to_org",
     ),
 }
-_WAIT = 30.0  # seconds where Slack does not say how many
+_WAIT = 30.0  # seconds, if Slack does not say how many
 
 
 def explain(error: BaseException) -> PlatformFailure:
@@ -57,7 +57,7 @@ def explain(error: BaseException) -> PlatformFailure:
 
 
 def code_of(response: Any) -> str:
-    """Return the name that Slack gives an error; "" where it did not answer as an API does."""
+    """Return Slack's name of an error; "" if it did not answer as an API does."""
     return str(_data(response).get("error", ""))
 
 
@@ -67,7 +67,8 @@ def _data(response: Any) -> dict[str, Any]:
 
 
 def _explain(response: Any) -> PlatformFailure:
-    """`response` is the SDK's, or where there was no JSON in it, aiohttp's."""
+    """Return the failure in a response, which is the SDK's, or aiohttp's if it contained no
+    JSON."""
     status = int(getattr(response, "status_code", 0) or getattr(response, "status", 200))
     code = code_of(response)
     if status == 429 or code in ("ratelimited", "rate_limited"):

@@ -22,9 +22,10 @@ from channels.kit.platform import Author, ButtonPress, File, IncomingMessage, Lo
 Json = Mapping[str, Any]
 
 MESSAGE_ID = re.compile(r"\d+\.\d+(?:\.\w+)*")
-"""Of a message, or in more parts what triggered a slash command, which is no message."""
+"""The id of a message; with more parts, that of a slash command's trigger, which is not a
+message."""
 _SAID = (None, "file_share", "thread_broadcast", "me_message")
-"""Subtypes of messages that people write; the others tell of who came, and of bots."""
+"""Subtypes of messages that people write; the others report joins, and come from bots."""
 _MARK = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")
 _EMOJI = {
     **dict.fromkeys(("+1", "thumbsup"), "👍"),
@@ -40,9 +41,9 @@ _EMOJI = {
 
 
 class Surroundings(Struct, frozen=True):
-    """The facts known around an event: the bot's id, each person's name and language, and how its
-    thread began, where that matters. `opens`: an answer to a message in no thread opens one.
-    """
+    """The known facts around an event: the bot's id, each person's name and language, and the
+    thread's first message, if relevant. `opens`: an answer to a message outside of threads opens
+    one."""
 
     bot: str
     senders: Mapping[str, Author] = field(default_factory=dict)
@@ -54,11 +55,11 @@ class Surroundings(Struct, frozen=True):
 
 
 def said_in(event: Json) -> Json | None:
-    """Return the message that a person wrote or changed; None where an event tells of none."""
+    """Return the message that a person wrote or changed; None for any other event."""
     if event.get("subtype") == "message_changed":
         message, before = event["message"], event.get("previous_message", {})
         if "edited" not in message or message.get("text") == before.get("text"):
-            return None  # a link is shown below it, or its language was found out
+            return None  # a preview was added, or its language detected
         event = {**message, "channel": event["channel"]}
     user = event.get("user", "USLACKBOT")
     if event.get("subtype") not in _SAID or event.get("bot_id") or user == "USLACKBOT":
@@ -67,18 +68,18 @@ def said_in(event: Json) -> Json | None:
 
 
 def is_group(channel: str) -> bool:
-    """Return whether others read along: ids of chats with one person begin with a D."""
+    """Return whether others read the chat: ids of private chats begin with a D."""
     return not channel.startswith("D")
 
 
 def thread_of(message: Json) -> str:
-    """Return the thread that a message stands in; "" for one that stands in none, or begins one."""
+    """Return the thread of a message; "" if it is in none, or begins one."""
     thread = str(message.get("thread_ts", ""))
     return "" if thread == message["ts"] else thread
 
 
 def people_in(message: Json) -> set[str]:
-    """Return the people who wrote a message, and who are mentioned in it."""
+    """Return the people who wrote a message, or are mentioned in it."""
     found = _MARK.findall(str(message.get("text", "")))
     return {message.get("user", ""), *(name for sign, name, _ in found if sign == "@")} - {""}
 
@@ -88,15 +89,15 @@ def mentions(message: Json, bot: str) -> bool:
 
 
 def person(user: str, info: Json) -> Author:
-    """`info` is what `users.info` says of them; empty where it says nothing."""
+    """Return the person in `info`, the result of `users.info`, which may be empty."""
     profile = info.get("profile", {})
     name = profile.get("display_name") or profile.get("real_name") or info.get("name", "")
     return Author(user, name, info.get("locale", ""))
 
 
 def is_for_bot(message: Json, known: Surroundings) -> bool:
-    """Return whether the bot is spoken to: in private, by a mention, or in a thread that it began,
-    or that began with a mention of it."""
+    """Return whether the bot is addressed: in private, by a mention, or in a thread that it began,
+    or whose first message mentions it."""
     is_private = not is_group(message["channel"])
     is_mentioned = message.get("type") == "app_mention" or mentions(message, known.bot)
     return is_private or is_mentioned or _is_ours(known)
@@ -107,8 +108,8 @@ def _is_ours(known: Surroundings) -> bool:
 
 
 def _is_said_here(parent: Json, message: Json, known: Surroundings) -> bool:
-    """Return whether the beginning of a thread is in its conversation: a person has said it to the
-    bot, and was answered in that thread."""
+    """Return whether the beginning of a thread is in its conversation: a person sent it to the bot,
+    and was answered in that thread."""
     is_to_bot = mentions(parent, known.bot) or not is_group(message["channel"])
     is_of_person = parent.get("subtype") in _SAID and not parent.get("bot_id")
     return known.opens and is_to_bot and is_of_person and parent.get("user") != known.bot
@@ -132,7 +133,7 @@ def hear(message: Json, known: Surroundings) -> IncomingMessage:
 
 
 _FETCHED = (None, "hosted", "snippet", "email", "quip", "canvas")
-"""Modes of files that Slack keeps; others are elsewhere, or gone."""
+"""Modes of files that Slack stores; others are elsewhere, or deleted."""
 
 
 def _file(file: Json) -> File:
@@ -149,9 +150,9 @@ def _quotation(message: Json, known: Surroundings) -> tuple[str, str] | None:
 
 
 def _quote(parent: Json, known: Surroundings) -> tuple[str, str] | None:
-    """Quote the beginning of a thread in which the bot is spoken to later."""
+    """Return the beginning of a thread in which the bot is addressed later."""
     words = readable(parent.get("text", ""), known)
-    if parent.get("subtype") == "assistant_app_thread" or is_tombstone(parent):  # of nobody
+    if parent.get("subtype") == "assistant_app_thread" or is_tombstone(parent):  # without an author
         return None
     if parent.get("user") == known.bot:
         return ("You", words) if words else None
@@ -160,7 +161,7 @@ def _quote(parent: Json, known: Surroundings) -> tuple[str, str] | None:
 
 
 def is_tombstone(message: Json) -> bool:
-    """Return whether this was put in the place of a message that was deleted."""
+    """Return whether this replaces a deleted message."""
     return message.get("subtype") == "tombstone"
 
 
@@ -173,15 +174,15 @@ def press(body: Json, sender: Author) -> ButtonPress:
 
 
 def react(event: Json, message: Json, sender: Author) -> Reacted | None:
-    """None where the emoji stands for nothing."""
-    emoji = _EMOJI.get(event["reaction"].partition("::")[0])  # behind it: the colour of a skin
+    """Return the reaction; None if the emoji has no meaning."""
+    emoji = _EMOJI.get(event["reaction"].partition("::")[0])  # after it: the colour of a skin
     channel = event["item"]["channel"]
     place = Location(channel, thread_of(message), message["ts"], is_group(channel))
     return Reacted(place, sender, emoji) if emoji else None
 
 
 def command(body: Json, text: str, sender: Author) -> IncomingMessage:
-    """Return a slash command, which Slack takes in no thread."""
+    """Return a slash command, which Slack accepts only outside of threads."""
     channel = body["channel_id"]
     return IncomingMessage(
         Location(channel, "", body["trigger_id"], is_group(channel)), sender, text
@@ -189,7 +190,7 @@ def command(body: Json, text: str, sender: Author) -> IncomingMessage:
 
 
 def readable(text: str, known: Surroundings) -> str:
-    """Text as a person reads it: mentions by name, links as Markdown has them."""
+    """Return text as a person reads it: mentions by name, links in Markdown."""
 
     def show(found: re.Match[str]) -> str:
         sign, target, label = found[1], found[2], found[3] or ""

@@ -1,4 +1,4 @@
-"""Slack: an app in a workspace, over Socket Mode or the Events API."""
+"""The Slack platform: an app in a workspace, over Socket Mode or the Events API."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from channels.slack.socket import Socket
 
 log = logging.getLogger(__name__)
 _bolt_log = logging.getLogger(f"{__name__}.bolt")
-_bolt_log.setLevel(logging.ERROR)  # it warns of the token that stands in the environment
+_bolt_log.setLevel(logging.ERROR)  # it warns of the token in the environment
 
 Json = dict[str, Any]
 
 UNINSTALLED = "The app was removed from the Slack workspace; install it again, and restart the bot."
 NOT_GIVEN = "Slack did not give the file; does the app have the permission files:read?"
 THINKS = "is thinking…"
-_CHECKED = 60.0  # seconds between two questions whether Slack still knows the bot
+_CHECKED = 60.0  # seconds between two checks that Slack still knows the bot
 _MOST_KNOWN = 5_000  # people, and beginnings of threads, that are remembered
-_LOOKED_THROUGH = 15  # messages of a thread whose first one was deleted
+_LOOKED_THROUGH = 15  # messages checked in a thread whose first one was deleted
 _ANY = re.compile("")
 
 
@@ -79,7 +79,7 @@ class Slack(Platform):
         self._people: dict[str, Author] = {}
         self._beginnings: dict[tuple[str, str], Json | None] = {}
         self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._asides: dict[str, str] = {}  # where a command is answered, by what triggered it
+        self._asides: dict[str, str] = {}  # response URLs of commands, by their trigger
         self._answering: dict[str, str] = {}  # the last of these in each channel
         self._removed = asyncio.Event()
 
@@ -130,7 +130,7 @@ class Slack(Platform):
                 answer = await self._dispatch(request)
             except ODD_SHAPE:
                 log.exception("what Slack sent can't be read and is left out")
-                return {}  # or it would come again
+                return {}  # otherwise it would be redelivered
             return {} if answer.status == 200 else None
 
         await Socket(self._session, open_url, take, handler.connected).run()
@@ -159,7 +159,8 @@ class Slack(Platform):
     def explain(self, error: BaseException) -> PlatformFailure:
         return failures.explain(error)
 
-    # What comes in. Bolt acknowledges what its listeners have taken, and what fails comes again.
+    # Incoming events. Bolt acknowledges events that its listeners accepted; failed ones are
+    # redelivered.
 
     def _route(self) -> AsyncApp:
         async def authorize() -> AuthorizeResult:
@@ -195,7 +196,7 @@ class Slack(Platform):
         if message is None:
             return
         line = self._lines.setdefault(message["channel"], asyncio.Lock())
-        async with line:  # who is asked about meanwhile does not let a later message pass
+        async with line:  # a lookup must not let a later message overtake
             beginning = await self._beginning(handler, message)
             known = Surroundings(str(self._bot.bot_user_id), parent=beginning)
             if not incoming.is_for_bot(message, known):
@@ -230,7 +231,8 @@ class Slack(Platform):
         await ack()
 
     async def _on_command(self, body: Json, ack: AsyncAck, context: Json) -> None:
-        """`/parley context` is the command /context, `/parley Hello!` a message."""
+        """Process a slash command: `/parley context` is the command /context, `/parley Hello!` a
+        message."""
         handler: IncomingHandler = context["handler"]
         words = incoming.readable(body.get("text", ""), Surroundings("")) or "help"
         name = words.split()[0].lower()
@@ -242,7 +244,7 @@ class Slack(Platform):
         await ack()
 
     async def _on_assistant(self, event: Json, context: Json) -> None:
-        """Somebody has opened the Assistant view: offer what may be asked."""
+        """Offer suggestions to a person who opened the Assistant view."""
         handler: IncomingHandler = context["handler"]
         thread = event["assistant_thread"]
         user, chat = thread["user_id"], thread["channel_id"]
@@ -261,19 +263,19 @@ class Slack(Platform):
         )
 
     async def _on_removal(self, event: Json) -> None:
-        """Note that the app was removed, or its token revoked; tokens of people are none of the
-        bot's."""
+        """Note that the app was removed, or its token revoked; people's own tokens are
+        irrelevant."""
         if event["type"] == "app_uninstalled" or event.get("tokens", {}).get("bot"):
             self._removed.set()
 
     async def _beginning(self, handler: IncomingHandler, message: Mapping[str, Any]) -> Json | None:
-        """Return the first message of the thread that this one stands in."""
+        """Return the first message of this message's thread."""
         channel, thread = message["channel"], incoming.thread_of(message)
         if not thread:
             return None
         if (channel, thread) not in self._beginnings:
             first = next(iter(await self._replies(handler, channel, thread, 1)), None)
-            if first and incoming.is_tombstone(first):  # the bot was spoken to if it has answered
+            if first and incoming.is_tombstone(first):  # the bot was addressed if it has answered
                 said = await self._replies(handler, channel, thread, _LOOKED_THROUGH)
                 if any(one.get("user") == self._bot.bot_user_id for one in said):
                     first = {**first, "user": self._bot.bot_user_id}
@@ -283,7 +285,7 @@ class Slack(Platform):
     async def _replies(
         self, handler: IncomingHandler, channel: str, thread: str, most: int
     ) -> list[Json]:
-        """Return so many messages of a thread, its first one before the others."""
+        """Return at most this many messages of a thread, the first one first."""
         found = await self._look_up(
             handler,
             lambda: self._client.conversations_replies(channel=channel, ts=thread, limit=most),
@@ -301,14 +303,14 @@ class Slack(Platform):
     async def _look_up(
         self, handler: IncomingHandler, request: Callable[[], Awaitable[AsyncSlackResponse]]
     ) -> AsyncSlackResponse | None:
-        """Return Slack's answer; None where it knows of nothing, or may not tell."""
+        """Return Slack's response; None if it is an error."""
         try:
             return await handler.patiently(request)
         except SlackApiError as error:
             log.info("Slack does not answer a question: %s", failures.code_of(error.response))
             return None
 
-    # What goes out.
+    # Outgoing messages.
 
     def length(self, text: str) -> int:
         return length(text)
@@ -331,13 +333,13 @@ class Slack(Platform):
             async with self._session.post(address, json=made) as answer:
                 if answer.status != 200:
                     raise
-            return ""  # seen by whoever gave the command, where the bot is no member
+            return ""  # shown to the command's sender, where the bot is not a member
         return str(posted["ts"])
 
     def _find_aside(self, place: Location) -> str:
-        """Find where a command is answered in a channel that the bot is not in, so that nobody else
-        sees it; "" where that is not known. Messages after the first one of an answer name no
-        command, and come right behind it."""
+        """Return the response URL of a command in a channel without the bot, whose answer only the
+        sender sees; "" if unknown. Messages after the first one of an answer name no command, and
+        directly follow it."""
         if place.message:
             _remember(self._answering, place.chat, place.message)
         return self._asides.get(self._answering.get(place.chat, ""), "")
@@ -349,8 +351,8 @@ class Slack(Platform):
         await self._client.chat_delete(channel=place.chat, ts=message)
 
     async def upload(self, place: Location, media: Media) -> str:
-        """Return the file's id: Slack shows it in a message whose id it does not tell. Below a file
-        there are no buttons, so these come in a message before it, with the words."""
+        """Return the file's id: Slack shows it in a message whose id it does not return. Files have
+        no buttons, so these are in a message before it, with the caption."""
         caption, message = media.caption, ""
         if media.buttons:
             words = Post(caption or media.name, media.buttons, is_plain=True)
@@ -373,7 +375,7 @@ class Slack(Platform):
         headers = {"Authorization": f"Bearer {self._client.token}"}
         async with self._session.get(url, headers=headers) as answer:
             answer.raise_for_status()
-            if answer.content_type == "text/html" != file.media_type:  # its page to sign in
+            if answer.content_type == "text/html" != file.media_type:  # its sign-in page
                 raise PermissionError(NOT_GIVEN)
             return await answer.read()
 
@@ -385,7 +387,7 @@ class Slack(Platform):
 
 
 async def _on_anything_else() -> None:
-    """Do nothing: the event is acknowledged, so that it does not come again."""
+    """Do nothing: the event is acknowledged, so that it is not redelivered."""
 
 
 def _remember(known: dict[Any, Any], name: Any, value: Any) -> None:
@@ -395,5 +397,5 @@ def _remember(known: dict[Any, Any], name: Any, value: Any) -> None:
 
 
 async def _raise(error: Exception) -> None:
-    """Let whoever had Bolt take something hear why it was not taken."""
+    """Raise the error to the caller of Bolt."""
     raise error

@@ -1,8 +1,8 @@
 """Markdown as Slack shows it: a rich text block, as its own composer writes it.
 
-Slack's own markup, mrkdwn, has no way to say that a sign is meant as it stands, and none to make
-half a word bold; in rich text nothing is left to be read, so no answer is shown wrong, and nobody
-mentioned, for its punctuation. Slack prefers it, too ("Rich text block" in its reference).
+Slack's own markup, mrkdwn, can't escape a character, or make half a word bold. Rich text is not
+parsed, so punctuation never distorts an answer or mentions a person. Slack prefers it, too ("Rich
+text block" in its reference).
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from channels.kit.platform import Button, Post
 Json = dict[str, Any]
 
 LONGEST = 3_000
-"""The most of a message: a section's plain text takes so many characters, a rich text of four times
-as many as JSON is taken for sure ("msg_blocks_too_long" comes at about 13,200)."""
+"""The maximum of a message: a section's plain text takes this many characters; a rich text of four
+times as many characters of JSON is always accepted ("msg_blocks_too_long" comes at about
+13,200)."""
 _JSON = 4  # characters of JSON that count as one
 _DEEPEST = 8  # levels of a list
 _SECTION, _QUOTE, _CODE = "rich_text_section", "rich_text_quote", "rich_text_preformatted"
@@ -33,8 +34,8 @@ _ADDRESS = re.compile(r"https?://[^\s<>\"'|]*[^\s<>\"'|.,:;!?)\]}*_~]")
 
 
 def blocks(markdown: str) -> list[Json]:
-    """Return the blocks of one message. What Slack would show nothing of is shown as it stands, and
-    so is what does not fit once it is read as Markdown."""
+    """Return the blocks of one message. Text that would become invisible is shown literally, and so
+    is text that does not fit once it is parsed as Markdown."""
     elements = _elements(markdown)
     if not shown(elements) or _size(elements) > LONGEST >= len(markdown):
         return plain_blocks(markdown)
@@ -42,19 +43,19 @@ def blocks(markdown: str) -> list[Json]:
 
 
 def plain_blocks(text: str) -> list[Json]:
-    """Return a text as it stands."""
+    """Return a literal text."""
     words = {"type": "plain_text", "text": text[:LONGEST], "emoji": False}
     return [{"type": "section", "text": words}]
 
 
 def length(markdown: str) -> int:
-    """Return how long a text is in rich text: what is seen of it, and not too much that is not."""
+    """Return the length of a text in rich text: its visible part, and a share of its markup."""
     elements = _elements(markdown)
     return _size(elements) if elements else len(markdown)
 
 
 def shown(elements: Sequence[Json]) -> str:
-    """Return the words of a rich text, for notifications and those who hear it read."""
+    """Return the words of a rich text, for notifications and screen readers."""
     return "".join(_words(element) for element in elements).strip()
 
 
@@ -84,14 +85,14 @@ def _size(elements: Sequence[Json]) -> int:
 
 @lru_cache(maxsize=16)
 def _elements(markdown: str) -> list[Json]:
-    """Return the elements inside of the block; none where a text should stay as it is. The text
-    that was measured last is sent next, hence the cache."""
+    """Return the elements inside of the block; none if a text stays literal. The last measured text
+    is sent next, hence the cache."""
     return _SLACK.write(markdown)
 
 
 class _Slack(Dialect[list[Json]]):
     def blocks(self, nodes: Sequence[SyntaxTreeNode], within: Within) -> list[Json]:
-        """Write paragraphs below one another as one section, or one quote."""
+        """Write consecutive paragraphs as one section, or one quote."""
         made: list[Json] = []
         for is_text, together in groupby(nodes, key=_is_paragraph):
             if not is_text:
@@ -104,7 +105,6 @@ class _Slack(Dialect[list[Json]]):
         return made
 
     def _join(self, nodes: Iterable[SyntaxTreeNode], within: Within, between: str) -> list[Json]:
-        """Return the words of paragraphs."""
         found = [words for node in nodes if (words := self.block(node, within))]
         return _joined([one for words in found for one in (_text(between), *words)][1:])
 
@@ -120,8 +120,8 @@ class _Slack(Dialect[list[Json]]):
         return [{"type": _CODE, "elements": [_text(content)], **_border(within)}]
 
     def table(self, node: SyntaxTreeNode, within: Within) -> list[Json]:
-        """Write a table, its columns below one another; where one cell is so wide that the others
-        would be mostly white space, they are not."""
+        """Write a table with aligned columns; a table with one very wide cell is not aligned, since
+        it would be mostly white space."""
         table = Table(node)
         words = sum(map(len, chain(*table.rows)))
         is_narrow = len(table.rows) * sum(table.widths) <= 2 * words + LONGEST // 2
@@ -131,8 +131,8 @@ class _Slack(Dialect[list[Json]]):
         return [*self._list(node, 0, within)]
 
     def _list(self, node: SyntaxTreeNode, depth: int, within: Within) -> Iterator[Json]:
-        """Yield a list; it is closed where something stands in an item that can't, and goes on
-        behind it."""
+        """Yield a list; it is interrupted for blocks that an item can't contain, and continued
+        after them."""
         is_ordered = node.type == "ordered_list"
         before = max(int(node.attrs.get("start", 1)) - 1, 0)
         items: list[Json] = []
@@ -181,7 +181,7 @@ class _Slack(Dialect[list[Json]]):
         if not _LINKED.match(address):
             return [*label, _text(f" ({address})")] if words else [_text(address)]
         url = encode(address)
-        if any("url" in one for one in label):  # a picture, which leads elsewhere
+        if any("url" in one for one in label):  # a picture, with another address
             label = [*label, _text(" "), _text(address)]
         return (
             [one if "url" in one else {**one, "type": "link", "url": url} for one in label]
@@ -218,13 +218,13 @@ def _joined(elements: Sequence[Json]) -> list[Json]:
     ]
 
 
-# --- a message of ours: its blocks, and buttons below them ----------------------------------------
+# --- the bot's message: its blocks, and buttons below them ----------------------------------------
 
 _LONGEST_LABEL, _LONGEST_FALLBACK = 75, 4_000
 
 
 def content(post: Post) -> Json:
-    """Return a message's blocks, and its words for notifications and for those who hear it read."""
+    """Return a message's blocks, and its words for notifications and screen readers."""
     inner = plain_blocks(post.text) if post.is_plain else blocks(post.text)
     words = shown(inner[0]["elements"]) if "elements" in inner[0] else post.text
     escaped = _escape(words[:LONGEST])

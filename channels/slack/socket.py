@@ -1,8 +1,8 @@
-"""Socket Mode: what happens at Slack comes over a websocket that the bot opens.
+"""Socket Mode: Slack's events arrive over a websocket that the bot opens.
 
-The SDK has a client for this, but one that reconnects by itself: it uses a ticket again that holds
-for one connection, tries every few seconds for ever, also where the token was revoked, and nobody
-hears of it. Here a lost connection is an error, which the kit answers.
+The SDK has a client for this, but it reconnects by itself: it reuses a ticket that is valid for one
+connection, and retries every few seconds for ever, also with a revoked token, without a report.
+Here a lost connection is an error, which the kit handles.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Socket:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Listen until cancelled. Raises what ends a connection before its time."""
+        """Listen until cancelled. Raises an error that ends a connection early."""
         try:
             while True:
                 url = await self._open_url()
@@ -88,7 +88,7 @@ class Socket:
                             ending.set_result(None)
                     case _ if "envelope_id" in message:
                         self._start(self._handle(socket, message))
-        except Exception as broken:  # noqa: BLE001 - what aiohttp raises
+        except Exception as broken:  # noqa: BLE001 - aiohttp may raise anything
             error = broken
         finally:
             await socket.close()
@@ -105,5 +105,5 @@ class Socket:
         if payload and envelope.get("accepts_response_payload"):
             answer["payload"] = payload
         if payload is not None:
-            with suppress(ConnectionError):  # then it comes again over the next
+            with suppress(ConnectionError):  # then it is redelivered over the next
                 await socket.send_json(answer)

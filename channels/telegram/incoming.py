@@ -1,7 +1,7 @@
-"""The updates of Telegram: from the SDK's values to the kit's.
+"""The updates of Telegram, converted from the SDK's values to the kit's.
 
-Choices as buttons below a message. What a button does stands in it, so it works as long as Telegram
-says what stands below the message.
+Also choices as buttons below a message. A button contains its command, so it works as long as
+Telegram returns the message's buttons.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from channels.kit.platform import (
 from channels.telegram.updates import in_order
 
 LONGEST_DATA = 64  # bytes that Telegram keeps with a button
-_ROW = 28  # characters of the labels in a row, so that a phone shows them whole
+_ROW = 28  # total characters of a row's labels that a phone shows in full
 
 
 def keyboard(buttons: Sequence[Button]) -> InlineKeyboardMarkup | None:
-    """Return the buttons, in rows; None when there are none."""
+    """Return the buttons, in rows; None if there are none."""
     shown = [InlineKeyboardButton(one.label, callback_data=one.data) for one in buttons]
     return InlineKeyboardMarkup(_rows(shown)) if shown else None
 
 
 def label_of(query: CallbackQuery) -> str:
-    """Return the label of the button that was pressed; "" where its message has none with these
-    data, or is too old to tell."""
+    """Return the label of the pressed button; "" if its message has none with these data, or is too
+    old."""
     buttons = _buttons_of(query.message) if query.message else ()
     return next((b.text for b in buttons if b.callback_data == query.data), "")
 
@@ -76,7 +76,7 @@ log = logging.getLogger(__name__)
 
 Scope = Literal["topic", "chat", "user"]
 
-_LONGEST_NAME = 64  # characters
+_LONGEST_NAME = 64  # maximum characters
 _COMMAND = re.compile(r"/(\w+)(?:@(\w+))?(?!\S)")
 NOT_TAKEN = {
     "video": "videos",
@@ -92,12 +92,12 @@ NOT_TAKEN = {
     "dice": "dice",
     "game": "games",
 }
-"""The kinds of content of a message that no model here is given, in the order in which they are
-looked for: an animation is a document, too."""
+"""The kinds of content that no model is given, in the order of their check: an animation is a
+document, too."""
 
 
 class Me(Struct, frozen=True):
-    """The bot as Telegram knows it: its id, its username, and the commands it answers to."""
+    """The bot's data at Telegram: its id, its username, and the commands it answers to."""
 
     id: int
     username: str
@@ -105,9 +105,9 @@ class Me(Struct, frozen=True):
 
 
 class Reader:
-    """Hands updates to the handler; `scope` says what is one conversation in a group, and `topics`
-    in which topic a message of the bot's stands, by chat and message: Telegram does not say it of
-    one that somebody reacts to."""
+    """A reader that passes updates to the handler. `scope` is the scope of a conversation in a
+    group, and `topics` the topics of the bot's messages, by chat and message: Telegram omits them
+    for reactions."""
 
     def __init__(
         self,
@@ -119,8 +119,8 @@ class Reader:
         self._handler, self._me, self._scope, self._topics = handler, me, scope, topics
 
     async def take(self, updates: Sequence[Update]) -> None:
-        """Take the updates in; return when everything in them is on disk. One that can't be
-        understood is logged, and does not hold up the others."""
+        """Process the updates; return once all of them are on disk. An invalid one is logged, and
+        does not block the others."""
         events = []
         for group in in_order(updates):
             try:
@@ -144,8 +144,8 @@ class Reader:
 
 
 def heard(messages: Sequence[Message], me: Me, scope: Scope) -> IncomingMessage | None:
-    """Return what these messages of one album, or the parts of one text, or this one, say together;
-    None for another bot's, which is not answered: two would never end."""
+    """Return the message made of an album, the parts of one text, or a single message; None for
+    another bot's, since two bots would answer each other endlessly."""
     person = speaker(messages[0])
     if person is None:
         return None
@@ -167,14 +167,13 @@ def heard(messages: Sequence[Message], me: Me, scope: Scope) -> IncomingMessage 
 
 
 def _pressed(query: CallbackQuery, scope: Scope) -> ButtonPress | None:
-    """Return a button that was pressed, if it is there: a client can send what it likes in its
-    place."""
+    """Return a press of an existing button: a client can send any data instead."""
     message, person = query.message, query.from_user
     if not (message and query.data and person) or person.is_bot:
         return None
     label = label_of(query)
     place = place_at(message)
-    # What is not there does nothing, but is answered: else the person's app waits.
+    # An unknown button does nothing, but is answered: otherwise the person's app waits.
     data = query.data if label else ""
     sender = sender_of(person)
     return ButtonPress(place, sender, query.id, data, label, _scope_of(place, scope, person.id))
@@ -195,7 +194,7 @@ def _reacted(
 
 
 def _is_for(messages: Sequence[Message], me: Me) -> bool:
-    """Return whether the bot is spoken to: in private always, in a group by command, mention or
+    """Return whether the bot is addressed: always in private, in a group by command, mention or
     reply."""
     return any(
         message.chat.type == Chat.PRIVATE
@@ -207,8 +206,8 @@ def _is_for(messages: Sequence[Message], me: Me) -> bool:
 
 
 def place_at(message: MaybeInaccessibleMessage) -> Location:
-    """Return the place of a message. Outside of topics Telegram numbers threads of replies in the
-    field of the topic."""
+    """Return the place of a message. Outside of topics Telegram uses the topic's field for threads
+    of replies."""
     is_in_topic = isinstance(message, Message) and message.is_topic_message
     topic = message.message_thread_id if isinstance(message, Message) and is_in_topic else 0
     chat = message.chat.id
@@ -216,21 +215,21 @@ def place_at(message: MaybeInaccessibleMessage) -> Location:
 
 
 def _scope_of(place: Location, scope: Scope, person: int) -> str | None:
-    """Return the thread of the conversation, where the topic does not say it."""
+    """Return the thread of the conversation, if it is not the topic."""
     if not place.is_group or scope == "topic":
         return None
     return f"user-{person}" if scope == "user" else ""
 
 
 def speaker(message: Message) -> User | Chat | None:
-    """Return the one who wrote it; None for a bot."""
+    """Return the author; None for a bot."""
     if message.sender_chat:
         return message.sender_chat
     return None if message.from_user is None or message.from_user.is_bot else message.from_user
 
 
 def sender_of(user: User | Chat) -> Author:
-    """Return the author; the language of their Telegram is "" where it says none."""
+    """Return the author; the language of their app is "" if unknown."""
     language = (user.language_code or "") if isinstance(user, User) else ""
     return Author(str(user.id), _name_of(user), language)
 
@@ -253,7 +252,7 @@ def _one_line(name: str) -> str:
 
 
 def _name_of_origin(origin: MessageOrigin) -> str:
-    """Return who a message came from first, on one line: who hides has written the name."""
+    """Return the original author of a message, on one line: a hidden one has chosen the name."""
     user = getattr(origin, "sender_user", None)
     chat = getattr(origin, "sender_chat", None) or getattr(origin, "chat", None)
     person = user or chat
@@ -262,8 +261,8 @@ def _name_of_origin(origin: MessageOrigin) -> str:
 
 
 def _quoted(message: Message, me: Me) -> str:
-    """Return what the message replies to, where the model may not know it: words of another person
-    or from another chat, or the part that was picked out."""
+    """Return the text that the message replies to, if the model may not know it: another person's,
+    from another chat, or a selected part."""
     first, elsewhere = message.reply_to_message, message.external_reply
     author = first.from_user if first else None
     if author is not None:
@@ -271,7 +270,7 @@ def _quoted(message: Message, me: Me) -> str:
     else:
         name = _name_of_origin(elsewhere.origin) if elsewhere else ""
     words = message.quote.text if message.quote else (first.text or first.caption) if first else ""
-    is_alone = message.chat.type == Chat.PRIVATE  # the model has seen all that was said
+    is_alone = message.chat.type == Chat.PRIVATE  # the model has seen all messages
     is_known = is_alone or (author is not None and author.id == me.id)
     if not words or not name or (is_known and message.quote is None):
         return ""
@@ -300,8 +299,8 @@ def _mentions(message: Message, me: Me) -> bool:
 
 
 def _replies_to(message: Message, me: Me) -> bool:
-    """Return whether it answers what the bot said; the first message of a topic is "answered" by
-    all."""
+    """Return whether it replies to the bot; all messages of a topic formally reply to its first
+    one."""
     first = message.reply_to_message
     if first is None or first.from_user is None or first.forum_topic_created:
         return False

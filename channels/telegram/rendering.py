@@ -1,6 +1,6 @@
-"""Markdown as Telegram shows it: plain text with entities, in messages that are short enough.
+"""Markdown as Telegram shows it: plain text with entities, in messages of limited length.
 
-Entities leave nothing for Telegram to parse, so that no answer is refused for its punctuation.
+With entities Telegram parses no markup, so no answer is refused for its punctuation.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _DEFINITION = re.compile(r"^(?P<before>[ \t>*+\-\d.)]*)\[(?P<label>[^\[\]\n]+)\]
 _NAMELESS = re.compile(r"!?\[\]\(<?(https?://[^\s<>()]+)>?\)")
 _TAG = re.compile(r"\\.|<(?!https?://|mailto:)", re.DOTALL)
 
-_MOST_ENTITIES = 100  # Telegram itself leaves out the others
+_MOST_ENTITIES = 100  # Telegram itself drops the others
 _LONGEST_READ = 2 * LONGEST
-"""Characters of a text in which markup is looked for at once."""
+"""The maximum characters of a text that is parsed for markup at once."""
 _HARDLY_ANY = 100
-"""Characters of markup that may vanish whatever is left."""
-# What the converter takes long over, and no answer needs: it goes as it stands.
+"""The number of markup characters that may disappear in any case."""
+# Text that takes the converter long, and that no answer needs: it is sent unchanged.
 _MOST_DOLLARS, _MOST_ROOTS = 200, 8
 
 
@@ -58,8 +58,8 @@ class Rendered(Struct, frozen=True):
 
 
 def rendered(markdown: str) -> Rendered:
-    """Render one message. Text of which Telegram would show nothing is shown as it is, and so is
-    text that would take too long to be read as Markdown, or does not fit once it is."""
+    """Render one message. Text that would become invisible is sent unchanged, and so is text that
+    would take too long to parse, or does not fit once rendered."""
     text, entities = _converted(markdown)
     if not text.strip():
         return Rendered(markdown)
@@ -70,15 +70,15 @@ def rendered(markdown: str) -> Rendered:
 
 
 def measure(markdown: str) -> int:
-    """Return how long a text is once it is rendered, in UTF-16 units."""
+    """Return the length of a rendered text, in UTF-16 units."""
     text, _ = _converted(markdown)
     return utf16_len(text if text.strip() else markdown)
 
 
 @lru_cache(maxsize=16)
 def _converted(markdown: str) -> tuple[str, list[Entity]]:
-    """Return a text's words and its markup. One that would be read as hardly anything but markup
-    stays as it is. What was measured last is rendered next, hence the cache."""
+    """Return a text's words and its markup. A text that would be parsed as almost only markup stays
+    unchanged. The last measured text is rendered next, hence the cache."""
     if len(markdown) > _LONGEST_READ or _takes_long(markdown):
         return markdown, []
     text, entities = _with_addresses_shown(
@@ -91,7 +91,8 @@ def _converted(markdown: str) -> tuple[str, list[Entity]]:
 
 
 def _with_addresses_shown(text: str, entities: list[Entity]) -> tuple[str, list[Entity]]:
-    """Write the address of a link that Telegram does not take, such as a path, behind its words."""
+    """Write the address of a link that Telegram does not accept, such as a path, after its
+    words."""
     kept, dead = list[Entity](), list[Entity]()
     for one in entities:
         (kept if one.url is None or _ADDRESS.match(one.url) else dead).append(one)
@@ -111,14 +112,14 @@ def _with_addresses_shown(text: str, entities: list[Entity]) -> tuple[str, list[
 
 
 def _signs(text: str) -> int:
-    """Return how many characters can be seen of a text."""
+    """Return the number of visible characters of a text."""
     return len(text) - sum(map(text.count, " \t\n"))
 
 
 def _takes_long(markdown: str) -> bool:
-    """Return whether the converter could take long over a text. A table is made as wide as its
-    widest cell in each row, a root within a root is read twice at each level, and what is quoted or
-    listed at many levels is looked through once for each of them."""
+    """Return whether the converter could take long over a text. Each row of a table is made as wide
+    as its widest cell. A nested root is parsed twice at each level. Deeply nested quotes or lists
+    are scanned once per level."""
     if is_costly(markdown) or markdown.count("$") > _MOST_DOLLARS:
         return True
     roots = max(formula.count(r"\sqrt") for formula in markdown.split("$"))
@@ -126,8 +127,8 @@ def _takes_long(markdown: str) -> bool:
 
 
 def _with_tables_drawn(markdown: str) -> str:
-    """Draw tables with all that is in them: in code, where links and cells beside the columns would
-    be left out. What has one with links within a list or a quote is code as it stands."""
+    """Draw tables as code, with all their content: otherwise links and cells beyond the columns
+    would be lost. A list or quote that contains a table with links becomes code unchanged."""
     lines = markdown.split("\n")
     for node in reversed(read(markdown, _TABLES) if "|" in markdown else ()):
         begin, end = node.map or (0, 0)
@@ -145,8 +146,8 @@ def _would_lose(block: SyntaxTreeNode) -> bool:
 
 
 def _with_words_shown(markdown: str) -> str:
-    """Escape tags ("List<String>"), and definitions that no link refers to; and let a link without
-    words show its address. Markdown would swallow them."""
+    """Escape tags ("List<String>") and unused definitions, and show the address of a link without
+    words. Markdown would drop them."""
     whole = markdown.casefold()
 
     def escape(found: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
-"""Telegram as a platform, over its Bot API: https://core.telegram.org/bots/api.
+"""The Telegram platform, over its Bot API: https://core.telegram.org/bots/api.
 
-The answer of Telegram that is asked for updates, read with care: the SDK takes all of them or none,
-so one that it can't read would come again for ever and block all that are behind it.
+Also a tolerant parser for Telegram's updates: the SDK accepts all of them or none, so an invalid
+one would be redelivered for ever and block all later ones.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ from channels.telegram.rendering import LONGEST, Rendered, measure, rendered
 from channels.telegram.updates import KINDS, Counter, Rhythm, Take, poll
 
 _MOST_PARTS = 2_000
-"""Objects and lists of an update. A message has a hundred entities and a hundred buttons at most,
-and stands in one update with that which it answers."""
+"""The maximum number of objects and lists of an update. A message has at most a hundred entities
+and a hundred buttons, and its update also contains the message that it answers."""
 
 NO_UPDATES = "the response is not from Telegram"
 
 
 class CarefulRequest(HTTPXRequest):
-    """Asks for updates. One that can't be read is logged and becomes an empty one of its number, so
-    that it is confirmed. An answer that is not Telegram's counts as none."""
+    """The requests for updates. An invalid one is logged and replaced by an empty one with its
+    number, so that it is confirmed. A response that is not Telegram's raises NetworkError."""
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
-        """Return the answer in a payload, its updates made readable. Raises NetworkError."""
+        """Return the response in a payload, with its updates made valid. Raises NetworkError."""
         try:
             answer = HTTPXRequest.parse_json_payload(payload)
         except TelegramError as error:
@@ -82,11 +82,11 @@ class CarefulRequest(HTTPXRequest):
 
 
 def readable(update: dict[str, Any]) -> dict[str, Any]:
-    """Return an update that has a number, or an empty one of its number."""
+    """Return a numbered update, or an empty one with its number if it is invalid."""
     try:
         check_parts(update, _MOST_PARTS)
         read = Update.de_json(dict(update), None)
-        # By these it is put in order beside others (`in_order`); the SDK takes them as they come.
+        # `in_order` uses these as keys; the SDK does not validate them.
         hash((read.effective_chat and read.effective_chat.id, _album(read)))
     except Exception:
         log.exception("update %s from Telegram can't be read and is left out", number_of(update))
@@ -99,8 +99,7 @@ def _album(update: Update) -> object:
 
 
 def number_of(update: object) -> int | None:
-    """Return the number that Telegram gave an update; None where it has none, or it is not a
-    number."""
+    """Return an update's number; None if it is missing, or not a number."""
     number = update.get("update_id") if isinstance(update, dict) else None
     return number if isinstance(number, int) else None
 
@@ -120,16 +119,16 @@ NO_WAY = (
     "Messages from Telegram can't be received ({}); correct the settings in the group telegram."
 )
 _OFFERED = re.compile(r"[a-z0-9_]{1,32}")
-"""Names of commands that Telegram takes; it takes 100."""
+"""Names of commands that Telegram accepts; it accepts 100."""
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 _MOST_KNOWN = 2_000  # messages in topics that may be reacted to
-_LONGEST_CAPTION = 1024  # UTF-16 units of what stands below a file
+_LONGEST_CAPTION = 1024  # UTF-16 units of a file's caption
 _GONE = ("chat not found", "thread not found", "topic_deleted", "topic_closed", "not enough rights")
-"""The errors of Telegram for places where nothing can be written any more."""
+"""Telegram's errors for chats that can no longer be written to."""
 
 
 class Telegram(Platform):
-    """A bot at Telegram. `settings` are asked for when they are needed."""
+    """A Telegram bot. `settings` is called when they are needed."""
 
     name = "telegram"
     _sdk: ExtBot[None]
@@ -180,7 +179,7 @@ class Telegram(Platform):
         await handler.patiently(
             lambda: self._sdk.set_webhook(address, allowed_updates=KINDS, secret_token=self._secret)
         )
-        await asyncio.Event().wait()  # Telegram calls
+        await asyncio.Event().wait()  # Telegram calls the webhook
 
     def expects(self, headers: Mapping[str, str]) -> bool:
         return hmac.compare_digest(headers.get(SECRET, "").encode(), self._secret.encode())
@@ -188,12 +187,13 @@ class Telegram(Platform):
     async def call(self, handler: IncomingHandler, call: WebhookCall) -> WebhookAnswer:
         if call.is_too_large:
             log.error("an update of more than a megabyte from Telegram is left out")
-            return WebhookAnswer()  # confirmed, or it would come again for ever
+            return WebhookAnswer()  # confirmed, because it would be redelivered for ever
         return await answer_call(self._sdk, call, self._counter, self._reader(handler).take)
 
     @property
     def _secret(self) -> str:
-        """Return the secret that proves that Telegram calls; the same in all processes of a bot."""
+        """Return the secret that authenticates Telegram's calls; the same in all processes of a
+        bot."""
         return hmac.new(self._token.encode(), b"parley webhook", hashlib.sha256).hexdigest()
 
     def _reader(self, handler: IncomingHandler) -> Reader:
@@ -327,7 +327,7 @@ def telegram_channel(
 
 
 async def _try_markup(post: Post, send: Callable[[Rendered], Awaitable[T]]) -> T:
-    """Send a text with its markup, or its words alone where Telegram refuses that."""
+    """Send a text with its markup, or its words alone if Telegram refuses the markup."""
     text = Rendered(post.text) if post.is_plain else rendered(post.text)
     try:
         return await send(text)
@@ -339,7 +339,7 @@ async def _try_markup(post: Post, send: Callable[[Rendered], Awaitable[T]]) -> T
 
 
 def _answered(place: Location) -> ReplyParameters | None:
-    """In groups a message names the one that it answers."""
+    """Return the reply parameters: in groups a message names the one that it answers."""
     if not (place.is_group and place.message):
         return None
     return ReplyParameters(int(place.message), allow_sending_without_reply=True)
@@ -350,14 +350,14 @@ def _is_gone(error: BadRequest) -> bool:
 
 
 async def _wherever(place: Location, send: Callable[[Location, S], Awaitable[T]], what: S) -> T:
-    """Send to a chat, or to the supergroup that it has become."""
+    """Send to a chat, or to the supergroup that replaced it."""
     try:
         return await send(place, what)
     except ChatMigrated as error:
         return await send(replace(place, chat=str(error.new_chat_id), message=""), what)
 
 
-# --- calls to the webhook: an update a call, in JSON ----------------------------------------------
+# --- calls of the webhook: an update per call, in JSON --------------------------------------------
 
 SECRET = "x-telegram-bot-api-secret-token"
 
@@ -365,8 +365,8 @@ SECRET = "x-telegram-bot-api-secret-token"
 async def answer_call(
     sdk: ExtBot[Any], call: WebhookCall, counter: Counter, take: Take
 ) -> WebhookAnswer:
-    """Answered when the update was taken. One that can't be read is logged, and confirmed, or it
-    would come again for ever."""
+    """Answer once the update is processed. An invalid one is logged, and confirmed, because it
+    would be redelivered for ever."""
     if call.method != "POST":
         return WebhookAnswer(405)
     update = _read(sdk, call.body)

@@ -1,6 +1,6 @@
-"""Updates from Telegram, by asking for them or by its webhook. None is confirmed to it before
-`take` has returned, and then what it said is on disk. Chats are taken in side by side: one that
-has to wait holds up no other."""
+"""Updates from Telegram, by polling or by its webhook. An update is confirmed only after `take` has
+returned, once it is on disk. Chats are processed in parallel: a waiting one does not block the
+others."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from channels.retry import Sleep
 
 
 class Rhythm(Struct, frozen=True):
-    """Times in seconds, as Telegram's FAQ on limits for bots gives them.
+    """Times in seconds, from Telegram's FAQ on limits for bots.
 
-    `draft` and `group_draft` pass between two edits of an answer that streams, `typing` between two
-    signs that the bot thinks (each is shown for 5). `album` is how long the rest of an album, or of
-    a long text, is waited for, `poll` how long Telegram holds a request when nothing is new. All
-    bots may send `overall` messages a second, and `per_group` in `group_time` to one group. `sleep`
-    waits when Telegram says how long, or does not answer.
+    `draft` and `group_draft` are the times between two edits of a streamed answer, `typing` between
+    two typing indicators (each is shown for 5). `album` is the wait for the rest of an album, or of
+    a long text, `poll` the time for which Telegram holds a request without news. All messages
+    together are limited to `overall` per second, and those to one group to `per_group` in
+    `group_time`. `sleep` waits between retries.
     """
 
     draft: float = 1.0
@@ -47,31 +47,30 @@ KINDS = [
     Update.MESSAGE_REACTION,
 ]
 
-_GOODBYE = 1.0  # seconds that the last confirmation may take; else those updates come again
+_GOODBYE = 1.0  # seconds for the last confirmation; otherwise those updates are redelivered
 
 _HELD = 1.0
-"""Seconds after which Telegram is asked for more while a chat is still waited for."""
+"""Seconds after which the next poll starts although a chat is still waiting."""
 
 Take = Callable[[Sequence[Update]], Awaitable[None]]
 
 
 _CUT_FROM = 2_048
-"""Characters as Telegram counts them. A longer text than 4,096 is cut by the app that sends it, in
-the second half of what a message may have, and its parts are sent one right after another."""
+"""Characters as Telegram counts them. The sending app splits a text longer than 4,096 in the second
+half of a message's maximum, and sends the parts in quick succession."""
 _AT_ONCE = timedelta(seconds=2)
 _ROUNDS = 4
-"""The times that the rest is waited for before what is there is taken: a person who goes on sending
-delays nobody else."""
+"""The maximum number of waits for the rest: a person who keeps sending delays nobody else."""
 
 
 def is_unfinished(update: Update) -> bool:
-    """Return whether the rest of it may be on its way: of an album, or of a text that was cut."""
+    """Return whether the rest may still arrive: of an album, or of a split text."""
     message = update.message
     return message is not None and (message.media_group_id is not None or _may_be_cut(message))
 
 
 def _may_be_cut(message: Message) -> bool:
-    text: object = message.text  # what comes over the wire may be anything
+    text: object = message.text  # data from the wire may have any type
     is_own = isinstance(text, str) and message.forward_origin is None
     return is_own and len(str(text).encode("utf-16-le", "replace")) >= 2 * _CUT_FROM
 
@@ -89,7 +88,7 @@ def _continues(update: Update, before: Update) -> bool:
 
 
 async def poll(bot: ExtBot[None], take: Take, rhythm: Rhythm, handler: IncomingHandler) -> None:
-    """Ask for updates until cancelled. Raises TelegramError when there is no point in it."""
+    """Poll for updates until cancelled. Raises TelegramError if retrying is useless."""
     taking = Taking(take)
 
     async def ask(seconds: int) -> tuple[Update, ...]:
@@ -97,7 +96,7 @@ async def poll(bot: ExtBot[None], take: Take, rhythm: Rhythm, handler: IncomingH
             return await bot.get_updates(
                 offset=taking.offset, timeout=seconds, allowed_updates=KINDS
             )
-        except BadRequest as error:  # whoever answers so is not well
+        except BadRequest as error:  # the answering server is faulty
             raise NetworkError(str(error)) from error
 
     await handler.patiently(bot.delete_webhook)
@@ -114,7 +113,7 @@ async def poll(bot: ExtBot[None], take: Take, rhythm: Rhythm, handler: IncomingH
                 if len(updates) == known:
                     break
             taking.begin(updates)
-            await taking.wait(_HELD)  # the next request confirms what is taken by then
+            await taking.wait(_HELD)  # the next request confirms the updates processed by then
     finally:
         await taking.close()
         with suppress(TelegramError, TimeoutError):
@@ -123,9 +122,9 @@ async def poll(bot: ExtBot[None], take: Take, rhythm: Rhythm, handler: IncomingH
 
 
 class Taking:
-    """Updates that are being taken in, each chat's in order. Telegram is told of one number, before
-    which all is confirmed: so what comes after an update that has to wait comes again with it, and
-    is known by its number."""
+    """Updates in progress, in order within each chat. Telegram's confirmation is one number for all
+    updates before it. So updates after a waiting one are redelivered with it, and are recognised by
+    their numbers."""
 
     def __init__(self, take: Take) -> None:
         self._take = take
@@ -140,15 +139,15 @@ class Taking:
 
     @property
     def offset(self) -> int:
-        """The number of the first update that is not taken."""
+        """The number of the first unprocessed update."""
         return min(self._held, default=self._next)
 
     def find_new(self, updates: Sequence[Update]) -> list[Update]:
-        """Return those updates that were not begun with."""
+        """Return the updates that were not started yet."""
         return [update for update in updates if update.update_id not in self._known]
 
     def begin(self, updates: Sequence[Update]) -> None:
-        """Take these in, after those before them of the same chat."""
+        """Process these updates, after the earlier ones of the same chat."""
         for chat, some in _by_chat(updates).items():
             task = asyncio.create_task(self._take_after(self._chats.get(chat), some))
             self._chats[chat] = task
@@ -165,18 +164,18 @@ class Taking:
         await self._take(updates)
 
     def task_of(self, update: Update) -> asyncio.Task[None] | None:
-        """Return the task that takes in an update that was begun with; None where it is taken."""
+        """Return the task of a started update; None if it is processed."""
         return self._held.get(update.update_id)
 
     async def wait(self, seconds: float) -> None:
-        """Wait until all are taken, or for so long. Raises what taking them raised."""
+        """Wait until all are processed, at most this long. Raises the errors of processing."""
         if self._held:
             await asyncio.wait({*self._held.values()}, timeout=seconds)
         for task in self.settle():
             task.result()
 
     def settle(self) -> set[asyncio.Task[None]]:
-        """Drop the tasks that are done by now, and return them."""
+        """Drop the finished tasks, and return them."""
         done = {task for task in self._held.values() if task.done()}
         is_left = {number: task for number, task in self._held.items() if task not in done}
         self._held = is_left
@@ -185,7 +184,7 @@ class Taking:
         return done
 
     async def close(self) -> None:
-        """Take in nothing more. What was cut short is not confirmed."""
+        """Stop processing. Interrupted updates are not confirmed."""
         tasks = {*self._held.values()}
         for task in tasks:
             task.cancel()
@@ -199,9 +198,8 @@ class Taking:
 
 
 class Counter:
-    """The queue to which the webhook brings updates. It answers Telegram when `put` returns, which
-    waits until the update was taken. `album` are the seconds for which the rest of one is waited
-    for."""
+    """The queue for updates from the webhook. Telegram is answered when `put` returns, after the
+    update was processed. `album` is the wait in seconds for the rest of an album."""
 
     def __init__(self, album: float) -> None:
         self._album = album
@@ -210,8 +208,8 @@ class Counter:
         self._work: asyncio.Task[None] | None = None
 
     async def put(self, item: Update, take: Take) -> None:
-        """Queue an update, and wait until it is taken. Raises the error of taking it; Telegram will
-        deliver it again."""
+        """Queue an update, and wait until it is processed. Raises the error of processing; Telegram
+        will deliver it again."""
         self._taking = self._taking or Taking(take)
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, taken))
@@ -220,7 +218,7 @@ class Counter:
         await taken
 
     async def _take_all(self, taking: Taking) -> None:
-        """Take what waits, each chat's in Telegram's order."""
+        """Process the waiting updates, each chat's in Telegram's order."""
         while self._waiting:
             for _ in range(_ROUNDS):
                 known = len(self._waiting)
@@ -237,10 +235,10 @@ class Counter:
                 if (task := taking.task_of(update)) is not None:
                     task.add_done_callback(partial(_tell, taken))
                 elif not taken.done():
-                    taken.set_result(None)  # it came twice, and was taken the first time
+                    taken.set_result(None)  # a duplicate that was processed already
 
     async def close(self) -> None:
-        """Take in nothing more."""
+        """Stop processing."""
         if self._work is not None:
             self._work.cancel()
             await asyncio.gather(self._work, return_exceptions=True)
@@ -249,7 +247,7 @@ class Counter:
 
 
 def _tell(taken: asyncio.Future[None], task: asyncio.Task[None]) -> None:
-    """Let who called know how it went; they may have hung up."""
+    """Notify the caller of the result; it may have disconnected."""
     if taken.done():
         return
     if task.cancelled():
@@ -270,8 +268,8 @@ def _by_chat(updates: Sequence[Update]) -> dict[int, list[Update]]:
 
 
 def in_order(updates: Sequence[Update]) -> list[list[Update]]:
-    """Return the updates, each chat's in order; those of one album together, and the parts of a
-    text that was too long for one message."""
+    """Return the updates, each chat's in order; those of one album together, as are the parts of a
+    long text."""
     chats: dict[int, dict[str, list[Update]]] = {}
     once = {update.update_id: update for update in updates}  # a webhook may be called twice
     for update in once.values():

@@ -1,1 +1,1 @@
-"""The terminal: the first thing that a person sees of Parley."""
+"""The terminal: a person's first contact with Parley."""

@@ -1,9 +1,9 @@
 """Code and formulas as lines that can be copied: whole, from the first column on, with nothing in
 front of them or behind.
 
-Whatever they stand in (a list, a quotation, the indented reply of a command), a mark takes their
-place while it is drawn, and the lines take the place of the mark's line. A line that is longer than
-the window is left to the terminal to wrap, which copies it as one.
+Wherever they are (in a list, a quotation, the indented reply of a command), a mark replaces them
+during layout, and then the lines replace the mark's line. A line longer than the window is wrapped
+by the terminal, which copies it as one line.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rich.text import Text
 _TAB = 8
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _FRAME = " ▌"
-"""Signs in front of code that are left out: they are no text of the answer."""
+"""Characters in front of code that are left out: they are not part of the answer."""
 
 
 def mark(lines: Sequence[Text]) -> Segment:
-    """Return the mark of these lines, which takes no room."""
+    """Return the mark of these lines, which has no width."""
     payload: Any = (lines,)
     return Segment("", None, payload)
 
@@ -50,8 +50,8 @@ def fences_apart(source: str) -> Iterator[tuple[str, bool]]:
 def put_in(
     line: Sequence[Segment], console: Console, style: Style, *, is_folded: bool
 ) -> Iterator[list[Segment]]:
-    """Yield the lines that a drawn line stands for. Where it `is_folded`, no line is longer than
-    the console is wide: where nothing is copied, and nobody else would wrap it."""
+    """Yield the final lines for a drawn line. If `is_folded`, no line is longer than the console is
+    wide: for places where nothing is copied, and no terminal wraps the lines."""
     marks = [segment for segment in line if segment.control]
     if not marks:
         yield [*line]
@@ -67,8 +67,8 @@ def put_in(
 
 
 def _place_tabs(text: Text, console: Console) -> Text:
-    """Tabs that a terminal can copy are left to it. In a line that it wraps they are not safe: they
-    end at the margin, where the next letter takes the place of the last."""
+    """Return the text with its tabs kept, since a terminal can copy them, except in a line that it
+    wraps: there a tab ends at the margin, and the next letter overwrites the last."""
     if "\t" in text.plain and cell_len(text.plain.expandtabs(_TAB)) >= console.width:
         text = text.copy()
         text.expand_tabs(_TAB)

@@ -1,5 +1,5 @@
-"""The completion of what is typed: commands and what they take, each with its meaning; and the
-lines that were typed, for the arrow keys and over restarts."""
+"""The completion of typed text: commands and their arguments, each with its meaning; and the typed
+lines, for the arrow keys, kept across restarts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from channels.language import _, explain
 
 Item = Mapping[str, Any]
 Offer = tuple[str, str]
-"""The text that may be typed, and what it means."""
+"""A text that may be typed, and its meaning."""
 
 _TAKEN: Mapping[tuple[str, ...], str] = {
     ("/context", "drop"): "turns",
@@ -37,16 +37,16 @@ _TAKEN: Mapping[tuple[str, ...], str] = {
     ("/memory",): "days",
     ("/resume",): "conversations",
 }
-"""The arguments of commands that change with time, by what stands before them."""
-_MANY = frozenset(("turns", "summaries"))  # of which any number may follow one another
+"""The arguments of commands that change with time, by the words before them."""
+_MANY = frozenset(("turns", "summaries"))  # any number may follow one another
 
 
 class Vocabulary(Struct, frozen=True):
-    """The vocabulary, as the data of `/help` and `/config` have it.
+    """The vocabulary, from the data of `/help` and `/config`.
 
     A command has name, usage, summary and perhaps subcommands (name, summary); a setting has key,
-    value, meaning, layer, wants and perhaps choices. `lists` are the things of each kind that
-    commands take (`find_kind`).
+    value, meaning, layer, wants and perhaps choices. `lists` are the arguments of each kind for
+    commands (`find_kind`).
     """
 
     commands: Sequence[Item] = ()
@@ -55,7 +55,7 @@ class Vocabulary(Struct, frozen=True):
 
 
 class Suggestion(Struct, frozen=True):
-    """`text` takes the place of the last `replaces` characters."""
+    """A suggestion: `text` replaces the last `replaces` characters."""
 
     text: str
     replaces: int
@@ -63,7 +63,7 @@ class Suggestion(Struct, frozen=True):
 
 
 def find_kind(line: str) -> str:
-    """Find the kind of thing that the command at the beginning of `line` takes next; "" for
+    """Return the kind of argument that the command at the beginning of `line` takes next; "" for
     none."""
     *before, _ = line.split(" ")
     for count in (2, 1):
@@ -113,8 +113,8 @@ def _settings(vocabulary: Vocabulary) -> Iterator[Offer]:
 
 
 def _values(vocabulary: Vocabulary, key: str) -> Iterator[Offer]:
-    """Yield the present value, to be changed, and what the setting wants; then the other values,
-    where they are few."""
+    """Yield the present value, for changes, with the description of possible values; then the other
+    values, if they are few."""
     for setting in vocabulary.settings:
         if setting["key"] == key:
             now = _format_value(setting["value"])
@@ -140,7 +140,7 @@ def _add_slash(name: str) -> str:
     return "/" + name.removeprefix("/")
 
 
-# What the data of commands says of the things that others take.
+# The source of the arguments of commands, in the data of other commands.
 
 SOURCES: Mapping[str, tuple[str, str]] = {
     "turns": ("/context turns", "turns"),
@@ -150,12 +150,12 @@ SOURCES: Mapping[str, tuple[str, str]] = {
     "models": ("/model list", "models"),
     "days": ("/memory", "days"),
 }
-"""The command whose data lists the things of a kind, and where in it."""
+"""The command whose data lists the arguments of a kind, and the key in it."""
 
 
 def is_known(line: str, vocabulary: Vocabulary) -> bool:
-    """Return whether there is this command, with its subcommand: what is none might change
-    something."""
+    """Return whether this command exists, with its subcommand: otherwise the text might be an
+    argument that changes something."""
     name, _, rest = line.partition(" ")
     return any(
         _add_slash(command["name"]) == name
@@ -165,7 +165,7 @@ def is_known(line: str, vocabulary: Vocabulary) -> bool:
 
 
 def offers_in(kind: str, listed: Iterable[Any]) -> list[Offer]:
-    """Return what can be typed for these things; of what grows, the newest first."""
+    """Return the texts that can be typed for these items; for lists that grow, the newest first."""
     found = [offer for one in listed if (offer := _offer(kind, one))]
     return found[::-1] if kind in ("turns", "summaries", "days") else found
 
@@ -194,7 +194,7 @@ def _describe_model(model: Mapping[str, Any]) -> str:
 
 
 class Lines(FileHistory):
-    """A file of lines that can forget some of them."""
+    """A history file from which lines can be deleted."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -204,12 +204,13 @@ class Lines(FileHistory):
 
     @property
     def keeps_nothing(self) -> bool:
-        """Return whether what is typed now is off the record."""
+        """Return whether the lines typed now are off the record."""
         return self._is_begun or self.is_private()
 
     def append_string(self, string: str) -> None:
-        """Add a line; what is off the record is known to the arrow keys, and in no file. What is
-        typed behind /private on may come before the bot has heard of it."""
+        """Add a line. Off the record, it is available to the arrow keys, but not written to the
+        file. A line typed behind /private on may arrive before the bot has processed the
+        command."""
         command = string.lower().split()
         if command in (["/private", "on"], ["/private", "off"]):
             self._is_begun = command[1] == "on"
@@ -219,23 +220,22 @@ class Lines(FileHistory):
             super().append_string(string)
 
     def forget(self, said: Collection[str] | None) -> None:
-        """Delete the lines that say one of these texts, and all commands, which may speak of
-        anything; None: all lines."""
+        """Delete the lines with one of these texts, and all commands, which may contain anything;
+        None: all lines."""
         rest = [] if said is None else [line for line in self._load_all() if not _says(line, said)]
         self._path.unlink(missing_ok=True)
         self._path.touch(mode=0o600)
         for line in rest:
             self.store_string(line)
-        self._loaded = False  # the next line that is typed reads the file again
+        self._loaded = False  # the next typed line reloads the file
 
     def _load_all(self) -> list[str]:
-        """All lines, the oldest first."""
+        """Return all lines, the oldest first."""
         return list(self.load_history_strings())[::-1]
 
 
 def _says(line: str, said: Collection[str]) -> bool:
-    """Return whether a line is a command, or says one of the texts; "//x" says "/x" to the
-    model."""
+    """Return whether a line is a command, or one of the texts; "//x" sends "/x" to the model."""
     text = line.strip()
     is_command = text.startswith("/") and not text.startswith("//")
     return is_command or text in said or (text.startswith("//") and text[1:] in said)

@@ -1,4 +1,4 @@
-"""The conversations of the terminal: which there are, and what was said in one last."""
+"""The conversations of the terminal, and the last messages of one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from channels.terminal.picker import PickerEntry
 CHANNEL = "terminal"
 MAIN = "main"
 SHOWN = 2
-"""Turns that are shown of a conversation that one comes back to."""
+"""The number of turns that are shown when a person returns to a conversation."""
 _LONGEST = 60  # characters of a name
-_DAYS = 7  # that are counted; a day before that has its date
+_DAYS = 7  # that are counted; an earlier day is shown by its date
 
 
 def address_of(chat: str) -> Address:
@@ -27,13 +27,13 @@ def address_of(chat: str) -> Address:
 
 
 def clean_name(words: str) -> str:
-    """Clean the name of a conversation; "" where nothing is left."""
+    """Return a valid name for a conversation; "" if nothing is left."""
     return " ".join(one_line(words).split())[:_LONGEST].strip()
 
 
 async def find(bot: Bot, words: str, here: str) -> list[PickerEntry]:
-    """Return the conversations that hold these words or are called so, the newest first, and last a
-    new one of that name."""
+    """Return the conversations with these words in their messages or name, the newest first, and
+    last a new one with that name."""
     every = await bot.sessions(CHANNEL)
     hits = {one.chat: one for one in await bot.sessions(CHANNEL, words)} if words else {}
     low = words.lower()
@@ -44,7 +44,7 @@ async def find(bot: Bot, words: str, here: str) -> list[PickerEntry]:
     ]
     entries = [_entry(session, here) for session in shown]
     name = clean_name(words)
-    is_command = name.startswith("/")  # which somebody typed without seeing the list
+    is_command = name.startswith("/")  # typed without seeing the list
     if name and not is_command and name not in {session.chat for session in every}:
         entries.append(PickerEntry(_("a new conversation, “{name}”", name=name), "", name))
     return entries
@@ -60,13 +60,13 @@ def _entry(session: Session, here: str) -> PickerEntry:
 
 
 def _format_time(at: datetime) -> str:
-    """Return a time by this machine's clock, to the minute today and to the day before that."""
+    """Return a time by this machine's clock: the time today, the date for earlier days."""
     local, now = at.astimezone(), datetime.now().astimezone()
     return f"{local:%H:%M}" if local.date() == now.date() else say_date(local)
 
 
 def describe_visit(chat: str, said: Sequence[Said]) -> str:
-    """Say where one is: "main · 12 turns · yesterday"."""
+    """Describe the current conversation: "main · 12 turns · yesterday"."""
     name = one_line(chat)
     if not said:
         return f"{name} · {_('nothing was said here yet')}"
@@ -83,7 +83,7 @@ def list_before(came: datetime, said: Sequence[Said]) -> list[Said]:
 
 
 def format_day(at: datetime, now: datetime) -> str:
-    """Return the day of a time as people say it, by the clock of `now`."""
+    """Return the day of a time in words, by the clock of `now`."""
     day = at.astimezone(now.tzinfo).date()
     days = (now.date() - day).days
     if days <= 0:
@@ -94,20 +94,20 @@ def format_day(at: datetime, now: datetime) -> str:
 
 
 def describe_way_back(program: str, chat: str) -> str:
-    """Say how one comes back to a conversation."""
+    """Describe how to return to a conversation."""
     command = program if chat == MAIN else f"{program} --chat {shlex.quote(one_line(chat))}"
     return _("To continue: {command}", command=command)
 
 
 async def newest(bot: Bot) -> str:
-    """Return the conversation in which something was said last."""
+    """Return the conversation with the latest message."""
     found = await bot.sessions(CHANNEL)
     return found[0].chat if found else MAIN
 
 
 def retell(said: Sequence[Said]) -> Iterable[tuple[str, str]]:
-    """Yield what was said, as (who, text): "person", "model", or "tool" for the names of those
-    called."""
+    """Yield the messages as (who, text): "person", "model", or "tool" for the names of called
+    tools."""
     for one in said:
         if one.role == "user":
             yield "person", one.text

@@ -13,16 +13,17 @@ from channels.language import _
 from channels.terminal.display import without_controls
 
 TURNS = 200
-"""Turns that are looked through."""
+"""The number of turns that are searched."""
 _CODE = "code"
 
 
 class NothingToCopy(Exception):
-    """There is nothing of that kind, or the words are not understood; the text says what to do."""
+    """The error if there is nothing of that kind, or the words are not understood; the text gives
+    the remedy."""
 
 
 class Copied(Struct, frozen=True):
-    """A text for the clipboard: what it is, the last one (1) or one before."""
+    """A text for the clipboard: its kind, and its number from the end (1: the last)."""
 
     text: str
     kind: Literal["answer", "code"]
@@ -30,7 +31,7 @@ class Copied(Struct, frozen=True):
 
 
 def find(said: Sequence[Said], words: str) -> Copied:
-    """Return what `/copy` with these words means: "", "2", "code" or "code 2". Raises
+    """Return the text that `/copy` with these words selects: "", "2", "code" or "code 2". Raises
     NothingToCopy."""
     kind, _space, number = words.strip().lower().partition(" ")
     if kind != _CODE:
@@ -53,20 +54,20 @@ def find(said: Sequence[Said], words: str) -> Copied:
 
 
 def _list_answers(said: Sequence[Said]) -> list[str]:
-    """Return the last word of each turn, in order."""
+    """Return the last message of each turn, in order."""
     answers = {one.turn: one.text for one in said if one.role == "assistant" and one.text.strip()}
     return [*answers.values()]
 
 
 def _list_code(said: Sequence[Said]) -> list[str]:
-    # rich.markdown is slow to import, and the first prompt doesn't wait for it.
+    # rich.markdown is slow to import, and not needed for the first prompt.
     from channels.terminal.markdown import list_code  # noqa: PLC0415
 
     return [code for one in said if one.role == "assistant" for code in list_code(one.text)]
 
 
 def describe(copied: Copied, *, is_first: bool) -> str:
-    """Say what was copied, and the first time what to do where nothing arrived."""
+    """Describe the copied text, and the first time the remedy if the clipboard stays empty."""
     lines = _("{n} line", n=1) if "\n" not in copied.text else ""
     lines = lines or _("{n} lines", n=copied.text.count("\n") + 1)
     what = {

@@ -1,7 +1,6 @@
-"""The look of things: each function renders one thing to text with ANSI styles, `width` columns
-wide and ending with a newline. NO_COLOR and TERM=dumb are handled by rich. Text of models, tools
-and files may say anything, but not act on the terminal.
-"""
+"""The rendering: each function renders one item to text with ANSI styles, `width` columns wide and
+ending with a newline. NO_COLOR and TERM=dumb are handled by rich. Text of models, tools and files
+may have any content, but must not control the terminal."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u
 
 
 def without_controls(text: str) -> str:
-    """Return the words of `text` alone: escape sequences and control characters are taken out."""
+    """Return `text` without escape sequences and control characters."""
     return _CONTROLS.sub("", _SEQUENCES.sub("", text))
 
 
@@ -59,32 +58,32 @@ _PLAIN, _DIM = Style.null(), Style(dim=True)
 _ECHO_LINES, _ECHO_CHARACTERS = 12, 1_000
 _MOST_STEPS = 6
 _PAGE, _LONGEST = 8_000, 100_000
-"""Characters of Markdown that are read at once, and in all."""
+"""The number of characters of Markdown that are parsed at once, and in all."""
 _TOOL_SHOWN = 2_000  # characters of a call
 
 
 def markdown(source: str, width: int, *, is_dim: bool = False, is_folded: bool = False) -> str:
-    """Render an answer. Where it `is_folded`, code is wrapped as all else is, for whoever draws it
-    and does not wrap."""
+    """Render an answer. If `is_folded`, code is wrapped like all other text, for callers whose
+    output is not wrapped."""
     style = _DIM if is_dim else _PLAIN
     pages = (_render(page, width, style, is_folded=is_folded) for page in _pages(source))
     return "\n".join(filter(None, pages))
 
 
 def render_tail(source: str, width: int, height: int) -> str:
-    """Return a markdown block that still grows: its end, as far as `height` lines can show it."""
+    """Render a growing markdown block: its end, as far as `height` lines can show it."""
     from channels.terminal.markdown import clip_to_end  # noqa: PLC0415 - as in _pages
 
     return markdown(clip_to_end(source, width, height), width, is_folded=True)
 
 
 def command_reply(source: str, width: int) -> str:
-    """Indented: what the bot says of itself is not what the model says."""
+    """Render the reply of a command, indented to distinguish it from the model's text."""
     return "\n".join(_render(Padding(page, (0, 0, 0, 2)), width) for page in _pages(source))
 
 
 def context_reply(source: str, figure: figures.Figure, width: int) -> str:
-    """Do the same for a reply about a context, which is drawn below its first line."""
+    """Render a reply about a context, with a figure below its first line."""
     head, rest = figures.around_bar(source)
     indent = (0, 0, 0, 2)
     drawing = figures.Map(figure) if figure.blocks else figures.PartBar(figure)
@@ -97,10 +96,10 @@ def context_reply(source: str, figure: figures.Figure, width: int) -> str:
 
 
 def _pages(source: str, has_parts: bool = False) -> Iterator[RenderableType]:
-    """Yield a text, a piece after the other: what the parser takes long over stays short, but code
-    stays whole. Words behind the longest text are shown as their source. Where it `has_parts`,
-    those in a table get their colours."""
-    # rich.markdown is slow to import, and the first prompt doesn't wait for it.
+    """Yield a text in pieces: parts that are slow to parse stay short, but code stays whole. Text
+    beyond the maximum is shown as its source. If `has_parts`, those in a table get their
+    colours."""
+    # rich.markdown is slow to import, and not needed for the first prompt.
     from channels.terminal.markdown import Page  # noqa: PLC0415
 
     clean = without_controls(source)
@@ -120,8 +119,8 @@ def _pages(source: str, has_parts: bool = False) -> Iterator[RenderableType]:
 
 
 def next_steps(actions: Sequence[Action], width: int, text: str = "") -> str:
-    """Render what can be said next, but for what the reply's text names; of many the first. "":
-    there is nothing more."""
+    """Render the possible next commands, without those in the reply's text; at most `_MOST_STEPS`.
+    "": there are none."""
     actions = [action for action in actions if f"`{action.command}`" not in text]
     if not actions:
         return ""
@@ -139,7 +138,7 @@ def note(text: str, width: int) -> str:
 
 
 def reasoning(text: str, width: int, most: int = 0) -> str:
-    """Render what a model thought before it answered: the last `most` lines of it, or all."""
+    """Render a model's reasoning before its answer: the last `most` lines, or all."""
     lines = _render(Text(hold(without_controls(text).strip()), "dim italic"), width).splitlines(
         True
     )
@@ -147,7 +146,7 @@ def reasoning(text: str, width: int, most: int = 0) -> str:
 
 
 def question(text: str, width: int, *, is_dim: bool = False) -> str:
-    """Render what the person said; the beginning of a long text only."""
+    """Render the person's message; only the beginning of a long text."""
     lines = without_controls(text[:_ECHO_CHARACTERS]).split("\n")[:_ECHO_LINES]
     shown = "\n  ".join(lines)
     if len(text) > _ECHO_CHARACTERS or len(lines) < text.count("\n") + 1:
@@ -156,18 +155,18 @@ def question(text: str, width: int, *, is_dim: bool = False) -> str:
 
 
 def tool(name: str, arguments: str, outcome: str, width: int) -> str:
-    """`⚙ read_file notes.txt … ok`, in one line at any width."""
+    """Render a call as `⚙ read_file notes.txt … ok`, in one line at any width."""
     shown = f"⚙ {name[:_TOOL_SHOWN]} {_values(arguments)[:_TOOL_SHOWN]}"
     call = Text(one_line(shown), "dim")
     said = _(outcome) if outcome else ""
     call.truncate(max(1, width - cell_len(said) - 3), overflow="ellipsis")
-    gap = " " if call.plain.endswith("…") else " … "  # cut off: the sign is there already
+    gap = " " if call.plain.endswith("…") else " … "  # truncated: the sign is there already
     call.append(f"{gap}{said}".rstrip(), "red" if outcome == "failed" else "dim")
     return _render(call, width)
 
 
 def _values(arguments: str) -> str:
-    """Return the values of a call's JSON arguments; what is not an object is shown as it came."""
+    """Return the values of a call's JSON arguments; other text is returned unchanged."""
     try:
         parsed = json.loads(arguments)
         return arguments if not isinstance(parsed, dict) else " ".join(map(str, parsed.values()))
@@ -200,14 +199,14 @@ def _suited(segment: Segment) -> Segment:
 
 
 def _without_controls(segment: Segment) -> Segment:
-    """Clean what is drawn once more: Markdown writes any character as a number, too (&#8238;)."""
+    """Remove control characters again: Markdown may also write them as numbers (&#8238;)."""
     clean = free(_CONTROLS.sub("", segment.text))
     return segment if clean == segment.text else segment._replace(text=clean)
 
 
 def _trim(line: Iterable[Segment]) -> list[Segment]:
-    """Without the blanks at its end, which would wrap when the window becomes narrower; those that
-    have a colour of their own are seen."""
+    """Remove the spaces at the end of a line, which would wrap if the window became narrower.
+    Spaces with a colour of their own are visible and stay."""
     segments = list(line)
     while segments and not (segments[-1].text.strip() or _is_seen(segments[-1])):
         segments.pop()
@@ -227,9 +226,9 @@ _WARM, _HOT = 0.75, 0.9
 
 
 def bar_text(usage: ContextUsage, width: int) -> str:
-    """`gpt-5-mini · 12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02`, shorter where `width` columns don't
-    hold it. The limit that is reached first stands first, with the meter. A cost that is not known,
-    and before the first turn, is left out.
+    """Return `gpt-5-mini · 12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02`, shorter if it exceeds `width`
+    columns. The limit that is reached first comes first, with the meter. A cost is left out if it
+    is unknown, and before the first turn.
 
     `~` marks a number of tokens that is our estimate and not the provider's count.
     """
@@ -255,7 +254,7 @@ _SHORT_NAME = 24  # columns
 
 
 def _shorten(name: str) -> str:
-    """Return a model's name without what follows a comma, and without its maker."""
+    """Return a model's name without the text behind a comma, and without its maker."""
     name = name.partition(",")[0].rpartition("/")[2]
     text = Text(name)
     text.truncate(_SHORT_NAME, overflow="ellipsis")
@@ -270,7 +269,7 @@ def bar_style(usage: ContextUsage) -> str:
 
 
 def _meter(full: float) -> str:
-    """Draw the share in use, which is never drawn as nothing."""
+    """Draw the share in use; a share above 0 has at least one cell."""
     cells = min(_CELLS, max(round(full * _CELLS), int(full > 0)))
     return "▓" * cells + "░" * (_CELLS - cells)
 
@@ -280,7 +279,7 @@ def _of(part: int, whole: int) -> str:
 
 
 def _short(number: int) -> str:
-    """9 -> "9", 12400 -> "12.4k", 50000 -> "50k", 1000000 -> "1M"."""
+    """Return a short number: 9 -> "9", 12400 -> "12.4k", 50000 -> "50k", 1000000 -> "1M"."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if number >= 0.9995 * size:
             scaled = number / size
@@ -290,7 +289,8 @@ def _short(number: int) -> str:
 
 
 def _cost(usage: ContextUsage) -> str:
-    """Nothing before the first turn: no cost yet doesn't mean that the model is free."""
+    """Return the cost; "" before the first turn, since no cost yet doesn't mean that the model is
+    free."""
     if usage.cost is None:
         return ""
     if usage.cost == 0:
@@ -299,19 +299,20 @@ def _cost(usage: ContextUsage) -> str:
 
 
 _SHORT = 2_000
-"""Characters of a block that is looked at with each new line."""
+"""The number of characters up to which a block is parsed again with each new line."""
 _GROWTH = 1.2
-"""The factor by which a text must have grown before it is looked at again."""
+"""The factor by which a longer text must have grown before it is parsed again."""
 
 
 class StreamedAnswer:
-    """The text of one step. Whole markdown blocks leave it in order, once; the rest is its tail."""
+    """The text of one step. Complete markdown blocks are taken from it in order, once; the rest is
+    its tail."""
 
     def __init__(self) -> None:
         self._taken = ""
-        self._lines = ""  # whole lines, clean
-        self._pieces: list[str] = []  # of the line that still grows, as they came
-        self._looked_at = 0  # how long the lines were when no block in them was finished
+        self._lines = ""  # complete lines, without controls
+        self._pieces: list[str] = []  # of the growing line, as received
+        self._looked_at = 0  # the length of the lines when they had no complete block
         self._has_new_line = False
 
     def add(self, delta: str) -> None:
@@ -325,7 +326,7 @@ class StreamedAnswer:
 
     @property
     def _line(self) -> str:
-        """The line that still grows: it may end within a sequence."""
+        """The growing line: it may end within a sequence."""
         self._pieces = ["".join(self._pieces)]
         return self._pieces[0]
 
@@ -335,14 +336,14 @@ class StreamedAnswer:
 
     @property
     def is_begun(self) -> bool:
-        """Return whether a part of it was taken, and so can't be taken back."""
+        """Return whether a part of it was taken, and so can't be withdrawn."""
         return bool(self._taken.strip())
 
     def take(self) -> str:
-        """Return the blocks that are finished since the last call; "" if there are none."""
+        """Return the blocks completed since the last call; "" if there are none."""
         if not self._has_new_line or len(self._lines) < _GROWTH * self._looked_at:
             return ""
-        # rich.markdown is slow to import, and the first prompt doesn't wait for it.
+        # rich.markdown is slow to import, and not needed for the first prompt.
         from channels.terminal.markdown import measure_finished  # noqa: PLC0415
 
         self._has_new_line = False
@@ -358,7 +359,7 @@ class StreamedAnswer:
         return rest
 
     def rest_of(self, final: str) -> str | None:
-        """Return the part of the final text that was not taken yet; None when it doesn't begin with
-        what was."""
+        """Return the part of the final text that was not taken yet; None if it doesn't begin with
+        the taken text."""
         text, taken = without_controls(final).strip(), self._taken.strip()
         return text.removeprefix(taken) if text.startswith(taken) else None

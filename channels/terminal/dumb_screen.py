@@ -1,5 +1,5 @@
-"""The interface between a screen and its listener, and the simplest screen: a terminal that can
-only write on."""
+"""The interface between a screen and its listener, and the simplest screen: an append-only
+terminal."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ class ScreenListener(Protocol):
     def on_text(self, text: str) -> None: ...
 
     def on_form(self, command: str, text: str) -> None:
-        """Take what was written into a form, for its command."""
+        """Handle the text of a form, for its command."""
         ...
 
     def on_change_last(self) -> bool:
-        """Let the person change their last question; return False where there is none, and the text
-        that was typed before is meant."""
+        """Let the person change their last question; return False if there is none, so that the key
+        selects the previously typed text."""
         ...
 
     def on_interrupt(self) -> bool:
-        """Ctrl-C was pressed; True if it stops something, False if it is for the input line."""
+        """Handle Ctrl-C; return True if it stopped something, False to pass it to the input
+        line."""
         ...
 
     def bar(self, width: int) -> tuple[str, str]:
@@ -40,14 +41,14 @@ class ScreenListener(Protocol):
         ...
 
     def on_reasoning(self) -> str:
-        """Show what models think before they answer, or no longer; return what was done."""
+        """Show or hide the models' reasoning; return a message about the result."""
         ...
 
     async def choices(self, line: str) -> Iterable[Suggestion]: ...
 
 
 class DumbScreen:
-    """A terminal that can only write on (TERM=dumb): nothing is drawn twice."""
+    """An append-only terminal (TERM=dumb): nothing is redrawn."""
 
     width, height, is_drawing = 80, 24, False
     is_light: bool | None = None
@@ -62,7 +63,7 @@ class DumbScreen:
         self._is_left = False
 
     async def run(self) -> None:
-        told = ""  # the text whose unknown files were told
+        told = ""  # the text whose unknown files were reported
         with suppress(EOFError):
             while not self._is_left:
                 try:
@@ -87,7 +88,7 @@ class DumbScreen:
         self._output.flush()
 
     async def know_background(self) -> None:
-        """Return at once: nothing has colours here."""
+        """Return at once: there are no colours."""
 
     def show(self, text: str) -> None:
-        """Show nothing: text that passes is not shown here."""
+        """Do nothing: temporary text is not shown."""

@@ -1,8 +1,8 @@
-"""The input line while the bot is still being loaded.
+"""The input line while the bot is still loading.
 
-Loading takes most of a second, and nothing of it is needed to type. So whoever comes back to a bot
-finds the line at once: it is kept in a thread of its own, until the terminal listens and goes on
-with the same line, whatever stands in it. What this imports is what the person waits for.
+Loading takes most of a second, and typing does not need it. So the line is available at once: it
+runs in a thread of its own, until the terminal listens and continues with the same line and its
+content. The imports of this module delay the line.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from channels.terminal.screen import Screen
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 LEAVING = frozenset({"/quit", "/exit"})
-"""The words that a person may type to leave."""
+"""The words with which a person may leave."""
 
 
 class EarlyInput:
-    """Lets a person type from `open` to `close`, or until they leave. `sent` is what they sent; for
-    the `screen` it is what listens, until another does."""
+    """The input of a person from `open` to `close`, or until they leave. `sent` are the messages
+    they sent. It is the listener of the `screen` until another is set."""
 
     has_left = False
 
@@ -42,26 +42,26 @@ class EarlyInput:
         self._raw = ExitStack()
 
     def open(self) -> None:
-        """To be called in the main thread. However this process ends from now on, it leaves the
-        person's terminal as it was."""
+        """Open the line; call it in the main thread. From now on, the terminal is restored however
+        this process ends."""
         for number in _SIGNALS:
-            if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores one, and means it
+            if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores a signal on purpose
                 signal.signal(number, _exit)
         atexit.register(self.restore)
         self._raw.enter_context(get_app_session().input.raw_mode())
         self._thread.start()
 
     def close(self) -> None:
-        """Remove the line before this returns. Keys that are pressed from now on wait in the
-        terminal, each as it is, for whoever reads it next. An editor that has the screen is waited
-        for."""
+        """Remove the line before this returns. Keys pressed from now on wait in the terminal,
+        unprocessed, for the next reader. An open editor is waited for."""
         if self._thread.is_alive():
-            with suppress(RuntimeError):  # the person leaves just now, and the loop is closed
+            with suppress(RuntimeError):  # the person leaves at this moment, and the loop is closed
                 self._loop.call_soon_threadsafe(self._is_over.set)
             self._thread.join()
 
     def let_signals_be(self) -> None:
-        """Signals do what they did before, or what whoever goes on has set. In the main thread."""
+        """Restore the default signal handlers, unless the caller has set others. Call it in the
+        main thread."""
         for number in _SIGNALS:
             if signal.getsignal(number) is _exit:
                 signal.signal(number, signal.SIG_DFL)
@@ -87,9 +87,9 @@ class EarlyInput:
 
     async def _close_when_it_may_be(self) -> None:
         await self._is_over.wait()
-        await self.screen.is_here.wait()  # what is written in an editor is to come into the line
+        await self.screen.is_here.wait()  # text written in an editor must get into the line
 
-    # What the person does: screen.Listener. Nobody knows yet what commands and files there are.
+    # The handlers of screen.ScreenListener. Commands and files are not known yet.
 
     def on_text(self, text: str) -> None:
         if text.strip() in LEAVING:

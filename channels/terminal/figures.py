@@ -50,7 +50,7 @@ _STATES: Mapping[str, str] = {
 _LEFT = frozenset(("in the log", "summarised", "cleared", "dropped", "gone"))
 _WIDEST = 72
 _ROWS = 4
-"""Rows that the turns fill where they are many."""
+"""The number of rows that many turns fill."""
 
 
 class Block(Struct, frozen=True):
@@ -88,7 +88,7 @@ def _block(data: Mapping[str, Any]) -> Block:
 
 
 def swatch(part: str) -> Text:
-    """Return a square in a part's colour, for a legend; nothing for what is no part."""
+    """Return a square in a part's colour, for a legend; empty for other names."""
     called = {one: len(said) for one in PARTS for said in (one, _(one)) if part.startswith(said)}
     name = max(called, key=lambda one: called[one], default="")
     if name:
@@ -120,8 +120,8 @@ class PartBar(Struct, frozen=True):
 
 
 def share_out(sizes: Sequence[int], cells: int) -> list[int]:
-    """So many cells for things of these sizes: each that is there has one at least, if there are
-    enough, and all together have all."""
+    """Divide cells among items of these sizes: each item above 0 has at least one, if there are
+    enough, and all cells are used."""
     present = [index for index, size in enumerate(sizes) if size > 0]
     least = 1 if len(present) <= cells else 0
     total, room = sum(sizes[index] for index in present), cells - least * len(present)
@@ -161,7 +161,7 @@ def _widths(blocks: Sequence[Block], width: int) -> Iterator[tuple[Block, int]]:
 
 
 def _draw(block: Block, width: int) -> Text:
-    """Solid while it is in context, hollow once it was removed; a star stands for further
+    """Draw a turn: solid while it is in context, hollow once it is removed; a star marks further
     states."""
     main, *others = block.state or ("gone",)
     name = block.name + "*" * bool(others)
@@ -173,7 +173,7 @@ def _draw(block: Block, width: int) -> Text:
 
 
 def _flow(things: Sequence[Text], width: int, gap: str) -> Iterator[Text]:
-    """Things in lines, as words in a text; none of them wraps."""
+    """Arrange texts in lines, like words; no text wraps."""
     line = Text()
     for thing in things:
         if line and line.cell_len + len(gap) + thing.cell_len > width:
@@ -186,21 +186,21 @@ def _flow(things: Sequence[Text], width: int, gap: str) -> Iterator[Text]:
 
 # Pictures
 
-_PIECE = 4_096  # characters of base64 at a time, as the protocol wants it
+_PIECE = 4_096  # characters of base64 at a time, as the protocol requires
 _MOST = 20_000_000  # bytes of a picture that is shown
 _KITTY = ("KITTY_WINDOW_ID", "GHOSTTY_RESOURCES_DIR", "WEZTERM_PANE", "KONSOLE_VERSION")
 
 
 def speaks_kitty() -> bool:
-    """Return whether this terminal shows pictures by kitty's protocol. tmux and screen stand
-    between."""
+    """Return whether this terminal shows pictures by kitty's protocol. Not through tmux and
+    screen."""
     if {"TMUX", "STY"} & os.environ.keys():
         return False
     return "kitty" in os.environ.get("TERM", "") or any(name in os.environ for name in _KITTY)
 
 
 def kitty_picture(png: bytes, width: int) -> str:
-    """Return the sequence that shows a PNG at most so many columns wide; "" for what is none, or is
+    """Return the sequence that shows a PNG at most this many columns wide; "" if it is not a PNG or
     too large."""
     if not png.startswith(b"\x89PNG\r\n\x1a\n") or len(png) < 24 or len(png) > _MOST:
         return ""
@@ -220,8 +220,8 @@ def kitty_picture(png: bytes, width: int) -> str:
 
 
 def around_bar(text: str) -> tuple[str, str]:
-    """Return a reply's headline without the bar that stands in it for those who have no colours,
-    and what follows it."""
+    """Return a reply's headline without its text bar, which is for places without colours, and the
+    text behind it."""
     head, _, rest = text.partition("\n\n")
     before, _, code = head.partition(" `")
     drawn, _, after = code.partition("` ")

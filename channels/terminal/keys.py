@@ -1,4 +1,5 @@
-"""The keys of the terminal, and what can be typed there besides: for `/help keys` and its page."""
+"""The keys of the terminal, and the special texts that can be typed there: for `/help keys` and its
+page."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ HINT = "In the terminal, too: /resume for other conversations, /help keys, @file
 
 
 def table() -> str:
-    """All of it, as Markdown."""
+    """Return both lists, as Markdown."""
     does = _("description")
     keys = "\n".join(f"| {_(key)} | {_(what)} |" for key, what in KEYS)
     typed = "\n".join(f"| `{_(text)}` | {_(what)} |" for text, what in TYPED)

@@ -1,4 +1,4 @@
-"""The input line: free text, a text that a command has asked for, or words that narrow a list."""
+"""The input line: free text, a text that a command has requested, or words that filter a list."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from channels.terminal.mentions import (
 from channels.terminal.picker import Picker
 
 if TYPE_CHECKING:
-    from channels.message import Form  # slow, and typing can begin before
+    from channels.message import Form  # slow, and not needed to begin typing
 
 _FORM_HINT = "Enter saves · Esc Enter begins a line · Ctrl-C cancels"
 _PICKER_HINT = "type to search · ↑ ↓ choose · Enter opens · Esc closes"
 _LAST_QUESTION_HINT = "Enter asks it again in a branch · ↑ your earlier lines · Ctrl-C cancels"
 _NO_PICTURE = "There is no picture in the clipboard, or none of wl-paste, xclip and pngpaste."
 _CANCELLED = "Cancelled; nothing was changed."
-_LONGEST_REMEMBERED = 10_000  # characters; a longer text is not a line to come back to
+_LONGEST_REMEMBERED = 10_000  # characters; a longer text is not added to the history
 
 
 def fitted(hints: str, width: int) -> str:
-    """Return as many hints as fit; the last one always, since it says how to get out."""
+    """Return as many hints as fit; always the last one, since it says how to leave."""
     shown = hints.split(" · ")
     while len(shown) > 1 and get_cwidth(" · ".join(shown)) > width:
         del shown[-2]
@@ -44,8 +44,8 @@ def fitted(hints: str, width: int) -> str:
 
 
 class InputLine:
-    """The line and what it is for now. `redraw` shows what has changed, `start` runs work that
-    ends with the screen."""
+    """The line and its present purpose. `redraw` shows changes, `start` runs work that ends with
+    the screen."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class InputLine:
         self.form: Form | None = None
         self.picker: Picker | None = None
         self.is_last_question = False
-        """It is the last question that is changed in the form."""
+        """A flag: whether the form changes the last question."""
         self._hint = ("", "")
-        self._unsent = ""  # what stood in the line when a form or a list came
-        self._told = ""  # the text whose unknown files were told
+        self._unsent = ""  # the text of the line before a form or a list was opened
+        self._told = ""  # the text whose unknown files were reported
         self.buffer = Buffer(
             history=history,
             completer=_Completer(find_listener),
@@ -77,12 +77,13 @@ class InputLine:
         return not (self.form or self.picker)
 
     def hint(self, text: str, style: str = "class:bar") -> None:
-        """Let the bar say something until the text changes."""
+        """Show a message in the bar until the text changes."""
         self._hint = (style, text)
         self._redraw()
 
     def bar(self) -> tuple[str, str]:
-        """Return what the bar has to say of the line; no text where it has nothing."""
+        """Return the style and the message of the line for the bar; an empty text if there is
+        none."""
         if self.picker:
             return "class:bar.warm", _(_PICKER_HINT)
         if self.is_last_question:
@@ -97,15 +98,15 @@ class InputLine:
         self._search()
 
     def fill(self, form: Form) -> None:
-        """Let the person change a text in the line."""
+        """Let the person edit a text in the line."""
         self._put_aside()
         self.picker, self.form = None, form
         self.buffer.document = Document(form.text)
         self._redraw()
 
     def fill_last_question(self, form: Form | None) -> None:
-        """Do the same for the last question, unless something was typed since it was asked for;
-        without a form, bring the text that was typed before."""
+        """Let the person edit the last question, unless something was typed since. Without a form,
+        show the previously typed text."""
         if not self.is_free or self.buffer.text:
             return
         if form is None:
@@ -116,25 +117,25 @@ class InputLine:
         self._redraw()
 
     async def go_back(self) -> None:
-        """From the last question to what was typed before it."""
+        """Go from the last question to the text typed before it."""
         text = self.form.text if self.form else ""
         self.close()
         self.buffer.load_history_if_not_yet_loaded()
         if (loading := self.buffer._load_history_task) is not None:
-            await loading  # the line was reset, and with it what the arrow keys lead to
+            await loading  # the line was reset, and so was its history
         lines = self.buffer.history.get_strings()
         is_newest = bool(lines) and lines[-1] == text
         self.buffer.history_backward(2 if is_newest else 1)
 
     def pick(self, picker: Picker, words: str) -> None:
-        """Let the person choose one of many, beginning with what these words find."""
+        """Let the person choose from a list, filtered by these words at first."""
         self._put_aside()
         self.form, self.picker = None, picker
         self.buffer.document = Document(words)
         self._search()
 
     def _search(self) -> None:
-        """Ask for what is typed now; what was asked for before is not waited for any more."""
+        """Search for the typed text; the results of earlier searches are ignored."""
         if (picker := self.picker) is not None:
             picker.asked += 1
             self._start(self._find(picker, self.buffer.text.strip(), picker.asked))
@@ -148,7 +149,7 @@ class InputLine:
             self._unsent = self.buffer.text
 
     def close(self) -> None:
-        """Put the line back as it was before the form, or the list."""
+        """Restore the line as it was before the form or the list."""
         self.form = self.picker = None
         self.is_last_question = False
         self.buffer.reset(Document(self._unsent))
@@ -168,7 +169,7 @@ class InputLine:
             self.hint(_(_NO_PICTURE))
 
     def send(self) -> None:
-        """Send what is typed where it belongs."""
+        """Send the typed text to its target."""
         text, listener = self.buffer.text, self._find_listener()
         if picker := self.picker:
             chosen = picker.found[picker.index : picker.index + 1]
@@ -206,6 +207,6 @@ class _Completer(Completer):
 
 
 def _is_completed(document: Document) -> bool:
-    """Return whether what can be typed next is shown at once."""
+    """Return whether suggestions are shown while typing."""
     begun = begun_mention(document.text_before_cursor)
     return document.text.startswith("/") or begun is not None

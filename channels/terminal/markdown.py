@@ -1,4 +1,4 @@
-"""Markdown as the terminal shows it. Loaded at the first answer: rich.markdown takes 50 ms."""
+"""Markdown in the terminal. Loaded at the first answer: rich.markdown takes 50 ms."""
 
 from __future__ import annotations
 
@@ -29,20 +29,18 @@ _PARSER = make_parser().use(find_formulas)
 _BLOCKS = MarkdownIt().enable("table").disable(["html_block", "reference"])
 _BLOCKS.use(find_formulas, is_growing=True).core.ruler.enableOnly(["normalize", "block"])
 
-# Columns: what one level of nesting takes, the most that all may take, the least left for words.
+# Columns: per level of nesting, the maximum for all levels, the minimum left for text.
 _LEVEL, _DEEPEST, _NARROWEST = 4, 60, 12
 _SEPARATOR = Text(" · ")
-_SHORT = 6  # columns of a name such as t12
-_WIDEST = 100_000  # columns, in which everything has room
+_SHORT = 6  # columns of a short name such as t12
+_WIDEST = 100_000  # columns, enough for everything
 _LONGEST_COLOURED = 50_000  # characters of code, which take a second
 
 
 def measure_finished(source: str) -> int:
-    """Return the length of the blocks at the beginning of `source` that no further line can change.
-
-    That is all but the last one, and the last one if it is closed. `source` must end with a
-    newline: half a line may still turn into something else ("#" into "#hashtag").
-    """
+    """Return the length of the blocks at the beginning of `source` that no further line can change:
+    all but the last one, and the last one if it is closed. `source` must end with a newline: half a
+    line may still turn into something else ("#" into "#hashtag")."""
     tokens = _BLOCKS.parse(source)
     blocks = [(token, token.map[0]) for token in tokens if token.map and not token.level]
     if not blocks or _is_closed(blocks[-1][0], source):
@@ -63,8 +61,8 @@ def list_code(source: str) -> list[str]:
 
 
 def clip_to_end(source: str, width: int, height: int) -> str:
-    """As much of an unfinished block's end as `height` lines can show, still read as what it is: a
-    code block keeps the line that opens it, a table its head."""
+    """Return as much of an unfinished block's end as `height` lines can show, in the same form: a
+    code block keeps its opening line, a table its head."""
     most = width * height
     lines = source.split("\n")
     first = next(iter(_BLOCKS.parse("\n".join(line[:most] for line in lines[:2]))), None)
@@ -89,7 +87,7 @@ class _Code(CodeBlock):
 
 
 class _Formula(_Code):
-    """A formula that stands by itself, as it was written."""
+    """A formula of its own block, as written."""
 
     @classmethod
     def create(cls, markdown: Markdown, token: Token) -> _Formula:
@@ -97,10 +95,10 @@ class _Formula(_Code):
 
 
 def _colour(code: str, language: str) -> Text:
-    """Return code with its colours; plain where it is too long, or the lexer would change it."""
+    """Return code with its colours; without if it is too long, or if the lexer would change it."""
     if len(code) <= _LONGEST_COLOURED:
         syntax = Syntax(code, language, theme="ansi_light" if theme.is_light() else "ansi_dark")
-        syntax.tab_size = 0  # the lexer leaves tabs as they are
+        syntax.tab_size = 0  # keep tabs unchanged
         text = syntax.highlight(code)
         text.right_crop(len(text.plain) - len(code))  # the newline that each lexer adds
         if text.plain == code:
@@ -109,8 +107,8 @@ def _colour(code: str, language: str) -> Text:
 
 
 class _WholeTable(TableElement):
-    """A table that breaks no word: where it is too wide for that, each row is a paragraph. Nothing
-    of it is left out."""
+    """A table that breaks no word: if it is too wide for that, each row is a paragraph. Nothing is
+    left out."""
 
     has_parts = False
 
@@ -131,7 +129,7 @@ class _WholeTable(TableElement):
 
 
 def _colour_parts(table: Table) -> None:
-    """Let the names of parts stand behind their colours."""
+    """Put the colours of parts in front of their names."""
     if table.columns and str(table.columns[0].header) == _("part"):
         cells = [_as_text(cell) for cell in table.columns[0].cells]
         table.columns[0]._cells[:] = [swatch(cell.plain) + cell for cell in cells]
@@ -157,8 +155,9 @@ def _show_table(table: Table, console: Console, options: ConsoleOptions) -> Rend
 
 
 def _share_out(ranges: Sequence[Measurement], spare: int) -> list[int]:
-    """Return the widths of columns that have `spare` columns more than their least: the widest ones
-    are cut to one width. `rich` itself takes some below their least, and crops the line."""
+    """Return the widths of columns that have `spare` columns more than their minimum: the widest
+    are limited to one width. `rich` itself makes some narrower than their minimum, and crops the
+    line."""
     room = sum(one.minimum for one in ranges) + spare
 
     def widths(cap: int) -> list[int]:
@@ -169,8 +168,8 @@ def _share_out(ranges: Sequence[Measurement], spare: int) -> list[int]:
 
 
 def _show_rows(columns: Sequence[Sequence[RenderableType]]) -> Iterator[Text]:
-    """Yield a table row by row: the columns' names once, then each row's first cell, and the others
-    below it, or behind it where it is short."""
+    """Yield a table row by row: the column names once, then each row's first cell, and the others
+    below it, or behind it if it is short."""
     names, *rows = zip(*columns, strict=True)
     gap = _SEPARATOR if all(len(_as_text(row[0])) <= _SHORT for row in rows) else Text("\n")
     head = _SEPARATOR.join(filter(None, map(_as_text, names)))
@@ -180,7 +179,7 @@ def _show_rows(columns: Sequence[Sequence[RenderableType]]) -> Iterator[Text]:
         first, *others = map(_as_text, row)
         first.stylize("bold")
         while others and not others[-1]:
-            others.pop()  # an empty cell needs a sign only where another follows
+            others.pop()  # an empty cell needs a sign only before another one
         said = _SEPARATOR.join(cell or Text("–") for cell in others)
         yield gap.join(filter(None, (first, said)))
 
@@ -190,10 +189,8 @@ def _as_text(cell: RenderableType) -> Text:
 
 
 class Page(Markdown):
-    """Markdown for reading in a chat: line breaks hold, links and pictures show their address.
-
-    What is nested too deeply for the screen is shown as its source.
-    """
+    """Markdown for reading in a chat: line breaks are kept, links and pictures show their address.
+    Text nested too deeply for the screen is shown as its source."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
@@ -226,14 +223,14 @@ class Page(Markdown):
 
 
 def _indent(tokens: Iterable[Token]) -> int:
-    """Return the columns in front of the innermost block, at most."""
+    """Return the maximum number of columns in front of the innermost block."""
     nested = (t.nesting for t in tokens if t.type.startswith(("blockquote", "list_item")))
     return _LEVEL * max(accumulate(nested, initial=0))
 
 
 def _spell_out(tokens: Iterable[Token]) -> Iterator[Token]:
-    """Inline tokens with all that a terminal can't do said in words. An address that hides behind
-    other words could lead anywhere, so it is written out."""
+    """Yield inline tokens, with everything that a terminal can't show written as text. The address
+    of a link is written out, since its text could hide any address."""
     said, address = "", ""
     for token in tokens:
         match token.type:

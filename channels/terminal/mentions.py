@@ -21,11 +21,11 @@ _MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]\S*))')
 _BEGUN = re.compile(r'(?<!\S)@(?:"([^"\n]*)|([^\s"]*))$')
 _PICTURES = frozenset((".png", ".jpg", ".jpeg", ".gif", ".webp"))
 _ENDING = re.compile(r"\w\.[A-Za-z0-9]{1,5}$")
-_MOST = 50  # files that are offered
-_MOST_COMPARED = 1_000  # files that may have been meant
-_MOST_LOOKED_FOR = 50  # names in a message: pasted code may be full of them
+_MOST = 50  # files that are suggested
+_MOST_COMPARED = 1_000  # files that are compared for a similar name
+_MOST_LOOKED_FOR = 50  # names in a message: pasted code may have many
 _LIKENESS = 0.8
-_LONGEST = 4_000  # characters of what may be a dropped file
+_LONGEST = 4_000  # characters of a possible dropped file
 _CLIPBOARDS: Sequence[Sequence[str]] = (
     ("wl-paste", "--type", "image/png"),
     ("xclip", "-selection", "clipboard", "-target", "image/png", "-out"),
@@ -36,7 +36,7 @@ _MADE = "parley-pasted-"
 
 
 def find_mentions(text: str) -> list[Path]:
-    """Return the files that a message names, each once; what is no file is just a word."""
+    """Return the files that a message names, each once; a name without a file is just a word."""
     found: dict[Path, None] = {}
     for quoted, plain in _MENTION.findall(text):
         for name in (quoted,) if quoted else (plain, plain.rstrip(".,;:!?)")):
@@ -50,7 +50,7 @@ def find_mentions(text: str) -> list[Path]:
 def _path(name: str) -> Path:
     try:
         return Path(name).expanduser()
-    except RuntimeError:  # nobody of that name has a home
+    except RuntimeError:  # there is no home for that user name
         return Path(name)
 
 
@@ -62,11 +62,11 @@ def _is_file(path: Path) -> bool:
 
 
 def describe_unknown(text: str) -> str:
-    """Say which file a message names that is not there; "" where there is none such. A command
-    names none, and a word that does not look like a file's name is just a word."""
+    """Describe the file that a message names and that does not exist; "" if there is none. Commands
+    name no files, and a word that does not look like a file name is just a word."""
     if text.startswith(("/", "!")):
         return ""
-    named = dict.fromkeys(_MENTION.findall(text))  # each is looked for once
+    named = dict.fromkeys(_MENTION.findall(text))  # each is searched for once
     for quoted, plain in islice(named, _MOST_LOOKED_FOR):
         name = quoted or plain.rstrip(".,;:!?)")
         names = {name, plain}
@@ -90,7 +90,7 @@ def _looks_like_file(name: str) -> bool:
 
 
 def _find_near(name: str) -> str:
-    """Return the name of the file there that this one was probably meant for; "" for none."""
+    """Return the name of the existing file most similar to this one; "" for none."""
     folder, slash, last = name.rpartition("/")
     try:
         with os.scandir(_path(folder + slash or ".")) as entries:
@@ -102,15 +102,14 @@ def _find_near(name: str) -> str:
 
 
 def begun_mention(before_cursor: str) -> str | None:
-    """Return what is typed so far of a file's name at the end of this text; None where none is
-    begun."""
+    """Return the beginning of a file name at the end of this text; None if there is none."""
     found = _BEGUN.search(before_cursor)
     return found[0] if found else None
 
 
 def offer_files(begun: str) -> Iterator[tuple[str, str]]:
-    """Yield the ways in which a name that was begun ("@no") can go on, with what each is; folders
-    end with a slash."""
+    """Yield the completions of the beginning of a name ("@no"), with the kind of each; folders end
+    with a slash."""
     typed = begun.removeprefix("@").removeprefix('"')
     folder, _, start = typed.rpartition("/")
     if folder or typed.startswith("/"):
@@ -149,15 +148,14 @@ def name_dropped(text: str) -> str:
 
 
 def _is_picture(path: str) -> bool:
-    """Return whether this is the whole path of a picture; a quote in it could not be written
-    here."""
+    """Return whether this is the whole path of a picture; a quote can't be written in a mention."""
     suits = path.startswith("/") and '"' not in path and "\n" not in path
     return suits and Path(path).suffix.lower() in _PICTURES and _is_file(Path(path))
 
 
 def paste_picture() -> Path | None:
-    """Return the picture in the clipboard as a file, for this person alone; None where there is
-    none, or no tool that could say. Whoever has read it deletes it (`discard`)."""
+    """Return the picture in the clipboard as a file, for this person alone; None if there is none,
+    or no tool to read it. The reader deletes it (`discard`)."""
     for command in _CLIPBOARDS:
         if shutil.which(command[0]) is None:
             continue
@@ -174,7 +172,7 @@ def paste_picture() -> Path | None:
 
 
 def discard(paths: Sequence[Path]) -> None:
-    """Delete those of these files that were made of the clipboard."""
+    """Delete those of these files that were made from the clipboard."""
     for path in paths:
         if path.name.startswith(_MADE) and path.parent == Path(tempfile.gettempdir()):
             path.unlink(missing_ok=True)

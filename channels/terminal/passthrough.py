@@ -1,4 +1,4 @@
-"""Sequences for the terminal itself, also where tmux stands between."""
+"""Sequences for the terminal itself, also through tmux."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 
 
 def for_terminal(sequence: str) -> str:
-    """Return a sequence for whoever understands it: in tmux for tmux, which may know it, and for
-    the terminal around it, which gets it where `allow-passthrough` is on."""
+    """Return a sequence for the terminal: in tmux both for tmux, which may support it, and for the
+    terminal around it, which gets it if `allow-passthrough` is on."""
     if "TMUX" not in os.environ:
         return sequence
     inner = sequence.replace("\x1b", "\x1b\x1b")

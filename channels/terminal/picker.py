@@ -1,4 +1,4 @@
-"""Choosing one of many in the terminal: a list above the input line, whose text narrows it."""
+"""The choice from a list in the terminal: a list above the input line, whose text filters it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rich.cells import cell_len, set_cell_size
 
 from channels.language import _
 
-_MOST = 10  # entries that are seen at once
+_MOST = 10  # entries that are shown at once
 
 
 class PickerEntry(Struct, frozen=True):
-    """An entry of many: what it is, words on its right, and what choosing it means."""
+    """An entry of a list: its label, words on its right, and its value."""
 
     label: str
     about: str
@@ -22,11 +22,11 @@ class PickerEntry(Struct, frozen=True):
 
 
 Find = Callable[[str], Awaitable[Sequence[PickerEntry]]]
-"""The entries for what is typed."""
+"""Returns the entries for the typed text."""
 
 
 class Picker(Struct):
-    """The list to choose from; `found` are the entries, the one at `index` is marked."""
+    """The list to choose from; `found` are the entries, and the one at `index` is marked."""
 
     title: str
     find: Find
@@ -39,14 +39,15 @@ class Picker(Struct):
         self.index = max(0, min(len(self.found) - 1, self.index + by))
 
     def take(self, found: Sequence[PickerEntry], asked: int) -> bool:
-        """Show what was found, unless something newer was asked for since; says whether it did."""
+        """Show the results of a search, unless a newer one was started; return whether they are
+        shown."""
         if asked != self.asked:
             return False
         self.found, self.index = found, 0
         return True
 
     def draw(self, width: int, height: int) -> StyleAndTextTuples:
-        """Return the list, as much of it as there is room for, with the marked entry in it."""
+        """Return the list, as many entries as there is room for, including the marked one."""
         room = max(1, min(_MOST, height - 6))
         first = max(0, min(self.index - room // 2, len(self.found) - room))
         shown = self.found[first : first + room]

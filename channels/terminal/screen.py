@@ -1,7 +1,8 @@
-"""The screen's lower end: what still changes, the input line, and the bar. All else is scrollback.
+"""The lower end of the screen: the changing text, the input line, and the bar. Everything else is
+scrollback.
 
-Text for the scrollback goes above the input line, which stays usable all the time: each thing once,
-in order, with an empty line between things (`Scroll`).
+Text for the scrollback is written above the input line, which stays usable all the time: each item
+once, in order, with an empty line between items (`Scroll`).
 """
 
 from __future__ import annotations
@@ -62,34 +63,35 @@ _STYLE = Style.from_dict(
         "scrollbar.button": "bg:default",
     }
 )
-# xterm and GNU screen cut lines off when the window becomes narrower; all others wrap them anew.
+# xterm and GNU screen truncate lines when the window becomes narrower; all others wrap them again.
 _CUTS_OFF = bool({"XTERM_VERSION", "STY"} & os.environ.keys())
 _HINT = "Ctrl-D quits · /help lists the commands"
 _ANSWER_PATIENCE = 0.2  # seconds that a drawing waits for the answer about the background
 _KEY_PATIENCE, _ESCAPE_PATIENCE = 0.4, 0.1
-"""Seconds that the rest of two keys (Esc Enter) is waited for, and the rest of one (Esc [ A)."""
+"""The seconds to wait for the second of two keys (Esc Enter), and for the rest of one key (Esc [
+A)."""
 
 
 class Drawn(Struct, frozen=True):
-    """The rows that were drawn last: the columns of each down to the cursor."""
+    """The rows of the last drawing: the columns of each down to the cursor."""
 
     width: int
     rows: tuple[int, ...]
 
     def count_wrapped_rows(self, width: int) -> int:
-        """Return how many rows more the drawing takes in a window `width` columns wide."""
+        """Return the number of additional rows of the drawing in a window `width` columns wide."""
         return sum(max(0, columns - 1) // width for columns in self.rows)
 
 
 def _length(drawing: Drawing, row: int) -> int:
-    """Columns of a drawn row, without the blanks at its end."""
+    """Return the columns of a drawn row, without the spaces at its end."""
     cells = drawing.data_buffer[row].items()
     return max((column + cell.width for column, cell in cells if cell.char.strip()), default=0)
 
 
 class _LowerEnd(HSplit):
-    """Panes that leave the screen's first row free: some terminals put what is erased from the
-    very top into the scrollback."""
+    """Panes that leave the screen's first row free: some terminals move text erased from the top
+    row to the scrollback."""
 
     def preferred_height(self, width: int, max_available_height: int) -> Dimension:
         wanted = super().preferred_height(width, max_available_height).preferred
@@ -104,16 +106,16 @@ class Screen:
     def __init__(self, history: History, listener: ScreenListener) -> None:
         output = get_app_session().output
         if isinstance(output, Vt100_Output):
-            # Asked where its cursor is, the terminal would be drawn on down to its bottom.
+            # If asked for its cursor position, the terminal would be drawn on down to its bottom.
             output.enable_cpr = False
         self.listener = listener
         self._passing: StyleAndTextTuples = []
         self._drawn: Drawn | None = None
         self._is_asked, self._background = False, asyncio.Event()
         self.is_light: bool | None = None
-        """The answer of the terminal about its background; None before."""
-        self._held: list[str] | None = None  # what waits while an editor has the screen
-        self.is_here = asyncio.Event()  # cleared while one has
+        """A flag: whether the terminal's background is light, as it has answered; None before."""
+        self._held: list[str] | None = None  # texts that wait while an editor has the screen
+        self.is_here = asyncio.Event()  # cleared while an editor has the screen
         self.is_here.set()
         self.line = InputLine(
             history,
@@ -151,7 +153,7 @@ class Screen:
         self._app.exit()
 
     def _ask_background(self) -> None:
-        """Ask once, when what the terminal answers is not shown on it any more."""
+        """Ask the terminal once, when its answer is no longer echoed on the screen."""
         if not self._is_asked:
             self._is_asked = True
             if not theme.ask(self._app.input, self._app.output, self._hear):
@@ -163,14 +165,14 @@ class Screen:
         self._app.invalidate()
 
     async def know_background(self) -> None:
-        """Wait a moment for the terminal to say what its background is."""
+        """Wait briefly for the terminal's answer about its background."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_ANSWER_PATIENCE):
                 await self._background.wait()
 
     def copy(self, text: str) -> bool:
-        """Put a text into the clipboard of the person's machine; returns whether this terminal is
-        one that may."""
+        """Put a text into the clipboard of the person's machine; return whether this terminal
+        supports it."""
         self._app.output.write_raw(for_terminal(clipboard_sequence(text)))
         self._app.output.flush()
         return True
@@ -179,7 +181,7 @@ class Screen:
         self.write(text)
 
     def write(self, text: str) -> None:
-        """Put text for good above the input line."""
+        """Write text permanently above the input line."""
         if self._held is not None:
             self._held.append(text)
             return
@@ -191,7 +193,7 @@ class Screen:
         self._app.invalidate()
 
     async def _open_editor(self) -> None:
-        """Let the person write in the editor of their own; what comes up meanwhile waits."""
+        """Let the person write in their own editor; output waits meanwhile."""
         if self._held is not None:
             return
         if isinstance(self.line.buffer.history, Lines) and self.line.buffer.history.keeps_nothing:
@@ -214,7 +216,7 @@ class Screen:
             self.line.picker.move(by)
 
     def show(self, text: str) -> None:
-        """Let `text` and an empty line stand above the input line until the next call."""
+        """Show `text` and an empty line above the input line until the next call."""
         self._passing = to_formatted_text(ANSI(text))
         self._app.invalidate()
 
@@ -226,8 +228,8 @@ class Screen:
             self._drawn = Drawn(self.width, (*above, cursor.x + 1))
 
     def _climb(self) -> None:
-        """Go up to the beginning of the drawing, which a window that became narrower wraps, and
-        erase it."""
+        """Move the cursor to the beginning of the drawing, which a narrower window wraps, and erase
+        it."""
         if self._drawn and self.width < self._drawn.width and not _CUTS_OFF:
             self._app.output.cursor_up(self._drawn.count_wrapped_rows(self.width))
             self._app.output.erase_down()
@@ -261,13 +263,12 @@ class Screen:
         return Layout(_LowerEnd(panes), focused_element=line)
 
     def _above(self) -> StyleAndTextTuples:
-        """Return the text above the input line: a list to choose from, or what is still to come
-        up."""
+        """Return the text above the input line: a list to choose from, or the temporary text."""
         picker = self.line.picker
         return picker.draw(self.width, self.height) if picker else self._passing
 
     def _find_scroll_end(self) -> Point:
-        """Return the point that the pane scrolls to when it can't show all."""
+        """Return the point that the pane scrolls to if it can't show everything."""
         return Point(0, sum(text.count("\n") for _, text, *_ in self._above()))
 
     def _bar(self) -> StyleAndTextTuples:
@@ -279,7 +280,7 @@ class Screen:
         return merge_key_bindings(parts)
 
     def _sending_keys(self) -> KeyBindings:
-        """Send, stop, give up, leave."""
+        """Return the keys for sending, stopping, cancelling and leaving."""
         keys = KeyBindings()
         is_empty = Condition(lambda: not self.line.buffer.text)
 
@@ -307,7 +308,7 @@ class Screen:
         return keys
 
     def _picking_keys(self) -> KeyBindings:
-        """Choose from a list, or from what was said before."""
+        """Return the keys for choosing from a list, or from earlier lines."""
         keys = KeyBindings()
         line = self.line
         is_picking = Condition(lambda: line.picker is not None)
@@ -346,7 +347,7 @@ class Screen:
         return keys
 
     def _writing_keys(self) -> KeyBindings:
-        """Return the keys for new lines, pictures, and an editor of one's own."""
+        """Return the keys for new lines, pictures, and the person's own editor."""
         keys = KeyBindings()
 
         @keys.add("escape", "enter", filter=~is_searching)

@@ -1,5 +1,4 @@
-"""The output that goes up for good: each thing once, in order, with an empty line between
-things."""
+"""The permanent output: each item once, in order, with an empty line between items."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ from channels.terminal.screen import Screen
 
 
 class Below(Struct, frozen=True):
-    """The rest that is still to come up: the unfinished end of an answer, the tools that run, the
-    questions that wait, and what the model thinks."""
+    """The output that is not permanent yet: the unfinished end of an answer, the running tools, the
+    waiting questions, and the model's reasoning."""
 
     tail: str = ""
     calls: Sequence[ToolStarted] = ()
@@ -51,7 +50,7 @@ class Scroll:
             self.note(f"Picture: {path}")
 
     def _picture(self, path: str) -> str:
-        """Return the sequence that shows a picture, where that can be done."""
+        """Return the sequence that shows a picture; "" if that is not possible."""
         if not (self._screen.is_drawing and speaks_kitty()):
             return ""
         try:
@@ -78,11 +77,11 @@ class Scroll:
             self._put(display.reasoning(text, self._screen.width))
 
     def as_it_is(self, text: str) -> None:
-        """Put a text that is to be copied."""
+        """Write a text that is to be copied, unchanged."""
         self._put(f"{text}\n")
 
     def retell(self, head: str, said: Sequence[Said]) -> None:
-        """Show again, dimmed, what was said before, below a line that says where."""
+        """Show earlier messages again, dimmed, below a line with the name of the conversation."""
         width = self._screen.width
         self.note(f"── {head} ──")
         for who, text in retell(said):
@@ -94,7 +93,7 @@ class Scroll:
                 self.note(f"⚙ {one_line(text)}")
 
     def show_below(self, below: Below) -> None:
-        """Show what is still to come up."""
+        """Show the output that is not permanent yet."""
         width, height = self._screen.width, self._screen.height
         lines = "".join(display.tool(one.name, one.arguments, "", width) for one in below.calls)
         thoughts = below.thoughts.strip()
@@ -113,6 +112,6 @@ class Scroll:
         self._ends_with_line = False
 
     def _put_line(self, text: str) -> None:
-        """Lines of tools and notes that follow each other keep together."""
+        """Write a line of a tool or a note; consecutive ones have no empty line between them."""
         self._screen.write(text if self._ends_with_line else "\n" + text)
         self._ends_with_line = True

@@ -1,6 +1,6 @@
-"""The terminal as a channel: what the bot does becomes what the screen shows.
+"""The terminal as a channel: it shows the bot's activity on the screen.
 
-The text that can be typed next, as the bot says it: asked for when it is needed, and kept until
+Also the suggestions for typing, from the bot's data: loaded when they are needed, and cached until
 something is sent.
 """
 
@@ -45,13 +45,13 @@ from channels.terminal.turns import SeenTurns
 
 
 class Offers:
-    """The vocabulary of the conversation that the person is in."""
+    """The cached vocabulary of the current conversation."""
 
     def __init__(self) -> None:
         self._known: Vocabulary | None = None
 
     def forget(self) -> None:
-        """Ask anew next time."""
+        """Clear the cache."""
         self._known = None
 
     async def find(self, bot: Bot, address: Address, line: str) -> Iterable[Suggestion]:
@@ -71,7 +71,7 @@ class Offers:
 
 
 async def _list(kind: str, known: Vocabulary, bot: Bot, address: Address) -> Sequence[Offer]:
-    """List what there is of a kind now."""
+    """Return the current items of a kind."""
     if kind == "conversations":
         found = await bot.sessions(conversations.CHANNEL)
         return [(one.chat, one.title) for one in found]
@@ -83,17 +83,18 @@ async def _list(kind: str, known: Vocabulary, bot: Bot, address: Address) -> Seq
 
 
 ADDRESS = conversations.address_of(conversations.MAIN)
-"""The conversation of whoever names none."""
+"""The default conversation."""
 _ROOM_FOR_NAMES, _LONGEST_NAME = 60, 20  # columns
-_AUTO = "auto"  # the name of a model before it is known which one it is
-_FRAME = 0.1  # seconds between two pictures of what moves
+_AUTO = "auto"  # the name of a model before the actual one is known
+_FRAME = 0.1  # seconds between two frames of an animation
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-# Seconds that a reply waits for the end of its turn to be seen, so that it follows what streamed.
+# The seconds that a reply waits for the end of its turn to be shown, so that it follows the
+# streamed text.
 _PATIENCE = 1.0
 
 
 class Terminal:
-    """The channel of the person at this machine; `history` keeps what they typed."""
+    """The channel of the person at this machine; `history` is the file of typed lines."""
 
     name = conversations.CHANNEL
 
@@ -107,9 +108,9 @@ class Terminal:
         program: str = "python main.py",
         theme: Callable[[], str] = lambda: "auto",
     ) -> None:
-        """`chat` is the conversation to begin in; None: the one where something was said last.
-        `early` is open already; it goes on here. `program` is how the bot is started, `theme` what
-        is set of the background ("auto", "dark", "light")."""
+        """`chat` is the conversation to begin in; None: the one with the latest message. `early` is
+        open already, and is continued here. `program` is the command that starts the bot, `theme`
+        the setting of the background ("auto", "dark", "light")."""
         self._history, self._greeting, self._early = history, greeting, early
         self._chat, self._program = chat, program
         self._language: Callable[[], str] = lambda: ENGLISH
@@ -154,10 +155,11 @@ class Terminal:
                     self._follower.cancel()
 
     async def _sit(self, retelling: asyncio.Task[None]) -> None:
-        """Until the person leaves, who may have done so while nobody listened yet."""
+        """Run the screen until the person leaves, which may have happened before anything
+        listened."""
         early = self._early
         if early and early.sent:
-            await retelling  # what was said before stands above
+            await retelling  # earlier messages are shown first
         for text in early.sent if early else ():
             self.on_text(text)
         try:
@@ -168,7 +170,7 @@ class Terminal:
                 early.restore()
 
     def _attend(self, chat: str) -> None:
-        """Follow what happens in this conversation, and in no other any more."""
+        """Follow the events of this conversation, and of no other."""
         if self._follower:
             self._follower.cancel()
         self._watching.close()
@@ -179,13 +181,13 @@ class Terminal:
         self._tasks.create_task(self._look())
 
     async def send(self, outbound: Outbound) -> None:
-        await self._has_screen.wait()  # what the last process had not sent comes before we listen
+        await self._has_screen.wait()  # unsent replies of the last process come before `listen`
         with self._in_their_terms():
             await self._send(outbound)
 
     @contextmanager
     def _in_their_terms(self) -> Iterator[None]:
-        """Let what is shown be in the person's language, and suit their terminal."""
+        """Use the person's language, and colours for their terminal."""
         with speaking(self._language), drawing_on(self._background):
             yield
 
@@ -199,7 +201,7 @@ class Terminal:
     def forget(self, said: Sequence[str] | None) -> None:
         self._lines.forget(None if said is None else {text.strip() for text in said})
 
-    # What the person does: screen.Listener.
+    # The handlers of screen.ScreenListener.
 
     def on_text(self, text: str) -> None:
         self._offers.forget()
@@ -231,7 +233,7 @@ class Terminal:
             self._tasks.create_task(self._bot.submit(inbound))
 
     async def _submit_with(self, identity: str, text: str, files: Sequence[Path]) -> None:
-        """Submit a message with files that it names."""
+        """Submit a message with the files that it names."""
         address, attachments = self._address, list[Attachment]()
         try:
             for file in files:
@@ -251,7 +253,7 @@ class Terminal:
             self._scroll.note(_("The text is empty, so nothing was changed."))
 
     def on_change_last(self) -> bool:
-        """Let the person change their last question; False where there is none to change now."""
+        """Let the person change their last question; return False if there is none now."""
         is_asked = self._turns.has_asked and not self._turns.is_busy
         if is_asked:
             self._tasks.create_task(self._change_last())
@@ -306,7 +308,7 @@ class Terminal:
     async def choices(self, line: str) -> Iterable[Suggestion]:
         return await self._offers.find(self._bot, self._address, line)
 
-    # What the bot is asked.
+    # Requests to the bot.
 
     async def _stop(self) -> None:
         reply = await self._bot.command(self._address, "/stop")
@@ -330,12 +332,12 @@ class Terminal:
             self._turns.has_asked = self._turns.has_asked or self._turns.usage.turns > 0
             model = self._turns.usage.model
             if model not in ("", _AUTO) and model not in self._greeting:
-                self._greeting += model  # which is said once
+                self._greeting += model  # which is shown once
                 self._scroll.note(_("{model} answers.", model=model))
             self._turns.draw()
 
     async def _resume(self, words: str) -> None:
-        """Go to the conversation of this name, or let the person choose one."""
+        """Switch to the conversation of this name, or let the person choose one."""
         names = {session.chat for session in await self._bot.sessions(conversations.CHANNEL)}
         if words in names or words == conversations.MAIN:
             self._switch(words)
@@ -353,21 +355,21 @@ class Terminal:
         return await conversations.find(self._bot, words, self._address.chat)
 
     def _switch(self, chat: str) -> None:
-        """Go to another conversation; what runs in this one goes on, and its answer comes all the
-        same."""
+        """Switch to another conversation; the work in this one continues, and its answer arrives
+        nevertheless."""
         self._turns.leave()
         self._attend(chat)
         self._tasks.create_task(self._retell())
 
     async def _retell(self) -> None:
-        """Show where one is, and what was said there last."""
+        """Show the current conversation and its last messages."""
         address = self._address
         came = self._came
         transcript = await self._bot.transcript(address, most=conversations.SHOWN)
         said = conversations.list_before(came, transcript)
         await self._screen.know_background()
         if address != self._address:
-            return  # on to another one meanwhile
+            return  # switched to another one meanwhile
         self._turns.has_asked = self._turns.has_asked or bool(said)
         if said or address != ADDRESS:
             self._scroll.retell(conversations.describe_visit(address.chat, said), said)
@@ -380,10 +382,10 @@ class Terminal:
 
 
 def _is_command(text: str) -> bool:
-    """For the display only: what a command is, is the bot's to say."""
+    """Return whether a text is a command, for display only: the bot decides."""
     return (text.startswith("/") and not text.startswith("//")) or _as_command(text) != text
 
 
 def _as_command(text: str) -> str:
-    """ "!ls" as the command that it is short for; any other text as it stands."""
+    """Return "!ls" as the command that it abbreviates; any other text unchanged."""
     return f"/shell {text[1:].strip()}" if text.startswith("!") and text[1:].strip() else text

@@ -40,8 +40,8 @@ _SILENT = ("linux", "dumb")
 
 
 class TerminalBackground(Struct, frozen=True):
-    """The background: `wanted` says what is set ("auto", "dark" or "light"), `answered` what the
-    terminal has said of it (None: nothing so far)."""
+    """The background: `wanted` returns the setting ("auto", "dark" or "light"), `answered` the
+    terminal's answer (None: none so far)."""
 
     wanted: Callable[[], str] = lambda: "auto"
     answered: Callable[[], bool | None] = lambda: None
@@ -78,7 +78,7 @@ _background: ContextVar[TerminalBackground] = ContextVar("background", default=_
 
 @contextmanager
 def drawing_on(background: TerminalBackground) -> Iterator[None]:
-    """Let what is drawn from here suit a background."""
+    """Use the colours for a background in this context."""
     token = _background.set(background)
     try:
         yield
@@ -87,7 +87,7 @@ def drawing_on(background: TerminalBackground) -> Iterator[None]:
 
 
 def is_light() -> bool:
-    """Return whether what is drawn now stands on a light background."""
+    """Return whether the current background is light."""
     return _background.get().is_light()
 
 
@@ -112,15 +112,15 @@ class ColoursOnBackground(StyleTransformation):
 
 
 def _is_said_light() -> bool:
-    """Return whether the terminal says (rxvt, Konsole, iTerm) that its background is white or light
-    grey: "0;15" is black on white. Most say nothing, and are dark."""
+    """Return whether the environment (rxvt, Konsole, iTerm) says that the background is white or
+    light grey: "0;15" is black on white. Most terminals set nothing, and are dark."""
     return os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
 
 
 def ask(keyboard: Input, output: Output, heard: Callable[[bool], None]) -> bool:
-    """Ask a terminal for its background; `heard` is told whether it is light. Returns whether it
-    could be asked."""
-    parser = getattr(keyboard, "vt100_parser", None)  # not everywhere, and no interface has it
+    """Ask a terminal for its background; `heard` is called with whether it is light. Return whether
+    it could be asked."""
+    parser = getattr(keyboard, "vt100_parser", None)  # not everywhere, and not public
     if not isinstance(parser, Vt100Parser) or os.environ.get("TERM", "") in _SILENT:
         return False
     keyboard.vt100_parser = AnswerReader(parser.feed_key_callback, heard)  # type: ignore[attr-defined]
@@ -130,7 +130,7 @@ def ask(keyboard: Input, output: Output, heard: Callable[[bool], None]) -> bool:
 
 
 class AnswerReader(Vt100Parser):
-    """The parser of keys that takes answers out of them."""
+    """The parser of keys that removes answers from them."""
 
     def __init__(
         self, feed_key_callback: Callable[[KeyPress], None], heard: Callable[[bool], None]
@@ -139,9 +139,9 @@ class AnswerReader(Vt100Parser):
         self._heard, self._held = heard, ""
 
     def feed(self, data: str) -> None:
-        """Take the answers out of what came; the rest are keys."""
+        """Remove the answers from the input; the rest are keys."""
         data, self._held = self._held + data, ""
-        if self._in_bracketed_paste:  # a text, whatever is in it
+        if self._in_bracketed_paste:  # a text, with any content
             super().feed(data)
             return
         if found := _PASTED_OR_ANSWER.search(data):
@@ -157,8 +157,8 @@ class AnswerReader(Vt100Parser):
             super().feed(data.removesuffix(self._held) if begun else data)
 
     def flush(self) -> None:
-        """Nothing more comes for now: these were keys, but for the beginning of an answer that
-        nobody types. Over a slow line its rest comes later."""
+        """Pass held input on as keys, since no more follows for now, except the beginning of an
+        answer that nobody types. On a slow line its rest arrives later."""
         if not self._held.startswith(_UNMISTAKABLE):
             held, self._held = self._held, ""
             super().feed(held)

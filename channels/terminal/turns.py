@@ -1,4 +1,4 @@
-"""The turns of a conversation as they happen: what streams, the tools that run, what waits, and the
+"""The running turns of a conversation: streamed text, running tools, waiting questions, and the
 line at the bottom."""
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from channels.terminal.scroll import Below, Scroll
 
 
 class ShownReasoning:
-    """The reasoning of the running turn, as far as it is not on the screen for good: shown while a
-    person wants it, above the answer."""
+    """The reasoning of the running turn that is not on the screen permanently: shown above the
+    answer while a person wants it."""
 
     def __init__(self, scroll: Scroll) -> None:
         self._scroll = scroll
@@ -46,7 +46,7 @@ class ShownReasoning:
         self.is_shown = False
 
     def toggle(self) -> str:
-        """Show it, or no longer; return what was done."""
+        """Show or hide it; return a message about the result."""
         self.is_shown = not self.is_shown
         if not self.is_shown:
             return _("Reasoning is hidden.")
@@ -60,36 +60,37 @@ class ShownReasoning:
         self._pieces.append(text)
 
     def tell(self) -> None:
-        """Put it above what comes now, which is no part of it."""
+        """Write it above the following output, which is not part of it."""
         self._is_over = True
         if self.is_shown and self._pieces:
             self._scroll.reasoning("".join(self._pieces))
             self._pieces = []
 
     def drop(self) -> None:
-        """Forget it: another one begins."""
+        """Discard it: another one begins."""
         self._pieces, self._is_over = [], False
 
     @property
     def is_hidden(self) -> bool:
-        """Return whether there is some that is not shown."""
+        """Return whether there is reasoning that is not shown."""
         return bool(self._pieces) and not self.is_shown
 
     @property
     def tail(self) -> str:
-        """Return what is shown while it grows."""
+        """The part that is shown while it grows."""
         return "" if self._is_over or not self.is_shown else "".join(self._pieces)
 
 
 _ROOM_FOR_NAMES, _LONGEST_NAME = 60, 20  # columns
-_FRAME = 0.1  # seconds between two pictures of what moves
+_FRAME = 0.1  # seconds between two frames of an animation
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-# Seconds that a reply waits for the end of its turn to be seen, so that it follows what streamed.
+# The seconds that a reply waits for the end of its turn to be shown, so that it follows the
+# streamed text.
 _PATIENCE = 1.0
 
 
 class Exchange(Struct):
-    """A message of the person's until it is answered. `question` is "" once it is on the screen."""
+    """A message of the person until it is answered. `question` is "" once it is on the screen."""
 
     question: str = ""
     answer: StreamedAnswer = field(default_factory=StreamedAnswer)
@@ -98,7 +99,7 @@ class Exchange(Struct):
 
 
 class SeenTurns:
-    """The turns that are seen. `start` runs work beside all else."""
+    """The turns on the screen. `start` runs background work."""
 
     def __init__(
         self,
@@ -119,7 +120,7 @@ class SeenTurns:
         return any(not exchange.over.is_set() for exchange in self.exchanges.values())
 
     def open(self, reply_to: str, question: str = "") -> Exchange:
-        """Return the exchange of this message, which begins where there is none."""
+        """Return the exchange of this message; create it if there is none."""
         if not self.is_busy:
             self._start(self._animate())
         return self.exchanges.setdefault(reply_to, Exchange(question))
@@ -130,22 +131,21 @@ class SeenTurns:
             exchange.question = ""
 
     def drop(self, reply_to: str) -> None:
-        """Forget a message that was not sent after all."""
+        """Remove a message that was not sent after all."""
         self.exchanges.pop(reply_to).over.set()
 
     def tell_all(self) -> None:
-        """Put up what has come of the running answer."""
+        """Write the text of the running answer so far."""
         if self.current:
             self._scroll.answer(self.current.answer.take_all())
 
     def end(self) -> None:
-        """Wait for none of them any more."""
+        """Stop waiting for all of them."""
         for exchange in self.exchanges.values():
             exchange.over.set()
 
     def leave(self) -> None:
-        """Go to another conversation; what runs in this one goes on, and its answer comes all the
-        same."""
+        """Leave the conversation; its work continues, and its answer arrives nevertheless."""
         self.tell_all()
         for exchange in self.exchanges.values():
             self.echo(exchange)
@@ -161,7 +161,7 @@ class SeenTurns:
     def _take(self, activity: Activity) -> None:
         match activity:
             case TurnStarted() if activity.address not in (None, self.address):
-                self.current = None  # another chat shares the conversation, and reads the answer
+                self.current = None  # another chat shares the conversation, and gets the answer
             case TurnStarted(reply_to):
                 self._begin(reply_to)
             case Done(reply_to):
@@ -194,7 +194,7 @@ class SeenTurns:
                 self._end_tool(exchange, name, "failed" if is_error else "ok")
 
     def _begin(self, reply_to: str) -> None:
-        """Begin a turn: the last one has said all, even if its reply is still on its way."""
+        """Begin a turn: the previous one is complete, even if its reply has not arrived yet."""
         if self.current:
             self._scroll.answer(self.current.answer.take_all())
         self.reasoning.drop()
@@ -222,7 +222,7 @@ class SeenTurns:
         exchange.answer = StreamedAnswer()
 
     def settle(self, outbound: Outbound) -> None:
-        """Print what of a reply is not on the screen yet."""
+        """Print the parts of a reply that are not on the screen yet."""
         exchange = self.exchanges.pop(outbound.reply_to, None) or Exchange()
         exchange.over.set()
         self.echo(exchange)
@@ -251,7 +251,7 @@ class SeenTurns:
         return final if rest is None else rest
 
     async def seen(self, outbound: Outbound) -> None:
-        """Wait a moment for the end of the turn that a reply belongs to."""
+        """Wait briefly for the end of the turn of a reply."""
         exchange = self.exchanges.get(outbound.reply_to)
         if exchange and outbound.turn:
             with suppress(TimeoutError):
@@ -264,7 +264,7 @@ class SeenTurns:
             await asyncio.sleep(_FRAME)
 
     def draw(self) -> None:
-        """Blocks that are finished go up; the rest is drawn anew."""
+        """Write finished blocks permanently, and redraw the rest."""
         current = self.current or Exchange()
         self._scroll.answer(current.answer.take())
         questions = [e.question for e in self.exchanges.values() if e.question]
@@ -277,7 +277,7 @@ class SeenTurns:
         frame = _SPINNER[int(monotonic() / _FRAME) % len(_SPINNER)]
         has_words = self.current and (self.current.answer.is_begun or self.current.answer.tail)
         doing = _("answering… · Ctrl-C stops") if has_words else _("thinking… · Ctrl-C stops")
-        if self.current and self.current.tools:  # it may also wait for a person's yes
+        if self.current and self.current.tools:  # it may also wait for a person's approval
             tool = one_line(self.current.tools[-1].name)[:_LONGEST_NAME]
             doing = _("waiting for {tool}… · Ctrl-C stops", tool=tool)
         elif self.reasoning.is_hidden and not has_words:

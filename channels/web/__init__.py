@@ -3,13 +3,13 @@
 | module | does |
 |---|---|
 | `channel` | the channel itself: a server on a socket |
-| `guard` | who is let in; the headers of every answer |
-| `feed`, `draft` | what happens in a session, numbered, for all who follow it; the answer so far |
-| `operations` | all that can be asked for, as routes and as the OpenAPI document |
-| `sessions`, `files`, `completions` | what they do: Parley's own REST, and OpenAI's protocol |
-| `shapes` | what comes in and goes out, as JSON |
-| `markup` | Markdown as HTML that does nothing |
-| `page/`, `pages` | the page, and how its files are sent |
+| `guard` | authorisation of requests; the headers of every response |
+| `feed`, `draft` | the numbered events of a session, for all followers; the answer so far |
+| `operations` | all operations, as routes and as the OpenAPI document |
+| `sessions`, `files`, `completions` | their handlers: Parley's own REST, and OpenAI's protocol |
+| `shapes` | the bodies of requests and responses, as JSON |
+| `markup` | Markdown as inert HTML |
+| `page/`, `pages` | the page, and the sending of its files |
 """
 
 from channels.web.channel import CannotListen, Web, WebConfig

@@ -1,6 +1,6 @@
 """Signing in and out: by the owner's token, by a name with its password, or by a link that works
-once. What a browser keeps is a cookie that no script reads; who it belongs to is looked up at every
-request, and while events stream, so that whoever is signed out hears nothing more."""
+once. A browser stores a cookie that scripts can't read. Its owner is looked up at every request,
+and while events stream, so that a person who is signed out gets no more events."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from channels.web.shapes import (
 
 MONTH = 30 * 24 * 3600  # seconds
 WORDS = 10_000
-"""Bytes of a body."""
+"""The maximum number of bytes of a body."""
 LOOK = 1.0
-"""Seconds after which it is looked up again whether whoever follows events is still signed in."""
+"""The interval in seconds for checking that a follower of events is still signed in."""
 WRONG_TOKEN = "That is not the token."
 WRONG_PASSWORD = "Wrong name or password."
 NOT_YOURS = "That is not the password that you have now."
@@ -50,8 +50,8 @@ NO_INVITATION = (
 
 
 class Accounts(Struct, frozen=True):
-    """The operations. `throttle` counts guesses, by address or by login; in `lanes` those wait that
-    are hashed; `language_of` says which a user of the page speaks ("": the owner)."""
+    """The operations. `throttle` counts guesses, by address or by login; `lanes` queue guesses that
+    need a hash; `language_of` returns the language of a user of the page ("": the owner)."""
 
     logins: Logins
     language_of: Callable[[str], str]
@@ -162,13 +162,13 @@ class Accounts(Struct, frozen=True):
     async def _weigh(
         self, guesser: str, guess: str, is_right: Callable[[], Awaitable[bool]]
     ) -> bool:
-        """Return whether a guess is right that costs a hash to look at; it is looked at only where
-        its guesser is not locked out. Raises Problem."""
+        """Return whether a guess is right whose check needs a hash; it is only checked if its
+        guesser is not locked out. Raises Problem."""
         if seconds := self.throttle.wait(guesser, guess):
             raise _problem(refuse_locked_out(seconds))
         try:
             async with self.lanes.enter(guesser):
-                if seconds := self.throttle.wait(guesser, guess):  # by what went before it
+                if seconds := self.throttle.wait(guesser, guess):  # by the guesses before it
                     raise _problem(refuse_locked_out(seconds))
                 found = await is_right()
                 if seconds := self.throttle.check(guesser, guess, found):
@@ -196,9 +196,9 @@ class Accounts(Struct, frozen=True):
     async def while_signed_in(
         self, request: Request, events: AsyncIterator[bytes]
     ) -> AsyncIterator[bytes]:
-        """Yield the same events, until whoever follows them is signed out."""
+        """Yield the same events, until their follower is signed out."""
         login = login_of(request)
-        if login is None:  # a token in the header, or whoever sits at this machine
+        if login is None:  # a token in the header, or the person at this machine
             async for one in events:
                 yield one
             return
@@ -216,7 +216,7 @@ class Accounts(Struct, frozen=True):
 
 
 class _Over(Exception):
-    """There are no more events; a task can't raise StopAsyncIteration's like in a generator."""
+    """The end of the events; a task can't raise StopAsyncIteration."""
 
 
 async def _next_of(events: AsyncIterator[bytes]) -> bytes:
@@ -227,14 +227,14 @@ async def _next_of(events: AsyncIterator[bytes]) -> bytes:
 
 
 class _Following:
-    """Somebody who follows events; looked up when somebody is signed out, and once a second."""
+    """A follower of events; its login is checked when somebody is signed out, and once a second."""
 
     def __init__(self, logins: Logins, number: int) -> None:
         self._logins, self._number = logins, number
         self._looked = asyncio.get_running_loop().time()
 
     async def may_have(self, upcoming: asyncio.Future[bytes]) -> bool:
-        """Wait for what comes; False where its follower was signed out before that."""
+        """Wait for the next event; return False if its follower was signed out before it."""
         while True:
             changed = asyncio.ensure_future(self._logins.changed.wait())
             try:
@@ -259,7 +259,7 @@ class _Following:
 
 
 def login_of(request: Request) -> Login | None:
-    """Return the browser's, as the guard has found it; None for other ways in."""
+    """Return the browser's login, as found by the guard; None for other ways to authenticate."""
     login: Login | None = getattr(request.state, LOGIN, None)
     return login
 

@@ -1,5 +1,5 @@
-"""Bounds on what clients send. They hold before entries are looked at, and one error ends the
-looking, so that what is refused costs no more than what is taken."""
+"""Bounds on requests. They are checked before entries are validated, and validation stops at the
+first error, so that a refused request costs no more than an accepted one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
 class AtMost(Struct, frozen=True):
-    """So many entries of a list or an object. Of a list, the first wrong entry is complained about,
-    and none after it is looked at."""
+    """The maximum number of entries of a list or an object. For a list, only the first invalid
+    entry is reported, and validation stops there."""
 
     entries: int
 
@@ -32,7 +32,7 @@ class AtMost(Struct, frozen=True):
 
 
 def keep_known(shape: type[BaseModel], given: Any) -> Any:
-    """Return the fields of an object that a shape knows, and the first that it does not."""
+    """Return the fields of an object that a shape has, and the first unknown one."""
     if not isinstance(given, dict) or len(given) <= len(shape.model_fields):
         return given
     unknown = next((name for name in given if name not in shape.model_fields), None)

@@ -1,8 +1,8 @@
 """The web channel: a server on a socket of this machine.
 
-The files of a session: those that came with messages, and what tools wrote.
+The files of a session: those attached to messages, and those written by tools.
 
-The page's own words: which there are, and what they are in a browser's language.
+The page's own texts, and their translations into a browser's language.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ _NAMES = frozenset({"Parley"})
 
 
 def list_words() -> Iterator[str]:
-    """Every English text of the page: in its HTML, and what its scripts say by `t` or in pieces."""
+    """Yield every English text of the page: from its HTML, and from calls of `t` and similar
+    functions in its scripts."""
     html = (PAGE / "index.html").read_text("utf-8")
     body = html[html.index("<body") :]
     for found in (*_TEXT.findall(body), *_ATTRIBUTE.findall(body)):
@@ -73,8 +74,8 @@ def list_words() -> Iterator[str]:
 
 
 async def give_words(request: Request) -> Response:
-    """Return the words in the language that is asked for, or in that of the browser; none for
-    English, and nothing of anybody's."""
+    """Return the texts in the requested language, or in the browser's; none for English. They
+    contain no personal data."""
     wanted = request.query_params.get("language") or request.headers.get("accept-language", "")
     language = choose(wanted) or ENGLISH
     response = as_json({"language": language, "words": _translate(language)})
@@ -91,11 +92,11 @@ def _translate(language: str) -> dict[str, str]:
 _PATH = Parameter("path", "query", "As the list of files or a message names it.", {})
 _PIECE = 256_000  # bytes that are read at once
 INERT = "default-src 'none'; style-src 'none'; sandbox"
-"""The policy of a file: whatever it holds, it does nothing if somebody opens it."""
+"""The policy of a file: whatever its content, it is inert when opened."""
 
 
 class FileOperations(Struct, frozen=True):
-    """The operations on files. `upload` is the most bytes of one message's files."""
+    """The operations on files. `upload` is the maximum number of bytes of one message's files."""
 
     bot: Bot
     upload: int
@@ -154,14 +155,14 @@ class FileOperations(Struct, frozen=True):
         }
         kind = (
             file.picture or file.sound or "application/octet-stream"
-        )  # never one that a browser would run
+        )  # never one that a browser would execute
         closing = BackgroundTask(file.content.close)
         pieces = _pieces(file.content, file.size)
         return StreamingResponse(pieces, headers=headers, media_type=kind, background=closing)
 
 
 async def _pieces(content: BinaryIO, size: int) -> AsyncIterator[bytes]:
-    """As many bytes as were announced, also where it grows meanwhile."""
+    """Yield exactly the announced number of bytes, even if the file grows meanwhile."""
     with content:
         while size > 0 and (piece := await asyncio.to_thread(content.read, min(size, _PIECE))):
             size -= len(piece)
@@ -178,19 +179,19 @@ FULL = (
     "or try again in a moment."
 )
 LARGEST_CALL = 1_000_000
-"""Bytes of a call of a messenger's webhook."""
+"""The maximum number of bytes of a call of a messenger's webhook."""
 
 
 class CannotListen(Exception):
-    """The web channel can't be opened; the text says why, and what to do."""
+    """The error if the web channel can't be opened; the text gives the reason and the remedy."""
 
 
 class WebConfig(Struct, frozen=True):
-    """The configuration of the page: where the channel listens and what opens it. `upload` is the
-    most bytes of a message's files; `version` is the bot's; `trusted_proxies` are networks, whose
-    word for whom they ask is taken; `of_one` is the most connections of one address, `patience` how
-    long clients are waited for, `bounds` how much is kept of what happened lately; `pages` are
-    served at these paths."""
+    """The configuration of the page: the listening address and the token. `upload` is the maximum
+    number of bytes of a message's files; `version` is the bot's. `trusted_proxies` are networks
+    whose statements about the client's address are accepted. `of_one` is the maximum number of
+    connections of one address, `patience` the timeouts for clients, `bounds` the limits for stored
+    events; `pages` are served at these paths."""
 
     host: str
     port: int
@@ -205,7 +206,7 @@ class WebConfig(Struct, frozen=True):
 
 
 def why_closed(config: WebConfig) -> str:
-    """Return why nothing may listen there; "" if it may."""
+    """Return the reason why the server may not listen there; "" if it may."""
     if config.token and is_weak(config.token.strip()):
         return WEAK_TOKEN
     if config.token or is_loopback(config.host):
@@ -217,8 +218,8 @@ def why_closed(config: WebConfig) -> str:
 
 
 class Web:
-    """A channel over HTTP. It holds its socket from the beginning, so that whoever starts the bot
-    hears at once if there is none to have. Raises CannotListen."""
+    """A channel over HTTP. It opens its socket at once, so that the caller is notified immediately
+    if it can't. Raises CannotListen."""
 
     name = "web"
     sound = "mp3"
@@ -236,7 +237,7 @@ class Web:
 
     @property
     def url(self) -> str:
-        """Return the URL of the page."""
+        """The URL of the page."""
         host, port = self._socket.getsockname()[:2]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -254,18 +255,18 @@ class Web:
             await serving
 
     async def send(self, outbound: Outbound) -> None:
-        """Tell whoever waits or follows; the transcript has it for everybody else."""
+        """Notify waiting and following clients; for all others, the reply is in the transcript."""
         if self._feeds is not None:
-            await render(outbound.reply.text)  # whoever follows it is not kept waiting for it
+            await render(outbound.reply.text)  # so that followers do not wait for it
             self._feeds.deliver(outbound)
 
     async def close_question(self, address: Address, question: str, how: str) -> None:
-        """Tell whoever sees its buttons that a question is over."""
+        """Notify the clients that show its buttons that a question is over."""
         if self._feeds is not None:
             self._feeds.close_question(address, question, how)
 
     def _application(self, bot: Bot, feeds: Feeds) -> Starlette:
-        """Return the whole of it: the page, the operations, and the guard before them."""
+        """Return the application: the page, the operations, and the guard before them."""
         accounts = Accounts(
             bot.logins,
             lambda user: bot.language_of(main_of(user)),
@@ -288,7 +289,7 @@ class Web:
         described = cache(partial(document, operations, self._config.version))
 
         async def openapi(request: Request) -> Response:
-            del request  # most starts are never asked for it, and it takes longer than all else
+            del request  # most processes never need it, and it is slow
             return as_json(await asyncio.to_thread(described))
 
         return Starlette(
@@ -321,7 +322,7 @@ class Web:
 
         async def ready(request: Request) -> Response:
             del request
-            await bot.sessions("")  # the database answers
+            await bot.sessions("")  # checks that the database answers
             return as_json({"status": "ready"})
 
         return (
@@ -339,9 +340,9 @@ class Web:
 
 
 def webhook_route(bot: Bot, channels: Callable[[], Mapping[str, WithWebhook]]) -> Route:
-    """Return the route of the webhooks that messengers call; whose it is says the last part of the
-    path. Each platform proves by its own signature that a call comes from it; neither a token nor a
-    cookie helps."""
+    """Return the route of the webhooks that messengers call; the last part of the path is the name
+    of the channel. Each platform authenticates its calls by its own signature; tokens and cookies
+    are not accepted."""
 
     async def call(request: Request) -> Response:
         name = request.path_params["name"]
@@ -364,7 +365,7 @@ def webhook_route(bot: Bot, channels: Callable[[], Mapping[str, WithWebhook]]) -
 
 
 async def _as_problem(request: Request, error: Exception) -> Response:
-    """Return the error for what is not there, or not done so, in the shape of every other error."""
+    """Return the error for an unknown path or method, in the shape of every other error."""
     assert isinstance(error, HTTPException)
     sentence = describe_elsewhere(request.method, request.url.path)
     response = Problem(error.status_code, sentence).response()
@@ -373,7 +374,7 @@ async def _as_problem(request: Request, error: Exception) -> Response:
 
 
 def _bind(config: WebConfig) -> ListeningSocket:
-    """Return a socket that listens; who connects before the bot is ready waits until it is."""
+    """Return a listening socket; clients that connect before the bot is ready wait until it is."""
     caps = Caps(share_of_descriptors(), config.of_one, config.trusted_proxies, refusal(FULL))
     try:
         return open_listener(config.host, config.port, caps)

@@ -1,8 +1,8 @@
-"""The requests of clients of OpenAI's protocol, as they are checked, and what is made of them.
+"""The requests of clients of OpenAI's protocol: their validation and conversion.
 
-A message goes to the model as it came, with the fields that the protocol gives it and no others. A
-request for what is not done is refused with a sentence, never silently left out; fields that only
-tell the provider something about the client (`metadata`, `store`, `user`) are ignored.
+A message is passed on to the model unchanged, with exactly the fields of the protocol. An
+unsupported request is refused with a sentence, never silently ignored; fields that only inform the
+provider about the client (`metadata`, `store`, `user`) are ignored.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from channels.web.shapes import NAME
 
 MODEL = "parley"
 MOST_MESSAGES = 10_000
-"""Messages of one request."""
+"""The maximum number of messages of one request."""
 MOST_PARTS, MOST_CALLS, MOST_TOOLS = 2_000, 1_000, 1_000
-"""Parts and calls of one message, and tools of one request."""
+"""The maximum numbers of parts and calls of one message, and of tools of one request."""
 MOST_WORDS, MOST_BIASES = 100, 2_000
-"""Texts that end an answer, or kinds of it; and tokens with a bias."""
+"""The maximum numbers of stop texts or kinds of answers, and of tokens with a bias."""
 CHOICES = "Parley gives one answer; leave `n` out, or set it to 1."
 NO_LOGPROBS = "Parley does not return token probabilities; leave `logprobs` out."
 NO_AUDIO = "Parley can't handle audio; leave out `audio` and that modality."
@@ -51,11 +51,11 @@ _LONGEST_URL = 8_000
 _INT = 2**63 - 1
 _HERE = re.compile(r"(^|\.)(localhost|local|internal|lan|home\.arpa)$|^[\da-fx.]+$", re.IGNORECASE)
 _HOST = re.compile(r"[\w.-]+", re.ASCII)
-"""A host's name; others, with escapes or signs of other scripts, may become an address of here
-where they are resolved."""
+"""A host name; other texts, with escapes or characters of other scripts, may be resolved to a local
+address."""
 _READ_IN_TWO_WAYS = re.compile(r"[\x00-\x20\x7f\\]")
-"""The characters that programs read differently: to some a backslash ends the host, and others
-leave out tabs."""
+"""The characters that programs interpret differently: for some a backslash ends the host, and
+others leave out tabs."""
 _TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 
 
@@ -71,7 +71,7 @@ class ImageUrl(Lenient):
 
 
 def _as_image(value: Any) -> Any:
-    """Return an image as an object; some clients send the address alone."""
+    """Return an image as an object; some clients send only the address."""
     return {"url": value} if isinstance(value, str) else value
 
 
@@ -89,7 +89,7 @@ class Part(Lenient):
 
     @property
     def wire(self) -> dict[str, Any]:
-        """The piece as it is sent on. Raises Problem for what no model is sent."""
+        """The piece as it is passed on. Raises Problem for unsupported kinds."""
         self.refuse_other_kinds()
         if self.type in _TEXT_PARTS or self.image_url is None:
             return {"type": "text", "text": self.words}
@@ -149,7 +149,7 @@ class ChatMessage(Lenient):
 
     @property
     def given(self) -> Given:
-        """The message as it is sent on. Raises Problem."""
+        """The message as it is passed on. Raises Problem."""
         wire: dict[str, Any] = {"role": self.role, "content": self._content}
         if self.name:
             wire["name"] = self.name
@@ -194,7 +194,7 @@ Count = Annotated[
     Annotated[int, Field(ge=1, le=10**9)] | None,
     BeforeValidator(lambda value: None if value in (-1, "-1") else value),
 ]
-"""A limit; -1 stands for none, as local servers have it."""
+"""A limit; -1 means none, as in local servers."""
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 
 
@@ -239,8 +239,7 @@ class ChatRequest(Lenient):
 
     @property
     def is_of_functions(self) -> bool:
-        """Return whether the client speaks of functions, as the protocol did before it had
-        tools."""
+        """Return whether the client uses functions, which the protocol had before tools."""
         return bool(self.functions) and not self.tools
 
     @property
@@ -260,7 +259,7 @@ _SENT_ON = (
 
 
 def refuse_what_is_not_done(wanted: ChatRequest) -> None:
-    """Check that a request asks for nothing that is not done. Raises Problem."""
+    """Check that a request has no unsupported fields. Raises Problem."""
     if wanted.n not in (None, 1):
         raise Problem(400, CHOICES, "unsupported_value", "n")
     if wanted.logprobs:
@@ -273,7 +272,7 @@ def refuse_what_is_not_done(wanted: ChatRequest) -> None:
 
 
 def completion_request(wanted: ChatRequest) -> CompletionRequest:
-    """Return the request that the client wants, taken at its word. Raises Problem."""
+    """Return the client's request, with all its fields. Raises Problem."""
     refuse_what_is_not_done(wanted)
     tools = _tools(wanted)
     if tools is None and wanted.tool_choice == "none":
@@ -288,14 +287,14 @@ def completion_request(wanted: ChatRequest) -> CompletionRequest:
     )
     try:
         orjson.dumps([[one.wire for one in request.messages], tools, request.parameters])
-        json.dumps([tools, request.parameters], allow_nan=False)  # null stands for it in orjson's
+        json.dumps([tools, request.parameters], allow_nan=False)  # orjson would write null for NaN
     except (TypeError, ValueError):
         raise Problem(400, NOT_SENDABLE) from None
     return request
 
 
 def _tools(wanted: ChatRequest) -> tuple[Mapping[str, Any], ...] | None:
-    """Return the client's tools, which may be none; None where it says nothing of tools."""
+    """Return the client's tools, which may be empty; None if the request does not mention tools."""
     if wanted.is_of_functions:
         return tuple(
             {"type": "function", "function": function.model_dump()}
@@ -305,7 +304,7 @@ def _tools(wanted: ChatRequest) -> tuple[Mapping[str, Any], ...] | None:
 
 
 def _parameters(wanted: ChatRequest, has_tools: bool) -> dict[str, Any]:
-    """Return the parameters that are sent on as they stand."""
+    """Return the parameters that are passed on unchanged."""
     found = {name: getattr(wanted, name) for name in _SENT_ON}
     found["stop"] = list(wanted.stop) if isinstance(wanted.stop, tuple) else wanted.stop
     if wanted.wants_a_form and wanted.response_format:
@@ -325,8 +324,8 @@ def _choice(wanted: ChatRequest) -> str | dict[str, Any] | None:
 
 
 def _of_today(messages: tuple[ChatMessage, ...]) -> list[ChatMessage]:
-    """Return the messages with calls of tools where they have those of functions, which are told
-    apart by their place."""
+    """Return the messages with calls of functions converted to calls of tools, with ids made from
+    their place."""
     found, last = [], ""
     for number, message in enumerate(messages):
         if message.function_call is not None and not message.tool_calls:
@@ -342,8 +341,8 @@ def _of_today(messages: tuple[ChatMessage, ...]) -> list[ChatMessage]:
 
 
 def question_of(wanted: ChatRequest) -> ChatMessage:
-    """Return the last thing that a person said, which is all that a conversation of the bot's own
-    takes. Raises Problem for what is not done there."""
+    """Return the last message of the user, the only one used for a conversation that the bot
+    stores. Raises Problem for fields that are not supported there."""
     refuse_what_is_not_done(wanted)
     for field, is_there in (
         ("tools", wanted.tools or wanted.functions),
@@ -366,12 +365,12 @@ def question_of(wanted: ChatRequest) -> ChatMessage:
 
 
 def list_attachments(message: ChatMessage) -> tuple[Attachment, ...]:
-    """Return the pictures of a message, which all came with it. Raises Problem."""
+    """Return the pictures of a message, all of which are in the request. Raises Problem."""
     return tuple(_picture(picture.url) for picture in message.pictures)
 
 
 def _picture(url: str) -> Attachment:
-    """Return the picture in a data: URL; none is fetched from anywhere. Raises Problem."""
+    """Return the picture in a data: URL; no picture is downloaded. Raises Problem."""
     found = re.fullmatch(r"data:(image/[\w.+-]+);base64,(.*)", url, re.DOTALL)
     try:
         data = base64.b64decode(found[2], validate=True) if found else b""
@@ -385,8 +384,8 @@ def _picture(url: str) -> Attachment:
 
 
 def check_url(url: str) -> None:
-    """Refuse the address of a picture that is none. An http address is for the model's endpoint to
-    read; Parley never does, and passes none on that is of a machine here. Raises Problem."""
+    """Check the address of a picture. An http address is read by the model's endpoint, never by
+    Parley, and local addresses are refused. Raises Problem."""
     if url.startswith("data:"):
         _picture(url)
         return
@@ -402,7 +401,7 @@ def check_url(url: str) -> None:
 
 
 def _is_elsewhere(host: str) -> bool:
-    """Return whether a host's name may be one of the open internet."""
+    """Return whether a host may be on the public internet."""
     try:
         return ip_address(host.strip("[]")).is_global
     except ValueError:

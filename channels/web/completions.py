@@ -1,9 +1,10 @@
-"""OpenAI's protocol. A request stands by itself, as its clients mean it: they send the whole
-conversation each time, and it is taken at its word.
+"""OpenAI's protocol. By default each request is complete in itself, as its clients expect: they
+send the whole conversation each time.
 
-Where one names a conversation (`parley_conversation`, or the header X-Parley-Session), the bot
-keeps that one: the last user message is taken, what stands before it fills it while it is empty,
-and the client's system text becomes its instructions. A key has conversations of its own.
+If a request names a conversation (`parley_conversation`, or the header X-Parley-Session), the bot
+stores that one: the last user message is answered, the messages before it fill the conversation
+while it is empty, and the client's system text becomes its instructions. Each key has conversations
+of its own.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ SESSION = Parameter(
 _ID = Parameter("id", "path", "The model's name.", {"type": "string"})
 
 _ENDING: set[asyncio.Task[None]] = set()
-"""Tasks that are held until they are over."""
+"""Tasks that are referenced until they are done."""
 Happening = AsyncGenerator[Delta | Completed, None]
 
 
@@ -86,7 +87,8 @@ class ModelList(BaseModel):
 
 
 class CompletionOperations(Struct, frozen=True):
-    """The operations of OpenAI's protocol. `upload` is the most bytes of a request's pictures."""
+    """The operations of OpenAI's protocol. `upload` is the maximum number of bytes of a request's
+    pictures."""
 
     bot: Bot
     feeds: Feeds
@@ -144,28 +146,29 @@ class CompletionOperations(Struct, frozen=True):
         try:
             if not wanted.stream:
                 return as_json(answer.whole([one async for one in events][-1]))
-            first = await anext(events)  # what fails before it has a status
+            first = await anext(events)  # an error before it has a status
         except NotCompleted as error:
             raise make_problem(error.problem, str(error), error.retry_after) from None
         return stream(answer.chunks(first, events))
 
     @property
     def most_bytes(self) -> int:
-        """Bytes of a request: pictures in base64, and words."""
+        """The maximum number of bytes of a request: pictures in base64, and text."""
         return self.upload * 4 // 3 + WORDS
 
     async def begin(self, request: Request, wanted: ChatRequest) -> Happening:
-        """Return what happens to this request, whatever shape it came in. Raises Problem."""
+        """Return the events of this request, in any shape. Raises Problem."""
         holder = holder_of(request)
         if name := _conversation(request, wanted):
             return self._answer_in_conversation(holder, name, wanted)
-        asked = await asyncio.to_thread(completion_request, wanted)  # it may hold pictures
+        asked = await asyncio.to_thread(completion_request, wanted)  # it may have pictures
         return self.bot.complete(holder, asked)
 
     async def _answer_in_conversation(
         self, holder: KeyHolder, name: str, wanted: ChatRequest
     ) -> Happening:
-        """Return the answer of a conversation that the bot keeps, which goes on whoever leaves."""
+        """Yield the answer of a conversation that the bot stores. It continues if the client
+        disconnects."""
         question = question_of(wanted)
         address = _address(holder, name)
         feed = self.feeds.of(address)
@@ -191,12 +194,12 @@ class CompletionOperations(Struct, frozen=True):
 
 
 _REFUSED = "command_refused"
-"""A problem that is told as text: a holder who may give commands reads what to do instead."""
+"""A problem that is reported as text: a holder who may use commands reads the remedy in it."""
 _MODEL = {"id": MODEL, "object": "model", "created": 0, "owned_by": "parley"}
 
 
 def holder_of(request: Request) -> KeyHolder:
-    """Return the one who speaks, as the guard has found out."""
+    """Return the authenticated user, as found by the guard."""
     holder: KeyHolder = getattr(request.state, HOLDER)
     return holder
 
@@ -216,14 +219,15 @@ def _address(holder: KeyHolder, name: str) -> Address:
 
 
 def as_text(text: str) -> str:
-    """Text that is no command, also where it begins with a slash: two stand for one."""
+    """Return a text that is not a command, even if it begins with a slash: two slashes escape
+    one."""
     stripped = clean_text(text).lstrip()
     return f"/{stripped}" if stripped.startswith("/") else text
 
 
 def exchanges(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
-    """Return what comes before the last user message, as questions and answers; questions in a row
-    are one question, and so are answers."""
+    """Return the messages before the last user message, as questions and answers; consecutive
+    questions are merged, and so are answers."""
     last = max(index for index, message in enumerate(messages) if message.role == "user")
     pairs: list[tuple[list[str], list[str]]] = []
     for message in messages[:last]:
@@ -235,8 +239,8 @@ def exchanges(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
 
 
 async def while_connected(request: Request, happening: Happening) -> Happening:
-    """Yield what happens, for as long as the client is there; close it when the client leaves.
-    Raises ClientDisconnect then, or NotCompleted."""
+    """Yield the events while the client is connected; close them when it disconnects. Raises
+    ClientDisconnect then, or NotCompleted."""
     queue: asyncio.Queue[Delta | Completed | Exception | None] = asyncio.Queue()
 
     async def pump() -> None:
@@ -253,8 +257,8 @@ async def while_connected(request: Request, happening: Happening) -> Happening:
         pumping.cancel()
         queue.put_nowait(ClientDisconnect())
 
-    # Tasks of their own: the server cancels a response again at each await, and what the request
-    # took has to be booked in peace.
+    # Separate tasks: the server cancels a response again at each await, and the costs of the
+    # request must be booked without interruption.
     pumping, watching = asyncio.create_task(pump()), asyncio.create_task(watch())
     _ENDING.update((pumping, watching))
     try:
@@ -269,14 +273,14 @@ async def while_connected(request: Request, happening: Happening) -> Happening:
 
 
 async def _wait_until_left(request: Request) -> None:
-    """Wait until the client has left."""
+    """Wait until the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 class _Answer(Struct, frozen=True):
-    """An answer in the shape of the protocol. `is_of_functions`: in the one that it had before
-    there were tools."""
+    """An answer in the shape of the protocol. `is_of_functions`: in the shape from before there
+    were tools."""
 
     reports_usage: bool
     is_of_functions: bool
@@ -289,7 +293,7 @@ class _Answer(Struct, frozen=True):
     )
 
     def whole(self, done: Delta | Completed) -> dict[str, Any]:
-        """Return the answer in one piece."""
+        """Return the complete answer."""
         assert isinstance(done, Completed), "the whole comes last"
         message: dict[str, Any] = {"role": "assistant", "content": done.text, "refusal": None}
         if done.reasoning:
@@ -310,7 +314,7 @@ class _Answer(Struct, frozen=True):
         }
 
     async def chunks(self, first: Delta | Completed, rest: Happening) -> AsyncIterator[bytes]:
-        """Yield the answer in pieces. What goes wrong on the way is told as an error, and no
+        """Yield the answer in pieces. An error on the way is sent as an error event, without an
         end."""
         yield self._chunk({"role": "assistant", "content": ""})
         try:
@@ -380,7 +384,7 @@ def _call_delta(index: int, call: dict[str, Any]) -> dict[str, Any]:
 
 
 def usage(done: Completed) -> dict[str, Any]:
-    """Return the tokens that an answer took, as OpenAI reports them."""
+    """Return the tokens of an answer, as OpenAI reports them."""
     return {
         "prompt_tokens": done.prompt,
         "completion_tokens": done.completion,
@@ -390,9 +394,9 @@ def usage(done: Completed) -> dict[str, Any]:
 
 
 class SentText(Struct):
-    """The text that a client has been sent: `step` of the step under way. Text that has streamed
-    can't be taken back here, so where the answer turns out otherwise (it was stopped, or begun
-    anew) the whole of it follows."""
+    """The text sent to a client; `step` is that of the current step. Streamed text can't be
+    withdrawn here, so if the final answer differs (it was stopped or restarted), it follows as a
+    whole."""
 
     step: str = ""
     is_empty: bool = True

@@ -1,4 +1,4 @@
-"""The answer that is being written, as far as it is there."""
+"""The answer in progress, as far as it exists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Json = Mapping[str, Any]
 
 
 class StreamDraft(Struct):
-    """The turn that runs, as far as it can be shown."""
+    """The running turn, as far as it can be shown."""
 
     id: str = ""
     question: str = ""
@@ -21,12 +21,12 @@ class StreamDraft(Struct):
 
     @property
     def parts(self) -> list[dict[str, Any]]:
-        """Texts, thoughts and tools in the order they came."""
+        """Texts, thoughts and tools in order of arrival."""
         self._take_pieces()
         return self._parts
 
     def take(self, kind: str, data: Json) -> None:
-        """Go on by one event."""
+        """Apply one event."""
         match kind:
             case "turn":
                 self._begin(data["id"], data["question"])
@@ -41,7 +41,7 @@ class StreamDraft(Struct):
             case "tool":
                 self._end_tool(data)
             case "branch":
-                self._begin("", "")  # what is written there is not shown here
+                self._begin("", "")  # text written there is not shown here
             case "done" if data["id"] == self.id:
                 self._begin("", "")
 

@@ -1,6 +1,6 @@
-"""Parts of OpenAI's protocol that Parley has not: each answer says what to do instead.
+"""Unsupported parts of OpenAI's protocol: each response names the alternative.
 
-The status is 404 and no 501, which the SDKs would ask again.
+The status is 404, not 501, which the SDKs would retry.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _WITHOUT_BASE = re.compile(
 
 
 def describe_elsewhere(method: str, path: str) -> str:
-    """Return what to do instead of asking for this."""
+    """Return the alternative to this request."""
     if _WITHOUT_BASE.match(path):
         return f"{path} does not exist; OpenAI's protocol is at /v1, so the base URL ends in that."
     name = path.removeprefix(PROTOCOL).partition("/")[0]
@@ -64,7 +64,7 @@ def describe_elsewhere(method: str, path: str) -> str:
 
 
 def protocol_route(operations: Sequence[Operation]) -> Route:
-    """Return what answers for all of the protocol that no operation does."""
+    """Return the route for all requests of the protocol without an operation."""
     methods: dict[str, set[str]] = {}
     for operation in operations:
         also = {"HEAD"} if operation.method == "GET" else set[str]()
@@ -86,15 +86,15 @@ def protocol_route(operations: Sequence[Operation]) -> Route:
 
 
 class PlainPaths:
-    """Leaves out slashes of the protocol's addresses that stand twice or at the end, as they come
-    from base URLs: a redirection would lose the body of some clients' requests."""
+    """A middleware that removes double and trailing slashes from the protocol's paths, which come
+    from base URLs: a redirect would lose the body of some clients' requests."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
-        if path.startswith(PROTOCOL):  # what does not begin so was let in without a key
+        if path.startswith(PROTOCOL):  # other paths were accepted without a key
             plain = PROTOCOL + re.sub(r"/+", "/", path.removeprefix(PROTOCOL)).strip("/")
             scope = {**scope, "path": plain, "raw_path": plain.encode()}
         await self._app(scope, receive, send)

@@ -1,9 +1,9 @@
-"""The events of a session, numbered and kept for a while, for all who follow it.
+"""The events of a session, numbered and kept for a limited time, for all its followers.
 
-A follower that was cut off goes on after the last number that it saw; where that is too long ago,
-or was told by a process that is gone, it is shown the turn that runs as far as it is (`snapshot`),
-and reads the rest from the transcript. So nothing is missed either way, and little has to be kept:
-`Bounds` says how much.
+A follower that was disconnected resumes after the last number that it has seen. If that event was
+evicted, or belongs to an earlier process, the follower gets the running turn so far (`snapshot`),
+and reads the rest from the transcript. So no event is missed in either case, and few have to be
+kept: `Bounds` has the limits.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from channels.web.operations import Problem
 from channels.web.shapes import answer
 
 HEARTBEAT = 15.0
-"""Seconds of silence after which a follower gets an empty batch: a sign of life for the wire."""
+"""The seconds of silence after which a follower gets an empty batch, as a heartbeat."""
 TIDY = 30.0
-"""Seconds between two looks at what is too old."""
+"""The interval in seconds for the eviction of old events."""
 STOPPING = "The bot is shutting down; ask again in a moment."
-_USAGES = 1_000  # of turns whose replies are still on their way
+_USAGES = 1_000  # of turns whose replies have not arrived yet
 _TEXTS: Mapping[type[Activity], str] = {
     Delta: "delta",
     Thought: "thought",
@@ -62,9 +62,9 @@ Json = Mapping[str, Any]
 
 
 class Bounds(Struct, frozen=True):
-    """The bounds on what is kept to be told again: bytes of `one` session and of `all`, for at most
-    `age` seconds. `feeds` are the sessions that are watched at once, of those that nobody needs,
-    and those for at most `idle` seconds."""
+    """The bounds on kept events: bytes of `one` session and of `all`, for at most `age` seconds.
+    `feeds` is the maximum number of watched sessions, apart from those that are needed; the others
+    are watched for at most `idle` seconds."""
 
     one: int = 256_000
     all: int = 32_000_000
@@ -74,9 +74,9 @@ class Bounds(Struct, frozen=True):
 
 
 class FeedEvent(Struct, frozen=True):
-    """`kind` is "turn", "delta", "thought", "restart", "tool", "context", "branch", "private",
-    "deleted", "title", "notice", "closed" or "done"; `origin` names its feed; `at` is a time of the
-    loop's clock."""
+    """An event. `kind` is "turn", "delta", "thought", "restart", "tool", "context", "branch",
+    "private", "deleted", "title", "notice", "closed" or "done"; `origin` names its feed; `at` is a
+    time of the loop's clock."""
 
     number: int
     kind: str
@@ -86,17 +86,17 @@ class FeedEvent(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Return its place in its feed, as followers name it."""
+        """Its place in its feed, as followers name it."""
         return f"{self.origin}-{self.number}"
 
     @property
     def size(self) -> int:
-        """Bytes of memory, roughly."""
+        """Its size in bytes of memory, roughly."""
         return _EVENT + _size(self.data)
 
 
 def _describe_transcript(changed: BranchChanged | PrivateChanged) -> tuple[str, Json]:
-    """Return the event by which another transcript is shown."""
+    """Return the event for the switch to another transcript."""
     if isinstance(changed, BranchChanged):
         return "branch", {"branch": changed.number}
     return "private", {"private": changed.is_private}
@@ -105,7 +105,7 @@ def _describe_transcript(changed: BranchChanged | PrivateChanged) -> tuple[str, 
 def _size(data: Any) -> int:
     if isinstance(data, str):
         return sys.getsizeof(data)
-    if data is None or isinstance(data, int | float):  # most are, and to ask the next is slow
+    if data is None or isinstance(data, int | float):  # most are, and the next check is slow
         return 30
     if isinstance(data, Mapping):
         return sum(60 + _size(value) for value in data.values())
@@ -115,7 +115,7 @@ def _size(data: Any) -> int:
 
 
 class Kept:
-    """The newest events of one feed. `on_size` is told by how many bytes it grows or shrinks."""
+    """The newest events of one feed. `on_size` is called with the change of its size in bytes."""
 
     def __init__(self, most: int, on_size: Callable[[int], None]) -> None:
         self._most, self._on_size = most, on_size
@@ -126,7 +126,7 @@ class Kept:
         return len(self._events)
 
     def add(self, event: FeedEvent) -> None:
-        """Keep one more; the oldest go, where there are too many bytes."""
+        """Add an event; evict the oldest if there are too many bytes."""
         size = event.size
         self._events.append((event, size))
         self._grow(size)
@@ -134,7 +134,7 @@ class Kept:
             self._drop()
 
     def newest(self, count: int) -> list[FeedEvent]:
-        """So many of the newest, in order."""
+        """Return the newest `count` events, in order."""
         return [self._events[index][0] for index in range(-count, 0)]
 
     def answer_to(self, message: str) -> FeedEvent | None:
@@ -142,7 +142,7 @@ class Kept:
         return next((e for e in events if e.kind == "done" and e.data["id"] == message), None)
 
     def drop_before(self, at: float) -> None:
-        """Forget what happened before this time."""
+        """Evict the events before this time."""
         while self._events and self._events[0][0].at < at:
             self._drop()
 
@@ -186,7 +186,7 @@ class Feed:
 
     @property
     def is_needed(self) -> bool:
-        is_asked = self.turn_taking.locked()  # somebody is about to say something
+        is_asked = self.turn_taking.locked()  # a message is about to be submitted
         return bool(self._followers or self._awaited or self._running or is_asked)
 
     @property
@@ -195,16 +195,16 @@ class Feed:
         return self._count
 
     def lock_of(self, message: str) -> asyncio.Lock:
-        """Held while a message is submitted: who brings the same one meanwhile comes after, and
-        knows what became of it."""
+        """Return the lock for the submission of a message: a second submission of the same message
+        waits, and gets the result of the first."""
         return self._locks.setdefault(message, asyncio.Lock())
 
     def expect(self, message: str) -> asyncio.Future[FeedEvent]:
-        """Return the answer to a message that is about to be submitted. Cancelled when the bot
-        stops."""
+        """Return the future answer to a message that is about to be submitted. It is cancelled when
+        the bot stops."""
         if message not in self._awaited:
             self._awaited[message] = asyncio.get_running_loop().create_future()
-            if self._is_closed:  # meanwhile: whoever asks had to wait
+            if self._is_closed:  # meanwhile, since the caller had to wait
                 self._awaited[message].cancel()
         return self._awaited[message]
 
@@ -212,16 +212,16 @@ class Feed:
         return message in self._awaited
 
     def give_up(self, message: str) -> None:
-        """Note that the message is not going to be answered."""
+        """Stop expecting an answer to the message."""
         self._awaited.pop(message, None)
 
     def answer_to(self, message: str) -> FeedEvent | None:
-        """Return an answer that was given lately."""
+        """Return a recent answer."""
         return self.kept.answer_to(message)
 
     def deliver(self, outbound: Outbound) -> None:
-        """Deliver a reply that is on disk. One that ends a turn is told after all that streamed of
-        it."""
+        """Deliver a reply that is on disk. The reply of a turn is sent after all streamed events of
+        the turn."""
         message = outbound.reply_to
         if message in self._running and outbound.turn:
             self._held[message] = outbound
@@ -229,12 +229,12 @@ class Feed:
             self._finish(outbound, self._usages.pop(message, TurnUsage()))
 
     def close_question(self, question: str, how: str) -> None:
-        """Tell that a question is over."""
+        """Notify followers that a question is over."""
         self._add("closed", {"question": question, "text": how})
 
     def place_after(self, place: str) -> int | None:
-        """Return the number behind an event's place; None where what came after it can't be
-        told."""
+        """Return the number of an event's place; None if the events after it are no longer
+        available."""
         origin, _, number = place.partition("-")
         if origin != self._origin or not re.fullmatch(r"[0-9]{1,18}", number):
             return None
@@ -245,8 +245,8 @@ class Feed:
         return f"{self._origin}-{number}"
 
     async def batches(self, after: int) -> AsyncIterator[list[FeedEvent]]:
-        """All events after this number, as they come, until the bot stops; an empty batch is a sign
-        of life. A follower that falls too far behind is let go: it comes again."""
+        """Yield all events after this number, as they happen, until the bot stops; an empty batch
+        is a heartbeat. A follower that falls too far behind is disconnected, and reconnects."""
         self._followers += 1
         try:
             while not self._is_closed and after >= self._count - len(self.kept):
@@ -266,7 +266,7 @@ class Feed:
         return True
 
     async def close(self) -> None:
-        """Let all followers go, and whoever waits for an answer."""
+        """Disconnect all followers, and cancel all awaited answers."""
         self._is_closed = True
         self._wake()
         for future in self._awaited.values():
@@ -303,7 +303,8 @@ class Feed:
                 self._turn_over(activity)
 
     def _turn_page(self, changed: BranchChanged | PrivateChanged) -> None:
-        """Tell that other turns are shown now. Those of a private conversation are forgotten."""
+        """Notify followers that other turns are shown now. Those of a private conversation are
+        evicted."""
         if changed == PrivateChanged(False):
             self.kept.clear()
         self._add(*_describe_transcript(changed))
@@ -312,8 +313,8 @@ class Feed:
         message, usage = done.reply_to, done.usage
         place = done.address or self.address
         if place != self.address or self.address.channel != "web":
-            # Another chat shares the conversation, or this one is followed here and goes on
-            # elsewhere: the reply goes there, and is shown here.
+            # Another chat shares the conversation, or this conversation of another channel is
+            # followed here: the reply is sent there, and shown here.
             reply = Outbound(0, place, Reply(done.text), message, done.turn)
             self._finish(reply, usage)
             return
@@ -347,7 +348,7 @@ class Feed:
 
 
 class Feeds:
-    """All sessions that somebody asked for."""
+    """The feeds of all sessions in use."""
 
     def __init__(self, bot: Bot, bounds: Bounds) -> None:
         self._bot, self._bounds = bot, bounds
@@ -358,8 +359,8 @@ class Feeds:
         self._tidying = asyncio.create_task(self._tidy())
 
     def of(self, address: Address) -> Feed:
-        """Return the feed of an address, begun now if it is not there. Raises Problem when the bot
-        stops."""
+        """Return the feed of an address; create it if it does not exist. Raises Problem while the
+        bot stops."""
         if self._is_closed:
             raise Problem(503, STOPPING)
         feed = self._feeds.get(address)
@@ -373,25 +374,25 @@ class Feeds:
         return feed
 
     def deliver(self, outbound: Outbound) -> None:
-        """Tell whoever follows the session; where nobody does, the transcript has it."""
+        """Notify the followers of the session; without any, the reply is in the transcript."""
         if (feed := self._feeds.get(outbound.address)) is not None:
             feed.deliver(outbound)
 
     def close_question(self, address: Address, question: str, how: str) -> None:
-        """Tell whoever follows the session that a question is over."""
+        """Notify the followers of the session that a question is over."""
         if (feed := self._feeds.get(address)) is not None:
             feed.close_question(question, how)
 
     def tidy(self, now: float) -> None:
-        """Forget what is too old at this time of the loop's clock."""
+        """Evict old events and feeds at this time of the loop's clock."""
         for address, feed in tuple(self._feeds.items()):
             feed.kept.drop_before(now - self._bounds.age)
             if not feed.is_needed and feed.touched < now - self._bounds.idle:
                 self._let_go(address)
 
     def _grow(self, address: Address, size: int) -> None:
-        """Count so many bytes more for the feed of this address; where all keep too many, have the
-        others forget theirs: those first that nobody needs, or has asked for lately."""
+        """Add to the size of the feed of this address. If all feeds are too large, evict the events
+        of the others: first those that are not needed, and the least recently used."""
         self._bytes += size
         if size < 0 or self._bytes <= self._bounds.all:
             return

@@ -1,13 +1,13 @@
-"""The guard that lets requests in, and the headers that every answer carries.
+"""The guard that authorises requests, and the headers of every response.
 
-A client that has the token is the owner; so is, where no token is set, the person at this machine.
-A browser there also runs the pages of strangers, so a request must come from our own page: by its
-`Origin` and `Sec-Fetch-Site` (CSRF), and by a `Host` that is this machine's (DNS rebinding). No
-CORS header is ever sent. What came through a proxy came from anywhere: without a token it is
-refused. Wrong tokens are counted (`channels/guessing.py`), by the address that a trusted proxy
-names. A key (`main.py key add`) opens OpenAI's protocol alone. A browser that is signed in has a
-cookie with a secret of its own (`accounts`), which is looked up at each request: its person may do
-on the page what their role allows, in conversations of their own.
+A client with the token is the owner; without a token in the settings, so is the person at this
+machine. A browser there also runs the pages of strangers, so a request must come from our own page:
+by its `Origin` and `Sec-Fetch-Site` (CSRF), and by a local `Host` (DNS rebinding). No CORS header
+is ever sent. A request through a proxy may come from anywhere: without a token it is refused. Wrong
+tokens are counted (`channels/guessing.py`), by the address that a trusted proxy names. A key
+(`main.py key add`) authorises OpenAI's protocol alone. A browser that is signed in has a cookie
+with a secret of its own (`accounts`), which is looked up at each request: its person may do on the
+page what their role allows, in conversations of their own.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ log = logging.getLogger(__name__)
 
 COOKIE = "parley"
 OURS = ("/api/", "/v1/")
-"""The paths at which it is asked who comes; the page itself, its scripts and the health checks are
+"""The paths that need authorisation; the page itself, its scripts and the health checks are
 open."""
 HOOKS = "/api/hooks/"
-"""The path for programs that prove who they are in ways of their own (`hooks`)."""
+"""The path for programs that authenticate in ways of their own (`hooks`)."""
 OPEN = frozenset({"/api/login", "/api/join"})
 PROTOCOL = "/v1/"
-"""OpenAI's protocol, which keys open too."""
+"""OpenAI's protocol, which keys authorise too."""
 HOLDER = "key_holder"
-"""The name in a request's state of the one who speaks."""
+"""The name of the authenticated user in a request's state."""
 LOGIN = "login"
-"""The name there of the browser that is signed in, if the request comes from one."""
+"""The name of the browser's login there, if the request comes from one."""
 MOST_UNREAD = 120
-"""Requests of one sender that can't be read, within a minute."""
+"""The maximum number of unreadable requests of one sender within a minute."""
 _UNREAD = (400, 413)
 _OF_PROXIES = re.compile(
     r"forwarded|proxy|^via$|^x-(original|envoy|traefik|nginx|varnish|ngrok)-|^cf-|^cdn-|^tailscale-"
     r"|(real|client|cluster|user|src|remote)[-_]?(ip|addr)$"
 )
-"""The names of the headers by which proxies say for whom they ask, or that they are there."""
+"""The names of headers by which proxies name the client or themselves."""
 
 
 def make_policy(styles: str = "", scripts: str = "") -> str:
-    """Return what a page may load: from here alone, and beside it these sources."""
+    """Return the policy for a page's resources: from here alone, and from these sources."""
     return "; ".join(
         (
             "default-src 'none'",
@@ -94,7 +94,7 @@ _HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host's name or address is this machine's own, and no other's."""
+    """Return whether a host's name or address is a loopback one."""
     if host.lower() in ("localhost", "localhost."):
         return True
     try:
@@ -104,20 +104,20 @@ def is_loopback(host: str) -> bool:
 
 
 class Refused(Struct, frozen=True):
-    """The reason for which a request is not let in; `seconds` is when it may be tried again."""
+    """The refusal of a request; `seconds` is the time until it may be retried."""
 
     status: int
     sentence: str
     seconds: int = 0
 
     def failure(self, said: str) -> Mapping[str, Any]:
-        """Return the failure in OpenAI's protocol, with the sentence in somebody's language."""
+        """Return the failure in OpenAI's protocol, with the translated sentence."""
         code = "invalid_api_key" if self.status == 401 else None
         return failure(said, kind_of(self.status), code)
 
     @property
     def headers(self) -> dict[str, str]:
-        """Return the headers that HTTP wants beside the sentence."""
+        """The headers that HTTP requires besides the sentence."""
         if self.status == 401:
             return {"WWW-Authenticate": "Bearer"}
         return {"Retry-After": str(self.seconds)} if self.seconds else {}
@@ -146,7 +146,7 @@ PROXIED = Refused(
 
 
 def refuse_locked_out(seconds: float) -> Refused:
-    """Return the refusal of one who guessed too often and has to wait."""
+    """Return the refusal of a client that guessed too often and has to wait."""
     wait = math.ceil(seconds)
     sentence = f"You tried too often with a wrong password or token; try again in {wait} s."
     return Refused(429, sentence, wait)
@@ -159,27 +159,26 @@ CROWDED = Refused(429, "Too many people sign in at once; try again in a moment."
 
 
 class TokenAuth(Struct, frozen=True):
-    """The lock of the API: a token, or "" where the person at this machine needs none."""
+    """The lock of the API: a token, or "" if the person at this machine needs none."""
 
     token: str = ""
 
     @property
     def proof(self) -> str:
-        """Return the proof that the owner's browsers signed in with: made from the token, and not
-        the token."""
+        """The proof with which the owner's browsers have signed in: derived from the token."""
         return hmac.new(self.token.encode(), b"the page of Parley", hashlib.sha256).hexdigest()
 
     def opens(self, token: str) -> bool:
         return is_same(token, self.token)
 
     def refusal(self, headers: Headers) -> Refused | None:
-        """Return why this request is not let in; None if it is."""
+        """Return the refusal of this request; None if it is authorised."""
         if self.token and (bearer := bearer_of(headers)) is not None:
             return None if self.opens(bearer) else NO_TOKEN
         return self.stranger(headers) or self._keyless()
 
     def stranger(self, headers: Headers) -> Refused | None:
-        """Return whether a page from elsewhere is behind this request."""
+        """Return the refusal if a page from elsewhere made this request."""
         host = headers.get("host", "")
         if not self.token and not is_loopback(_name_in(f"//{host}") or ""):
             return OTHER_HOST
@@ -189,8 +188,7 @@ class TokenAuth(Struct, frozen=True):
         return OTHER_ORIGIN if is_other or is_cross else None
 
     def guess(self, headers: Headers) -> str | None:
-        """Return what this request offers to open the lock with, where that may have been
-        guessed."""
+        """Return the secret that this request offers, if it may be a guess."""
         if (bearer := bearer_of(headers)) is not None:
             return bearer or None
         return _cookie(headers) or None
@@ -200,15 +198,15 @@ class TokenAuth(Struct, frozen=True):
 
 
 def is_same(one: str, other: str) -> bool:
-    """Return whether two secrets are the same, in a time that does not tell how far they are."""
+    """Return whether two secrets are equal, in a time that does not depend on their difference."""
     return hmac.compare_digest(
         one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass")
     )
 
 
 def bearer_of(headers: Headers) -> str | None:
-    """Return the token in the header Authorization, or in one of those in which other protocols
-    have it (Anthropic's, Azure's)."""
+    """Return the token in the header Authorization, or in a header of other protocols (Anthropic's,
+    Azure's)."""
     bearer = headers.get("authorization", "")
     if bearer[:7].lower() == "bearer ":
         return _as_meant(bearer[7:].strip())
@@ -218,7 +216,7 @@ def bearer_of(headers: Headers) -> str | None:
 
 def _as_meant(value: str) -> str:
     """Return a header's text as it was sent: most programs send letters beyond ASCII as UTF-8,
-    while HTTP reads them as Latin-1, which is what the others send."""
+    while HTTP reads them as Latin-1, which the others send."""
     try:
         return value.encode("latin-1").decode()
     except UnicodeError:
@@ -234,63 +232,63 @@ def _cookie(headers: Headers) -> str:
 
 
 def _name_in(address: str) -> str | None:
-    """Return the host in an address; None where it is malformed."""
+    """Return the host in an address; None if it is malformed."""
     try:
         parts = urlsplit(address)
-        name, _ = parts.hostname, parts.port  # which may raise, each
+        name, _ = parts.hostname, parts.port  # each may raise
     except ValueError:
         return None
     return name or ""
 
 
 def is_broken(headers: Headers) -> bool:
-    """Return whether a header that says where a request belongs can't be read."""
+    """Return whether a header that names the target or origin of a request is malformed."""
     places = (f"//{headers.get('host', '')}", headers.get("origin", ""))
     return any(_name_in(place) is None for place in places)
 
 
 def is_proxied(scope: Scope, headers: Headers) -> bool:
-    """Return whether a proxy passes this request on, as far as it can be told. HTTP/1.0 is what
-    nginx speaks that was told nothing else; browsers and programs of today don't."""
+    """Return whether a proxy forwards this request, as far as it can be detected. nginx uses
+    HTTP/1.0 by default; current browsers and programs don't."""
     names = headers.keys()
     return scope["http_version"] == "1.0" or any(map(_OF_PROXIES.search, names))
 
 
 def peer_of(scope: Scope) -> str:
-    """Return the address that a request comes from: the one that a trusted proxy names, or whoever
-    connected."""
+    """Return the address of a request's client: the one that a trusted proxy names, or that of the
+    connection."""
     return scope["client"][0] if scope.get("client") else ""
 
 
 class Keys(Struct, frozen=True):
-    """The keys to OpenAI's protocol: what each begins with, and how its holder is found."""
+    """The keys to OpenAI's protocol: their prefix, and the function that finds a holder."""
 
     prefix: str
     holder: Callable[[str], Awaitable[KeyHolder | None]]
 
 
 class Unread:
-    """Counts requests that can't be read, of each sender within a minute: each costs as much as one
-    that is answered, and is no message that another limit counts."""
+    """The counter of unreadable requests, per sender and minute: each costs as much as an answered
+    one, and no other limit counts it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._since = clock, clock()
         self._counts = Counter[str]()
 
     def is_too_many(self, sender: str) -> bool:
-        """Return whether no more is read of this sender within this minute."""
+        """Return whether further requests of this sender are refused within this minute."""
         if self._clock() - self._since >= 60:
             self._since = self._clock()
             self._counts.clear()
         return self._counts[origin_of(sender)] >= MOST_UNREAD
 
     def count(self, sender: str) -> None:
-        """Take notice of one more."""
+        """Count one more."""
         self._counts[origin_of(sender)] += 1
 
 
 class AuthMiddleware:
-    """Stands before the application."""
+    """The middleware that authorises requests before the application."""
 
     def __init__(
         self, app: ASGIApp, lock: TokenAuth, throttle: Throttle, keys: Keys, logins: Logins
@@ -349,13 +347,14 @@ class AuthMiddleware:
         return self._throttle_guess(scope, headers, refused) if self._lock.token else refused
 
     async def _find_login(self, headers: Headers) -> Login | None:
-        """Return the browser that is signed in; a token in the header goes before its cookie."""
+        """Return the login of the browser; a token in the header takes precedence over its
+        cookie."""
         secret = _cookie(headers) if bearer_of(headers) is None else ""
         return await self._logins.find(secret, self._lock.proof) if secret else None
 
     async def _by_key(self, scope: Scope, key: str) -> Refused | None:
-        """Check what looks like a key, which is one or opens nothing, also where no token is set: a
-        key that was revoked must not become the owner's."""
+        """Check an apparent key, which is either valid or refused, also without a token in the
+        settings: a revoked key must not act as the owner's."""
         try:
             holder = await self._keys.holder(key)
         except Exception:
@@ -369,7 +368,7 @@ class AuthMiddleware:
     def _throttle_guess(
         self, scope: Scope, headers: Headers, refused: Refused | None
     ) -> Refused | None:
-        """Return the answer to a request, where it may be one guess of many."""
+        """Return the result for a request, counted if it may be a guess."""
         guess = self._lock.guess(headers)
         if guess is None or refused not in (None, NO_TOKEN, NO_KEY):
             return refused

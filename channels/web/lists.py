@@ -14,22 +14,22 @@ from channels.web.operations import Problem
 
 _GROUPS = {"pinned": 2, "archived": 0}
 _Place = tuple[int, tuple[int, ...], float, str]
-"""The place of a conversation in the list: its group, how closely it holds what was searched for,
-when something was said in it, and its name. The greatest comes first."""
+"""The sort key of a conversation in the list: its group, its closeness to the searched words, the
+time of its last message, and its name. The greatest comes first."""
 
 
 def page_name(session: Session) -> str:
-    """Return the name that the page has for a conversation: one of another channel has both."""
+    """Return the page's name for a conversation: for other channels, it includes the channel."""
     return session.chat if session.channel == "web" else f"{session.channel}/{session.chat}"
 
 
 def cut_page(
     sessions: Sequence[Session], limit: int, after: str, *, is_search: bool = False
 ) -> tuple[list[Session], str]:
-    """Return at most `limit` conversations (0: all, as they are) behind a place, and the place
-    behind which the list goes on ("": it ends). What is pinned comes first and what is archived
-    last, but for a search. A place stays what it is when something is said elsewhere meanwhile.
-    Raises Problem."""
+    """Return at most `limit` conversations (0: all, unchanged) after a place, and the place after
+    which the list continues ("": it ends). Pinned ones come first and archived ones last, except in
+    a search. A place stays valid when messages arrive in other conversations meanwhile. Raises
+    Problem."""
     if not limit and not after:
         return [*sessions], ""
     behind = _read(after)

@@ -1,7 +1,7 @@
-"""Markdown as HTML that can do nothing: no script, no style, nothing from another host; and
-pictures that the bot has shown, under names that tell nothing of this machine.
+"""Markdown as inert HTML: no scripts, no styles, nothing from other hosts; and pictures that the
+bot has shown, under names that reveal nothing about this machine.
 
-Code in colours: HTML with Pygments' classes, which the page's style sheet knows.
+Code in colours: HTML with Pygments' classes, for the page's style sheet.
 
 Formulas of Markdown (`channels/formulas.py`) as MathML.
 """
@@ -40,17 +40,17 @@ linethickness lspace mathvariant maxsize minsize movablelimits notation rowspaci
 scriptlevel separator stretchy symmetric width
 """
 MATH_TAGS, MATH_ATTRIBUTES = frozenset(_TAGS.split()), frozenset(_FORMULA_ATTRIBUTES.split())
-"""The tags and attributes that MathML needs to be let through."""
+"""The tags and attributes of MathML that are allowed."""
 
 
 def formulas(markdown: MarkdownIt) -> None:
-    """Teach Markdown what formulas are: a plugin of markdown-it."""
+    """Add formulas to Markdown: a plugin of markdown-it."""
     find_formulas(markdown)
     markdown.add_render_rule("formula", by_token(_draw))
 
 
 def by_token(draw: Callable[[Token], str]) -> Callable[..., str]:
-    """Return a rule of markdown-it's that renders a token by what is in it alone."""
+    """Return a rule of markdown-it that renders a token from its content alone."""
 
     def rule(renderer: Any, tokens: Sequence[Token], at: int, *rest: object) -> str:
         return draw(tokens[at])
@@ -68,7 +68,7 @@ def _draw(token: Token) -> str:
 
 @lru_cache(maxsize=512)
 def mathml(tex: str, is_block: bool) -> str:
-    """Return a formula as MathML; "" where it is none that can be read."""
+    """Return a formula as MathML; "" if it can't be parsed."""
     from latex2mathml.converter import convert  # noqa: PLC0415 - slow, and seldom needed
 
     try:
@@ -86,18 +86,19 @@ rs ruby rust scala scss sh shell shell-session sql swift terraform tex toml ts t
 vim xml yaml yml zig zsh
 """
 LANGUAGES = frozenset(_NAMES.split())
-"""The names that are known, of some hundred that Pygments has: the patterns of those that hardly
-anybody writes were hardly tried by anybody."""
+"""The supported names, of several hundred that Pygments has: the patterns of rarely used languages
+are hardly tested."""
 _PATIENCE = 0.1
-"""Seconds of CPU for one block; what has no colour by then stays without."""
+"""The maximum seconds of CPU time for one block; the rest of it has no colours."""
 _LONGEST_LINE = 1_000
-"""Characters; code with longer lines was made by a program, and is slow to read for another."""
+"""The maximum number of characters of a line; code with longer lines is generated, and slow to
+parse."""
 _PLAIN = frozenset({"", "n", "nx", "o", "p", "w"})
-"""Classes of what has the colour of the text: names, signs, space."""
+"""Classes with the colour of the text: names, punctuation, space."""
 
 
 def highlight(code: str, language: str, attributes: str = "") -> str:
-    """Code as HTML; "" where it stays as it is, of a language that is not known."""
+    """Return code as HTML with colours; "" for an unknown language, or if it is shown unchanged."""
     del attributes
     name = language.lower()
     if name not in LANGUAGES or max(map(len, code.split("\n"))) > _LONGEST_LINE:
@@ -106,7 +107,7 @@ def highlight(code: str, language: str, attributes: str = "") -> str:
 
 
 def _coloured(code: str, language: str) -> Iterator[str]:
-    # Slow imports, at first use: most answers have no code, most bots no page.
+    # Slow imports, at first use: most answers have no code, and most bots no page.
     from pygments.lexers import get_lexer_by_name  # noqa: PLC0415
     from pygments.token import STANDARD_TYPES  # noqa: PLC0415
 
@@ -143,7 +144,8 @@ _ADDED = {"a": {"target": "_blank"}}
 
 
 def _cell(token: Token) -> str:
-    """Return the beginning of a table's cell, its side as a class: the page allows no style."""
+    """Return the start of a table's cell, with its alignment as a class: the page allows no
+    styles."""
     side = str(token.attrs.get("style", "")).removeprefix("text-align:")
     return f'<{token.tag} class="{side}">' if side else f"<{token.tag}>"
 
@@ -156,14 +158,14 @@ def _without_empty_headings(state: StateCore) -> None:
 
 
 def _box(token: Token) -> str:
-    """Return the box before a task; no other HTML gets as far as here."""
+    """Return the box before a task; other HTML never gets here."""
     is_done = "checked" in token.content
     name, sign = ("done", "☑") if is_done else ("to do", "☐")
     return f'<span class="task" role="img" aria-label="{name}">{sign}</span>'
 
 
-# Raw HTML shows as the text that it is, and a picture as a link to it: whoever writes one could
-# otherwise tell by its being loaded that, and from where, it was read.
+# Raw HTML is shown as text, and a picture as a link to it: otherwise its author could tell from the
+# download that, and from where, it was read.
 _markdown = MarkdownIt("commonmark", {"html": False, "breaks": True, "highlight": highlight})
 _markdown.enable(["table", "strikethrough"]).disable("image")
 _markdown.use(footnote_plugin).use(tasklists_plugin).use(formulas)
@@ -180,22 +182,22 @@ _cleaner = nh3.Cleaner(
 
 
 _SHORT = 2_000
-"""Characters that are read before anybody could notice."""
+"""The number of characters up to which parsing takes no noticeable time."""
 _PIECE = 8_000
-"""Characters that are read at once: what the parser takes long over stays short, and of an answer
-that grows only the last piece is read again."""
+"""The number of characters that are parsed at once: parts that are slow to parse stay short, and of
+a growing answer only the last piece is parsed again."""
 _LONGEST = 200_000
-"""Characters that are read as Markdown; what comes behind them is shown as it stands."""
+"""The number of characters that are parsed as Markdown; the rest is shown unchanged."""
 
 
 def html(markdown: str) -> str:
-    """Markdown text as HTML, cleaned. It takes CPU for a while where `is_long`."""
+    """Return Markdown as cleaned HTML. It takes noticeable CPU time if `is_long`."""
     return "".join(blocks(markdown))
 
 
 def blocks(markdown: str) -> list[str]:
-    """Return the same, block by block: paragraphs, lists, code. Of a text that grows, all but the
-    last ones stay as they are."""
+    """Return the same, block by block: paragraphs, lists, code. For a growing text, all but the
+    last blocks stay unchanged."""
     if len(markdown) <= _PIECE:
         return list(_blocks(markdown))
     shown = [one for piece in split(markdown[:_LONGEST], _PIECE) for one in _blocks(piece)]
@@ -204,7 +206,7 @@ def blocks(markdown: str) -> list[str]:
 
 
 def is_long(markdown: str) -> bool:
-    """Return whether a text had better be read in a thread; what was read there is known then."""
+    """Return whether a text should be parsed in a thread; the result is cached."""
     return len(markdown) > _SHORT
 
 
@@ -221,7 +223,7 @@ def _blocks(markdown: str) -> tuple[str, ...]:
 
 
 def _in_blocks(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """Yield the tokens of one block of the text after the other."""
+    """Yield the tokens of each block of the text in order."""
     begin = depth = 0
     for at, token in enumerate(tokens, 1):
         depth += token.nesting
@@ -239,7 +241,7 @@ _shown: OrderedDict[tuple[str, str], Path] = OrderedDict()
 def publish(path: str, user: str) -> str:
     """Return the address of a picture file that a reply names. Only such a file can be fetched, and
     only by the user of the page that it was shown to ("": the owner): an address is the same at
-    every gateway, so that it can be worked out from what a file is called."""
+    every gateway, so it could be computed from a file's name."""
     name = hashlib.sha256(path.encode()).hexdigest()[:32]
     _shown[user, name] = Path(path)
     if len(_shown) > MOST:
@@ -248,6 +250,6 @@ def publish(path: str, user: str) -> str:
 
 
 def picture(name: str, user: str) -> Path | None:
-    """Return the file behind a name, if it was shown to this user lately and is still there."""
+    """Return the file with this name, if it was recently shown to this user and still exists."""
     path = _shown.get((user, name))
     return path if path is not None and path.is_file() else None

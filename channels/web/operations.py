@@ -1,4 +1,4 @@
-"""The operations over HTTP, as values: routes and the OpenAPI document are made of them."""
+"""The operations over HTTP, as values from which routes and the OpenAPI document are made."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from channels.language import ENGLISH, asked_in, choose, explain, speaking
 from channels.web.shapes import Failure, failure, kind_of
 
 _ALTERNATIVES = re.compile(r"str|int|float|bool|(dict|tuple|list)\[.*|constrained-.*")
-"""The names by which pydantic says, within a place, which of several kinds of value was tried
-there."""
+"""The names with which pydantic marks, within a place, the alternatives that it tried there."""
 _KINDS = {
     "string_type": "text",
     "int_type": "a whole number",
@@ -56,12 +55,12 @@ _BOUNDS = {
 
 
 def explain_misfit(error: ValidationError) -> str:
-    """Return the sentence."""
+    """Return the sentence for a validation error."""
     faults = error.errors(include_url=False, include_input=False)
     if faults[0]["type"] == "json_invalid":
         return f"The body is not valid JSON: {faults[0]['ctx']['error']}."
     first = _place(faults[0]["loc"])
-    # Where several kinds of value would do, the one that came furthest is the one that was meant.
+    # Of several alternatives, the one that was validated furthest is assumed.
     inner = [_place(f["loc"]) for f in faults if _place(f["loc"])[: len(first)] == first]
     place = next((one for one in inner if len(one) > len(first)), first)
     there = [fault for fault in faults if _place(fault["loc"]) == place]
@@ -75,7 +74,7 @@ def _place(loc: Sequence[int | str]) -> tuple[str, ...]:
 def _describe_misfit(faults: Sequence[Mapping[str, Any]]) -> str:
     kinds = dict.fromkeys(_KINDS[f["type"]] for f in faults if f["type"] in _KINDS)
     if too_long := [fault for fault in faults if fault["type"] == "too_long"]:
-        faults = too_long  # what comes of another kind that would do as well helps nobody
+        faults = too_long  # errors of other alternatives do not help
     elif kinds:
         return f"must be {' or '.join(kinds)}"
     words = _BOUNDS.get(faults[0]["type"], "can't be used as it is")
@@ -86,7 +85,8 @@ log = logging.getLogger(__name__)
 
 EVENT_STREAM = "text/event-stream"
 LARGE = 100_000
-"""Bytes of a body from which on it is read in a thread, so that nobody else waits for it."""
+"""The number of bytes from which on a body is parsed in a thread, so that it does not block
+others."""
 _Shape = TypeVar("_Shape", bound=BaseModel)
 
 
@@ -103,17 +103,16 @@ STATUS: Mapping[str, int] = {
     "unavailable": 503,
     "timeout": 504,
 }
-"""The status by which a client decides whether it asks again, for each reason that there is no
-answer."""
+"""The status for each reason without an answer; clients decide by it whether to retry."""
 _CODES = {"too_long": ("context_length_exceeded", "messages"), "spent": ("insufficient_quota", "")}
 FAILED = "This failed inside the bot; the log has the details (`python main.py logs`)."
 SOON = 5
-"""Seconds after which it is worth to ask again, where nobody knows better."""
+"""The seconds after which a retry is reasonable, if nothing else is known."""
 
 
 class Problem(Exception):
-    """A request that is not fulfilled; the text is a sentence for whoever made it. `param` is the
-    part of the request that it is about, `retry_after` in seconds."""
+    """The error of a request; the text is a sentence for the client. `param` is the part of the
+    request that it is about, `retry_after` in seconds."""
 
     def __init__(
         self,
@@ -129,7 +128,7 @@ class Problem(Exception):
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """The error as OpenAI's protocol has it."""
+        """The error in the form of OpenAI's protocol."""
         said = in_their_language(str(self))
         return failure(said, kind_of(self.status), self.code, self.param)
 
@@ -141,20 +140,20 @@ class Problem(Exception):
 
 
 def make_problem(problem: str, sentence: str, retry_after: int = 0) -> Problem:
-    """Return the problem of a request that has no answer."""
+    """Return the problem of a request without an answer."""
     code, param = _CODES.get(problem, (None, None))
     return Problem(STATUS.get(problem, 500), sentence, code, param or None, retry_after)
 
 
 def in_their_language(sentence: str) -> str:
-    """Return a sentence for who makes this request, in the language of their browser; to a program,
-    which asks for none, it is English."""
+    """Return a sentence in the language of the client's browser; in English for a program, which
+    names no language."""
     with speaking(choose(asked_in.get()) or ENGLISH):
         return explain(sentence)
 
 
 class Parameter(Struct, frozen=True):
-    """A parameter of an operation, as OpenAPI describes it; one in the path must be there."""
+    """A parameter of an operation, as OpenAPI describes it; one in the path is required."""
 
     name: str
     place: Literal["path", "query", "header"]
@@ -173,10 +172,10 @@ class Parameter(Struct, frozen=True):
 
 
 class Operation(Struct, frozen=True):
-    """An operation that can be asked for. `takes` and `gives` are the shapes of the bodies;
-    `problems` the statuses that an error may have; `accepts` is the shape of a 202, for a client
-    that does not wait; `streams` says that it can answer with an event stream; `is_open` that it
-    asks for no token; `takes_anything` that its body has no shape."""
+    """An operation. `takes` and `gives` are the shapes of the bodies; `problems` the possible
+    statuses of errors; `accepts` is the shape of a 202, for a client that does not wait. `streams`:
+    it can respond with an event stream; `is_open`: it needs no token; `takes_anything`: its body
+    has no shape."""
 
     method: Literal["GET", "POST"]
     path: str
@@ -199,7 +198,7 @@ class Operation(Struct, frozen=True):
 def guard_errors(
     run: Callable[[Request], Awaitable[Response]],
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return the error boundary of a request."""
+    """Return the handler with an error boundary."""
 
     async def run_guarded(request: Request) -> Response:
         try:
@@ -207,7 +206,7 @@ def guard_errors(
         except Problem as problem:
             return problem.response()
         except ClientDisconnect:
-            return Response(status_code=400)  # nobody reads it
+            return Response(status_code=400)  # the client is gone
         except Exception:
             log.exception("%s %s failed", request.method, request.scope["path"])
             return Problem(500, FAILED).response()
@@ -221,7 +220,7 @@ def as_json(data: Any, status: int = 200, headers: Mapping[str, str] | None = No
 
 
 def stream(events: AsyncIterator[bytes]) -> Response:
-    """Server-sent events."""
+    """Return a response of server-sent events."""
     return StreamingResponse(events, media_type=EVENT_STREAM, headers={"X-Accel-Buffering": "no"})
 
 
@@ -233,7 +232,7 @@ def event(data: Any, kind: str = "", place: str = "") -> bytes:
 
 
 async def body(request: Request, shape: type[_Shape], limit: int) -> _Shape:
-    """Return the request's body, of at most so many bytes, in this shape. Raises Problem."""
+    """Return the request's body, of at most `limit` bytes, in this shape. Raises Problem."""
     hint = "the setting web.upload_limit says how large files may be"
     content = await read_body(request, limit, hint)
     if len(content) > LARGE:
@@ -242,8 +241,8 @@ async def body(request: Request, shape: type[_Shape], limit: int) -> _Shape:
 
 
 async def read_body(request: Request, limit: int, hint: str) -> bytes:
-    """Return the request's body, of at most so many bytes. Raises Problem, which ends with the
-    hint."""
+    """Return the request's body, of at most `limit` bytes. Raises Problem, with the hint at its
+    end."""
     content = bytearray()
     async for chunk in request.stream():
         content += chunk

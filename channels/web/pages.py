@@ -1,7 +1,7 @@
-"""The page's files, ready to be sent: from memory, so that they are there also when no file can be
-opened any more; packed, where the browser takes that; and each with a tag that says whether it
-changed. The page itself contains its style sheets and the script that runs before it is drawn: one
-answer is enough to draw it, and its modules come afterwards."""
+"""The page's files, ready to be sent: from memory, so that they are available even if no more files
+can be opened; compressed, if the browser accepts that; and each with a tag for detecting changes.
+The page itself contains its style sheets and the script that runs before it is drawn: one response
+is enough to draw it, and its modules are loaded afterwards."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ INDEX, WORKER = "index.html", "worker.js"
 FONT = ".woff2"
 _KINDS = {".webmanifest": "application/manifest+json", ".js": "text/javascript", FONT: "font/woff2"}
 _MODULES = b"  <!-- modules -->\n"
-"""The place where the page names its modules, so that a browser need not find one by reading
+"""The place where the page lists its modules, so that a browser need not find one by reading
 another."""
 _STYLES = re.compile(rb'(?: *<link rel="stylesheet" href="/page/[\w.]+">\n)+')
 _SCRIPT = re.compile(rb'<script src="/page/([\w.]+)"></script>')
 _INSIDE = re.compile(rb"<(style|script)>(.*?)</\1>", re.DOTALL)
-_WORTH = 1_000  # bytes from which on a file is packed
+_WORTH = 1_000  # bytes from which on a file is compressed
 
 
 def routes() -> Iterator[Route]:
-    """Yield a route for each file: the page itself at /, its worker at /worker.js, since it has a
-    say over what lies below its address, all others below /page/."""
+    """Yield a route for each file: the page itself at /, its worker at /worker.js, since it
+    controls the paths below its address, all others below /page/."""
     files = read_files()
     own = {"/": {"Content-Security-Policy": make_policy(*_hash_inside(files["/"]))}}
     for address, content in files.items():
@@ -61,7 +61,7 @@ def read_files() -> dict[str, bytes]:
 
 
 def _put_inside(index: bytes, contents: dict[str, bytes]) -> bytes:
-    """Put the style sheets and the plain scripts into the page itself, and no longer beside it."""
+    """Move the style sheets and the plain scripts into the page itself."""
 
     def style(found: re.Match[bytes]) -> bytes:
         names = re.findall(rb"/page/([\w.]+)", found[0])
@@ -74,7 +74,7 @@ def _put_inside(index: bytes, contents: dict[str, bytes]) -> bytes:
 
 
 def _hash_inside(page: bytes) -> tuple[str, str]:
-    """Return the sources by which a policy allows the styles and the scripts inside the page."""
+    """Return the sources with which a policy allows the styles and the scripts inside the page."""
     sources = {b"style": "", b"script": ""}
     for kind, text in _INSIDE.findall(page):
         digest = base64.b64encode(hashlib.sha256(text).digest()).decode()
@@ -93,7 +93,7 @@ def _head(files: Mapping[str, bytes]) -> str:
 async def _send(
     content: bytes, kind: str | None, own: Mapping[str, str], request: Request
 ) -> Response:
-    """Send a file, with the headers of its own."""
+    """Send a file, with its own headers."""
     takes = request.headers.get("accept-encoding", "")
     is_packed = len(content) >= _WORTH and kind != _KINDS[FONT] and "gzip" in takes
     tag = f'"{_digest(content)}{"-gz" if is_packed else ""}"'
@@ -112,5 +112,5 @@ def _digest(content: bytes) -> str:
 
 @cache
 def _pack(content: bytes) -> bytes:
-    """Return the same bytes each time, whenever it is packed."""
+    """Return compressed content; the same bytes each time."""
     return gzip.compress(content, mtime=0)

@@ -1,6 +1,6 @@
-"""Requests of clients of OpenAI's Responses API, as they are checked: the same request as that of
-chat completions, in another shape. What belongs to OpenAI's own servers (responses that they keep,
-tools that they run) is refused with a sentence that says what to do instead."""
+"""Requests of clients of OpenAI's Responses API, and their validation: the same request as for chat
+completions, in another shape. Features of OpenAI's own servers (responses that they store, tools
+that they run) are refused with a sentence that names the alternative."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ NO_FILE = "Parley takes text and pictures (input_image) here; send the content o
 NO_FILE_ID = "Parley has no files by their ids; send the picture as a data: URL (`image_url`)."
 NO_PROBABILITIES = "Parley does not return token probabilities; leave `top_logprobs` out."
 Find = Callable[[str], Mapping[str, Any] | None]
-"""Looks up an item of an earlier response by its id."""
+"""Returns an item of an earlier response by its id."""
 
 
 class ItemPart(Lenient):
@@ -141,7 +141,8 @@ class ResponseRequest(Lenient):
 
     @property
     def keeps_items(self) -> bool:
-        """Return whether a later request may name the items of its answer, as is usual there."""
+        """Return whether a later request may refer to the items of its answer, the default
+        there."""
         return self.store is not False
 
     @property
@@ -191,8 +192,8 @@ def _refuse(sentence: str, param: str) -> NoReturn:
 
 
 def _messages(items: Sequence[Item], find: Find) -> list[ChatMessage]:
-    """Return the messages of these items. Calls that follow each other, and the words before them,
-    are of one message; what a model thought is left aside, since it is of another one's."""
+    """Return the messages of these items. Consecutive calls, and the text before them, form one
+    message. A model's reasoning is left out, since it belongs to another model."""
     made: list[ChatMessage] = []
     for item in items:
         if item.type == "item_reference" or (item.type is None and item.id and not item.role):
@@ -252,7 +253,7 @@ def _part(part: ItemPart) -> Part:
 def _tools(
     wanted: ResponseRequest,
 ) -> tuple[tuple[ClientTool, ...] | None, str | dict[str, Any] | None]:
-    """Return the client's tools, and which of them must be called."""
+    """Return the client's tools, and the choice of tools."""
     choice = wanted.tool_choice
     if wanted.tools is None:
         return None, choice

@@ -1,8 +1,8 @@
 """OpenAI's Responses API: requests and answers of chat completions, in its shape.
 
-An answer is a list of items, told by events as it grows. No response is kept. Its items are, for an
-hour and in memory, unless the client says `store: false`: the AI SDK names what was said before by
-the ids of items, and sends it again only if it is told to.
+An answer is a list of items, sent as events as it grows. No response is stored. Its items are, for
+an hour and in memory, unless the client sends `store: false`: the AI SDK refers to earlier items by
+id, and only sends them again if configured to.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 KEPT_FOR = 3_600.0
-"""Seconds for which items are kept."""
+"""The seconds for which items are kept."""
 MOST_KEPT = 32_000_000
-"""Bytes of all items that are kept; the oldest go."""
+"""The maximum bytes of all kept items; the oldest are evicted."""
 
 
 class ResponseShape(BaseModel):
@@ -66,7 +66,7 @@ class ResponseShape(BaseModel):
 
 
 class KeptItems:
-    """Items of answers, each for the holder of the key that it was given to."""
+    """Items of answers, each for the holder of the key that requested it."""
 
     def __init__(self) -> None:
         self._items: OrderedDict[tuple[str, str], tuple[float, bytes]] = OrderedDict()
@@ -82,7 +82,7 @@ class KeptItems:
             self._bytes -= len(content)
 
     def find(self, user: str, name: str) -> Json | None:
-        """Return the item of this id; None where it is not there, or no more."""
+        """Return the item with this id; None if it does not exist, or has expired."""
         since, content = self._items.get((user, name), (0.0, b""))
         if not content or time.monotonic() - since > KEPT_FOR:
             return None
@@ -131,7 +131,7 @@ class ResponseOperations(Struct, frozen=True):
                 answer.add([one async for one in events][-1])
                 self._keep(user, answer)
                 return as_json(answer.response)
-            first = await anext(events)  # what fails before it has a status
+            first = await anext(events)  # an error before it has a status
         except NotCompleted as error:
             found = make_problem(error.problem, str(error), error.retry_after)
             raise _about_input(found) from None
@@ -144,14 +144,14 @@ class ResponseOperations(Struct, frozen=True):
     async def _events(
         self, answer: _GrowingResponse, first: Delta | Completed, rest: Happening, user: str
     ) -> AsyncIterator[bytes]:
-        """Yield the answer as it grows. What goes wrong on the way is told as a failed response."""
+        """Yield the answer as it grows. An error on the way is sent as a failed response."""
         pieces = answer.begin()
         try:
             async with aclosing(_with_first(first, rest)) as events:
                 async for one in events:
                     pieces += answer.add(one)
                     if isinstance(one, Completed):
-                        self._keep(user, answer)  # before the client can name its items
+                        self._keep(user, answer)  # before the client can refer to its items
                     for piece in pieces:
                         yield piece
                     pieces = []
@@ -174,14 +174,14 @@ async def _with_first(first: Delta | Completed, rest: Happening) -> Happening:
 
 
 def _about_input(problem: Problem) -> Problem:
-    """Return the same of a request that has no messages but `input`."""
+    """Return the same problem for a request with `input` instead of messages."""
     if problem.param == "messages":
         problem.param = "input"
     return problem
 
 
 class _GrowingResponse:
-    """An answer in the shape of the API, and the events that tell of it."""
+    """An answer in the shape of the API, and its events."""
 
     def __init__(self, wanted: ResponseRequest) -> None:
         self.wanted, self.output = wanted, list[Json]()
@@ -202,8 +202,8 @@ class _GrowingResponse:
         return [*self._open_message(), self._tell_text(one.text)]
 
     def end(self, done: Completed) -> list[bytes]:
-        """Return the rest: what has not streamed of the text, the thoughts, the calls, and the
-        end."""
+        """Return the remaining events: text that has not streamed, the reasoning, the calls, and
+        the end."""
         told = list[bytes]()
         if self.wanted.wants_thoughts and done.reasoning and self._message is None:
             told += self._thoughts(done.reasoning)
@@ -318,7 +318,7 @@ class _GrowingResponse:
         return self._of(kind, item, content_index=0, **data)
 
     def _of(self, kind: str, item: Json, **data: Any) -> bytes:
-        """Return an event about the item that is being told."""
+        """Return an event about the current item."""
         return self._event(kind, item_id=item["id"], output_index=len(self.output), **data)
 
     def _event(self, kind: str, **data: Any) -> bytes:
@@ -331,7 +331,7 @@ def _text_part(text: str) -> Json:
 
 
 def _usage(done: Completed) -> Json:
-    """Return what an answer took, as this API reports it. Parts that nobody here knows are 0."""
+    """Return the usage of an answer, as this API reports it. Unknown parts are 0."""
     return {
         "input_tokens": done.prompt,
         "input_tokens_details": {"cached_tokens": done.cached, "cache_write_tokens": 0},
@@ -342,7 +342,7 @@ def _usage(done: Completed) -> Json:
 
 
 def _frame(wanted: ResponseRequest) -> Json:
-    """Return a response that has just begun: it says again what was asked for, as the API does."""
+    """Return a response that has just begun; it repeats the request, as the API does."""
     told = wanted.model_dump(by_alias=True)
     text, reasoning = told["text"] or {}, told["reasoning"] or {}
     tools = [{"parameters": None, "strict": None, **one} for one in told["tools"] or ()]

@@ -50,13 +50,13 @@ from channels.web.streams import follow, follow_answer, raw, render
 
 CHANNEL = "web"
 MOST = 200
-"""Turns of a transcript that may be asked for at once."""
+"""The maximum number of turns of a transcript per request."""
 MOST_SESSIONS = 10_000
-"""Conversations of a list that may be asked for at once."""
+"""The maximum number of conversations of a list per request."""
 WORDS = 2_000_000
-"""Bytes that a body may have besides its files."""
+"""The maximum number of bytes of a body besides its files."""
 ASYNC = "respond-async"
-"""The preference of a client (RFC 7240) that reads the answer from the session's events."""
+"""The preference (RFC 7240) of a client that reads the answer from the session's events."""
 STOPPING = "The bot is shutting down; your message is kept, and will be answered at the next start."
 ON_RECORD = "The private conversation has ended, so this message, written for it, was not taken in."
 KNOWN = "This message has already been taken; its answer is among the session's messages."
@@ -115,7 +115,8 @@ _AS = Parameter(
 
 
 class Sessions(Struct, frozen=True):
-    """The operations on sessions. `upload` is the most bytes of one message's files."""
+    """The operations on sessions. `upload` is the maximum number of bytes of one message's
+    files."""
 
     bot: Bot
     feeds: Feeds
@@ -213,7 +214,7 @@ class Sessions(Struct, frozen=True):
         theirs = [
             replace(session, chat=session.chat.removeprefix(start))
             for session in found
-            if session.chat.startswith(start)  # everybody sees their own alone
+            if session.chat.startswith(start)  # each user sees only their own
             and re.fullmatch(NAME, session.chat.removeprefix(start))
         ]
         shown, following = cut_page(
@@ -236,7 +237,7 @@ class Sessions(Struct, frozen=True):
         address = address_of(request, self.bot)
         before, most = _number(request, "before", 0), _number(request, "limit", 50)
         feed = self.feeds.of(address)
-        place = feed.place(feed.end)  # as it was before: better told twice than not at all
+        place = feed.place(feed.end)  # before the read: a repeat is better than a gap
         said = await self.bot.transcript(address, before, min(most, MOST))
         items = await asyncio.to_thread(lambda: [transcript_item(address, one) for one in said])
         is_private = self.bot.is_private(address)
@@ -308,7 +309,7 @@ class Sessions(Struct, frozen=True):
         return FileResponse(path)
 
     async def _data_of(self, address: Address, line: str) -> Mapping[str, Any]:
-        """Return the answer of a command as data."""
+        """Return the data of a command's reply."""
         reply: Reply = await self.bot.command(address, line)
         if reply.data is None:
             raise Problem(503, reply.text)
@@ -316,8 +317,8 @@ class Sessions(Struct, frozen=True):
 
 
 def address_of(request: Request, bot: Bot) -> Address:
-    """Return the address of the conversation that a request is about: one that was begun here, or
-    one that the person at this machine has on another channel. Raises Problem."""
+    """Return the address of the conversation of a request: one that was begun here, or one of the
+    person at this machine on another channel. Raises Problem."""
     name = request.path_params["id"]
     if not re.fullmatch(NAME, name):
         raise Problem(404, "A session's name has up to 100 letters, digits and . @ : + ~ -")
@@ -336,7 +337,7 @@ def main_of(user: str) -> Address:
 
 
 def _user(request: Request) -> str:
-    """Return the user whose conversations are meant; "": the owner's."""
+    """Return the user whose conversations are selected; "": the owner."""
     holder: KeyHolder = getattr(request.state, HOLDER)
     return holder.user
 
@@ -359,13 +360,13 @@ async def _raw(events: AsyncIterator[FeedEvent]) -> AsyncIterator[bytes]:
 
 
 async def submit_awaiting(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Future[FeedEvent]:
-    """Put a message on disk; return its answer, to be waited for. Raises Problem."""
+    """Put a message on disk; return the future of its answer. Raises Problem."""
     async with feed.lock_of(inbound.id):
         return await _submit_alone(bot, feed, inbound)
 
 
 async def _submit_alone(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Future[FeedEvent]:
-    """Return the same, while nobody else submits a message of this id."""
+    """Do the same, while no other submission of this message runs."""
     is_known = feed.is_expected(inbound.id)
     waiting = feed.expect(inbound.id)
     try:
@@ -383,15 +384,15 @@ async def _submit_alone(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Futur
 
 
 def _earlier(feed: Feed, message: str) -> FeedEvent:
-    """Return the answer that was given to this message before."""
+    """Return the earlier answer to this message."""
     if (answer := feed.answer_to(message)) is None:
         raise Problem(409, KNOWN)
     return answer
 
 
 async def await_answer(waiting: asyncio.Future[FeedEvent]) -> FeedEvent:
-    """Return the answer, once it is there. Others may wait for it too, so whoever leaves does not
-    cancel it. Raises Problem where the bot stops before."""
+    """Wait for the answer and return it. Others may wait for it too, so it is not cancelled when
+    one caller is. Raises Problem if the bot stops first."""
     try:
         return await asyncio.shield(waiting)
     except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""The bodies that come in and go out over HTTP, as JSON."""
+"""The bodies of requests and responses over HTTP, as JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from channels.web.bounds import AtMost, keep_known
 from channels.web.markup import html, publish
 
 NAME = r"^[\w.@:+~-]{1,100}$"
-"""The names of sessions: letters, digits, and a few signs that need no escape in an address."""
+"""The pattern of the names of sessions: letters, digits, and a few characters that need no escape
+in an address."""
 Name = Annotated[str, StringConstraints(pattern=NAME)]
 
 
@@ -63,8 +64,8 @@ class NewPassword(Incoming):
 
 
 class StrictBase64(Base64Encoder):
-    """Base64 with line breaks at most. Pydantic's own leaves out whatever does not belong there,
-    so that a file in another alphabet (`-_`), or a data: URL, came out as another file."""
+    """Base64, optionally with line breaks. Pydantic's own ignores invalid characters, so that a
+    file in another alphabet (`-_`), or a data: URL, became another file."""
 
     @classmethod
     def decode(cls, data: bytes) -> bytes:
@@ -386,8 +387,8 @@ def _own_words(said: Said) -> str:
 
 
 def kind_of(status: int) -> str:
-    """Return the kind of an error of this status, as OpenAI's protocol calls it; a wrong key is an
-    invalid request, told apart by its code."""
+    """Return the kind of an error of this status in OpenAI's protocol; a wrong key is an invalid
+    request, distinguished by its code."""
     if status >= 500:
         return "server_error"
     return {403: "permission_error", 429: "rate_limit_error"}.get(status, "invalid_request_error")

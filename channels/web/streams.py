@@ -1,4 +1,4 @@
-"""Event streams: all that happens in a session, or what belongs to one message."""
+"""Event streams: all events of a session, or those of one message."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from channels.web.markup import blocks, html, is_long
 from channels.web.operations import event
 
 PACE = 0.08
-"""Seconds between two pictures of an answer that is being written."""
+"""The interval in seconds between two renderings of an answer in progress."""
 _REST = 5
-"""The multiple of the time that a picture took which is waited before the next."""
+"""The pause before the next rendering, as a multiple of the time of the last."""
 STILL_HERE = b": still here\n\n"
-_RETRY = b"retry: 1000\n\n"  # milliseconds that a browser waits before it comes again
+_RETRY = b"retry: 1000\n\n"  # milliseconds after which a browser reconnects
 _DRAWN = frozenset({"turn", "delta", "thought", "restart", "tool"})
 
 
 async def follow(feed: Feed, place: str, is_page: bool) -> AsyncIterator[bytes]:
-    """Yield what happens after this place; where that can't be told any more, a snapshot of the
-    running turn comes first, and the transcript has the rest."""
+    """Yield the events after this place. If they are no longer available, a snapshot of the running
+    turn comes first, and the transcript has the rest."""
     after = feed.place_after(place)
     yield _RETRY
     pictures = DraftPictures() if is_page else None
@@ -38,17 +38,17 @@ async def follow(feed: Feed, place: str, is_page: bool) -> AsyncIterator[bytes]:
         yield (
             await _with_pictures(pictures, feed, batch) if pictures else raw(batch)
         ) or STILL_HERE
-        if is_page and batch:  # what comes meanwhile is in the next picture
+        if is_page and batch:  # events of the meantime are in the next rendering
             await asyncio.sleep(max(PACE, _REST * (time.monotonic() - begin)))
 
 
 def raw(batch: Sequence[FeedEvent]) -> bytes:
-    """Events as they are."""
+    """Return the events unchanged."""
     return b"".join(event(one.data, one.kind, one.place) for one in batch)
 
 
 async def _with_pictures(pictures: DraftPictures, feed: Feed, batch: Sequence[FeedEvent]) -> bytes:
-    """Events for the page: the answer so far in place of its pieces."""
+    """Return the events for the page: the answer so far in place of its pieces."""
     others = raw([one for one in batch if one.kind not in _DRAWN])
     if all(one.kind not in _DRAWN for one in batch):
         return others
@@ -59,21 +59,21 @@ async def _with_pictures(pictures: DraftPictures, feed: Feed, batch: Sequence[Fe
 
 
 class DraftPictures:
-    """The answer so far as one follower is shown it: what is new of it since it was shown last."""
+    """The answer so far for one follower: the changes since the last rendering."""
 
     def __init__(self) -> None:
         self._id = ""
         self._shown: list[list[str] | str] = []
 
     async def draw(self, draft: StreamDraft) -> dict[str, Any] | None:
-        """Return a draft as JSON; of a text `blocks` of HTML that stand behind the first `keep`
-        that were shown before, and of a thought what follows its first `keep` characters. None
-        where no turn runs."""
+        """Return a draft as JSON: of a text, the `blocks` of HTML behind the first `keep` that were
+        sent before; of a thought, the text behind its first `keep` characters. None if no turn
+        runs."""
         if not draft.id:
             return None
         if draft.id != self._id:
             self._id, self._shown = draft.id, []
-        parts = [dict(part) for part in draft.parts]  # as it is now: it goes on meanwhile
+        parts = [dict(part) for part in draft.parts]  # a copy, since it changes meanwhile
         picture = {"id": draft.id, "question": draft.question}
         shown = [
             part["thought"] if "thought" in part else await render_blocks(part.get("text", ""))
@@ -93,7 +93,7 @@ class DraftPictures:
 
 
 def _count_same(before: Sequence[str], now: Sequence[str]) -> int:
-    """Return how many blocks are the same, from the first on."""
+    """Return the number of equal blocks at the beginning."""
     pairs = zip(before, now, strict=False)
     return next(
         (at for at, (old, new) in enumerate(pairs) if old != new), min(len(before), len(now))
@@ -101,11 +101,11 @@ def _count_same(before: Sequence[str], now: Sequence[str]) -> int:
 
 
 async def render_draft(draft: StreamDraft) -> dict[str, Any] | None:
-    """Return a draft as JSON, its texts as HTML too; None where no turn runs."""
+    """Return a draft as JSON, its texts as HTML too; None if no turn runs."""
     if not draft.id:
         return None
     picture = {"id": draft.id, "question": draft.question}
-    parts = [dict(part) for part in draft.parts]  # as it is now: it goes on meanwhile
+    parts = [dict(part) for part in draft.parts]  # a copy, since it changes meanwhile
     for part in parts:
         if "text" in part:
             part["html"] = await render(part["text"])
@@ -113,7 +113,7 @@ async def render_draft(draft: StreamDraft) -> dict[str, Any] | None:
 
 
 async def render(markdown: str) -> str:
-    """Markdown as HTML; nobody waits for a long one."""
+    """Return Markdown as HTML; a long text is rendered in a thread."""
     return await asyncio.to_thread(html, markdown) if is_long(markdown) else html(markdown)
 
 
@@ -125,9 +125,8 @@ async def render_blocks(markdown: str) -> list[str]:
 async def follow_answer(
     feed: Feed, message: str, waiting: asyncio.Future[FeedEvent], start: int
 ) -> AsyncIterator[FeedEvent]:
-    """Yield what happens while this message is answered, from event number `start` on; its "done"
-    comes last, also where what came before it was forgotten. Ends before that where the bot stops.
-    """
+    """Yield the events of this message's answer, from event number `start` on. Its "done" comes
+    last, even if the events before it were evicted. The stream ends earlier if the bot stops."""
     if waiting.done() and not waiting.cancelled():
         yield waiting.result()
         return

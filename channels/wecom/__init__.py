@@ -1,4 +1,4 @@
-"""WeCom (企业微信), as an AI bot of its own: what the channel says of itself."""
+"""WeCom (企业微信), as an AI bot of its own: the registration of the channel."""
 
 from __future__ import annotations
 

@@ -19,13 +19,13 @@ _TICKS = re.compile("`{3,}")
 
 
 def converted(markdown: str) -> str:
-    """Its Markdown is ours, but for tags of its own: an answer must not mention people, nor pass
-    for what the model thinks."""
+    """Return Markdown for WeCom, without its own tags: an answer must not mention people, nor
+    imitate the model's thoughts."""
     return _TAG.sub("<\u200b", markdown)
 
 
 def as_it_stands(text: str) -> str:
-    """Return a text of which no markup is read: as code."""
+    """Return a text as code, without parsed markup."""
     fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
     return f"{fence}\n{converted(text)}\n{fence}"
 
@@ -35,15 +35,15 @@ def size(text: str) -> int:
 
 
 def event_in(frame: Json) -> str:
-    """Return the kind of event that a frame tells of; "" for none."""
+    """Return the kind of a frame's event; "" for none."""
     body = frame.get("body")
     event = body.get("event") if isinstance(body, dict) else None
     return str(event.get("eventtype", "")) if isinstance(event, dict) else ""
 
 
 def place_of(body: Json) -> Location:
-    """Return the place of a message. A private chat has no name but its person's. The bot hears
-    only of messages in a group that mention it."""
+    """Return the place of a message. A private chat is named by its person. In a group the bot
+    receives only messages that mention it."""
     is_group = body.get("chattype") == "group"
     user = str(body["from"]["userid"])
     if not user:
@@ -72,16 +72,15 @@ def read_message(body: Json) -> IncomingMessage:
 
 
 def read_press(body: Json, press: str) -> ButtonPress:
-    """Return a button of a card: what it does is its key, and its label stands in the card's
-    name."""
+    """Return a pressed button of a card: its command is its key."""
     event = body["event"]["template_card_event"]
     author = Author(str(body["from"]["userid"]))
     return ButtonPress(place_of(body), author, press, str(event.get("event_key", "")))
 
 
 def decrypt(content: bytes, key: str) -> bytes:
-    """Return a file's bytes: AES-256-CBC with the key that came with the message, filled up to
-    blocks of 32 bytes. Raises ValueError."""
+    """Return a file's bytes: AES-256-CBC with the key from the message, padded to blocks of 32
+    bytes. Raises ValueError."""
     secret = base64.b64decode(key + "=" * (-len(key) % 4))
     reader = Cipher(algorithms.AES256(secret), modes.CBC(secret[:16])).decryptor()
     found = reader.update(content) + reader.finalize()
@@ -99,7 +98,7 @@ def _parts(body: Json) -> Iterator[Json]:
 
 
 def _text(part: Json) -> str:
-    """Return the text of a part; a voice message comes as the words in it."""
+    """Return the text of a part; a voice message contains its transcription."""
     kind = part.get("msgtype")
     return str(part[kind].get("content", "")) if kind in ("text", "voice") else ""
 

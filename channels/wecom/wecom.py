@@ -1,7 +1,7 @@
-"""WeCom as a platform: an AI bot over a long connection, whose answers stream.
+"""The WeCom platform: an AI bot over a long connection, whose answers stream.
 
 The SDK is not used: decision 0017. An answer to a message is a stream, which may be replaced until
-it is finished; what answers nothing, or comes after ten minutes, is a message by itself.
+it is finished; a message that answers none, or comes after ten minutes, is separate.
 
 WeCom's long connection: JSON in frames, each request answered under its own `req_id`.
 """
@@ -51,14 +51,14 @@ from channels.wecom.reading import (
 )
 
 HEARTBEAT = 30.0
-"""Seconds between two signs of life; who misses them is cut off."""
+"""Seconds between two heartbeats; a client without them is disconnected."""
 _ANSWER_TIME = 10.0
 _PIECE = 512 * 1024
 """Bytes of a file in one frame."""
 
 
 class WeComError(Exception):
-    """An answer other than success."""
+    """Raised for an unsuccessful response."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{message} ({code})")
@@ -66,7 +66,7 @@ class WeComError(Exception):
 
 
 class WeComWire:
-    """A connection that is signed in. Raises WeComError, aiohttp.ClientError, ConnectionError and
+    """An authenticated connection. Raises WeComError, aiohttp.ClientError, ConnectionError and
     TimeoutError."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
@@ -75,8 +75,8 @@ class WeComWire:
         self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def frames(self) -> AsyncIterator[Json]:
-        """Yield what WeCom sends by itself, until the connection ends; pass answers to the requests
-        that wait for them."""
+        """Yield WeCom's own frames until the connection ends; pass responses to their waiting
+        requests."""
         try:
             async for message in self._socket:
                 if message.type != aiohttp.WSMsgType.TEXT:
@@ -99,8 +99,8 @@ class WeComWire:
             waiting.set_result(frame)
 
     async def request(self, command: str, body: Json | None = None, name: str = "") -> Json:
-        """Return the body of an answer. `name` is the `req_id` of what is answered ("": a new one);
-        of one name only one request is under way."""
+        """Return the body of a response. `name` is the `req_id` of the answered message ("": a new
+        one); only one request per name runs at a time."""
         name = name or f"{command}_{uuid4().hex}"
         async with self._lines.setdefault(name, asyncio.Lock()):
             answer = self._answers[name] = asyncio.get_running_loop().create_future()
@@ -116,13 +116,13 @@ class WeComWire:
         return found.get("body") or {}
 
     async def beat(self) -> None:
-        """Show that we live. Raises where nothing answers."""
+        """Send heartbeats. Raises an error if there is no response."""
         while True:
             await asyncio.sleep(HEARTBEAT)
             await self.request("ping")
 
     async def upload(self, kind: str, name: str, content: bytes) -> str:
-        """Return a file, in pieces; returns its `media_id`, which holds for three days."""
+        """Upload a file, in pieces; return its `media_id`, which is valid for three days."""
         pieces = [content[at : at + _PIECE] for at in range(0, len(content), _PIECE)]
         digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
         about = {"type": kind, "filename": name, "total_size": len(content), "md5": digest}
@@ -146,12 +146,12 @@ NO_ENTRY = (
 )
 ANOTHER = "another program has connected as this bot, and WeCom lets only one be connected"
 _LONGEST = 20_480  # bytes of a text
-_MOST_KNOWN = 2_000  # messages that can be answered as what they are
-_FENCE = 60  # bytes by which a text is longer as code
+_MOST_KNOWN = 2_000  # messages that can be answered by a stream
+_FENCE = 60  # extra bytes of a text as code
 _WRONG_SECRET = {853000, 853001, 40001, 40013, 40014}
 _LIMITS = {45009, 45033, 846607}
-_NO_STREAM = {846605, 846608}  # the message can't be answered any more, or the stream is over
-_GONE = {40031, 40003, 86001, 86003, 81013}  # no such person or chat, or not among those it serves
+_NO_STREAM = {846605, 846608}  # the message can no longer be answered, or the stream is over
+_GONE = {40031, 40003, 86001, 86003, 81013}  # no such person or chat, or not one that it serves
 _REFUSED = {40058, 40008, 44004, 40004, 40007, 45002, 40016}
 
 
@@ -185,7 +185,7 @@ class WeCom(Platform):
         await asyncio.gather(*self._taking, return_exceptions=True)
         await self._session.close()
 
-    # What comes in.
+    # Incoming events.
 
     async def listen(self, handler: IncomingHandler) -> None:
         async with self._session.ws_connect(self._settings.url, max_msg_size=2**24) as socket:
@@ -207,9 +207,9 @@ class WeCom(Platform):
             await asyncio.sleep(self._pause)
 
     async def _read(self, wire: WeComWire, handler: IncomingHandler) -> bool:
-        """Read until the connection ends; return whether another one has taken its place. The
-        messages that it has brought are taken in for longer: they do not come again, and replies to
-        them may have to wait for the next connection."""
+        """Read until the connection ends; return whether another one has replaced it. Processing of
+        its messages continues afterwards: they are not redelivered, and replies to them may have to
+        wait for the next connection."""
         async for frame in wire.frames():
             kind = event_in(frame)
             if kind == "disconnected_event":
@@ -221,11 +221,11 @@ class WeCom(Platform):
         return False
 
     async def _take(self, frame: Json, handler: IncomingHandler) -> None:
-        """Take in one message or press. WeCom sends none a second time."""
+        """Process one message or press. WeCom redelivers none."""
         try:
             body, call = frame["body"], frame["headers"]["req_id"]
             chat = str(body.get("chatid") or body["from"]["userid"])
-            async with self._lines.setdefault(chat, asyncio.Lock()):  # in their order
+            async with self._lines.setdefault(chat, asyncio.Lock()):  # in order
                 await handler.take([await self._understand(body, call)])
         except (KeyError, TypeError, ValueError, AttributeError):
             log.exception("a message of WeCom can't be read and is left out")
@@ -240,7 +240,7 @@ class WeCom(Platform):
         return await self._with_names(read_message(body))
 
     async def _with_names(self, heard: IncomingMessage) -> IncomingMessage:
-        """Fill in the names of documents, which are found where they can be fetched."""
+        """Fill in the names of documents, which their download addresses provide."""
         files = [
             replace(file, name=await self._find_name(file)) if file.name == "document" else file
             for file in heard.files
@@ -267,7 +267,7 @@ class WeCom(Platform):
                     return bytes(content)  # the bot refuses it, and says so
         return await asyncio.to_thread(decrypt, bytes(content), key) if key else bytes(content)
 
-    # What goes out.
+    # Outgoing messages.
 
     @property
     def length(self) -> Length:
@@ -277,8 +277,8 @@ class WeCom(Platform):
         return size(converted(text)) + _FENCE
 
     async def post(self, place: Location, post: Post) -> str:
-        """Send a post; return the name of a stream, which `edit` may still replace, or of no
-        message."""
+        """Send a post; return the name of a stream, which `edit` may still replace, or a unique
+        name."""
         text = as_it_stands(post.text) if post.is_plain else converted(post.text)
         sent, call = "", self._calls.get(place.message, "")
         if call:
@@ -303,7 +303,7 @@ class WeCom(Platform):
             await self._push(place, "template_card", self._card(post.buttons))
 
     async def delete(self, place: Location, message: str) -> None:
-        """Nothing can be taken back there; a draft that is void ends."""
+        """End a draft: messages can't be deleted there."""
         await self._stream(self._calls.get(message, ""), message, "…", is_done=True)
 
     async def upload(self, place: Location, media: Media) -> str:
@@ -350,7 +350,7 @@ class WeCom(Platform):
                 return _explain(error)
             case aiohttp.WSServerHandshakeError():
                 return PlatformFailure("passing")
-            case aiohttp.ClientResponseError() if is_lasting(error.status):  # a file that is gone
+            case aiohttp.ClientResponseError() if is_lasting(error.status):  # a deleted file
                 return PlatformFailure("refused")
             case aiohttp.ClientError() | OSError() | TimeoutError():
                 return PlatformFailure("passing")

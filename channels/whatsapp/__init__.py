@@ -1,4 +1,4 @@
-"""WhatsApp, by Meta's Cloud API: what the channel says of itself. The SDK is imported when one is
+"""WhatsApp, by Meta's Cloud API: the registration of the channel. The SDK is imported when one is
 made."""
 
 from __future__ import annotations

@@ -24,20 +24,20 @@ from channels.kit.platform import Button
 from channels.language import _
 
 _WIDEST_TABLE = 44
-"""Characters of a row that a telephone shows on a line."""
+"""Characters of a row that a phone shows on a line."""
 _LONGEST_READ = 8_192
-"""Characters of a text in which markup is looked for at once."""
+"""The maximum characters of a text that is parsed for markup at once."""
 _SIGNS = {"strong": "*", "em": "_", "s": "~"}
 
 
 @lru_cache(maxsize=16)
 def rendered(markdown: str) -> str:
-    """Render the text of one message; what leaves nothing to be seen goes as it is."""
+    """Render the text of one message; a text that would become invisible is returned unchanged."""
     return _WHATSAPP.write(markdown).strip("\n") or markdown
 
 
 def units(text: str) -> int:
-    """Its length in UTF-16 units: an emoji counts as two."""
+    """Return the length in UTF-16 units: an emoji counts as two."""
     return len(text) + sum(sign > "\uffff" for sign in text)
 
 
@@ -110,14 +110,14 @@ def _record(head: Sequence[str], row: Sequence[str]) -> str:
 
 
 def _marked(text: str, sign: str) -> str:
-    """Signs around each line: they count only where both stand on one."""
+    """Return a text with signs around each line, because both must be on the same line."""
     return "\n".join(
         f"{sign}{line.strip()}{sign}" if line.strip() else line for line in text.split("\n")
     )
 
 
 LONGEST_DATA = 200
-"""Bytes that a row of a list keeps; a button keeps 256."""
+"""Bytes of data in a list's row; a button stores 256."""
 _MOST_BUTTONS, _LONGEST_TITLE, _LONGEST_BODY = 3, 20, 1024
 _LONGEST_ROW, _LONGEST_ABOUT = 24, 72
 
@@ -125,8 +125,8 @@ Keyboard = Sequence[ReplyButton] | SectionList | None
 
 
 class HeldMessage(Struct, frozen=True):
-    """A message as WhatsApp shows it: its text, or a file by the id that it has there with a few
-    words below it; labels and data of what can be chosen; the message that it answers."""
+    """A message as WhatsApp shows it: its text, or a file by its id there with a caption; labels
+    and data of its choices; and the message that it answers."""
 
     text: str
     choices: tuple[tuple[str, str], ...] = ()
@@ -147,13 +147,13 @@ def load(text: str) -> list[HeldMessage]:
 
 
 def choices_of(buttons: Sequence[Button]) -> tuple[tuple[str, str], ...]:
-    """Return a choice for each command: the same one twice is refused."""
+    """Return one choice per command: duplicates are refused."""
     return tuple({button.data: (button.label, button.data) for button in buttons}.values())
 
 
 def messages(letter: HeldMessage) -> Iterator[tuple[str, Keyboard]]:
-    """Yield the texts that a letter takes: up to three short choices are buttons, more are a list
-    that opens. Groups have neither, so there the commands are spelled out."""
+    """Yield the texts of a letter: up to three short choices are buttons, more are a list. Groups
+    support neither, so there the commands are spelled out."""
     choices, text = letter.choices, "" if letter.media else letter.text
     if not choices or letter.is_group:
         commands = ((label, Press.of(data).command) for label, data in choices)
@@ -179,7 +179,7 @@ def _list(choices: Sequence[tuple[str, str]]) -> SectionList:
 
 
 def _about(label: str) -> str | None:
-    """Return the whole of a label that is too long for a row's title stands below it."""
+    """Return the description of a row whose label is too long for its title; otherwise None."""
     return _cut(label, _LONGEST_ABOUT) if units(label) > _LONGEST_ROW else None
 
 

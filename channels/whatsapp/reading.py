@@ -1,7 +1,8 @@
-"""The webhooks of WhatsApp: pure, from their JSON to the kit's values.
+"""The webhooks of WhatsApp, converted from their JSON to the kit's values: pure.
 
-The fields are those of "messages webhook reference" and its pages by type. One call may bring
-several changes, and each several messages."""
+The fields are those of "messages webhook reference" and its pages by type. One call may contain
+several changes, and each several messages.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +46,12 @@ _NOT_TAKEN = {
     "order": "messages of this kind",
     "unsupported": "messages of this kind",
 }
-_UNREADABLE = (*ODD_SHAPE, OSError)  # of a time that the system knows not
+_UNREADABLE = (*ODD_SHAPE, OSError)  # of a time that the system does not support
 _NAMES = {"image": "picture", "audio": "voice", "document": "document"}
 
 
 class WhatsAppArrival(Struct, frozen=True):
-    """A message that a person sent: `event` is None for what says nothing to the bot."""
+    """A person's message: `event` is None if it is irrelevant to the bot."""
 
     chat: str
     at: datetime
@@ -59,7 +60,7 @@ class WhatsAppArrival(Struct, frozen=True):
 
 
 class Undelivered(Struct, frozen=True):
-    """A message of ours that was not delivered after all."""
+    """A message of the bot whose delivery failed."""
 
     message: str
     code: int
@@ -67,7 +68,8 @@ class Undelivered(Struct, frozen=True):
 
 
 def read(body: Json, phone_id: str, number: str) -> Iterator[WhatsAppArrival | Undelivered]:
-    """All that a call brings for this phone number. `number` is how people see it, in digits."""
+    """Yield the content of a call for this phone number. `number` is its displayed form, in
+    digits."""
     for entry in list_objects(body, "entry"):
         for change in list_objects(entry, "changes"):
             value = change.get("value")
@@ -81,8 +83,7 @@ def read(body: Json, phone_id: str, number: str) -> Iterator[WhatsAppArrival | U
 
 
 def _each(name: str, value: Json, read_one: Callable[[Json], T | None]) -> Iterator[T]:
-    """Return what is read of each object in a list; one traceback is logged of those that can't
-    be."""
+    """Yield the converted objects of a list; of invalid ones a single traceback is logged."""
     odd = 0
     for one in list_objects(value, name):
         try:
@@ -113,14 +114,14 @@ def _arrived(value: Json, number: str, message: Json) -> WhatsAppArrival:
 
 
 def _sender(message: Json, value: Json) -> Author:
-    """Return the author. Their id within this business stays when they hide their number; a number
-    does not, and may be another person's one day."""
+    """Return the author. Their id within this business is stable even with a hidden number; a
+    number is not, and may be reassigned to another person."""
     phone, scoped = message.get("from", ""), message.get("from_user_id", "")
     contacts = list_objects(value, "contacts")
     same = (one for one in contacts if scoped and one.get("user_id") == scoped)
     own = (one for one in contacts if phone and one.get("wa_id") == phone)
     hidden = (one for one in contacts if not phone and len(contacts) == 1)
-    contact: Json = next(chain(same, own, hidden), {})  # nobody else's
+    contact: Json = next(chain(same, own, hidden), {})  # not another person's
     id = scoped or contact.get("user_id", "") or phone or contact.get("wa_id", "")
     if not id:
         raise ValueError("nobody is named who wrote it")

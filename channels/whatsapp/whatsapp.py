@@ -1,7 +1,7 @@
-"""WhatsApp as a platform: Meta calls the bot's webhook, and the bot calls the Graph API.
+"""The WhatsApp platform: Meta calls the bot's webhook, and the bot calls the Graph API.
 
-A person's message opens a window of 24 hours. What is to be sent to them later waits on disk until
-they write again; a template may ask them to.
+A person's message opens a window of 24 hours. Later messages to them are stored until they write
+again; a template may ask them to.
 """
 
 from __future__ import annotations
@@ -71,26 +71,26 @@ NO_NUMBER = (
 )
 _WINDOW = 24 * 3600 - 300  # seconds; messages take a while
 _GRAIN = 900.0
-"""Seconds by which the time of a person's last message may be older on disk than it is."""
+"""Seconds by which the stored time of a person's last message may be too old."""
 _MOST_SENT = 200
-"""Messages that are kept in memory, in case WhatsApp says later that one was not delivered."""
+"""The maximum number of sent messages kept in memory, in case their delivery fails later."""
 _REFUSED = {100, 131008, 131009, 131051, 131052, 131053}
 _PASSING = {1, 2, 131000, 131016, 131037, 133004, 135000}
 _PAUSES = {131056: 6.0, 130429: 2.0, 131048: 3600.0}
-"""Seconds to wait after a limit ("Throttling errors"): one message in six seconds to one person,
-80 a second in all, and what looks like spam."""
+"""Seconds to wait after a limit ("Throttling errors"): one message in six seconds to one person, 80
+a second in all, and suspected spam."""
 
 
 class MetaSecrets(Struct, frozen=True):
-    """The secrets: what opens the Graph API, what signs Meta's calls, and what stands in both
-    places when the webhook is set up."""
+    """The secrets: the token for the Graph API, the key of Meta's signatures, and the verification
+    token of the webhook's setup."""
 
     token: str
     app_secret: str
     verify_token: str
 
     def __repr__(self) -> str:
-        """Without them, which must not get into a log."""
+        """Return the name without the secrets, which must not get into a log."""
         return "MetaSecrets()"
 
 
@@ -102,7 +102,7 @@ class WhatsApp(Platform):
         longest_button=LONGEST_DATA,
         most_buttons=10,
         overall=80.0,
-        per_chat=45,  # as many at once, and then one in six seconds
+        per_chat=45,  # this many at once, and then one in six seconds
         per_group=45,
         chat_time=270.0,
         sound="opus",
@@ -137,10 +137,11 @@ class WhatsApp(Platform):
             raise
 
     async def _note_answer(self, response: httpx.Response) -> None:
-        """Messages have Meta's time, so the window is measured by Meta's clock."""
+        """Update the clock difference: messages have Meta's time, so the window is measured by
+        Meta's clock."""
         if self._handler and response.is_success:
             self._handler.connected()
-        with suppress(ValueError):  # what a proxy answers may have no date
+        with suppress(ValueError):  # a proxy's response may have no date
             now = parsedate_to_datetime(response.headers.get("date", ""))
             self._ahead = now.timestamp() - time.time()
 
@@ -151,7 +152,7 @@ class WhatsApp(Platform):
         await self._session.aclose()
 
     async def listen(self, handler: IncomingHandler) -> None:
-        """Meta calls; what is left is to see now and then whether the Graph API can be reached."""
+        """Check at intervals that the Graph API can be reached; Meta calls the webhook."""
         self._serve(handler)
         while True:
             await self._look()
@@ -192,13 +193,13 @@ class WhatsApp(Platform):
         return WebhookAnswer()
 
     def _prove(self, call: WebhookCall) -> WebhookAnswer:
-        """Meta asks whether this is the webhook that somebody set up there."""
+        """Answer Meta's verification of the webhook."""
         given = call.query.get("hub.verify_token", "").encode()
         if not hmac.compare_digest(given, self._keys.verify_token.encode()):
             return WebhookAnswer(401)
         return WebhookAnswer(body=call.query.get("hub.challenge", "").encode())
 
-    # What goes out.
+    # Outgoing messages.
 
     @property
     def length(self) -> Length:
@@ -213,7 +214,7 @@ class WhatsApp(Platform):
         return await self._deliver(place.chat, replace(letter, is_group=place.is_group))
 
     async def upload(self, place: Location, media: Media) -> str:
-        """Text has one type of its own there, whatever is in it."""
+        """Upload a file. Text has a single media type there, whatever its content."""
         is_text = media.media_type.startswith("text/") or media.kind == "document"
         known = media.media_type.startswith(("image/", "audio/")) or media.media_type.endswith(
             "/pdf"
@@ -278,7 +279,7 @@ class WhatsApp(Platform):
         await self._handler.bot.state.set(self.name, name, text)
 
     async def _is_window_open(self, chat: str) -> bool:
-        if self._now() - self._last.get(chat, 0) > _WINDOW:  # another gateway may have heard more
+        if self._now() - self._last.get(chat, 0) > _WINDOW:  # another gateway may have a later time
             self._last[chat] = float(await self._state(f"last {chat}") or 0)
         return self._now() - self._last[chat] <= _WINDOW
 
@@ -290,7 +291,7 @@ class WhatsApp(Platform):
         await self._release(chat)
 
     async def _hold(self, chat: str, letter: HeldMessage) -> None:
-        """Keep a letter until its person writes; the first asks them to."""
+        """Store a letter until its person writes; the first one asks them to."""
         name = f"waiting {chat}"
         async with self._waiting:
             waiting = load(await self._state(name))
@@ -312,14 +313,13 @@ class WhatsApp(Platform):
                     await self._send(chat, waiting[0])
                 except Exception as error:
                     if self.explain(error).kind in ("passing", "wait", "revoked"):
-                        raise  # the call fails, so Meta makes it again
+                        raise  # the call fails, so Meta repeats it
                     log.warning("a message that waited is dropped: %s", error)
                 waiting = waiting[1:]
                 await self._keep(name, dump(waiting))
 
     async def _regret(self, failed: Undelivered) -> None:
-        """Log that a message was taken, and not delivered after all; hold it where the chat has to
-        write first."""
+        """Log that the delivery of a message failed; store it if the chat has to write first."""
         chat, letter = self._sent.pop(failed.message, ("", None))
         log.warning("a message was not delivered (%d): %s", failed.code, failed.reason)
         if letter and failed.code == ReEngagementMessage.__error_codes__[0]:
@@ -330,7 +330,7 @@ class WhatsApp(Platform):
     def explain(self, error: BaseException) -> PlatformFailure:
         match error:
             case httpx.HTTPStatusError() if is_lasting(error.response.status_code):
-                return PlatformFailure("refused")  # a file that is gone
+                return PlatformFailure("refused")  # a deleted file
             case httpx.HTTPError():
                 return PlatformFailure("passing")
             case ThrottlingError():

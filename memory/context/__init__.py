@@ -1,1 +1,2 @@
-"""The context: the view that the model sees, the meter, the strategies and their carrying out."""
+"""The context: the view that the model sees, the meter, the strategies and the code that applies
+them."""

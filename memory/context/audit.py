@@ -1,10 +1,10 @@
-"""The audit of texts by models: the one judge of whether a model's words may stand for what they
-were made of, be it a summary, a line of the activity log, or a line of the long-term memory. They
-may be all that is left of it.
+"""The audit of texts written by models: it decides whether a text may replace its source. The text
+is a summary, a line of the activity log, or a line of the long-term memory; it may be all that is
+left of the source.
 
-It understands nothing, and asks no model. It knows texts that are no summaries (`shapes.py`), and
-compares the rest with the source: its language, its names and numbers, its words, what was
-corrected, and what was asked for. Pure.
+The audit does not understand texts, and calls no model. It recognises texts that are not summaries
+(`shapes.py`), and compares the others with the source: language, names and numbers, words,
+corrections, and requests. Pure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from memory.context.wording import language_of, split_sentences
 from memory.patterns import lazy
 
 Level = Literal["strict", "warn", "off"]
-"""The setting `context.summary_audit`."""
+"""The values of the setting `context.summary_audit`."""
 
 REASONS: Mapping[str, str] = {
     "empty": "it says nothing",
@@ -57,53 +57,56 @@ REASONS: Mapping[str, str] = {
     "failed": "the model gave no answer",
     "spent": "the spending limit of this month is used up",
 }
-"""The findings, by their names, as the ends of sentences to people and to the model."""
+"""The findings by name. The texts are the ends of sentences shown to people and to the model."""
 NEVER_WRITTEN = frozenset(("small", "failed", "spent"))
-"""The findings of summaries that no model wrote."""
+"""The findings of summaries that were not written by a model."""
 ALWAYS = NEVER_WRITTEN | {"empty", "call", "refusal", "longer"}
-"""The findings with which a text is never taken."""
+"""The findings with which a text is rejected at every level."""
 MENDED = frozenset(("open", "orders", "missing"))
 """The findings that keep nothing from being taken: what is open, and what holds, is added to the
 text."""
 
 _NEXT_TO_NONE = 1 / 8
-"""The share of the facts of which a text that keeps no more is no summary, unless it is about the
-same: a good one may tell of few in other words, as a name that is inflected, "noon" for 12:00."""
-_TELLING = 4  # facts of which that says something, however short the source is
-_MANY = 16  # facts of which a summary has to keep one, however it tells of them
-_TOLD_BEFORE = 6  # facts of the summary that it continues, of which it has to keep
-_LEAST_OF_BEFORE = 0.7, 0.4  # of them; the second where it is no shorter, and tells of other things
-_FALSE = 2  # numbers from nowhere, of which no summary has so many, unless as many were said
-_INVENTED = 3  # facts from nowhere, of which no summary has so many,
-_INVENTED_SHARE = 1 / 2  # unless it has as many of those that were said
-_PEOPLE = 2  # the same of names
+"""The share of facts at or below which a text is rejected, unless it is about the same topic. A
+good summary may state few facts in the same form: a name may be inflected, and "noon" may be
+written for 12:00."""
+_TELLING = 4  # facts from which on a source is judged, however short it is
+_MANY = 16  # facts of which a summary has to keep at least one, however it is worded
+_TOLD_BEFORE = 6  # facts of the previous summary from which on it is compared
+_LEAST_OF_BEFORE = 0.7, 0.4  # share of them to keep; the second if the text is no shorter
+_FALSE = 2  # false numbers from which on a text is rejected, unless as many are true
+_INVENTED = 3  # invented facts from which on a text is rejected,
+_INVENTED_SHARE = 1 / 2  # unless as many of its facts are in the source
+_PEOPLE = 2  # the same for names
 _PEOPLE_SHARE = 1 / 4
-_NEW_WEIGHT = 3  # of a sentence of which next to none was said
+_NEW_WEIGHT = 3  # of a sentence whose words are almost all new
 _NAMED, _COUNTED = 4, 3
-"""Weights of names from nowhere, and of numbers, of which no summary has so many, however much it
-tells: a name of several words counts more, and a number that is long, has a unit, or is a slip."""
-_MUCH = 2_000  # tokens of which one short line says nothing,
-_WORDS = 50  # unless they are so few words over and over
-_LINE_SHARE = 100  # of so many tokens one line holds at least one
-_LONG_LINE = 60  # tokens of a line that may be a summary of anything
-_JUDGED = 9  # words that say something, of which the topic is told
-_MUCH_SAID = 30  # words of a source of which a summary has some
-_DIALOGUE = 1 / 2  # of the words of a summary that is written as a dialogue are from here
+"""The weights of invented names and of invented numbers from which on a text is rejected, however
+many facts it states. A name of several words weighs more, as does a number that is long, has a
+unit, or is a slip."""
+_MUCH = 2_000  # tokens of a source for which one short line is too little,
+_WORDS = 50  # unless it repeats fewer than this many words
+_LINE_SHARE = 100  # one line must have at least one token per this many tokens
+_LONG_LINE = 60  # tokens from which on a line may be a summary of any source
+_JUDGED = 9  # content words from which on the topic is compared
+_MUCH_SAID = 30  # words of a source from which on a summary must share some
+_DIALOGUE = 1 / 2  # the least share of a dialogue's words that must be in the source
 _LINES_MAY = frozenset(("empty", "cut", "loop"))
 _CJK = lazy(r"[\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _LAST_WORD = lazy(r"([^\W\d_]{2,20})\Z")
 
 
 class Flaw(Struct, frozen=True):
-    """A fault of a text: its name in REASONS, and what of the source is wrong or missing."""
+    """A fault of a text: its name in REASONS, and the parts of the source that are wrong or
+    missing."""
 
     kind: str
     what: tuple[str, ...] = ()
 
 
 class Candidate(Struct, frozen=True):
-    """A text that a model wrote, of so many tokens; `finish` says how it ended, as
-    `agent.models.base` has it."""
+    """A text written by a model, and its tokens; `finish` says how it ended, as in
+    `agent.models.base`."""
 
     text: str
     tokens: int
@@ -111,13 +114,13 @@ class Candidate(Struct, frozen=True):
 
 
 class Audit(Struct, frozen=True):
-    """The flaws of a text, and what it kept."""
+    """The flaws of a text, and the receipt of the facts that it kept."""
 
     findings: tuple[Flaw, ...] = ()
     receipt: Receipt = Receipt()
 
     def accepts(self, level: Level = "strict") -> bool:
-        """Return whether the text is taken at a level of the setting."""
+        """Return whether the text is accepted at a level of the setting."""
         kinds = {finding.kind for finding in self.findings}
         return not (kinds - MENDED if level == "strict" else kinds & ALWAYS)
 
@@ -127,19 +130,19 @@ class Audit(Struct, frozen=True):
 
     @property
     def rank(self) -> tuple[int, float]:
-        """The better of two has the higher one."""
+        """The sort key for quality: the better of two audits has the higher rank."""
         return -len(set(self.kinds) - MENDED), self.receipt.share
 
 
 def audit(candidate: Candidate, source: AuditSource, least_kept: float = 0.0) -> Audit:
-    """Judge a text. `least_kept` is the share of the facts below which a model is asked again."""
+    """Audit a text. `least_kept` is the share of facts below which a model is asked again."""
     text = candidate.text.strip()
     lines = shapes.list_content(text)
     receipt = source.facts.receipt(text)
     if source.tokens and candidate.tokens >= source.tokens:
         return Audit((Flaw("longer"),), receipt)
     kind = shapes.find_kind(text, candidate.finish, receipt)
-    if kind and not (kind == "loop" and shapes.is_loop(source.facts.text)):  # what was said is one
+    if kind and not (kind == "loop" and shapes.is_loop(source.facts.text)):  # so is the source
         return Audit((Flaw(kind),), receipt)
     checks = (
         _check_end(text, source),
@@ -160,8 +163,8 @@ def audit(candidate: Candidate, source: AuditSource, least_kept: float = 0.0) ->
 
 
 def audit_line(line: str, source: AuditSource) -> Audit:
-    """Judge a line about a source: a turn's in the activity log, or one of the long-term memory. It
-    may end as it likes, and tell of little."""
+    """Audit a line made from a source: a turn's line in the activity log, or a line of the
+    long-term memory. It may end in any way, and state few facts."""
     kind = shapes.find_kind(line, "complete", Receipt())
     if kind in _LINES_MAY:
         kind = ""
@@ -173,9 +176,9 @@ def audit_line(line: str, source: AuditSource) -> Audit:
 
 
 def _check_end(text: str, source: AuditSource) -> Sequence[Flaw]:
-    """Say that a text breaks off where its last word is the beginning of one that was said. Items
-    of lists and labelled lines end as they like, and in Chinese and Japanese no blank ends a
-    word."""
+    """Find a text that breaks off: its last word is the beginning of a word of the source. List
+    items and labelled lines may end in any way; in Chinese and Japanese, words are not separated by
+    spaces."""
     last = _LAST_WORD.search(text.casefold())
     if last is None or _CJK.search(last[1]) or len(split_sentences(text)) < 2:
         return []
@@ -228,8 +231,8 @@ def _check_facts(text: str, source: AuditSource, receipt: Receipt) -> Sequence[F
 
 
 def _check_topic(text: str, source: AuditSource) -> Sequence[Flaw]:
-    """Say that a text is about something else where few of its words are from here; of a text of
-    few words, none from much that was said."""
+    """Find a text about something else: few of its words are in the source. For a text of few
+    words: none are, although the source is long."""
     said = source.own_words(text)
     if len(said) >= _JUDGED and len(source.stems) >= _JUDGED:
         is_other = source.share(said) < source.least_share
@@ -245,9 +248,8 @@ def _is_about(text: str, source: AuditSource) -> bool:
 
 
 def _check_answer(text: str, source: AuditSource) -> Sequence[Flaw]:
-    """Say that a text goes on with the conversation where enough speaks for it: how it begins and
-    ends, whom it speaks to, code, and that it is about the last turn alone; a report speaks against
-    it."""
+    """Find a text that continues the conversation. The signs are its beginning and end, the person
+    addressed, code, and words of the last turn alone; signs of a report count against it."""
     if shapes.is_dialogue(text) and source.share(source.own_words(text)) < _DIALOGUE:
         return [Flaw("answer")]
     signs = 2 * shapes.begins_an_answer(text) + shapes.offers_more(text)

@@ -1,4 +1,4 @@
-"""The source of a text by a model, and all that is compared with the text. Pure."""
+"""The source of a text written by a model, and everything that is compared with the text. Pure."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from memory.context.wording import WordsOf, is_wide, languages_of, shared, split
 from memory.patterns import lazy
 from memory.turns import Turn
 
-_MUCH_SAID = 30  # words of a source of which a summary has some
-_FEW_STEMS = 100  # in a source of which a text of anything has few by chance,
-_LEAST_SHARED, _PER_DOUBLING, _MOST_SHARED = 0.18, 0.075, 0.4  # and in a longer one more
-_NEW = 6  # words of a sentence of which next to none was said
+_MUCH_SAID = 30  # words of a source from which on a summary must share some
+_FEW_STEMS = 100  # in a source that shares few words with any text by chance;
+_LEAST_SHARED, _PER_DOUBLING, _MOST_SHARED = 0.18, 0.075, 0.4  # a longer one shares more
+_NEW = 6  # words of a sentence of which almost all are new
 _NEXT_TO_NONE = 1 / 8
 _SEVERAL = 3  # turns
-_LIKE = 0.4  # of the words of a line: a text is about the same
+_LIKE = 0.4  # the share of a line's words that a text about the same has
 _CAPITAL = lazy(r"\b[A-ZÀ-ÖØ-Þ]\w{3,60}")
 
 
 class AuditSource(Struct, frozen=True, dict=True):
-    """The source of a text, and all that is compared, found once for several attempts: messages of
-    people and replies, oldest first, arguments of tool calls, and what is summarised already, with
-    the requests in it that are `known`. It has so many `tokens` (0: nobody knows).
-    `is_in_any_language`: a person said in which one it is to be written. `corrections` are those in
-    the turns and in the `earlier` ones, which are summarised already, by their places among both
-    (None: they are looked for); `by_hand` are values that a command has ended."""
+    """The source of a text, and all that is compared with it, computed once for several attempts:
+    messages of people and replies, oldest first, arguments of tool calls, and the summary so far,
+    with the requests in it that are `known`. `tokens` is its size (0: unknown).
+    `is_in_any_language`: a person has named the language to write in. `corrections` are those in
+    the turns and in the `earlier` turns, which are summarised already, with their positions among
+    both (None: they are computed); `by_hand` are values that a command has ended."""
 
     asked: Sequence[str]
     answered: Sequence[str] = ()
@@ -61,8 +61,8 @@ class AuditSource(Struct, frozen=True, dict=True):
     by_hand: Sequence[ByHand] = ()
 
     def prepare(self) -> None:
-        """Find what is compared, which takes most of the time of an audit, before there is a text
-        to compare."""
+        """Compute everything that is compared, before there is a text to compare. It takes most of
+        the time of an audit."""
         _ = self.facts.text, self.languages, self.stems, self.requests, self.current, self.bans
         _ = self.deeds, self.superseded, self.clauses, self.rejected, self.orders
         self.facts.prepare()
@@ -117,7 +117,7 @@ class AuditSource(Struct, frozen=True, dict=True):
 
     @cached_property
     def current(self) -> list[Correction]:
-        """The corrections that hold, of values that a person has plainly ended."""
+        """The corrections in force, of values that a person has plainly ended."""
         return choose_certain(self._corrections, self._said)
 
     def receipt(self, text: str) -> Receipt:
@@ -128,8 +128,8 @@ class AuditSource(Struct, frozen=True, dict=True):
         return replace(found, missing=tuple(missing))
 
     def find_untold(self, text: str) -> list[str]:
-        """Return the sentences with values that hold since a person corrected others, and that a
-        text does not say."""
+        """Return the sentences with current values, set by corrections, that a text does not
+        have."""
         return find_untold(text, self.current, self._said)
 
     def find_left_out(self, text: str) -> list[str]:
@@ -137,9 +137,9 @@ class AuditSource(Struct, frozen=True, dict=True):
         return find_left_out(text, self.orders)
 
     def find_dropped(self, text: str) -> list[str]:
-        """Return the lines of the summary so far with numbers, dates and identifiers that a text
-        which continues it has no more; not those about something that the text or a turn tells of,
-        since another value may hold by now, and no tasks."""
+        """Return the lines of the summary so far whose numbers, dates and identifiers are missing
+        from a text that continues it. Tasks are left out, and so are lines about something that the
+        text or a turn mentions, since their value may have changed."""
         missing = SourceFacts([], [self.prior], []).list_missing(text) if self.prior else []
         facts = [fact.text for fact in missing if fact.kind != "name"]
         if not facts:
@@ -156,7 +156,7 @@ class AuditSource(Struct, frozen=True, dict=True):
         ]
 
     def find_stale(self, text: str) -> list[str]:
-        """Return the values that hold since a person corrected those that a text says instead."""
+        """Return the current values for which a text has the corrected ones."""
         stale = [
             one
             for one in find_stale(text, self.current, self._said)
@@ -168,8 +168,8 @@ class AuditSource(Struct, frozen=True, dict=True):
 
     @cached_property
     def ended(self) -> list[EndedValue]:
-        """The values that were ended; those that a person has not plainly ended are marked, and
-        were so in the summary of the earlier turns."""
+        """The ended values. Those that a person has not plainly ended are marked; those of the
+        earlier turns were marked in their summary already."""
         plain = {(one.old, one.new) for one in self.current}
         heard = (
             (self._heard[one.at], one)
@@ -212,8 +212,8 @@ class AuditSource(Struct, frozen=True, dict=True):
         return WordsOf()
 
     def count_new(self, text: str, facts: Sequence[str]) -> int:
-        """Return how many of a text's sentences have one of these facts, and next to no word from
-        here."""
+        """Return the number of sentences of a text that have one of these facts and almost no word
+        of the source."""
         told = (one for one in split_sentences(text) if any(fact in one for fact in facts))
         of_each = ((stems(one), _NEW * (1 + is_wide(one))) for one in told)
         return sum(
@@ -222,25 +222,25 @@ class AuditSource(Struct, frozen=True, dict=True):
 
     @property
     def least_share(self) -> float:
-        """The part of a text's words that a source of this length has by chance, and no more."""
+        """The share of a text's words that a source of this length has by chance."""
         doubled = max(0.0, log2(max(1, len(self.stems)) / _FEW_STEMS))
         return min(_MOST_SHARED, _LEAST_SHARED + _PER_DOUBLING * doubled)
 
     def own_words(self, text: str) -> set[str]:
-        """Return the words of a text that say something, without the names that it has from here:
-        a story may be told of anybody."""
+        """Return the content words of a text without the names of the source: any story may use a
+        name."""
         folded = text.casefold()
         names = [fact for fact in self.facts.list_names() if fact.casefold() in folded]
-        if "de" not in self.languages:  # where every noun has a capital
+        if "de" not in self.languages:  # in German every noun has a capital
             names += [one for one in set(_CAPITAL.findall(text)) if self.facts.is_name(one)]
         return stems(text) - stems(" ".join(names))
 
     def share(self, said: set[str]) -> float:
-        """Return the part of these words that stands here."""
+        """Return the share of these words that the source has."""
         return len(shared(said, self.stems)) / len(said) if said else 1.0
 
     def is_of_last_turn(self, text: str) -> bool:
-        """Return whether a text has words of the last of several turns, and of no other."""
+        """Return whether a text has words of the last of several turns, and of no other turn."""
         if len(self.turns) < _SEVERAL:
             return False
         *before, last = ((t.question.text, t.reply.text if t.reply else "") for t in self.turns)
@@ -251,7 +251,7 @@ class AuditSource(Struct, frozen=True, dict=True):
         return bool(only_last) and not shared(said, earlier)
 
     def has(self, said: set[str], least: int) -> bool:
-        """Return whether so many of these words stand here, or little was said here."""
+        """Return whether the source has at least `least` of these words, or is short."""
         return len(self.stems) < _MUCH_SAID or len(shared(said, self.stems)) >= least
 
     @cached_property

@@ -1,5 +1,5 @@
-"""Events, and what they change: forms of turns, clips and stubs of messages, pins, and the texts of
-summaries."""
+"""Events, and their changes: the forms of turns, clips and stubs of messages, pins, and the texts
+of summaries."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from memory.context.snapshot import Snapshot
 
 
 class Clip(Struct, frozen=True):
-    """The form of a long text: `chars` of it, which count `tokens`: its beginning and end where it
-    `is_snipped`, else its beginning alone."""
+    """The form of a long text: `chars` characters of it, which count `tokens`. If `is_snipped`, its
+    beginning and end are shown, else its beginning alone."""
 
     chars: int
     tokens: int
@@ -44,8 +44,8 @@ class Clip(Struct, frozen=True):
 
 
 class Rolled(Struct, frozen=True):
-    """The setting by which `slim` shortened its log, `max_terse_entries`; turns below `told` went
-    to the daily memory when their lines were removed."""
+    """The setting by which `slim` shortened its log, `max_terse_entries`. Turns below `told` were
+    written to the daily memory when their lines were removed."""
 
     lines: int = 0
     told: int = 0
@@ -57,12 +57,12 @@ class Change(Struct, frozen=True):
     `forms` are given to turns; `clip` and `stub` to messages, by seq: a stub is the one line that
     is left of a tool result, given with its raw tokens. `pin`, `unpin`: turn numbers. `texts` are
     the summaries that are shown from now on, each by the event that removed its turns (0: this
-    one); `after` is the event whose summary this one's continues, or a late reference is about.
-    `reference` is the place that keeps the removed turns, which is named beside the summary in
-    front ("": none from now on; None: as before). `folded` and `rolled` belong to `slim`: `folded`
-    is the newest turn that was over when turns became lines, where several do at a time (0: one by
-    one): the log tells the time once an hour then, and replies before that turn are sent without
-    their lines. `target` is the event that an undo or a redo is of.
+    one). `after` is the event whose summary this one's continues, or that a late reference is
+    about. `reference` is the place that keeps the removed turns, and is named beside the summary in
+    front ("": none from now on; None: unchanged). `folded` and `rolled` belong to `slim`: `folded`
+    is the newest complete turn when several turns became lines at once (0: one by one): the log
+    then gives the time once an hour, and replies before that turn are sent without their lines.
+    `target` is the event that an undo or a redo is of.
     """
 
     forms: Forms = ()
@@ -79,12 +79,13 @@ class Change(Struct, frozen=True):
 
     @classmethod
     def clipping(cls, clips: Mapping[int, Clip]) -> Change:
-        """Clip messages, by their seqs."""
+        """Clip messages, given by seq."""
         return cls(clip=clips)
 
     @classmethod
     def stubbing(cls, results: Iterable[int], tokens: int) -> Change:
-        """Make stubs of tool results, by their seqs; each counts so many raw tokens at first."""
+        """Replace tool results, given by seq, by stubs; each counts this many raw tokens at
+        first."""
         return cls(stub=dict.fromkeys(results, tokens))
 
     @classmethod
@@ -104,12 +105,12 @@ class Change(Struct, frozen=True):
 
     @classmethod
     def clearing(cls, forms: Forms) -> Change:
-        """Give turns these forms, and name no place that keeps what was removed."""
+        """Give turns these forms, and name no place that keeps removed turns."""
         return cls(forms, reference="")
 
     @classmethod
     def moving(cls, event: int) -> Change:
-        """Take an event back, or bring it back."""
+        """Undo or redo an event."""
         return cls(target=event)
 
     @property
@@ -118,23 +119,23 @@ class Change(Struct, frozen=True):
 
     @property
     def folds(self) -> bool:
-        """Return whether it makes lines of the log, or rolls some up."""
+        """Return whether it folds turns into lines of the log, or rolls lines up."""
         return self.folded is not None or self.rolled is not None
 
     @property
     def brings_back(self) -> bool:
-        """Return whether it gives turns back whole."""
+        """Return whether it brings turns back into the context whole."""
         return any(span.form.kind == "whole" for span in self.forms)
 
     @property
     def rewrites_front(self) -> bool:
-        """Return whether the text in front of the messages may be another one by it, or a summary
-        between them."""
+        """Return whether it may change the text in front of the messages, or a summary between
+        them."""
         return bool(self.forms or self.texts) or self.folds or self.reference is not None
 
     @property
     def shortened(self) -> tuple[int, int]:
-        """The number of messages that it clips, and of results that it makes stubs of."""
+        """The number of messages that it clips, and of tool results that it replaces by stubs."""
         return len(self.clip), len(self.stub)
 
     @property
@@ -160,8 +161,7 @@ class Change(Struct, frozen=True):
         return any(form == TurnForm(kind) or (is_half and form.by == OWN) for form in forms)
 
     def freed_tokens(self, seq: int, tokens: int) -> int:
-        """Return how much shorter than so many raw tokens a message is, if this makes a stub of
-        it."""
+        """Return the raw tokens that it frees by replacing this message by a stub."""
         return tokens - self.stub[seq] if seq in self.stub else 0
 
     def clips(self, seq: int) -> bool:
@@ -169,12 +169,12 @@ class Change(Struct, frozen=True):
         return seq in self.clip
 
     def with_forms(self, forms: Forms) -> Change:
-        """Return the change that gives these forms besides, and where a turn has one, instead."""
+        """Return the change with these forms added; they replace the forms of the same turns."""
         return replace(self, forms=overlay(self.forms, forms))
 
     def with_squeezed_told(self, turns: Collection[int]) -> Change:
-        """Return the change with its own summary for what is left out of those of these turns that
-        it squeezes."""
+        """Return the change with its own summary for the removed parts of the turns that it
+        squeezes, among these turns."""
         told = (
             span._replace(form=span.form._replace(by=OWN))
             if span.form.kind == "squeezed" and span.first in turns
@@ -184,11 +184,11 @@ class Change(Struct, frozen=True):
         return replace(self, forms=tuple(told))
 
     def with_summary(self, summary: int, event: int = OWN) -> Change:
-        """Return the change that also shows a summary, of what this event removed."""
+        """Return the change that also shows a summary of the turns that this event removed."""
         return replace(self, texts={**self.texts, event: summary})
 
     def up_to(self, turn: int, seq: int | None = None) -> Change:
-        """Return the change without what it does to later turns, or messages."""
+        """Return the change without its effect on later turns or messages."""
         last = inf if seq is None else seq
         return replace(
             self,
@@ -207,7 +207,7 @@ class Change(Struct, frozen=True):
         unmade: Mapping[int, int],
     ) -> Change:
         """Return the change without these turns, messages and summaries. `unmade` are the events
-        that have no summary any more, with the event whose summary each has continued."""
+        that no longer have a summary, each with the event whose summary its own continued."""
         return replace(
             self,
             forms=without_turns(self.forms, turns),
@@ -224,20 +224,20 @@ class Change(Struct, frozen=True):
         )
 
     def without_own_summary(self) -> Change:
-        """Return the change without the summary that it makes: the turns that it puts into that
-        have the form that they had before."""
+        """Return the change without the summary that it makes: turns that would go into that
+        summary keep their previous form."""
         kept = (span for span in self.forms if span.form not in (SUMMARY, RANGE))
         spans = (span._replace(form=span.form._replace(by=None)) for span in kept)
         return replace(self, forms=tuple(spans))
 
     @property
     def says_nothing(self) -> bool:
-        """Return whether it does nothing to a turn, a message or a summary."""
+        """Return whether it has no effect on turns, messages and summaries."""
         left = replace(self, target=0, after=0, folded=None, rolled=None)
         return left in (_NONE, Change(reference=""))
 
     def combine(self, other: Change) -> Change:
-        """Both changes as one, `other` coming after this one."""
+        """Merge both changes; `other` comes after this one."""
         return Change(
             forms=overlay(self.forms, other.forms),
             clip={**self.clip, **other.clip},
@@ -253,7 +253,7 @@ class Change(Struct, frozen=True):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Only what is set, in a stable order."""
+        """Return only the fields that are set, in a stable order."""
         values = ((name, getattr(self, name), dump) for name, (dump, _) in _JSON.items())
         return {name: dump(value) for name, value, dump in values if value != getattr(_NONE, name)}
 
@@ -278,7 +278,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _dump_form(form: TurnForm) -> tuple[Any, ...]:
-    """Return a form as JSON has it, without what is not set."""
+    """Return a form as JSON has it, without unset fields."""
     if form.by is not None:
         return tuple(form)
     return (form.kind, form.of) if form.of else (form.kind,)
@@ -303,12 +303,11 @@ _JSON: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "folded": (_as_it_is, _as_it_is),
     "rolled": (lambda rolled: [rolled.lines, rolled.told], lambda data: Rolled(*data)),
 }
-"""The functions by which each field of a change becomes JSON, and comes back."""
+"""The functions that convert each field of a change to JSON and back."""
 
 Kind = Literal["view", "text", "edit", "undo", "redo", "hold", "setting", "prompt"]
-"""The kind of an event: it gives forms to turns or messages, shows a summary that came late or one
-that a person has edited, takes another event back or brings it back, says no to a compaction, or
-follows from a changed setting or prompt."""
+"""The kind of an event: it gives forms to turns or messages, shows a late or edited summary, undoes
+or redoes another event, refuses a compaction, or follows from a changed setting or prompt."""
 Name = Literal[
     "compact",
     "squeeze",
@@ -331,7 +330,7 @@ Name = Literal[
     "strategy",
     "prompt",
 ]
-"""The name by which people and programs know an event."""
+"""The name of an event, for people and programs."""
 Actor = Literal["strategy", "rule", "person", "emergency", "restart"]
 _NAMES: Mapping[str, Name] = {
     **{"text": "range", "edit": "edit", "undo": "undo", "redo": "redo"},
@@ -343,11 +342,11 @@ _GONE: Mapping[int, Name] = {ASIDE: "new", DROPPED: "drop", CLEARED: "clear", RO
 class ViewEvent(Struct, frozen=True):
     """A durable event that changed the context.
 
-    `strategy` is the one that made it: the one in force, or the one that a rule names. `turn` is
-    the number of the newest turn at that moment, `leaving` names the turns that it removed; tokens
-    are the meter's, `broken` those that the provider had cached and that were no use any more (-1:
-    not counted, since nothing was known of a cache), `anew` what stood in their place. `snapshot`
-    is what the model had at hand when turns were removed. `id` is 0 until it is stored.
+    `strategy` is the strategy that made it: the one in force, or the one that a rule names. `turn`
+    is the number of the newest turn at that moment, `leaving` are the turns that it removed. Token
+    counts are the meter's: `broken` are the cached tokens of the provider that it invalidated (-1:
+    not counted, since no cache was known), `anew` the tokens sent in their place. `snapshot` has
+    the tools and memory of the model when turns were removed. `id` is 0 until it is stored.
     """
 
     at: datetime
@@ -367,31 +366,31 @@ class ViewEvent(Struct, frozen=True):
 
     @property
     def name(self) -> Name:
-        """The name by which people and programs know it."""
+        """The name of the event, for people and programs."""
         if self.kind == "setting":
             return "strategy" if self.change.is_empty else "unfold"
         return _NAMES.get(self.kind) or name_of(self.change, self.actor)
 
     @property
     def target(self) -> int:
-        """The event that it takes back or brings back; 0 where it does neither."""
+        """The event that it undoes or redoes; 0: none."""
         return self.change.target
 
     @property
     def continued(self) -> int:
-        """The event whose summary its own continues; 0 where that continues none."""
+        """The event whose summary its own continues; 0: none."""
         return self.change.after
 
     @property
     def named(self) -> frozenset[int]:
-        """The events that it speaks of: what it takes back or brings back, and those whose
-        summaries it shows or continues."""
+        """The events that it refers to: the one that it undoes or redoes, and those whose summaries
+        it shows or continues."""
         change = self.change
         return frozenset({change.target, change.after, *change.texts} - {OWN})
 
     @property
     def touched(self) -> tuple[int, ...]:
-        """The turns that it speaks of: those that left by it, or else those that it changed."""
+        """The turns that it refers to: those that it removed, or else those that it changed."""
         change = self.change
         if dropped := change.turns("gone", of=DROPPED):
             return dropped

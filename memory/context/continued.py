@@ -1,8 +1,8 @@
-"""Summaries that are asked for in the conversation itself.
+"""Summaries requested in the conversation itself.
 
-A provider that caches the beginning of requests has the turns that leave at hand: it has read them
-for the last answer. A summary that is asked for right behind them is billed for them at the price
-of cached tokens; apart from the conversation they would be read anew, at the full one.
+A provider that caches the beginning of requests has read the removed turns for the last answer
+already. A summary requested directly behind them is billed for them at the price of cached tokens;
+in a request of its own, they would be read again at the full price.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from memory.messages import RequestExtras
 from memory.turns import Turn
 
 KEPT_FOR = timedelta(minutes=5)
-"""The least time for which a prompt stays cached (OpenAI: 5 to 10 minutes without a request)."""
+"""The shortest time for which a prompt stays cached (OpenAI: 5 to 10 minutes without a request)."""
 LEAST = 1_024
-"""Tokens that a request must have before OpenAI keeps any of it; others keep less."""
-_HALF = 0.5  # of what it costs apart, which is the surer way
+"""The number of tokens from which on OpenAI caches a request; other providers need fewer."""
+_HALF = 0.5  # of the cost of a separate request, which is more reliable
 
 
 class AsSent(Struct, frozen=True):
-    """The last request to a conversation's model: the view, what was sent besides, and the mark by
-    which its provider recognises the conversation's requests."""
+    """The last request to a conversation's model: the view, the other parts sent, and the key by
+    which the provider recognises the conversation's requests."""
 
     view: View
     prefix: PromptPrefix
@@ -38,8 +38,8 @@ class AsSent(Struct, frozen=True):
 
 
 class Beginning(Struct, frozen=True):
-    """The beginning of the last request, up to the end of what a summary is made of, as it was
-    sent; `tokens` as the provider counts."""
+    """The beginning of the last request as it was sent, up to the end of the source of a summary;
+    `tokens` as the provider counts."""
 
     messages: tuple[Mapping[str, Any], ...]
     tools: tuple[Mapping[str, Any], ...]
@@ -51,10 +51,10 @@ class Beginning(Struct, frozen=True):
 def find_beginning(
     sent: AsSent, turns: Sequence[Turn], prior: int, now: datetime, *, of_log: bool = False
 ) -> Beginning | None:
-    """Return the beginning of the last request that holds these turns (`of_log`: their lines of the
-    activity log), and nothing behind them. None where there is none: the summary with the id
-    `prior` (0: none) is not what stands in front of them, they are not sent as they were said, or
-    pictures are among them, or the provider has probably forgotten it by now."""
+    """Return the beginning of the last request up to the end of these turns (`of_log`: of their
+    lines of the activity log). Return None if the summary with the id `prior` (0: none) is not
+    directly in front of them, if they are not sent unchanged or have images, or if the provider has
+    probably evicted them from its cache."""
     view = sent.view
     if not turns or view.layout.preface != prior or view.layout.ranges or not _is_kept(view, now):
         return None
@@ -67,9 +67,9 @@ def find_beginning(
 
 
 def pays(beginning: Beginning, asked: int, apart: int, price: InputPrice | None) -> bool:
-    """Return whether a summary is at most half as dear in the conversation, with a task of `asked`
-    tokens behind the beginning, as in a request of its own, of `apart` tokens. Where the price is
-    not known, nobody knows that."""
+    """Return whether a summary in the conversation, with a task of `asked` tokens behind the
+    beginning, costs at most half as much as in a separate request of `apart` tokens. Return False
+    if the price is unknown."""
     if price is None or beginning.tokens < LEAST:
         return False
     return price.cached * beginning.tokens + price.fresh * asked <= _HALF * price.fresh * apart
@@ -82,8 +82,8 @@ def _is_kept(view: View, now: datetime) -> bool:
 
 
 def _up_to_turns(view: View, turns: Sequence[Turn]) -> View | None:
-    """Return the view up to the last of these turns, if it begins with them, as they were said: an
-    activity log stands in front of them, and stays."""
+    """Return the view up to the last of these turns, if it begins with them, unchanged; None with
+    an activity log, which is in front of them and stays."""
     if view.log:
         return None
     shown = view.turns[: len(turns)]

@@ -1,4 +1,4 @@
-"""Sentences that say a value which was corrected since, and how they are put right. Pure."""
+"""Sentences with a value that was corrected later, and their correction. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from memory.patterns import lazy
 
 _MOST_UNTOLD = 12  # corrections
 SAID, _AFTER = 1, 2
-"""The places of a correction and of a summary that comes after it, as `EndedValue` counts them."""
+"""The positions of a correction and of a later summary, as `EndedValue` counts them."""
 
 _DENIES = (
     r"\b(?:and )?not\b|\bnicht\b|\bstatt\b|\banstatt\b|\binstead of\b|\brather than\b|(?:而)?不是"
@@ -38,7 +38,7 @@ _ARTICLE = (
 
 
 class HeldValues(Struct, frozen=True):
-    """The values that hold since a person corrected others: those that are plain, and what each
+    """The values in force after corrections: the plain corrections, and the values that were
     ended."""
 
     plain: Sequence[Correction] = ()
@@ -46,9 +46,9 @@ class HeldValues(Struct, frozen=True):
 
 
 def choose_certain(found: Iterable[Correction], said: Sequence[str]) -> list[Correction]:
-    """Return the corrections in messages that hold, and are plain enough for a text to be changed,
-    or turned away, for them: the message names both values, or says that something was wrong; and a
-    word behind an article is no name, but one of two things."""
+    """Return the corrections in force that are plain enough to change or reject a text for them:
+    the message names both values, or says that something was wrong. A word behind an article is not
+    a name, but one of two things."""
     return in_force(one for one in found if _is_plain(one, said[one.at]))
 
 
@@ -61,8 +61,9 @@ def _is_plain(one: Correction, message: str) -> bool:
 
 
 def find_stale(text: str, plain: Sequence[Correction], said: Sequence[str]) -> list[Correction]:
-    """Return the corrections of which a text says the old value as if it held. Where the person did
-    not name that, and the text says the new one, too, both may hold, of two things."""
+    """Return the corrections whose old value a text gives as if it were in force. If the person did
+    not name the old value and the text has the new one too, both may be in force, for two
+    things."""
     sentences = split_sentences(text)
     return [
         one
@@ -73,8 +74,7 @@ def find_stale(text: str, plain: Sequence[Correction], said: Sequence[str]) -> l
 
 
 def says_old(one: Correction, sentence: str) -> bool:
-    """Return whether a sentence says the value that ended as if it held, and not the one that
-    does."""
+    """Return whether a sentence has the ended value as if it were in force, and not the new one."""
     if not _is_concerned(one, sentence) or _says(sentence, one.new):
         return False
     places = find_changeable(sentence, one.old, one.topic)
@@ -82,7 +82,7 @@ def says_old(one: Correction, sentence: str) -> bool:
 
 
 def _clause_at(sentence: str, start: int, end: int) -> str:
-    """Return the part of a sentence between commas that has a place of it."""
+    """Return the part of a sentence, between commas, around a position."""
     commas = [0, *(comma.end() for comma in _COMMA.finditer(sentence)), len(sentence)]
     return sentence[
         max(comma for comma in commas if comma <= start) : min(c for c in commas if c >= end)
@@ -90,7 +90,7 @@ def _clause_at(sentence: str, start: int, end: int) -> str:
 
 
 def correct(sentence: str, corrections: Iterable[Correction]) -> str:
-    """Return a sentence with the values that hold now; "" for one that can't be put right."""
+    """Return a sentence with the values in force; "" if it can't be corrected."""
     for one in corrections:
         if not _is_concerned(one, sentence) or not find_changeable(sentence, one.old, one.topic):
             continue
@@ -100,8 +100,8 @@ def correct(sentence: str, corrections: Iterable[Correction]) -> str:
 
 
 def put_right(text: str, ended: Sequence[EndedValue]) -> str:
-    """Return a summary with the values that hold in place of those that ended. One whose end is not
-    certain is marked with the turn that says so."""
+    """Return a summary with the ended values replaced by those in force. A value whose end is
+    uncertain is marked with the turn that says so."""
     for one in ended:
         if not one.is_marked:
             text = _denied(one.old.strip(" .,;")).sub("", text)
@@ -109,8 +109,8 @@ def put_right(text: str, ended: Sequence[EndedValue]) -> str:
 
 
 def find_untold(text: str, plain: Sequence[Correction], said: Sequence[str]) -> list[str]:
-    """Return the sentences with values that hold since a person corrected others, as far as a text
-    does not say these; the newest that are not too many."""
+    """Return the sentences with current values, set by corrections, that a text does not have; only
+    the newest `_MOST_UNTOLD`."""
     untold = (one for one in plain[-_MOST_UNTOLD:] if not _says(text, one.new))
     found = (sentence_with(one.new, [said[one.at]]) for one in untold)
     return list(dict.fromkeys(filter(None, found)))
@@ -130,7 +130,7 @@ def _says(sentence: str, value: str) -> bool:
     return bool(_as_word(value).search(sentence))
 
 
-@lru_cache(maxsize=16)  # a long message is asked about each of its many corrections
+@lru_cache(maxsize=16)  # a long message is checked for each of its corrections
 def _values_in(text: str) -> tuple[Value, ...]:
     return tuple(find_values(text))
 
@@ -143,8 +143,8 @@ def _as_word(value: str) -> re.Pattern[str]:
 
 
 def _replace(text: str, one: Correction) -> str:
-    """Return a text with the value that holds in the place of the old one, and without what it is
-    not; "" for one that says it in another form."""
+    """Return a text with the old value replaced and its denial removed; "" for a text that has the
+    old value in another form."""
     old = one.old.strip(" .,;")
     text = _denied(old).sub("", text)
     for start, end in sorted(find_changeable(text, old, one.topic), reverse=True):
@@ -155,6 +155,6 @@ def _replace(text: str, one: Correction) -> str:
 
 
 def _denied(old: str) -> re.Pattern[str]:
-    """Return the pattern of a value that a text says not to hold: ", not 3 May"."""
+    """Return the pattern of a value that a text denies: ", not 3 May"."""
     known = re.escape(old)
     return re.compile(rf"[,，(]?\s*(?:{_DENIES})\s*{known}号?\)?[，,]?", re.IGNORECASE)

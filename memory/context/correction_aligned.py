@@ -1,10 +1,10 @@
-"""Sentences that say the same of a thing as one before, with another word: "the rehearsal is in the
-scout hut", where it was in the church hall. Pure.
+"""Sentences that repeat an earlier statement about a thing with another word: "the rehearsal is in
+the scout hut", where it was in the church hall. Pure.
 
-Such words are of no kind of value: what a part of a sentence is about, and the word that leads to
-them, tell that the one stands in the place of the other. A part with any further word is about
-something else ("her friend's rehearsal is in the scout hut"). In Chinese, where no spaces are
-between words, a few verbs tell where what is said begins (老袁叫小曹).
+Such words are not values of any kind. They replace each other if the topic of the clause and the
+word that introduces them are the same. A clause with any further word is about something else ("her
+friend's rehearsal is in the scout hut"). Chinese has no spaces between words: there, a few verbs
+mark where the statement begins (老袁叫小曹).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from memory.context.correction_sentences import OF_ANYTHING
 from memory.context.correction_subjects import CLAUSE
 from memory.patterns import lazy
 
-_LONGEST = 300  # characters of a message
-_SENTENCES, _PARTS = 4, 60  # of it, and parts of sentences before it
-_WORDS = 3  # of what is said of a thing
-_FEW = 8  # words of a sentence that says nothing else
+_LONGEST = 300  # maximum characters of a message
+_SENTENCES, _PARTS = 4, 60  # of a message, and clauses before it
+_WORDS = 3  # of a statement about a thing
+_FEW = 8  # words of a sentence that makes no other statement
 _TOKEN = lazy(r"[^\W\d_]+(?:-[^\W\d_]+)*|\d+")
 _SAME_END = 5  # letters of a compound's last word
 
@@ -60,8 +60,8 @@ _ANOTHER = lazy(
 
 
 class _Statement(Struct, frozen=True):
-    """A statement about a thing: the words for that, the word that leads to what is
-    said, and where this is in the sentence."""
+    """A statement about a thing: the words for the thing, the word that introduces the statement,
+    and its position in the sentence."""
 
     about: tuple[str, ...]
     lead: str
@@ -70,8 +70,8 @@ class _Statement(Struct, frozen=True):
 
 
 def find_aligned(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[Pair]:
-    """Yield the pairs of new words in a message and those that were said in their place before;
-    `before` are the messages before it, the newest first."""
+    """Yield the pairs of new words in a message and the earlier words that they replace; `before`
+    are the messages before it, newest first."""
     if len(said.text) > _LONGEST:
         return
     if not said.text.isascii():
@@ -122,16 +122,18 @@ def _find_old(
 
 
 def _is_about(new: Sequence[str], old: Sequence[str]) -> bool:
-    """Return whether all words for the thing are among those for the other, or end one of them."""
+    """Return whether all words for the thing are among those for the other, or are the end of one
+    of them."""
     return all(
         any(word == other or (len(word) >= _SAME_END and other.endswith(word)) for other in old)
         for word in new
     )
 
 
-@lru_cache(maxsize=256)  # each sentence is read for all messages after it
+@lru_cache(maxsize=256)  # each sentence is read for all later messages
 def _read(sentence: HeardSentence) -> tuple[_Statement, ...]:
-    """Return what the parts of a sentence say, as far as that is no value of a kind."""
+    """Return the statements in the clauses of a sentence, except those that are values of a
+    kind."""
     ends = [one.span() for one in CLAUSE.finditer(sentence.text)]
     starts = (0, *(end for _start, end in ends))
     stops = (*(start for start, _end in ends), len(sentence.text))
@@ -155,8 +157,8 @@ def _read_part(sentence: HeardSentence, start: int, end: int) -> _Statement | No
 
 
 def _scan(text: str, start: int, end: int) -> tuple[list[str], str, int, list[re.Match[str]]]:
-    """Return the words for what a part is about, the word that leads to what is said of it, the end
-    of that word, and the words that are said."""
+    """Return the words for the topic of a clause, the word that introduces the statement, the end
+    of that word, and the words of the statement."""
     about: list[str] = []
     said: list[re.Match[str]] = []
     lead, led = "", start
@@ -184,7 +186,7 @@ _SAYS = lazy(
     r"(?!不|没|在|从|我|你|他|她|什么|谁|哪|去年|今年|要|有|因为)([\u3400-\u9fff]{1,8}?)"
     r"[了吧啊呢的哈啦呀嘛哦]{0,2}(?=[，,。；;！!？?、]|$)"
 )
-"""A part of a sentence: what it is about, a verb, and what is said."""
+"""A clause: its topic, a verb, and the statement."""
 _BESIDE = lazy(
     r"其实|现在|应该|已经|原来|那位|那个|这个|一直|刚才|不对|抱歉|改|也|都|不|就|我们?|你们?|今年|去年|已"
 )

@@ -1,10 +1,10 @@
-"""Sentences that correct a value and name the new one alone: "oops, 17", "打错了，17".
+"""Sentences that correct a value and name only the new one: "oops, 17", "打错了，17".
 
 Such a sentence has a cue ("oops"), the value, and otherwise only little words and words that were
-said of the old value ("sry, flat 8"). A word of another thing ("5 carrots") makes it something
-else. The old value is the one that is most like the new one, and a bare number may be the day of a
-date, the hour of a time, the number before a unit or the end of a code. Where two values are alike,
-none is chosen: a value that is ended wrongly is worse than one that is missed. Pure.
+used with the old value ("sry, flat 8"). A word for another thing ("5 carrots") makes it something
+else. The old value is the one most similar to the new one. A bare number may be the day of a date,
+the hour of a time, the number before a unit or the end of a code. If two values are equally
+similar, none is chosen: a value ended wrongly is worse than a missed correction. Pure.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from memory.context.correction_subjects import part_of
 from memory.context.values import Value
 from memory.patterns import lazy
 
-_LONGEST = 300  # characters of a message
-_SENTENCES = 3  # of it
+_LONGEST = 300  # maximum characters of a message
+_SENTENCES = 3  # of a message
 _OLD = 60  # values before it
 _TAIL = 40  # characters behind the value in which a cue may be
 _APART, _APOLOGY = 2, 60  # messages between an apology and the value, and characters of it
@@ -58,7 +58,7 @@ def may_be_bare(text: str) -> bool:
 
 
 class _BareValue(Struct, frozen=True):
-    """A new value that a sentence names with a cue, the words beside it that are no cue, the one
+    """A new value that a sentence names with a cue, the words beside it that are not cues, the word
     directly behind it, and whether the cue says that something was wrong."""
 
     sentence: HeardSentence
@@ -69,8 +69,8 @@ class _BareValue(Struct, frozen=True):
 
 
 def find_bare(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[Pair]:
-    """Yield the pairs of new values that a message names alone and of the old values that they
-    end; `before` are the messages before it, the newest first."""
+    """Yield the pairs of new values that a message names alone and of the old values that they end;
+    `before` are the messages before it, newest first."""
     apology = next((one.text for one in before[:_APART] if _is_apology(one)), "")
     if not apology and not may_be_bare(said.text):
         return
@@ -82,7 +82,7 @@ def find_bare(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[Pa
 
 
 def _is_apology(message: HeardMessage) -> bool:
-    """Return whether a message has a cue and says nothing else: "Sorry!!", before "Wednesday"."""
+    """Return whether a message has a cue and no other content: "Sorry!!", before "Wednesday"."""
     text = message.text
     return len(text) <= _APOLOGY and has_cue(text) and not list_further(text)
 
@@ -126,7 +126,7 @@ def _read(sentence: HeardSentence, cue: str, known: Sequence[Value]) -> Iterator
 
 
 def _list_names(sentence: HeardSentence) -> Sequence[Value]:
-    """Return the names of a sentence, as far as they are no cue, or its words in Chinese."""
+    """Return the names of a sentence that are not cues, or its words in Chinese."""
     return [one for one in (*sentence.values, *sentence.runs) if list_further(one.text)]
 
 
@@ -134,7 +134,7 @@ def _list_names(sentence: HeardSentence) -> Sequence[Value]:
 
 
 class _OldValue(Struct, frozen=True):
-    """An old value: how unlike it is, and how many messages before it was said."""
+    """An old value: its difference from the new one, and how many messages back it is."""
 
     unlike: int
     back: int
@@ -143,7 +143,7 @@ class _OldValue(Struct, frozen=True):
 
 
 def _choose(one: _BareValue, before: Sequence[HeardMessage]) -> Pair | None:
-    """Return the pair of a new value and the only old one that it may be for."""
+    """Return the pair of a new value and the only old one that it can replace."""
     last_said = (value for part in before[0].sentences for value in part.values) if before else ()
     if any(one.new.is_same(value) for value in last_said):
         return None  # "Is it 14 or 15?" "No, 15."
@@ -186,8 +186,8 @@ def _list_old(one: _BareValue, before: Sequence[HeardMessage]) -> Iterator[_OldV
 
 
 def _is_said_of(one: _BareValue, source: str, old: Value) -> bool:
-    """Return whether the words beside the new value were said of the old one too: all, or one and
-    few others, where the sentence says that something was wrong."""
+    """Return whether the words beside the new value were used with the old one too: all of them, or
+    one and few others if the sentence says that something was wrong."""
     if not one.words:
         return True
     said = set(list_words(source))
@@ -203,22 +203,23 @@ def _is_said_of(one: _BareValue, source: str, old: Value) -> bool:
 
 
 _NEAR = 3  # words beside a value
-_STRANGE = 2  # words that were not said of the old value
+_STRANGE = 2  # words that were not used with the old value
 _ALIKE, _SHAPED, _FAR = range(3)
 """Degrees of difference between two values: a slip, the same length, the same magnitude."""
 _RATIO = 3
 _EDITS, _SIGNS = 2, 3
-"""Signs that are changed, at most, and of how many one may be."""
+"""The maximum number of changed characters, and one changed character per how many."""
 _BARE = lazy(r"(\d{1,9})(?:st|nd|rd|th|\.)?")
 _TAIL_OF_CODE = lazy(r"(?:.*\D)?(\d{1,9})")
 LONG, LONGEST_END = 7, 6
-"""Digits of a number of which the end alone may be named, and of that."""
+"""The digits from which on a number may be named by its end alone, and the most digits of that
+end."""
 _NO_UNIT = lazy(r"[\d.,'’\s零一二三四五六七八九十百千万两]")
 _YEARS = range(1900, 2100)
 
 
 def _measure(one: _BareValue, old: Value) -> int | None:
-    """Return how unlike two values are, or None where the one can't be for the other."""
+    """Return the difference of two values, or None if one can't replace the other."""
     new = one.new
     bare = _BARE.fullmatch(new.text) if new.kind in ("number", "day") else None
     if bare and tells_end(one.sentence.text):
@@ -238,13 +239,13 @@ def _measure(one: _BareValue, old: Value) -> int | None:
 
 
 def _compare_ends(digits: str, there: str) -> int | None:
-    """Return how unlike the end of a long number is."""
+    """Return the difference of the ends of long numbers."""
     is_part = 1 < len(digits) <= LONGEST_END and len(there) >= LONG
     return _compare(digits, there[-len(digits) :]) if is_part else None
 
 
 def _measure_part(digits: str, new: Value, old: Value) -> int | None:
-    """Return how unlike a bare number is to the part of a value that it may take the place of."""
+    """Return the difference of a bare number from the part of a value that it may replace."""
     patterns = {"date": DATE, "time": WHOLE_HOUR, "identifier": _TAIL_OF_CODE}
     if old.kind == "day":
         pattern: re.Pattern[str] | None = lazy(r"(\d{1,2})\D{0,2}")
@@ -286,13 +287,13 @@ def _compare(digits: str, there: str) -> int:
 
 
 def _is_slip_of_sign(one: str, other: str) -> bool:
-    """Return whether two Chinese names differ in one sign that is not the first."""
+    """Return whether two Chinese names differ in one character that is not the first."""
     differ = [a != b for a, b in zip(one, other, strict=False)]
     return len(one) == len(other) > 1 and not differ[0] and sum(differ) == 1
 
 
 def _unit(text: str) -> str:
-    """Return what is written at a number: none at one that is a word."""
+    """Return the unit written at a number; "" for a number that is a word."""
     return "" if text.isalpha() and text.isascii() else _NO_UNIT.sub("", text).casefold()
 
 

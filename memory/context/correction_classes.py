@@ -1,8 +1,9 @@
-"""Plain words of which one takes the place of another: colours, sizes, sides, relatives. Pure.
+"""Plain words that replace another of their class: colours, sizes, sides, relatives. Pure.
 
-They are no values: a summary need not keep each of them. Where a message denies one that was said
-and names another of the same class ("the blue folder, not the red one"), or has a cue, one of them
-and nothing that was not said of the other ("no, the blue one"), it ends the one that was said.
+They are not values: a summary need not keep each of them. A message ends an earlier word if it
+denies it and names another of the same class ("the blue folder, not the red one"). It also does if
+it has a cue, one word of the class, and no further word that was not used with the earlier one
+("no, the blue one").
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from memory.context.values import Value
 from memory.patterns import lazy
 
 PLAIN = "plain"
-"""The kind of such a word: many things may have it, so that sentences about others keep it."""
-_LONGEST = 200  # characters of a message
+"""The kind of such a word. Many things may share it, so sentences about other things keep it."""
+_LONGEST = 200  # maximum characters of a message
 _COLOUR = (
     r"(?:(?:dark|light|pale|bright|navy|sky|mint|olive|sage|royal)[ -])?"
     r"(?:red|blue|green|yellow|black|white|gr[ae]y|brown|purple|pink|orange|beige|turquoise|cream)"
@@ -49,7 +50,7 @@ _ALL, _NAMED = (
     tuple(lazy(rf"(?<!{_LETTER})(?:{one})(?!{_LETTER})", re.IGNORECASE) for one in classes)
     for classes in (_CLASSES, _DENIED_ONLY)
 )
-"""The classes of which one word alone, with a cue, may correct another."""
+"""The classes in which one word alone, with a cue, may correct another."""
 _AGAIN = lazy(r"\b(?:also|too|now|auch|noch)\b|也", re.IGNORECASE)
 _ONE = frozenset(["one", "ones", "den", "die", "das", "der", "的", "那", "个"])
 
@@ -59,8 +60,8 @@ def _as_plain(text: str, start: int, end: int) -> Value:
 
 
 def find_plain(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[Pair]:
-    """Yield the pairs of plain words in a message and those that they end; `before` are the
-    messages before it, the newest first."""
+    """Yield the pairs of plain words in a message and the words that they end; `before` are the
+    messages before it, newest first."""
     if len(said.text) > _LONGEST:
         return
     for sentence in said.sentences:

@@ -1,8 +1,8 @@
-"""Words of sentences that correct a value and name the new one alone: cues, and little words.
+"""Words of sentences that correct a value and name only the new one: cues, and little words.
 
-A cue of a slip ("typo") says that something was wrong; one of the spelling ("with ph") does for a
-name; a hint ("wait") does where the rest fits. What is left of a sentence without these and without
-the little words says what it is about. Pure.
+A cue of a slip ("typo") says that something was wrong. A cue of spelling ("with ph") does so for a
+name; a hint ("wait") does so if the rest fits. The rest of a sentence, without these and the little
+words, is its topic. Pure.
 """
 
 from __future__ import annotations
@@ -106,14 +106,14 @@ _TOLD = lazy(
 _SPELLED = frozenset(("name", "word", "address", "url", "identifier"))
 
 
-@lru_cache(maxsize=256)  # a sentence is asked about by several rules, and for later messages
+@lru_cache(maxsize=256)  # several rules check a sentence, also for later messages
 def has_cue(text: str) -> bool:
     """Return whether a text has a cue."""
     return any(cue.search(text) for cue in (_SLIP, _HINT, _SPELLING))
 
 
 def has_hint(text: str) -> bool:
-    """Return whether a text has a cue that says nothing alone."""
+    """Return whether a text has a cue that is not sufficient alone."""
     return bool(_HINT.search(text))
 
 
@@ -123,29 +123,29 @@ def tells_slip(text: str, kind: str) -> bool:
 
 
 def tells_end(text: str) -> bool:
-    """Return whether a text speaks of the end of a number."""
+    """Return whether a text mentions the end of a number."""
     return bool(_END.search(text))
 
 
 def list_cues(text: str) -> list[str]:
-    """Return the kinds of cues in a text, also of those that say that something changed, or who
-    told it."""
+    """Return the kinds of cues in a text, including cues that something changed, or of the source
+    of the news."""
     kinds = (("slip", _SLIP), ("hint", _HINT), ("change", _CHANGE), ("told", _TOLD))
     return [kind for kind, cue in kinds if cue.search(text)]
 
 
 def without_cues(text: str) -> str:
-    """Return a sentence of the same length without the words by which it corrects."""
+    """Return a sentence with its cues replaced by spaces of the same length."""
     for cue in (_SLIP, _SPELLING, _HINT):
         text = cue.sub(lambda found: " " * len(found[0]), text)
     return text
 
 
 def list_words(text: str) -> list[str]:
-    """Return the words of a text, of Chinese the signs, in small letters."""
+    """Return the words of a text in lower case; in Chinese, its characters."""
     return _WORD.findall(text.casefold())
 
 
 def list_further(text: str) -> list[str]:
-    """Return the words of a text that are no cue and none of the little ones."""
+    """Return the words of a text that are neither cues nor little words."""
     return list_words(_SMALL.sub(" ", without_cues(text)))

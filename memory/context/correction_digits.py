@@ -1,6 +1,6 @@
 """Messages that correct one digit of a number: "the 2nd digit is 7", "最后一位是9". Pure.
 
-The number is the last one that was said with so many digits, where no other one is as near.
+The number is the latest one with enough digits, if no other one is equally near.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from memory.context.correction_pairs import HeardMessage, HeardSentence, Pair
 from memory.context.values import Value
 from memory.patterns import lazy
 
-_LEAST, _BACK = 3, 3  # digits of a number, and messages before in which it was said
+_LEAST, _BACK = 3, 3  # digits of a number, and earlier messages that may have it
 _ORDINALS = {
     word: place
     for place, words in enumerate(
@@ -41,8 +41,8 @@ _DIGIT = lazy(
 
 
 def find_digits(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[Pair]:
-    """Yield the number that a message corrects by one digit, with the one that was said; `before`
-    are the messages before it, the newest first."""
+    """Yield the number that a message corrects by one digit, with the old one; `before` are the
+    messages before it, newest first."""
     for sentence in said.sentences:
         found = _DIGIT.search(sentence.text)
         if found is None or is_doubtful(sentence.text):
@@ -69,7 +69,7 @@ def _list_numbers(message: HeardMessage, place: int) -> Iterator[tuple[HeardSent
 
 
 def _with_digit(old: Value, place: int, digit: str) -> Value | None:
-    """Return a value with another digit at a place of it; None for the same."""
+    """Return a value with another digit at a position; None if it is the same."""
     at = [index for index, sign in enumerate(old.text) if sign.isdigit()][place]
     if old.text[at] == digit:
         return None

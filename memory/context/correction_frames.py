@@ -1,8 +1,8 @@
-"""Frames of sentences that name the value that ends and the one that holds: "from 19:00 to 20:30",
-"16.1, not 15.4", "8080 -> 9090". Pure.
+"""Frames of sentences that name both the ended value and the new one: "from 19:00 to 20:30", "16.1,
+not 15.4", "8080 -> 9090". Pure.
 
-The sentence itself says which of the two ended, whatever else is in it: nothing need be learnt.
-Only the words between the two values, and a few beside them, are looked at.
+The sentence itself says which of the two ended, so nothing is learnt. Only the words between the
+two values, and a few beside them, are checked.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import re
 from memory.patterns import lazy
 
 _BEFORE, _BETWEEN, _BEHIND = 60, 40, 40
-"""Characters that are looked at."""
+"""The numbers of characters that are checked."""
 
 _SMALL = (
     r"(?:(?:the|an?|at|on|in|by|for|with|as|our|my|be|der|die|das|den|dem|um|am|im|auf|zu|zum|mit|"
     r"als|ein|eine|einen|einem|für|bei|von|vom|port|version|room|raum|gleis|platform|tisch|table|"
     r"line|linie|nr\.|no\.|halb|eher|lieber)\s|[@#№$€£])*"
 )
-"""Words that may stand before a value."""
+"""Words that may be before a value."""
 _UNIT = r"(?:\s?(?!(?:and|und)\b)[^\s\d,;.:!?，。；、]{1,16})?"
-"""A word that may stand behind a value. "One and not the other" is a choice."""
+"""A word that may be behind a value. "One and not the other" is a choice."""
 _WORDS = r"(?:[^\s,;.:!?，。；、]{1,16}\s){0,4}"
 _CHANGED = (
     r"\b(?:mov(?:e|es|ed|ing)|chang(?:e|es|ed|ing)|switch|shift|rename|reschedul|postpone|pushe?d?|"
@@ -31,15 +31,16 @@ _CHANGED = (
     r"gesunk|sink|erhöh|gekürz|kürz|wechsel|gewechs|vorverleg|vorgezog|verläng|korrig|aktualis|"
     r"ersetz|tausch)\w*"
 )
-"""Verbs by which one value becomes another."""
+"""Verbs for the change of one value into another."""
 _BECOMES = (
     r"(?:更改|修改|更名|更新|替换|推迟|提前|延期|延长|升级|调整|更正|改|换|调|变|移|挪|延|升|涨|降|减|搬|转)"
     r"(?:[名成为叫到至用在了]){0,3}"
 )
 _NOT = r"(?:不再?是|并非|不[叫姓在要用]|别[用要]?)"
 
-# What is before, between and behind two values; the first of them is the one that ends. Where a
-# name may be what changes, and not the old value ("change Word to Calibri"), it is of none.
+# The text before, between and behind two values; the first of them ends. `_OLD_NEW_OF_VALUES` is
+# not used for names: there the name may be the thing that changes, not the old value ("change Word
+# to Calibri").
 _OLD_NEW_OF_VALUES = (
     (_CHANGED, rf"{_UNIT}\s(?:to|into|with|by|for|auf|zu|nach|in|durch|gegen)\s{_SMALL}", ""),
     (r"[从由把将][^。]{0,14}$", rf"[^。，\d]{{0,4}}{_BECOMES}", ""),
@@ -118,13 +119,13 @@ MAY_FRAME = lazy(
     r"|[太改换调变移挪延升涨降减搬转替推更从由把将不非别没错废]",
     re.IGNORECASE,
 )
-"""A sign of which every sentence with a frame has one."""
+"""A sign that every sentence with a frame has."""
 _DOUBTFUL = lazy(
     r"\b(?:if|unless|would|almost|nearly|imagine|suppose|not only|wenn|falls|würde|wäre|fast|"
     r"beinahe|nicht nur|used to|früher)\b|如果|要是|假如|差点|不仅|不只|万一|以前",
     re.IGNORECASE,
 )
-"""Words of what is no fact, or was one once."""
+"""Words of statements that are not facts, or no longer."""
 _ASKED = lazy(r"[?？]\s*$|[吗呢]\s*$")
 _REQUEST = lazy(
     r"^\W*(?:(?:can|could|would|will) (?:you|we)|(?:könn|kann|würd)\w*|please|bitte|能|可以|麻烦)",
@@ -133,15 +134,15 @@ _REQUEST = lazy(
 
 
 def is_doubtful(text: str) -> bool:
-    """Return whether a sentence asks, or speaks of what is no fact."""
+    """Return whether a sentence is a question, or does not state a fact."""
     return bool(_DOUBTFUL.search(text) or _ASKED.search(text))
 
 
 def is_framed(
     text: str, old: tuple[int, int], new: tuple[int, int], *, is_name: bool = False
 ) -> bool:
-    """Return whether a text says of two values, or names, that are at these places in it that the
-    second holds instead of the first."""
+    """Return whether a text says that the second of two values, or names, at these positions
+    replaces the first."""
     first, second = sorted((old, new))
     if not 0 < second[0] - first[1] <= _BETWEEN:
         return False

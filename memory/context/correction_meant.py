@@ -1,8 +1,8 @@
-"""The old value that a message means, of those which its new value could end. Pure.
+"""The old value that a message refers to, among those that its new value could end. Pure.
 
-The one that the sentence names; else the one that was said of the same thing; else the one that is
-most like the new value. A name is for another only where it is like it, or the same word leads to
-both.
+It is the value that the sentence names, else the one used with the same thing, else the one most
+similar to the new value. A name replaces another only if it is similar to it, or if the same word
+introduces both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from memory.patterns import lazy
 _ARTICLES = frozenset(
     ("the", "a", "an", "der", "die", "das", "den", "dem", "ein", "eine", "einen", "jetzt", "now")
 )
-_ALIKE = 4  # letters with which two like names begin
+_ALIKE = 4  # letters at the beginning that two similar names share
 _SIGNS = frozenset(",;.:!?-–—")
 _IS = ("s", "are", "was", "were", "it", "ist", "war", "heißt", "hieß", "called", "named", "bin")
 _LEADS = (
@@ -35,11 +35,11 @@ _LEADS = (
     | dict.fromkeys(("zum", "zur", "nach"), "to")
     | dict.fromkeys(("im", "am", "at"), "in")
 )
-"""Words that lead to a value, by the one that stands for all of them."""
+"""Words that introduce a value, each with its representative."""
 
 
 def list_others(pairs: Sequence[Pair]) -> Iterator[int]:
-    """Yield the places of pairs whose old value is another one than the message speaks of."""
+    """Yield the positions of pairs whose old value is not the one that the message refers to."""
     of_new: dict[int, list[int]] = {}
     for at, pair in enumerate(pairs):
         if pair.back >= 0:
@@ -78,7 +78,8 @@ def _own_words(pair: Pair) -> frozenset[Any]:
 
 
 def _alike(pair: Pair) -> frozenset[Any]:
-    """Return something where the values differ by few letters, or are of one month or hour."""
+    """Return a non-empty set if the values differ by few letters, or have the same month or
+    hour."""
     old, new = pair.old.text.casefold(), pair.new.text.casefold()
     if pair.new.kind in ("date", "time"):
         return frozenset(_LETTERS.findall(old)) & frozenset(_LETTERS.findall(new))
@@ -87,15 +88,15 @@ def _alike(pair: Pair) -> frozenset[Any]:
 
 
 _WAYS = (_names_old, _beside_both, _beside_old, _of_sentences, _alike)
-"""Ways to know which old value is meant, the surest first: what each has that not all others have
-tells it."""
+"""The rules that select the old value, the most reliable first: a pair with a word that not all
+others have is selected."""
 _LETTERS = lazy(r"[^\W\d_]{3,}|\d{1,2}[点月]")
-_LONG = 8  # letters of a value of which two may be wrong
+_LONG = 8  # letters from which on two may be wrong
 
 
 def is_unlike(pair: Pair, said: HeardMessage) -> bool:
-    """Return whether a name is no other one for the old: it is not named, nor like it, and another
-    word leads to it ("Dr Marsh" is not for "on Monday")."""
+    """Return whether a name can't replace the old value: the old value is not named, the two are
+    not similar, and another word introduces the new one ("Dr Marsh" is not for "on Monday")."""
     old, new = pair.old, pair.new
     if new.kind != "name" or pair.back < 0 or find_named(pair, said) or find_named_in_part(pair):
         return False
@@ -109,14 +110,15 @@ def is_unlike(pair: Pair, said: HeardMessage) -> bool:
 
 
 def _lead(text: str, value: Value) -> str:
-    """Return the word that leads to a value: one of all forms of "to be", and "" for none."""
+    """Return the word that introduces a value: one representative for all forms of "to be", "" for
+    none."""
     before = [word for word in read_tokens(text[: value.start]) if word not in _ARTICLES]
     word = before[-1] if before else ""
     return "" if word in _SIGNS else _LEADS.get(word, word)
 
 
 def words_beside(text: str, value: Value) -> frozenset[str]:
-    """Return the words in a value's part of a sentence."""
+    """Return the words in a value's clause."""
     start, end = part_of(text, value)
     return _words_around(text, start, value.start, value.end, end)
 
@@ -138,8 +140,8 @@ def find_named(pair: Pair, said: HeardMessage) -> tuple[HeardSentence, Value] | 
 
 
 def find_named_in_part(pair: Pair) -> tuple[HeardSentence, Value] | None:
-    """Return where the sentence names a person by a part of the name that was said, or a date by
-    its day."""
+    """Return the place where the sentence names a person by a part of the earlier name, or a date
+    by its day."""
     words = set(pair.old.text.split()) if pair.old.kind == "name" else set()
     for value in pair.sentence.values:
         is_name = words and value.kind == "name" and words.issuperset(value.text.split())

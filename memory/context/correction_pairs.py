@@ -1,8 +1,8 @@
-"""Pairs of values of which a message may put the second in the place of the first. Pure.
+"""Pairs of values of which a message may replace the first by the second. Pure.
 
-The new one is in the message; the old one was said in one of the messages before, or is named
-beside it. Both are values of a kind (`values.py`), or words that are alike: in Chinese two that end
-in the same sign (南门, 北门), elsewhere two in a sentence that denies one of them ("walnut, not
+The new one is in the message; the old one is in an earlier message, or is named beside the new one.
+Both are values of a kind (`values.py`), or similar words: in Chinese two that end in the same
+character (南门, 北门), in other languages two in a sentence that denies one of them ("walnut, not
 oak").
 """
 
@@ -23,13 +23,13 @@ from memory.context.values import Value, find_values
 from memory.patterns import lazy
 
 BACK = 8
-"""Messages in which an old value is looked for."""
+"""The number of messages searched for an old value."""
 MOST = 60
-"""Pairs of a message that are looked at."""
+"""The maximum number of pairs of a message."""
 _NEW = 60  # values of a message, and words of it, that may be new
-_OLD = 300  # values of the messages before it, and words of them, that may be old
-_RANKS = 8  # old values of a new one
-_NOTED = 4_000  # characters of a message
+_OLD = 300  # values of earlier messages, and words of them, that may be old
+_RANKS = 8  # old values for a new one
+_NOTED = 4_000  # maximum characters of a message
 _SENTENCES = 40  # of a message
 
 _LITTLE = (
@@ -40,7 +40,7 @@ _OFTEN = lazy(
     "原来|明天|今天|昨天|后天|应该|其实|现在|更正|已经|因为|所以|而且|但是|变成|时候|刚才|什么|怎么|或者|以后|之前|"
     "[换改变调移搬][成到为]|还是|可以|[说记打写搞弄看听算]错|不对|抱歉|对不起|不好意思"
 )
-"""Signs and words of Chinese that are between those which say something."""
+"""Characters and words of Chinese between the content words."""
 _RUN = lazy(rf"(?:(?![{_LITTLE}])[\u3400-\u9fff]){{1,8}}")
 _WORD = lazy(r"(?<![\w@./-])[^\W\d_\u3400-\u9fff]{3,24}(?:-[^\W\d_]+)*(?![\w@/-])")
 _TOKEN = lazy(r"[^\W\d_\u3400-\u9fff]+(?:'[a-z]+)?|\d+|[\u3400-\u9fff]|[?,:;*!.—–-]")
@@ -69,16 +69,16 @@ DENYING = frozenset(
         "替",
     ]
 )
-"""Words of which one stands beside a word that a sentence denies."""
+"""Words beside a word that a sentence denies."""
 
 
 def read_tokens(text: str) -> list[str]:
-    """Return the words and signs of a text in small letters, with 0 for a number."""
+    """Return the words and punctuation of a text in lower case, with 0 for a number."""
     return ["0" if token.isdigit() else token for token in _TOKEN.findall(text.casefold())]
 
 
 class HeardSentence(Struct, frozen=True, dict=True):
-    """A sentence, and what is found in it once."""
+    """A sentence, with everything found in it, computed once."""
 
     text: str
 
@@ -91,7 +91,7 @@ class HeardSentence(Struct, frozen=True, dict=True):
         return find_values(self.text)
 
     def take_as(self, part: Value, whole: Value) -> None:
-        """Take a value for the one of which it is a part: 17, for 17 June."""
+        """Replace a value by the complete one of which it is a part: 17, by 17 June."""
         self.values[:] = [
             replace(whole, start=one.start, end=one.end) if one is part else one
             for one in self.values
@@ -107,7 +107,7 @@ class HeardSentence(Struct, frozen=True, dict=True):
 
     @cached_property
     def tokens(self) -> list[str]:
-        """The words, with the kind of a value in its place."""
+        """The words, with each value replaced by its kind."""
         found, at = [], 0
         for value in self.values:
             found += [*read_tokens(self.text[at : value.start]), f"<{value.kind}>"]
@@ -116,7 +116,7 @@ class HeardSentence(Struct, frozen=True, dict=True):
 
     @cached_property
     def runs(self) -> list[Value]:
-        """Chinese words, as far as the signs beside them tell."""
+        """Chinese words, as far as the characters beside them delimit them."""
         if self.text.isascii():
             return []
         parted = _OFTEN.sub(lambda found: " " * len(found[0]), self.text)
@@ -136,7 +136,7 @@ class HeardSentence(Struct, frozen=True, dict=True):
 
 
 class HeardMessage(Struct, frozen=True, dict=True):
-    """A message, and what is found in it once."""
+    """A message, with everything found in it, computed once."""
 
     text: str
 
@@ -150,9 +150,9 @@ class HeardMessage(Struct, frozen=True, dict=True):
 
 
 class Pair(Struct, frozen=True):
-    """A new value, in a sentence of a message, and an old one, in a sentence that was said `back`
-    messages before (-1: in none of them, it is only named beside the new one). `rank` counts the
-    old values of the same new one that were said later."""
+    """A new value in a sentence of a message, and an old one in a sentence `back` messages before
+    (-1: in none, it is only named beside the new one). `rank` is the number of later old values for
+    the same new one."""
 
     sentence: HeardSentence
     new: Value
@@ -172,7 +172,7 @@ def as_word(text: str, start: int, end: int) -> Value:
 
 
 def find_pairs(said: HeardMessage, before: Sequence[HeardMessage]) -> list[Pair]:
-    """Return the pairs of a message; `before` are the messages before it, the newest first."""
+    """Return the pairs of a message; `before` are the messages before it, newest first."""
     before = before[:BACK]
     values = [*islice(_values(before), _OLD)]
     runs: list[_Said] | None = None
@@ -193,18 +193,18 @@ def find_pairs(said: HeardMessage, before: Sequence[HeardMessage]) -> list[Pair]
 
 
 _Said = tuple[int, HeardSentence, Value]
-"""A value or word that was said: how many messages before, in which sentence."""
+"""A value or word of an earlier message: the number of messages back, its sentence, and itself."""
 
 
 def _values(before: Sequence[HeardMessage]) -> Iterator[_Said]:
-    """Yield the values that were said, the last first."""
+    """Yield the values of earlier messages, the last first."""
     for back, message in enumerate(before):
         for source in reversed(message.sentences):
             yield from ((back, source, old) for old in reversed(source.values))
 
 
 def _runs(before: Sequence[HeardMessage]) -> Iterator[_Said]:
-    """Yield the Chinese words that were said, the last first."""
+    """Yield the Chinese words of earlier messages, the last first."""
     for back, message in enumerate(before):
         for source in reversed(message.sentences):
             yield from ((back, source, old) for old in reversed(source.runs))
@@ -232,11 +232,11 @@ def _of_values(
 
 
 _Words = Iterator[tuple[Value, _Said]]
-"""A new word, with an old one that was said."""
+"""A new word, with an old one of an earlier message."""
 
 
 def _ranked(sentence: HeardSentence, *ways: _Words) -> Iterator[Iterator[Pair]]:
-    """Return the pairs of words, each once, counted for each way in which they are alike."""
+    """Return the pairs of words, each once, ranked separately for each kind of similarity."""
     known = set[tuple[str, str]]()
 
     def rank(words: _Words) -> Iterator[Pair]:
@@ -265,7 +265,7 @@ def _chinese(
 
 
 def _may_be_for(old: Value, source: str, new: Value, sentence: str) -> bool:
-    """Return whether a Chinese word may be one for another: it ends in the same signs, comes after
+    """Return whether a Chinese word may replace another: it ends in the same characters, follows
     the same two, or is beside the other one."""
     if len(old.text) > 1 and old.text in sentence:
         return True
@@ -288,7 +288,7 @@ def _denied(sentence: HeardSentence, before: Sequence[HeardMessage]) -> _Words:
 
 
 def _find_word(word: Value, before: Sequence[HeardMessage]) -> _Said | None:
-    """Return where a word was said last."""
+    """Return the last place where a word was said."""
     wanted = word.text.casefold()
     for back, message in enumerate(before):
         if wanted not in message.folded:
@@ -314,7 +314,7 @@ def _is_denied(text: str, one: Value, other: Value) -> bool:
 
 
 def count_at_end(one: str, other: str) -> int:
-    """Return how many signs at the end are the same."""
+    """Return the number of equal characters at the end."""
     same = 0
     while same < min(len(one), len(other)) and one[-1 - same] == other[-1 - same]:
         same += 1
@@ -322,8 +322,8 @@ def count_at_end(one: str, other: str) -> int:
 
 
 def count_edits(one: str, other: str, most: int = 3) -> int:
-    """Return how many letters must be put in, taken out or changed; more than `most` is some number
-    above it."""
+    """Return the number of letters to insert, delete or replace; any number above `most` if it is
+    more than that."""
     if abs(len(one) - len(other)) > most:
         return most + 1
     above = [*range(len(other) + 1)]
@@ -356,14 +356,14 @@ def is_short_for(short: Value, whole: Value) -> bool:
 
 
 def _is_named_in_short(old: Value, new: Value, sentence: HeardSentence) -> bool:
-    """Return whether the sentence names the old value in short, and the new one, too."""
+    """Return whether the sentence names both the old value in short form and the new one."""
     return new.kind in ("day", "number") and any(
         one is not new and one.kind == new.kind and is_short_for(one, old)
         for one in sentence.values
     )
 
 
-# --- values that may take the place of each other -------------------------------------------------
+# --- values that may replace each other ----------------------------------------------------------
 _SIGN_OF_UNIT = lazy(r"[%$€£¥元]|euro|dollar", re.IGNORECASE)
 
 
@@ -376,23 +376,23 @@ def _may_be_ended(old: Value, new: Value) -> bool:
 
 
 def _are_houses(old: Value, new: Value) -> bool:
-    """Return whether both may be the number of a house, a platform or a bus, of which one looks
+    """Return whether both may be the number of a house, a platform or a bus, one of which looks
     like a day: 27号, beside the name of a street, and 72号."""
     return old.text[-1:] == new.text[-1:] == "号" and {old.kind, new.kind} == {"day", "number"}
 
 
 def _may_be_named(old: Value, new: Value) -> bool:
-    """Return whether they are of a kind where a sentence names both: "3pm, not 2"."""
+    """Return whether a sentence may name both, by their kinds: "3pm, not 2"."""
     if old is new:
         return False
     if new.kind == "name":
-        return False  # where nobody has said it, it is one of several
+        return False  # not said before: it is one of several
     is_short = {old.kind, new.kind} in ({"number", "time"}, {"number", "day"})
     return _may_be_ended(old, new) or (is_short and has_same_unit(old, new))
 
 
 def has_same_unit(old: Value, new: Value) -> bool:
-    """Return whether both are of one currency or in per cent, as far as they say."""
+    """Return whether both have the same currency, or are in per cent, or one has no unit."""
     signs = (_SIGN_OF_UNIT.search(value.text) for value in (old, new))
     first, second = (sign[0].lower() if sign else "" for sign in signs)
     return not first or not second or first == second

@@ -1,7 +1,7 @@
-"""The score of a pair: how surely a message puts one value in the place of another.
+"""The score of a pair: the certainty that a message replaces one value by the other.
 
-A linear model over the words of the sentence, those beside the values, and how the values and what
-was said of them are alike. Its weights are learnt from dialogues that were written for this, by
+A linear model over the words of the sentence, the words beside the values, and the similarity of
+the values and of their contexts. Its weights are learnt from dialogues written for this purpose, by
 `python -m benchmarks.corrections --learn`, and are in `correction_weights.bin`.
 """
 
@@ -39,27 +39,28 @@ from memory.linear import read_weights
 
 WEIGHTS = "correction_weights.bin"
 LENGTH = 20
-"""Features that are added to a pair's own before the sum is divided by their root."""
+"""The number of features added to a pair's own before the sum is divided by the square root of
+their number."""
 LEAST = -3.3
-"""The score of a message's words below which it is not looked at further."""
+"""The score of a message's words below which the message is skipped."""
 FRAMED = 3.0
-"""The least score of a pair of which the message itself says which one ended."""
+"""The least score of a pair if the message itself says which one ended."""
 OF_ANOTHER = -9.0
 """The score of a pair of values of two things."""
 _LIKELY = 0.0
-"""The score above which other old values of the same new one are looked at, too."""
-_LOOKED_AT = 24  # pairs of a message, for a frame
+"""The score above which the other old values of the same new one are checked too."""
+_LOOKED_AT = 24  # pairs of a message that are checked for a frame
 _FEW = 12  # words of a sentence that is about one thing
-_READ = 2_000  # characters of a message whose words are looked at
+_READ = 2_000  # characters of a message whose words are checked
 _COUNTS = (1, 2, 3, 5)
 _RATIOS = (1.05, 1.5, 3, 10)
 
 
 class Overlap(Struct, frozen=True, order=True):
-    """The number of words of what an old value is about that are in the new one's sentence, in its
-    message; and of those in its own part of the sentence, in the new one's sentence and part. Then
-    of words in the new one's part that were not said of the old one, and the other way round; and
-    of those in its sentence."""
+    """The numbers of words that two contexts share. First, words of the old value's topic that are
+    in the new one's sentence, and in its message. Then, words of the old value's clause that are in
+    the new one's sentence, and in its clause. Then, words of the new one's clause that were not
+    used with the old one, and the reverse; and words of its sentence that were not."""
 
     sentence: int
     message: int
@@ -71,14 +72,14 @@ class Overlap(Struct, frozen=True, order=True):
 
 
 def is_there() -> bool:
-    """Return whether the weights could be read."""
+    """Return whether the weights could be loaded."""
     return read_weights(__package__, WEIGHTS).is_whole
 
 
 def score_pairs(
     pairs: Sequence[Pair], said: HeardMessage, before: Sequence[HeardMessage]
 ) -> list[float]:
-    """Return the score of each pair: the higher, the surer a correction."""
+    """Return the score of each pair: the higher, the more certain a correction."""
     weights = read_weights(__package__, WEIGHTS)
     shared: dict[int, tuple[float, int]] = {}
     scores = []
@@ -108,15 +109,15 @@ def score_pairs(
 
 
 _Place = tuple[int, int]
-"""A sentence, and where an old value begins in it."""
+"""A sentence, and the start of an old value in it."""
 
 
 def _list_framed(
     pairs: Sequence[Pair], said: HeardMessage
 ) -> Iterator[tuple[_Place, bool, int, int]]:
-    """Yield the pairs that the message names in a frame: where it names the old value, whether the
-    new one comes behind that, how far away, and the place of the pair. Of those with the same old
-    value, the one before it, or the nearest, is meant."""
+    """Yield the pairs that the message names in a frame: the place of the old value, whether the
+    new one is behind it, the distance, and the index of the pair. Of pairs with the same old value,
+    the new value before it is selected, or else the nearest."""
     if not MAY_FRAME.search(said.text[:_READ]):
         return
     looks = 0
@@ -131,7 +132,7 @@ def _list_framed(
         (_, old), new = named, pair.new
         is_name = new.kind in ("name", "word")
         if is_name and any(one.is_same(new) for one in pair.source.values):
-            continue  # "Balu is a Labrador": the one is not said instead of the other
+            continue  # "Balu is a Labrador": neither replaces the other
         if new.text.endswith(("'s", "’s")) or not is_framed(
             pair.sentence.text, (old.start, old.end), (new.start, new.end), is_name=is_name
         ):
@@ -142,8 +143,8 @@ def _list_framed(
 
 
 def _may_be_framed(pair: Pair) -> bool:
-    """Return whether a frame may be about a pair: a bare number, or a name, may be of another
-    thing, and words of no kind are values only where one is denied in Chinese ("I can't sleep, he
+    """Return whether a frame may apply to a pair. A bare number, or a name, may belong to another
+    thing. Words without a kind are values only if one is denied in Chinese ("I can't sleep, he
     needs it")."""
     if pair.new.kind == "word":
         is_name = len(pair.old.text) > 1 or pair.sentence.text[: pair.new.start].endswith("姓")
@@ -154,15 +155,15 @@ def _may_be_framed(pair: Pair) -> bool:
 
 
 def has_words(text: str) -> bool:
-    """Return whether a message may have words by which people correct; half of all others have
-    none, which is found out in no time."""
+    """Return whether a message may have words of corrections. Half of all other messages have none;
+    this check is fast."""
     found = set(describe_message(text))
     total = read_weights(__package__, WEIGHTS).total(found)
     return total > LEAST * sqrt(len(found) + LENGTH)
 
 
 def describe_message(text: str) -> Iterator[str]:
-    """Yield the features of a message by which it is looked at further."""
+    """Yield the features of a message that decide whether it is checked further."""
     tokens = read_tokens(text[:_READ])
     yield "*"
     yield f"* length {min(len(tokens) // 5, 6)}"
@@ -194,7 +195,7 @@ def list_features(
 
 
 def describe_sentence(sentence: HeardSentence, said: HeardMessage) -> Iterator[str]:
-    """Yield the features of a sentence that may correct, and of the message that it is in."""
+    """Yield the features of a sentence that may correct, and of its message."""
     row = ["^", *sentence.tokens, "$", ""]
     for one, two, three in zip(row, row[1:], row[2:], strict=False):
         yield f"w {one}"
@@ -230,7 +231,7 @@ def _overlap(pair: Pair, whole: frozenset[str]) -> Overlap:
 
 
 def _place(pair: Pair, overlap: Overlap, others: Sequence[Overlap]) -> Iterator[str]:
-    """Yield where the old value was said, and whether what was said of it speaks of the same."""
+    """Yield the position of the old value, and whether its context is about the same thing."""
     kind, best, rank = pair.new.kind, max(others), min(pair.rank, 3)
     several = bisect_right(_COUNTS, len(others))
     is_best, is_about = overlap == best, best.sentence > 0
@@ -268,7 +269,8 @@ def _place(pair: Pair, overlap: Overlap, others: Sequence[Overlap]) -> Iterator[
 
 
 def _list_cues(said: HeardMessage) -> Iterator[tuple[int, Sequence[str]]]:
-    """Yield the kinds of cues in each sentence, and those in others of its message alone."""
+    """Yield the kinds of cues in each sentence, and those that only other sentences of its message
+    have."""
     for sentence in said.sentences:
         beside = {cue for one in said.sentences for cue in one.cues}.difference(sentence.cues)
         yield id(sentence), [*sentence.cues, *(f"m {cue}" for cue in beside)] or ["none"]
@@ -277,8 +279,8 @@ def _list_cues(said: HeardMessage) -> Iterator[tuple[int, Sequence[str]]]:
 def _cued(
     pair: Pair, cues: Sequence[str], overlap: Overlap, others: Sequence[Overlap]
 ) -> Iterator[str]:
-    """Yield the kinds of cues, each with whether the old value was said of the same thing, and no
-    other one."""
+    """Yield the kinds of cues, each with whether the old value belongs to the same thing, and is
+    the only one."""
     kind, is_about = pair.new.kind, overlap.beside > 0
     is_only = not any(one.beside >= overlap.beside for one in others if one is not overlap)
     for cue in cues:
@@ -289,13 +291,13 @@ def _cued(
 
 
 def _is_next(pair: Pair) -> bool:
-    """Return whether the new value is the number that follows the old one."""
+    """Return whether the new value is the next number after the old one."""
     following = {str(int(form) + 1) for form in pair.old.forms if form.isdecimal()}
     return not pair.new.forms.isdisjoint(following)
 
 
 def _beside(pair: Pair, overlap: Overlap) -> Iterator[str]:
-    """Yield the words beside the new value, and whether the same are beside the old one."""
+    """Yield the words beside the new value, and whether they are also beside the old one."""
     before, behind = _neighbours(pair.sentence.text, pair.new)
     there, then = _neighbours(pair.source.text, pair.old)
     kind = pair.new.kind
@@ -319,7 +321,7 @@ def _neighbours(text: str, value: Value) -> tuple[list[str], str]:
 
 
 def _denial(pair: Pair, said: HeardMessage) -> Iterator[str]:
-    """Yield where the message names the old value too, and the words between the two."""
+    """Yield the place where the message names the old value too, and the words between the two."""
     if pair.back < 0:
         yield "only here"
     named = find_named(pair, said)
@@ -344,7 +346,7 @@ def _denial(pair: Pair, said: HeardMessage) -> Iterator[str]:
 
 
 def _last_said(value: Value, before: Sequence[HeardMessage]) -> Iterator[str]:
-    """Yield how far back a value was said already, if it was."""
+    """Yield how many messages ago a value was last said, if it was."""
     for back, message in enumerate(before[:BACK]):
         if any(one.is_same(value) for there in message.sentences for one in there.values):
             yield f"known {bisect_right((0, 1, 3), back)}"
@@ -352,7 +354,7 @@ def _last_said(value: Value, before: Sequence[HeardMessage]) -> Iterator[str]:
 
 
 def _likeness(old: Value, new: Value) -> Iterator[str]:
-    """Yield how the values are alike."""
+    """Yield the similarity of the values."""
     digits = ["".join(re.findall(r"\d", value.text))[:9] for value in (new, old)]
     if all(digits):
         yield from _likeness_of_numbers(*digits)
@@ -373,7 +375,8 @@ def _likeness(old: Value, new: Value) -> Iterator[str]:
 
 
 def _shape(text: str) -> str:
-    """Return a text with a letter in place of all letters, and a digit in place of all digits."""
+    """Return a text with each run of letters replaced by one letter, and each run of digits by one
+    digit."""
     return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", text))
 
 

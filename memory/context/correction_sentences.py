@@ -1,4 +1,4 @@
-"""Sentences and words of texts in which values are corrected. Pure."""
+"""Sentences and words of texts that correct values. Pure."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ QUOTED = lazy(
 )
 
 _ATTACHED = lazy(r"^\[[^\]\n]{1,300}\]$", re.MULTILINE)
-"""A line that the bot has put to a message, for a file."""
+"""A line that the bot has added to a message, for a file."""
 
 
 def split_sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text, of which quotations, code and names of attached files are left
-    out."""
+    """Yield the sentences of a text without quotations, code and names of attached files."""
     if "[" in text:
         text = _ATTACHED.sub(lambda found: " " * len(found[0]), text)
     for found in _SENTENCE.finditer(QUOTED.sub(lambda m: " " * len(m[0]), text)):
@@ -49,9 +48,9 @@ _WORDS_OF_NO_TOPIC = """
 _COMMON = frozenset(re.findall(r"\S+", _WORDS_OF_NO_TOPIC))
 
 
-@lru_cache(maxsize=2_000)  # a sentence is looked at for each of the messages after it
+@lru_cache(maxsize=2_000)  # a sentence is checked for each later message
 def content_words(text: str) -> frozenset[str]:
-    """Return the words of a text that say what it is about; of Chinese, each two signs."""
+    """Return the content words of a text; in Chinese, each pair of characters."""
     words = set[str]()
     for found in re.finditer(r"[\u4e00-\u9fff]+|[^\W\d_\u4e00-\u9fff]{3,}", text.casefold()):
         word = found[0]
@@ -59,7 +58,7 @@ def content_words(text: str) -> frozenset[str]:
             words.update(word[i : i + 2] for i in range(len(word) - 1) if len(word) > 1)
             words.update(word if len(word) == 1 else "")
         else:
-            words.add(word[:6])  # enough of a stem to know "meetings" by
+            words.add(word[:6])  # enough of a stem to recognise "meetings"
     return frozenset(words) - _COMMON - _COMMON_STEMS
 
 

@@ -1,5 +1,5 @@
-"""The things that values were said of, as far as a number or a name tells them apart: the XR-20 is
-not the XR-10, and Dad's flight not Mum's. Pure."""
+"""The things that values belong to, if a number or a name tells them apart: the XR-20 is not the
+XR-10, and Dad's flight is not Mum's. Pure."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from memory.context.values import Value
 from memory.patterns import lazy
 
 CLAUSE = lazy(r"[,;:，、；：–—]\s?|\s(?:and|und|aber|but|then|dann|while)\s", re.IGNORECASE)
-"""Signs and words between parts of a sentence, each of which is about another thing."""
+"""Punctuation and words between clauses, each of which is about another thing."""
 _OF_A_PERSON = lazy(r"['’]?s$")
 _TELLING = frozenset(("identifier", "code"))
 
 
 def part_of(text: str, value: Value) -> tuple[int, int]:
-    """Return where a value's part of a sentence begins and ends."""
+    """Return the start and end of a value's clause."""
     start = max((one.end() for one in CLAUSE.finditer(text, 0, value.start)), default=0)
     end = CLAUSE.search(text, value.end)
     return start, end.start() if end else len(text)
 
 
 def is_of_another(pair: Pair) -> bool:
-    """Return whether the new value is of another thing than the old one: its sentence names one by
-    a number, or one that has a value of its own, and the old value's part of a sentence another; or
-    the two are numbers of things, and another value is told of each."""
+    """Return whether the new value belongs to another thing than the old one. Its sentence names
+    one thing, by a number or by a value of its own, and the old value's clause names another. Or:
+    the two are numbers of things, and each has another value."""
     new, old, said = pair.new, pair.old, pair.sentence.values
     if pair.back < 0:
         return False
@@ -46,13 +46,13 @@ def is_of_another(pair: Pair) -> bool:
 
 
 def _beside(source: HeardSentence, old: Value) -> list[Value]:
-    """Return the other values of a value's part of a sentence."""
+    """Return the other values in a value's clause."""
     start, end = part_of(source.text, old)
     return [one for one in source.values if one is not old and start <= one.start < end]
 
 
 def _differ(own: Iterable[Value], theirs: Iterable[Value], kinds: Iterable[str]) -> bool:
-    """Return whether there are values of one of these kinds on both sides, and none is the same."""
+    """Return whether both sides have values of one of these kinds, and none is the same."""
     for kind in kinds:
         here = [one for one in own if one.kind == kind]
         there = [one for one in theirs if one.kind == kind]
@@ -62,6 +62,7 @@ def _differ(own: Iterable[Value], theirs: Iterable[Value], kinds: Iterable[str])
 
 
 def _names(values: Iterable[Value]) -> frozenset[str]:
-    """Return the words of names among values, each as of one person: Dad, of "Dad's flight"."""
+    """Return the words of the names among values, without the possessive: Dad, for "Dad's
+    flight"."""
     words = (word for one in values if one.kind == "name" for word in one.text.split())
     return frozenset(_OF_A_PERSON.sub("", word.casefold()) for word in words)

@@ -1,10 +1,9 @@
 """Corrections that a person makes in a conversation, found without a model.
 
-"No, it's 4 May, not 3 May" ends a value and names the new one; "I meant Tuesday" names the new one
-alone, and ends the value of the same kind that was said before. Which pairs of values there are,
-`correction_pairs.py` says; how surely one is a correction, `correction_score.py`. Where the old
-value is of the sort that several things may have (a small number), only sentences about the same
-thing are concerned.
+"No, it's 4 May, not 3 May" ends a value and names the new one. "I meant Tuesday" names only the new
+one, and ends the earlier value of the same kind. `correction_pairs.py` finds the pairs of values,
+`correction_score.py` scores them. If several things may have the old value (a small number), only
+sentences about the same thing are concerned.
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ from memory.context.values import SCANNED, Value, find_values
 log = logging.getLogger(__name__)
 
 MOST = 200
-"""Corrections of a conversation that are kept: the newest."""
-_HEARD = 600  # messages, and replies, in which the value may have been that is corrected
+"""The maximum number of corrections kept of a conversation: the newest."""
+_HEARD = 600  # messages, and replies, that may have the corrected value
 _NOTED = 4_000  # characters of each
 _MOST = 5  # corrections of a message
 _LEAST = 0.5  # score of a correction,
-_OF_KINDS = {"word": 1.0, "name": 1.5}  # of one of a word or a name,
-_OF_NUMBERS = 1.0  # of one of a number, where nothing says that something was wrong,
-_FURTHER = 1.0  # of another one in the same message,
-_CERTAIN = 2.0  # and of one for which a text may be changed: of 100 such, 93 are meant
+_OF_KINDS = {"word": 1.0, "name": 1.5}  # of a correction of a word or a name,
+_OF_NUMBERS = 1.0  # of a correction of a number without any cue,
+_FURTHER = 1.0  # of a further one in the same message,
+_CERTAIN = 2.0  # and of one for which a text may be changed: of 100 such, 93 are right
 
 
 class Correction(Struct, frozen=True):
-    """A value that a person ended, the one that holds instead, as they were written, and the index
-    of the message that says so. `topic` are words of what it is about; where others say the old
-    value of something else (`is_shared`), a sentence must hold one of these to be concerned."""
+    """A value that a person ended, and its replacement, both as written, and the index of the
+    message that says so. `topic` are words of its topic. If other sentences use the old value for
+    something else (`is_shared`), only a sentence with one of these words is concerned."""
 
     old: str
     new: str
@@ -54,18 +53,18 @@ class Correction(Struct, frozen=True):
     topic: frozenset[str] = frozenset()
     is_shared: bool = False
     said: frozenset[str] = frozenset()
-    """The words of what it is about in the sentence that corrects, alone."""
+    """The topic words of the correcting sentence alone."""
     is_certain: bool = False
 
     @property
     def about(self) -> frozenset[str]:
-        """Words of which a sentence must hold one to be concerned; none: any is."""
+        """The words of which a sentence must have one to be concerned; empty: every sentence is."""
         return self.topic if self.is_shared else frozenset()
 
 
 def find_corrections(said: Sequence[str], answered: Sequence[str] = ()) -> list[Correction]:
     """Return the corrections in a person's messages, oldest first. `answered` has the reply to each
-    message, in which the value may have been that is corrected."""
+    message, which may have the corrected value."""
     finder = CorrectionFinder()
     found: list[Correction] = []
     for at, message in enumerate(said):
@@ -75,23 +74,22 @@ def find_corrections(said: Sequence[str], answered: Sequence[str] = ()) -> list[
     return found[-MOST:]
 
 
-@lru_cache(maxsize=8)  # the transcript and `MEMORY.md` ask about the same message
+@lru_cache(maxsize=8)  # the transcript and `MEMORY.md` check the same message
 def may_correct(text: str) -> bool:
-    """Return whether a message may correct a value; most others can't, which is found out in no
-    time."""
+    """Return whether a message may correct a value. Most others can't; this check is fast."""
     return has_words(text) or may_be_bare(text)
 
 
 class CorrectionFinder:
-    """Finds corrections in messages as they come."""
+    """A finder of corrections in messages as they arrive."""
 
     def __init__(self) -> None:
         self._heard = deque[HeardMessage](maxlen=BACK)
         self._texts = deque[str](maxlen=_HEARD)
 
     def hear(self, text: str) -> list[Correction]:
-        """Return the corrections in the next message of a person. None is worth a turn: where
-        looking for them fails, there are none."""
+        """Return the corrections in the next message of a person. An error must not fail the turn:
+        it is logged, and no corrections are returned."""
         said = HeardMessage(text[:SCANNED])
         try:
             return self._find(said) if may_correct(said.text) else []
@@ -102,7 +100,7 @@ class CorrectionFinder:
             self._keep(said)
 
     def note(self, reply: str) -> None:
-        """Take note of what may be corrected later: a reply."""
+        """Record a reply, whose values may be corrected later."""
         self._keep(HeardMessage(reply[:_NOTED]))
 
     def _keep(self, message: HeardMessage) -> None:
@@ -166,7 +164,8 @@ def _least_of(pair: Pair, said: HeardMessage) -> float:
 
 
 _FINDERS = (find_aligned, find_bare, find_plain)
-"""Rules that each find corrections of their own; of two for the same values the later is surer."""
+"""Rules that find corrections of their own; for the same values, the later rule is more
+reliable."""
 
 
 def _score(scored: tuple[float, Pair]) -> float:
@@ -174,12 +173,12 @@ def _score(scored: tuple[float, Pair]) -> float:
 
 
 def says(text: str, value: Value) -> bool:
-    """Return whether a text says a value, in any form."""
+    """Return whether a text has a value, in any form."""
     return any(other.is_same(value) for other in find_values(text))
 
 
 def _as_named(pair: Pair) -> Value:
-    """Return the old value as the sentence names it: Peter, where "Invite Peter" was said."""
+    """Return the old value as the sentence names it: Peter, after "Invite Peter"."""
     named = (
         value
         for value in pair.sentence.values
@@ -189,7 +188,7 @@ def _as_named(pair: Pair) -> Value:
 
 
 def _complete(old: Value, new: Value) -> tuple[Value, Value]:
-    """Give a day its month, and a bare number the unit of the other one."""
+    """Complete a day by its month, and a bare number by the unit of the other value."""
     if {old.kind, new.kind} == {"number", "day"} or (
         old.text[-1:] == "号" and old.kind == "number"
     ):
@@ -206,7 +205,7 @@ def _complete(old: Value, new: Value) -> tuple[Value, Value]:
 
 
 def _as_number(value: Value) -> Value:
-    """Return a day as the number that it was: of a platform, or of a house."""
+    """Return a day as the number that it really is: of a platform, or of a house."""
     digits = re.search(r"\d+", value.text)
     return replace(value, kind="number", text=digits[0]) if digits else value
 
@@ -216,7 +215,7 @@ _LAST_NUMBER = re.compile(r"(?:\d[\d.,'’]*)?\d(?=\D*$)")
 
 
 def _with_unit(old: Value, new: Value) -> Value:
-    """Return a value with another number in the place of its last one: 45 euros, or A19."""
+    """Return a value with its last number replaced: 45 euros, or A19."""
     number, digits = _LAST_NUMBER.search(old.text), new.text.rstrip(".")
     if number is None or new.kind == "identifier":
         return new
@@ -229,7 +228,7 @@ def _with_unit(old: Value, new: Value) -> Value:
 
 
 def _with_number(date: Value, day: Value) -> Value:
-    """Return a date or a time with another number in the place of its own."""
+    """Return a date or a time with its number replaced."""
     number = re.search(r"\d+", day.text)
     places = [*re.finditer(r"\d+|[一二三四五六七八九十两]+", date.text)]
     if number is None or not places:
@@ -244,8 +243,8 @@ def _with_number(date: Value, day: Value) -> Value:
 def _topic(
     sentence: str, old: Value, new: Value, before: Iterable[str]
 ) -> tuple[frozenset[str], bool]:
-    """Return the words of the sentences that say and end the old value, and whether others say it
-    of something else."""
+    """Return the words of the sentences that have and end the old value, and whether other
+    sentences use it for something else."""
     about = content_words(sentence) - content_words(new.text)
     digits = [re.compile(rf"(?<!\d)0?{one}(?!\d)") for one in re.findall(r"\d+", old.text)]
     parts = [
@@ -264,13 +263,13 @@ def _topic(
     return about, any(about.isdisjoint(words) for words, _part in parts)
 
 
-# --- what holds ----------------------------------------------------------------------------------
+# --- the values in force -------------------------------------------------------------------------
 
 
 def in_force(corrections: Iterable[Correction]) -> list[Correction]:
-    """Return which values ended, each with the one that holds in the end: a new value that was
-    corrected again is no more, whether that names it or the value before it, and one that came back
-    never ended. Corrections of different things that have equal values have nothing to do with each
+    """Return the corrections in force, each with the final value. A new value that was corrected
+    again is replaced, whether the later correction names it or the value before it; a value that
+    was restored never ended. Corrections of different things with equal values do not affect each
     other."""
     held: list[Correction] = []
     for late in corrections:

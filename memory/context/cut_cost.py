@@ -1,6 +1,6 @@
-"""The cost of a change of the context where the provider caches the beginning of requests.
+"""The cost of a change of the context when the provider caches the beginning of requests.
 
-Pure: from two views, or from the sizes that an event has kept.
+Pure: computed from two views, or from the sizes stored with an event.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _BARE = PromptPrefix("")
 
 
 class InputPrice(Struct, frozen=True):
-    """US dollars for a token of a prompt: one that is read anew, one from the cache, and one that
-    is read anew and kept there from then on (None: the same as the first)."""
+    """US dollars per token of a prompt: read fresh, read from the cache, and read fresh and written
+    to the cache (None: the same as the first)."""
 
     fresh: float
     cached: float
@@ -29,10 +29,10 @@ class InputPrice(Struct, frozen=True):
 
 
 class CutCost(Struct, frozen=True):
-    """`broken` tokens were at the beginning of the last request, and are no use any more in the
-    provider's cache; `anew` are what the next one holds from there on. `dollars` is what that costs
-    once (None: the price is unknown), and `requests` after how many the change has earned it
-    (None: unknown; `math.inf`: never, since each request is no smaller)."""
+    """The cost of a change. `broken` tokens of the last request are no longer usable in the
+    provider's cache; `anew` are sent in their place in the next one. `dollars` is the one-time cost
+    (None: the price is unknown), and `requests` the number of requests after which the change has
+    paid for itself (None: unknown; `math.inf`: never, since requests become no smaller)."""
 
     broken: int
     anew: int
@@ -41,17 +41,16 @@ class CutCost(Struct, frozen=True):
 
 
 def cut_cost(broken: int, anew: int, price: InputPrice | None, besides: int = 0) -> CutCost:
-    """Return the cost of a change after which `broken` cached tokens are no use any more, and
-    `anew` stand in their place; `besides` are read once for it, at the full price, as for its
-    summary.
+    """Return the cost of a change that invalidates `broken` cached tokens and sends `anew` in their
+    place. `besides` are read once for it, at the full price, for example for its summary.
 
-    With c the price of a cached token as a share of a fresh one, the change costs once, in fresh
-    tokens, (1 - c) anew + besides, since what could have come from the cache is read anew; and each
-    request from then on, the first included, saves c (broken - anew). Where what is read anew has a
-    price of its own, since it is kept, that takes the place of the 1. So it has paid after
-    ((1 - c) anew + besides) / (c (broken - anew)) requests. (The project's field notes derive from
-    the same terms the best distance between two cuts, sqrt(2 ((1 - c) A + F) / (c t)) turns, where
-    A is what stays, F the summary, and t the tokens of a turn.)
+    With c the price of a cached token as a share of a fresh one, the one-time cost in fresh tokens
+    is (1 - c) anew + besides, since tokens that could have come from the cache are read fresh. Each
+    request from then on, the first included, saves c (broken - anew). If writing to the cache has a
+    price of its own, that price replaces the 1. So the change has paid after ((1 - c) anew +
+    besides) / (c (broken - anew)) requests. (The project's field notes derive from the same terms
+    the best distance between two compactions, sqrt(2 ((1 - c) A + F) / (c t)) turns, where A is the
+    rest of the context, F the summary, and t the tokens of a turn.)
     """
     if price is None:
         return CutCost(broken, anew)
@@ -64,15 +63,15 @@ def cut_cost(broken: int, anew: int, price: InputPrice | None, besides: int = 0)
 
 def count_broken(before: View, after: View, cached: int) -> tuple[int, int]:
     """Count how many of the `cached` tokens of the last request a change from `before` to `after`
-    breaks, and how many take their place. What was said since is read anew either way."""
+    invalidates, and how many replace them. Later messages are read fresh in any case."""
     kept, fresh = count_kept(before, after), max(0, before.tokens - cached)
     return max(0, before.tokens - fresh - kept), max(0, after.tokens - fresh - kept)
 
 
 def count_kept(before: View, after: View) -> int:
-    """Return how many tokens at the beginning of a request made from `before` are also the
-    beginning of one made from `after`, with the same system prompt and tools: as they are sent, so
-    that whatever changes them counts."""
+    """Return the number of tokens at the beginning of a request made from `before` that are also
+    the beginning of one made from `after`, with the same system prompt and tools. The messages are
+    compared as sent, so that every difference counts."""
     one, two = before.to_wire(_BARE), after.to_wire(_BARE)
     pairs = enumerate(zip(one, two, strict=False))
     same = next((place for place, (old, new) in pairs if old != new), min(len(one), len(two)))
@@ -89,8 +88,8 @@ def count_kept(before: View, after: View) -> int:
 
 
 def _share(old: str, new: str) -> float:
-    """Return how much of a text is also the beginning of another one: an activity log grows at its
-    end."""
+    """Return the share of a text that is also the beginning of another one: an activity log grows
+    at its end."""
     pairs = enumerate(zip(old, new, strict=False))
     same = next((place for place, (a, b) in pairs if a != b), min(len(old), len(new)))
     return same / max(1, len(old))

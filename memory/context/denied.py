@@ -15,7 +15,7 @@ from memory.context.made_up_orders import Ban, list_stems
 from memory.context.wording import shared, split_sentences, stems
 from memory.patterns import lazy
 
-_LOOKED_AT = 1_000  # characters of a message, and of a reply
+_LOOKED_AT = 1_000  # characters of a message, and of a reply, that are checked
 _REPLY = 160  # characters of a reply that repeats an order
 _MOST = 20
 _CLAUSES = lazy(r"[;；，。:：]|,(?!\d)|\b(?:but|just|because|since|aber|weil|denn|sondern)\b|因为")

@@ -1,15 +1,15 @@
 """The emergency ladder: plans for a request that is longer than the model's window.
 
-Pure. Its steps are taken one after the other until the request fits, or the provider takes it:
+Pure. Its steps are taken in order until the request fits, or the provider accepts it:
 
-0. a message of the running turn that is too long by itself is clipped, before anything else has
-   to leave for it;
-1. the oldest turns leave, as few as needed; under `truncate` and `summarize` all but half of
-   `keep_recent` messages leave first, and no model is asked for a summary;
+0. a message of the running turn that is too long by itself is clipped, before anything else is
+   removed for it;
+1. the oldest turns are removed, as few as needed; under `truncate` and `summarize` all but half of
+   `keep_recent` messages are removed first, and no model is called for a summary;
 2. (CowAgent) results and user texts are clipped to 10,000 characters, at most 5 turns stay;
 3. only the running turn stays, clipped until it fits.
 
-The model's own calls are clipped last: in the running turn, where nothing else makes it fit.
+The model's own calls are clipped last: in the running turn, if nothing else makes it fit.
 """
 
 from __future__ import annotations
@@ -35,36 +35,38 @@ from memory.context.view import View
 from memory.turns import Entry, Turn, format_turns
 
 LONGEST = 10_000
-"""Characters that step 2 leaves of a tool result or a user's text."""
+"""The number of characters to which step 2 clips a tool result or a user's text."""
 MOST_TURNS = 5
-"""Turns that step 2 leaves, the running one included."""
+"""The number of turns that step 2 keeps, including the running one."""
 LEAST_KEPT = 4
-"""Messages that are kept at least when `keep_recent` is halved (Digitorn)."""
+"""The number of messages kept at least when `keep_recent` is halved (Digitorn)."""
 STEPS = (0, 1, 2, 3)
-_ESTIMATES = 3  # how often clips are chosen anew because what stays of a text counts more
-_CLOSE = 0.99  # of the ceiling is filled by what is clipped, since its size is estimated first
-_HEADROOM = 0.9  # step 1 goes this far below the ceiling, or the next turn would be over it again
+_ESTIMATES = 3  # how often clips are chosen again if the clipped text counts more than estimated
+_CLOSE = 0.99  # of the ceiling is filled by clipped texts, since their size is estimated first
+_HEADROOM = 0.9  # step 1 stops this far below the ceiling, or the next turn would exceed it again
 LEAST_SHOWN = 200
-"""Characters that are left of any text of the running turn."""
-_NOTICE = 90  # characters that may stand around what is left of a text that was clipped
+"""The number of characters kept at least of any text of the running turn."""
+_NOTICE = 90  # characters of the notices around a clipped text
 REASON = "context_overflow"
-"""The reason that the events of the ladder name (Digitorn)."""
+"""The reason in the events of the ladder (Digitorn)."""
 OF_FALLBACK = "context_overflow_of_a_stand_in"
-"""The same for the window of a model that stood in: what it did is taken back once the first
-model is asked again."""
+"""The same for the window of a fallback model: its changes are undone once the first model is used
+again."""
 DOUBTED = "context_overflow_perhaps"
-"""The same for a refusal that nobody understands, which was tried once with less."""
+"""The same for a refusal with an unknown reason, after which the request was sent once with
+less."""
 PASSING = (OF_FALLBACK, DOUBTED)
-"""The reasons for which messages are out of context for a turn alone."""
+"""The reasons for which messages are out of context for one turn only."""
 REASONS = (REASON, *PASSING)
 
 
 class NoRoom(Exception):
-    """Nothing makes the request fit. The text tells the sizes, and what to change."""
+    """The error of a request that can't be made to fit. The text gives the sizes, and the settings
+    to change."""
 
 
 def plan(view: View, limits: Limits, step: int) -> Plan:
-    """Plan this step of the ladder; the plan may do nothing."""
+    """Plan this step of the ladder; the plan may change nothing."""
     change = _STEPS[step](view, limits)
     after = view.apply(change)
     stay = {turn.number: len(turn.entries) for turn in after.turns}
@@ -77,8 +79,8 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
 
 
 async def step_of_ladder(view: View, limits: Limits, step: int, meter: Meter) -> Plan:
-    """Return the plan of this step of the emergency ladder, with its clips counted, and made
-    smaller where the estimate by which they were chosen was too low."""
+    """Return the plan of this step of the emergency ladder, with its clips counted. They are made
+    smaller if the estimate by which they were chosen was too low."""
     made = plan(view, limits, step)
     for _ in range(_ESTIMATES if made.change.shortened[0] else 0):
         change = await measure(made.change, view, meter)
@@ -90,9 +92,9 @@ async def step_of_ladder(view: View, limits: Limits, step: int, meter: Meter) ->
 
 
 def halve(view: View, limits: Limits, why: str) -> Plan | None:
-    """All but half of `keep_recent` messages leave (Digitorn's emergency_compact), turn by turn:
-    one that stands across the line is squeezed, so that no half of it stays. None where nothing
-    would leave."""
+    """Plan the removal of all but half of `keep_recent` messages (Digitorn's emergency_compact),
+    turn by turn. A turn across that limit is squeezed, so that no half turn stays. Return None if
+    nothing would be removed."""
     messages = sum(len(turn.entries) for turn in view.turns)
     stay = max(LEAST_KEPT, limits.context.keep_recent // 2)
     leaving, across = list[Turn](), list[Turn]()
@@ -107,7 +109,7 @@ def halve(view: View, limits: Limits, why: str) -> Plan | None:
 
 
 def no_room(view: View, limits: Limits) -> NoRoom:
-    """Return the sentence for a request that can't be made to fit."""
+    """Return the error of a request that can't be made to fit."""
     part = view.scale.part
     return NoRoom(
         f"The model's window of {limits.window:,} tokens is too small: the system prompt has "
@@ -121,10 +123,10 @@ def no_room(view: View, limits: Limits) -> NoRoom:
 def describe(
     events: Sequence[ViewEvent], view: View, limits: Limits, turn: int, refused: int = 0
 ) -> str:
-    """Describe for the person, in a sentence, what the ladder did in the turn of this number, by
-    the events of that turn; "" where nothing of it holds. `refused` is the window that a refusal
-    named (0: none did): without one, the model's is known to be the cause only where the meter says
-    so."""
+    """Describe for the person, in a sentence, what the ladder did in the turn of this number, from
+    the events of that turn; "" if none is in force. `refused` is the window that a refusal named
+    (0: none). Without one, the model's window is given as the cause only if the meter exceeds
+    it."""
     standing = undoable(events)
     steps = [event for event in standing if event.reason in REASONS]
     if not steps:
@@ -186,7 +188,8 @@ _CLIPPED = {
 
 
 def _first_cut(view: View, limits: Limits) -> Change:
-    """As little as needed; `truncate` and `summarize` halve `keep_recent` first (Digitorn)."""
+    """Remove as little as needed; `truncate` and `summarize` halve `keep_recent` first
+    (Digitorn)."""
     if limits.strategy not in ("truncate", "summarize"):
         return _as_little_as_needed(view, limits)
     cut = halve(view, limits, "")
@@ -209,14 +212,13 @@ def _remove(view: View, turns: Sequence[Turn]) -> Change:
 
 
 def _clip_current(view: View, limits: Limits) -> Change:
-    """Clip what is long in the running turn, as far as that turn is too long by itself."""
+    """Clip the long texts of the running turn, if that turn is too long by itself."""
     return _clips_that_fit(view, limits, _all_but_the_current_cut(view))
 
 
 def _clips_that_fit(view: View, limits: Limits, others: Change) -> Change:
-    """Clips of the running turn's texts and results, where that turn does not fit even with
-    `others`, the change by which all else leaves; of its calls, too, where these alone are too
-    long."""
+    """Clip the running turn's texts and results if it does not fit even with `others`, the change
+    that removes everything else; clip its calls too if they alone are too long."""
     if view.apply(others).tokens <= limits.ceiling:
         return Change()
     clips = _find_even_clips(view, limits, others, has_calls=False)
@@ -226,8 +228,8 @@ def _clips_that_fit(view: View, limits: Limits, others: Change) -> Change:
 
 
 def _find_even_clips(view: View, limits: Limits, others: Change, *, has_calls: bool) -> Change:
-    """Clips to the same length, which is the longest with which all else may stay; or, where there
-    is much else, with which the turn fills half."""
+    """Clip to one length: the longest with which everything else may stay; or, if there is much
+    else, the longest with which the turn fills half of the ceiling."""
 
     def clips(chars: int) -> Change:
         return _clips(view, limits, chars, only=view.current, has_calls=has_calls)
@@ -272,9 +274,8 @@ def _all_but_the_current_cut(view: View) -> Change:
 def _clips(
     view: View, limits: Limits, chars: int, only: int = 0, *, has_calls: bool = False
 ) -> Change:
-    """Clips of all results and user texts that are longer, in all turns or in one, and of what the
-    model said and called beside them where it `has_calls`; none where `truncate_oversized` forbids
-    them (Digitorn)."""
+    """Clip all longer results and user texts, in all turns or in one (`only`), and if `has_calls`
+    the model's texts and calls too. `truncate_oversized` may forbid it (Digitorn)."""
     if not limits.context.truncate_oversized:
         return Change()
     clips = {

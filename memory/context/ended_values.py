@@ -1,4 +1,4 @@
-"""Texts as they are shown once a value in them was corrected: with the one that holds, marked."""
+"""Texts with corrected values replaced by the current ones, and marked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memory.patterns import lazy
 from memory.turns import Entry
 
 OLD = "[the old value]"
-"""The words in place of the old value where the new one stands beside it."""
+"""The words in place of the old value if the new one is beside it."""
 
 _NEAR = 24  # characters beside a value
 _WHOLE = frozenset(("url", "address", "path", "identifier"))
@@ -24,15 +24,15 @@ _CAPITAL = r"[A-ZÀ-ÖØ-Þ][\w'’]+"
 _NEXT_NAME = lazy(rf"[ \t]({_CAPITAL})")
 _NAME_BEFORE = lazy(rf"[\w,][ \t]({_CAPITAL})[ \t]$")  # the first word has a capital anyhow
 _BESIDE = lazy(r"[\d,;.!?，；。！？、\n]|\b(?:and|or|und|oder)\b|和")
-_OF_ONE_THING = 6  # digits of an identifier that no second thing has by chance
+_OF_ONE_THING = 6  # digits from which on an identifier is unique
 _AROUND = 400  # characters of a sentence on each side of a value
 
 
 class EndedValue(Struct, frozen=True):
-    """A value that a person ended in a turn, by the message of this seq, and the one that holds.
-    `topic` are words of what it is about; where others say the old value of something else
-    (`is_shared`), a sentence must hold one of these to be concerned. From the message `said_again`
-    on (0: none), the old value may be meant of something else."""
+    """A value that a person ended in a turn, by the message of this seq, and its replacement.
+    `topic` are words of its topic. If other sentences use the old value for something else
+    (`is_shared`), only a sentence with one of these words is concerned. From the message
+    `said_again` on (0: none), the old value may refer to something else."""
 
     old: str
     new: str
@@ -50,8 +50,8 @@ class EndedValue(Struct, frozen=True):
         return f"{self.new} (corrected in t{self.turn})" if self.turn else f"{self.new} (corrected)"
 
     def concerns(self, role: Role, seq: int) -> bool:
-        """Return whether a message may say the old value as if it held. What a person says after
-        they corrected it, they mean."""
+        """Return whether the value is replaced in a message of this role and seq. A person's later
+        messages keep it, since the person uses it knowingly."""
         if role not in ("user", "assistant"):
             return False
         is_later = seq > self.seq
@@ -59,8 +59,8 @@ class EndedValue(Struct, frozen=True):
 
 
 def supersede(before: EndedValue, after: EndedValue) -> EndedValue | None:
-    """Return what is left of a value that was ended before another one: it leads to what holds
-    now, and is gone where that is itself, or it was ended anew."""
+    """Return the rest of an ended value after a later one: its replacement is updated, and it is
+    None if it is in force again or was ended again."""
     if before.is_shared and after.is_shared and before.topic.isdisjoint(after.topic):
         return before
     if _is_same(before.old, after.old) or _is_same(before.old, after.new):
@@ -74,14 +74,15 @@ def _is_same(one: str, other: str) -> bool:
 
 
 class ByHand(Struct, frozen=True):
-    """A value that a person ended by a command, in what was said until a time (Unix)."""
+    """A value that a person ended by a command, in messages up to a time (Unix)."""
 
     value: EndedValue
     until: float
 
     def ends_in(self, entries: Sequence[Entry], *, has_prior: bool) -> bool:
-        """Return whether a summary of these entries is not to say the value: they, or what was
-        summarised before them, are older than the command, and no person has said it since."""
+        """Return whether a summary of these entries must not have the value: they, or entries
+        summarised before them, are older than the command, and no person has used the value
+        since."""
         later = [entry for entry in entries if entry.at.timestamp() > self.until]
         said = (entry.message.text for entry in later if entry.message.role == "user")
         is_older = has_prior or len(later) < len(entries)
@@ -91,8 +92,8 @@ class ByHand(Struct, frozen=True):
 def with_commands(
     heard: Sequence[tuple[float, EndedValue]], commands: Sequence[ByHand]
 ) -> list[EndedValue]:
-    """Return the values that were ended in a chat at these times, and those that commands ended,
-    each with what became of it by later ones."""
+    """Return the values ended in a chat at these times, and those ended by commands, each updated
+    by later ones."""
     found: list[EndedValue] = []
     for at, value in heard:
         later = [one.value for one in commands if at <= one.until]
@@ -104,7 +105,7 @@ def with_commands(
 
 
 def _ended_by(value: EndedValue, later: Iterable[EndedValue]) -> Iterator[EndedValue]:
-    """Yield what is left of a value after these, if anything is."""
+    """Yield the rest of a value after later ones, if there is any."""
     for one in later:
         if (left := supersede(value, one)) is None:
             return
@@ -115,8 +116,8 @@ def _ended_by(value: EndedValue, later: Iterable[EndedValue]) -> Iterator[EndedV
 def show_corrected(
     text: str, ended: Sequence[EndedValue], role: Role = "user", seq: int = 0
 ) -> str:
-    """Return a message's text with values that hold in place of those that a person ended. Without
-    a seq, it is older than all corrections."""
+    """Return a message's text with ended values replaced by those in force. Without a seq, the text
+    is older than all corrections."""
     concerned = [one for one in ended if one.concerns(role, seq)]
     if not concerned:
         return text
@@ -124,7 +125,7 @@ def show_corrected(
     taken = bytearray(len(text))
     values = find_values(text)
     for one in concerned:
-        holds = bytearray(len(text))  # the new value may have the old one in it: Ann, Ann Lee
+        holds = bytearray(len(text))  # the new value may contain the old one: Ann, Ann Lee
         for start, end in find_places(text, one.new, values):
             holds[start:end] = b"\1" * (end - start)
         for start, end in find_changeable(text, one.old, one.topic, values):
@@ -146,15 +147,15 @@ def show_corrected(
 
 @lru_cache(maxsize=256)
 def is_of_one_thing(value: str) -> bool:
-    """Return whether a value is an address, a path, or a number as of a phone, which no other thing
-    has: whatever a sentence is about, it says that of the same."""
+    """Return whether a value is an address, a path, or a number such as a phone number. Only one
+    thing has it, so each sentence with it is about the same thing."""
     kinds = {one.kind for one in find_values(value)} or {""}
     is_long = sum(map(str.isdigit, value)) >= _OF_ONE_THING
     return kinds <= {"url", "address", "path"} or (kinds == {"identifier"} and is_long)
 
 
 def says_old(text: str, ended: Iterable[EndedValue]) -> bool:
-    """Return whether a text says a value that was ended."""
+    """Return whether a text has an ended value."""
     values = find_values(text)
     return any(find_changeable(text, one.old, one.topic, values) for one in ended)
 
@@ -162,9 +163,9 @@ def says_old(text: str, ended: Iterable[EndedValue]) -> bool:
 def find_changeable(
     text: str, value: str, topic: Set[str] = frozenset(), values: Sequence[Value] | None = None
 ) -> list[tuple[int, int]]:
-    """Return the places of a value that a correction may change: none in code, in what is quoted,
-    in a longer address, path or name; and where a sentence says a number several times, those
-    beside a word of `topic`."""
+    """Return the places of a value that a correction may change. Places in code, quotations, and
+    longer addresses, paths or names are excluded. Of a number that a sentence has several times,
+    only the places beside a word of `topic` are returned."""
     values = find_values(text) if values is None else values
     places = [*find_places(text, value, values)]
     if not places:
@@ -184,7 +185,7 @@ def find_changeable(
 
 
 def _is_in_longer_name(text: str, start: int, end: int) -> bool:
-    """Return whether a name goes on: Tim Cook, tim@x.org, Porto-Alegre."""
+    """Return whether a name is part of a longer one: Tim Cook, tim@x.org, Porto-Alegre."""
     before, behind = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
     if re.search(r"[/\\@#_]$|[\w.][-.]$", before) or re.match(r"[/\\@_]|[-.]\w", behind):
         return True
@@ -212,12 +213,12 @@ def _beside_topic(
 def find_places(
     text: str, value: str, values: Sequence[Value] | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Find a value in a text, as it was written or in another form. `values` are those of the text,
-    where they are known."""
+    """Find a value in a text, as written or in another form. `values` are the text's values, if
+    known."""
     wanted = [one for one in find_values(value) if one.kind != "name"]
     if len(wanted) == 1 and len(wanted[0].text) >= len(value.strip()) - 1:
         for one in find_values(text) if values is None else values:
-            if one.text == f"{value.strip()}号":  # a day's, or a house's
+            if one.text == f"{value.strip()}号":  # of a day, or of a house
                 yield one.start, one.end - 1
             elif one.is_same(wanted[0]):
                 yield one.start, one.end

@@ -1,8 +1,8 @@
-"""The summary that no model writes: sentences of the turns, chosen by the facts in them. Pure.
+"""The summary written without a model: sentences of the turns, chosen by their facts. Pure.
 
-A sentence is chosen for the names, numbers and dates that no chosen one has yet, for decisions and
-requests, and for being the first of its message. All stand in their order, each behind its turn, as
-they were said, but for values that were corrected since.
+A sentence is chosen for names, numbers and dates that no chosen one has yet, for decisions and
+requests, and for being the first of its message. All keep their order, each behind the number of
+its turn. They are unchanged, except that corrected values are replaced.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from memory.plain_text import beginning
 from memory.turns import Turn
 
 _LONGEST = 240  # characters of a sentence
-_PRIOR_LONGEST = 600  # characters of a line of the summary so far, which may stand for many turns
-_SCANNED = 6_000  # characters of a message, from both ends
+_PRIOR_LONGEST = 600  # characters of a line of the summary so far, which may cover many turns
+_SCANNED = 6_000  # characters of a message that are searched, from both ends
 _MOST = 4_000  # sentences
-_SHORT = 12  # tokens: shorter ones are not preferred for that
-_SPARE = 4  # tokens that a sentence costs beside its words
+_SHORT = 12  # tokens: shorter sentences are not preferred
+_SPARE = 4  # tokens that a sentence costs in addition to its words
 _LABELS = {"en": ("Open", "Done"), "de": ("Offen", "Erledigt"), "zh": ("未完成", "已完成")}
 _DONE_SHOWN, _DONE_LONGEST = 6, 80
-_OPEN_LONGEST = (SHOWN, 100, 60, 40)  # characters of an open request, where there is less room
+_OPEN_LONGEST = (SHOWN, 100, 60, 40)  # characters of an open request, the less room the fewer
 _BETWEEN = " · "
 _OPEN_LINE, _DONE_LINE = (
     re.compile(rf"^(?:{'|'.join(labels)}): (.+)$", re.MULTILINE)
@@ -56,8 +56,9 @@ _Place = tuple[int, int, int]
 
 
 class _Sentence(Struct):
-    """A sentence in its place: of which turn, of whose message (0: the person's, 1: the reply, -1:
-    the summary so far), how telling it is by itself, and its facts, each with how telling it is."""
+    """A sentence and its place: the turn, the side (0: the person, 1: the reply, -1: the summary so
+    far), and its number. `worth` is the weight of the sentence itself; `facts` have a weight
+    each."""
 
     place: _Place
     text: str
@@ -67,7 +68,7 @@ class _Sentence(Struct):
 
     @property
     def cost(self) -> int:
-        """Tokens, with what stands around the sentence."""
+        """The tokens of the sentence, with the text around it."""
         return self.tokens + (1 if self.place[0] < 0 else _SPARE)
 
     def gain(self, covered: set[str]) -> float:
@@ -84,8 +85,8 @@ def extract(
     requests: Requests,
     held: HeldValues,
 ) -> str:
-    """Return the summary of turns, and of the one so far, in at most so many tokens. `held` are the
-    values that hold since a person corrected others."""
+    """Return the summary of turns, and of the summary so far, in at most this many tokens. `held`
+    are the values in force after corrections."""
     said = [prior, *(turn.question.text for turn in turns[:20])]
     tail = _tell_requests(requests, said, most, count)
     room = most - count(tail)
@@ -93,7 +94,7 @@ def extract(
     chosen = _choose(found, room)
     while chosen:
         lines = "\n".join(_lines(chosen, turns))
-        text = "\n\n".join(filter(None, (lines, tail)))  # or the end belongs to the last item
+        text = "\n\n".join(filter(None, (lines, tail)))  # or the last item would contain the tail
         if (over := count(text) - most) <= 0:
             return text
         least = sorted(chosen, key=lambda one: one.gain(set()))
@@ -105,13 +106,13 @@ def extract(
 
 
 def open_line(found: Sequence[PersonRequest], texts: Sequence[str]) -> str:
-    """Return the line that names open requests, in the language of these texts."""
+    """Return the line of the open requests, in the language of these texts."""
     label, _ = _labels(texts)
     return f"{label}: {_BETWEEN.join(one.line for one in found)}" if found else ""
 
 
 def read_open(summary: str) -> list[PersonRequest]:
-    """Return the open requests that a summary names, in such a line or in a model's words."""
+    """Return the open requests in a summary: in such a line, or in a model's words."""
     rest = _DONE_LINE.sub("", _OPEN_LINE.sub("", summary))
     told = [make_request(0, task) for task in list_tasks(rest, only_headed=True)]
     found = (*told, *_read(_OPEN_LINE.findall(summary)))
@@ -119,7 +120,7 @@ def read_open(summary: str) -> list[PersonRequest]:
 
 
 def read_finished(summary: str) -> list[PersonRequest]:
-    """Return the finished requests that a summary names in such a line."""
+    """Return the finished requests in such a line of a summary."""
     return _read(_DONE_LINE.findall(summary))
 
 
@@ -138,8 +139,9 @@ def _labels(texts: Sequence[str]) -> tuple[str, str]:
 def _tell_requests(
     requests: Requests, texts: Sequence[str], most: int, count: Callable[[str], int]
 ) -> str:
-    """Return a line for what is open, and one for what is finished, the newest that fit in a part
-    of the tokens. What is open has all of them, and is shortened before any of it is left out."""
+    """Return a line of the open requests, and one of the newest finished requests that fit in a
+    third of the tokens. Open requests may use all tokens, and are shortened before any is left
+    out."""
     _, done = _labels(texts)
     is_open, text = list(requests.open), ""
     while is_open:
@@ -157,7 +159,7 @@ def _tell_requests(
 
 
 def _told_briefly(found: Sequence[PersonRequest], texts: Sequence[str], chars: int) -> str:
-    """Return the line that names open requests, each in so many characters."""
+    """Return the line of the open requests, each in at most this many characters."""
     return open_line([replace(one, text=beginning(one.text, chars)) for one in found], texts)
 
 
@@ -198,8 +200,8 @@ def _candidates(
 
 
 def _choose(found: Sequence[_Sentence], room: int) -> list[_Sentence]:
-    """Return the sentences that say the most in so many tokens; what is told once is worth no more
-    a second time."""
+    """Return the sentences with the most information in this many tokens; a repeated fact counts
+    once."""
     covered: set[str] = set()
     chosen: list[_Sentence] = []
     heap = [(-one.gain(covered), number) for number, one in enumerate(found)]
@@ -235,7 +237,7 @@ def _lines(chosen: Sequence[_Sentence], turns: Sequence[Turn]) -> Iterator[str]:
 
 
 def _together(some: Sequence[_Sentence]) -> str:
-    """Return sentences of a message, with a mark where some are left out."""
+    """Return sentences of a message, with an ellipsis where some are left out."""
     parts: list[str] = []
     for before, one in zip((None, *some), some, strict=False):
         is_next = before is None or one.place[2] == before.place[2] + 1

@@ -1,7 +1,7 @@
 """Names, numbers, dates, times, paths, addresses and identifiers in texts, found without a model.
 
-Patterns are slow, and most of a text has nothing of the kind: each is tried only where a sign
-stands without which there is none, such as a digit.
+Patterns are slow, and most of a text has no facts: each pattern is tried only at a character that
+it needs, such as a digit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memory.patterns import lazy
 
 
 class Fact(Struct, frozen=True):
-    """Something that may be kept: as it was written, and the forms by which it is found again."""
+    """A fact of a text: as written, and the forms by which it is found again."""
 
     kind: str
     text: str
@@ -26,13 +26,13 @@ class Fact(Struct, frozen=True):
 
 
 class FoundFacts(Struct, dict=True):
-    """Facts of texts, with how telling each is."""
+    """Facts of texts, each with its weight."""
 
     _by_form: dict[tuple[str, frozenset[str]], Fact] = field(default_factory=dict)
     _weights: Counter[tuple[str, frozenset[str]]] = field(default_factory=Counter)
 
     def add(self, text: str, weight: int, is_prose: bool) -> None:
-        """Look a text through; only for paths and addresses, where it is no prose."""
+        """Search a text for facts; only for paths and addresses if it is not prose."""
         rest = part_scripts(_without_formulas(text))
         for finder in (*_EXACT, *(IN_PROSE if is_prose else ())):
             rest = self._take(finder, rest, weight)
@@ -41,7 +41,7 @@ class FoundFacts(Struct, dict=True):
                 self._note(Fact("name", name, frozenset({name.casefold()})), weight * times)
 
     def _take(self, finder: _Finder, text: str, weight: int) -> str:
-        """Note what is found; return the text without it."""
+        """Record the facts found; return the text without them."""
         rest, at = [], 0
         for start, end, forms in finder.find(text):
             self._note(Fact(finder.kind, text[start:end].strip(), forms), weight)
@@ -55,7 +55,7 @@ class FoundFacts(Struct, dict=True):
         self._weights[key] += weight
 
     def best(self, most: int) -> list[Fact]:
-        """Return the most telling ones."""
+        """Return the facts with the highest weights."""
         ranked = sorted(self._weights, key=lambda key: -min(9, self._weights[key]))
         return [self._by_form[key] for key in ranked[:most]]
 
@@ -66,7 +66,7 @@ class FoundFacts(Struct, dict=True):
         return min(9, self._weights[fact.kind, fact.forms])
 
     def has(self, fact: Fact) -> bool:
-        """Return whether a fact of this kind with one of its forms was noted."""
+        """Return whether a fact of this kind with one of its forms was recorded."""
         return not fact.forms.isdisjoint(self._forms[fact.kind])
 
     @cached_property
@@ -78,8 +78,8 @@ class FoundFacts(Struct, dict=True):
 
 
 def part_scripts(text: str) -> str:
-    """Return a text with a blank where a word in Latin letters or a number touches Chinese, as it
-    touches none of its own; not within a date, nor before a unit."""
+    """Return a text with a space inserted between Chinese and a word in Latin letters or a number,
+    except within a date and before a unit."""
     return text if text.isascii() or not _WIDE.search(text) else _SCRIPTS_TOUCH.sub(" ", text)
 
 
@@ -97,8 +97,8 @@ _FORMULA = lazy(
 
 
 def _without_formulas(text: str) -> str:
-    """Return a text with blanks in the place of what is set between dollars, or behind backslashes:
-    its numbers and signs are none that a person goes by."""
+    """Return a text with formulas, between dollars or behind backslashes, replaced by spaces: their
+    numbers and symbols are not facts."""
     if "$" not in text and "\\" not in text:
         return text
     return _FORMULA.sub(lambda found: " " * len(found[0]), text)
@@ -125,7 +125,7 @@ _DATE = lazy(
     re.IGNORECASE | re.VERBOSE,
 )
 _BEHIND_DAY = frozenset("-./月 snrtSNRT")
-"""Signs of which one follows the first number of such a date."""
+"""The characters that may follow the first number of such a date."""
 _MONTH_AND_DAY = lazy(rf"(?:{_NAMES_OF_MONTHS})\.?\ \d{{1,2}}(?:st|nd|rd|th)?\b", re.IGNORECASE)
 _LAST_WORD = lazy(r"(?<!\w)[^\W\d_]{3,9}(?=\.? \Z)")
 _WORD_BEFORE = lazy(r"([^\W\d_]+)\ \Z")
@@ -135,8 +135,8 @@ _BEFORE_DATE = lazy(
     r"\w{2,7}tag|mittwoch|sonnabend|mo|di|mi|do|fr|sa|so",
     re.IGNORECASE,
 )
-"""Words that stand before a date in German."""
-_LONGEST_MONTH = 12  # characters, with what may stand before and behind it
+"""Words before a date in German."""
+_LONGEST_MONTH = 12  # characters, with the text that may be before and behind it
 _TIME = lazy(
     r"\b(\d{1,2})(?:[:h](\d{2})(?!\d)|(?=\s?(?:[ap]\.?m\b|Uhr\b)))(?:\s?(?:([ap])\.?m|Uhr)\b)?",
     re.IGNORECASE,
@@ -154,7 +154,7 @@ ACCOUNT = (
 """The number of a bank account, in groups (IBAN)."""
 _CODE = lazy(
     r"(?<![\w.+/-])(?:"
-    r"(?:\+\d{1,3}|0)\d{0,5}(?:(?:[ /-]| / |\) ?)\(?\d{1,8}){1,6}"  # a phone's
+    r"(?:\+\d{1,3}|0)\d{0,5}(?:(?:[ /-]| / |\) ?)\(?\d{1,8}){1,6}"  # a phone number
     r"|\d{1,6}(?:-\d{1,6}){1,5}|\d{1,6}(?:/\d{1,6}){2,5}"
     rf"|{ACCOUNT}"
     r"|[A-Z]{1,4}-?\d{0,8}(?:/\d{1,8}){1,4}"
@@ -177,7 +177,7 @@ Found = Iterator[tuple[int, int, frozenset[str]]]
 
 
 class _Finder(Struct, frozen=True):
-    """Finds facts of a kind, of which none is without this sign."""
+    """A finder of facts of a kind; each fact has this sign."""
 
     kind: str
     sign: re.Pattern[str]
@@ -185,8 +185,8 @@ class _Finder(Struct, frozen=True):
 
 
 def _beside(sign: re.Pattern[str], most: int, text: str) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a text between blanks that have a sign, and no more than `most` characters
-    on each side of it."""
+    """Yield the parts of a text between spaces that have a sign, with at most `most` characters on
+    each side of it."""
     start = end = 0
     for found in sign.finditer(text):
         at, behind = found.span()
@@ -238,8 +238,8 @@ def _dates(text: str) -> Found:
 
 
 def _is_decimal(text: str, found: re.Match[str]) -> bool:
-    """Return whether what looks like a day and a month is a number at the end of a sentence, behind
-    a word that stands before no date: "Python 3.12."."""
+    """Return whether an apparent day and month is a number at the end of a sentence, behind a word
+    that is not used before dates: "Python 3.12."."""
     if found.lastgroup != "dots" or found[0][-1] != "." or " " in found[0]:
         return False
     behind = text[found.end() : found.end() + 2]
@@ -249,7 +249,7 @@ def _is_decimal(text: str, found: re.Match[str]) -> bool:
 
 
 def _month_before(text: str, at: int, done: int) -> re.Match[str] | None:
-    """Return the date of which the day begins here, behind the name of its month."""
+    """Return the date whose day begins here, behind the name of its month."""
     first = max(done, at - _LONGEST_MONTH)
     word = _LAST_WORD.search(text, first, at)
     if word is None or word[0].casefold() not in MONTH_OF:
@@ -258,8 +258,8 @@ def _month_before(text: str, at: int, done: int) -> re.Match[str] | None:
 
 
 def _days(found: re.Match[str]) -> frozenset[str]:
-    """Return the days of a year that a date may name, as "3/14"; both where day and month may be
-    either way round."""
+    """Return the days of a year that a date may name, as "3/14"; both if day and month may be in
+    either order."""
     numbers = [int(digits) for digits in re.findall(r"\d+", found[0])]
     words = re.findall(r"[^\W\d_]+", found[0].casefold())
     month = next((MONTH_OF[word] for word in words if word in MONTH_OF), 0)
@@ -295,12 +295,13 @@ def _times(text: str) -> Found:
 
 
 def join_digits(text: str) -> str:
-    """Return a text without what stands between the groups of digits of a number."""
+    """Return a text without the separators between a number's groups of digits."""
     return _BETWEEN_DIGITS.sub("", text)
 
 
 def _codes(text: str) -> Found:
-    """Numbers of phones, accounts, files and versions: groups of digits that say nothing alone."""
+    """Find numbers of phones, accounts, files and versions: groups of digits that have no meaning
+    alone."""
     for found in _CODE.finditer(text):
         whole = found[0]
         if whole[0] not in "vV" and sum(map(str.isdigit, whole)) < _LEAST_DIGITS:
@@ -313,7 +314,7 @@ def _codes(text: str) -> Found:
 
 
 def _identifiers(text: str) -> Found:
-    """Words that are no words: with digits, underscores, or capitals inside."""
+    """Find tokens that are not words: with digits, underscores, or capitals inside."""
     for start, end in _beside(_TOKEN_SIGN, 64, text):
         for found in _TOKEN.finditer(text, start, end):
             token = found[0].strip("-_")
@@ -327,7 +328,7 @@ def _identifiers(text: str) -> Found:
 
 
 def find_numbers(text: str) -> Found:
-    """Numbers of at least two digits, or with a currency or a per cent sign."""
+    """Find numbers of at least two digits, or with a currency or a per cent sign."""
     done = 0
     for digits in _DIGIT.finditer(text):
         start = digits.start()
@@ -345,8 +346,8 @@ def find_numbers(text: str) -> Found:
 
 @lru_cache(maxsize=4_096)
 def values_of(digits: str, unit: str = "") -> frozenset[str]:
-    """Return the values that a number may have; a sign that groups in one country parts in
-    another."""
+    """Return the values that a number may have: the thousands separator of one country is the
+    decimal separator of another."""
     bare = digits.replace("'", "").replace("’", "")
     readings = {bare.replace(",", ""), bare.replace(".", "").replace(",", ".")}
     if re.fullmatch(r"\d+[.,]\d{1,2}|\d+[.,]\d{4,}", bare):
@@ -361,7 +362,7 @@ def values_of(digits: str, unit: str = "") -> frozenset[str]:
     return frozenset(values or {bare})
 
 
-# A pattern that begins with a set of characters is looked for faster than any other.
+# A pattern that begins with a set of characters is searched for fastest.
 _DIGIT = lazy(r"\d\d*")
 _REST_OF_WORD = lazy(r"[\w-]{0,64}")
 _CURRENCY = frozenset("$€£¥")
@@ -384,8 +385,8 @@ IN_PROSE = (
 
 
 def find_facts(text: str) -> Iterator[tuple[str, int, int, frozenset[str]]]:
-    """Yield the facts of a text with the kind, the place, and the forms by which each is found
-    again; an earlier kind before a later one, and none twice."""
+    """Yield the facts of a text with their kind, their place, and the forms by which each is found
+    again; grouped by kind, and without overlaps."""
     rest = text
     for finder in (*_EXACT, *IN_PROSE):
         if not finder.sign.search(rest):

@@ -1,5 +1,5 @@
-"""The forecast of the next compaction, when it comes and what it removes: the strategy is asked
-about turns yet to come; and the preview of the next request. Pure."""
+"""The forecast of the next compaction: its time, and the turns that it removes. The strategy is
+applied to simulated future turns. Also the preview of the next request. Pure."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from memory.messages import Message
 from memory.turns import Entry, Turn
 
 FARTHEST = 1_024
-"""Turns that are looked ahead at most."""
+"""The maximum number of turns of a forecast."""
 _SOMETIME = datetime.fromtimestamp(0, UTC)
 _ASKED, _READ, _REPLIED = Message("user"), Message("tool"), Message("assistant")
 Sizes = tuple[int, int, int]
-"""Raw tokens of a question, of a whole turn, and of the tool results in it."""
-_TYPICAL = 300  # tokens of a turn where there is none to judge by
+"""The raw tokens of a question, of a whole turn, and of the tool results in it."""
+_TYPICAL = 300  # tokens of a turn if there are none in context
 _LINE = 25  # tokens of a line of the activity log
 
 
 class Forecast(Struct, frozen=True):
-    """`plan` is due when turn `at_turn` begins, and `then` what is due besides where that was a
-    first stage; `tokens` is what they remove, by the meter, and `view` what would be sent then
-    without them."""
+    """A forecast. `plan` is due when turn `at_turn` begins, and `then` is due in addition if that
+    was a first stage. `tokens` is the size that they remove, by the meter, and `view` what would be
+    sent then without them."""
 
     at_turn: int
     plan: Plan
@@ -46,13 +46,13 @@ class Forecast(Struct, frozen=True):
 
     @property
     def removed(self) -> tuple[int, ...]:
-        """The turns that leave, or become lines of the log."""
+        """The turns that are removed, or become lines of the log."""
         return tuple(sorted(frozenset().union(*(plan.removed for plan in self.plans))))
 
 
 def is_far(view: View, limits: Limits, within: int) -> bool:
-    """Return whether it is known at a glance, as it nearly always is, that no turn leaves within so
-    many that are as short as the shortest in context."""
+    """Return whether a fast check, which nearly always suffices, shows that no turn is removed
+    within this many turns of the length of the shortest in context."""
     if limits.strategy in ("slim", "stubs") or not view.turns:
         return False
     if limits.has_too_many(len(view.turns) + within):
@@ -62,10 +62,10 @@ def is_far(view: View, limits: Limits, within: int) -> bool:
 
 
 def certain(view: View, limits: Limits, within: int) -> Plan | None:
-    """Return the plan of the next cut, where it is the same whether the turns to come are as the
-    shortest in context or twice as long as the longest: what is prepared for another is paid for
-    nothing. So is one for a cut that only comes as a turn begins, where the turn before may fill
-    the window."""
+    """Return the plan of the next compaction if it is the same for future turns as short as the
+    shortest in context and for ones twice as long as the longest: preparing for a wrong plan would
+    waste its cost. Return None too if the compaction comes only at the beginning of a later turn,
+    and the turn before may fill the window."""
     latest = _find_next(view, limits, within, find_sizes(view, min), next_cut)
     soonest = latest and _find_next(view, limits, within, find_sizes(view, max, times=2), next_cut)
     if latest is None or soonest is None or soonest[0].current != latest[0].current:
@@ -78,8 +78,8 @@ def certain(view: View, limits: Limits, within: int) -> Plan | None:
 
 
 def forecast(view: View, limits: Limits, within: int = FARTHEST) -> Forecast | None:
-    """Return the next cut if the turns to come are as long as those in context are on average;
-    None when none is due `within` so many turns."""
+    """Return the next compaction if future turns are as long as the average of those in context;
+    None if none is due `within` this many turns."""
     found = _find_next(view, limits, within, find_sizes(view), next_plan)
     if found is None:
         return None
@@ -99,7 +99,7 @@ def _find_next(
     sizes: Sizes,
     planner: Planner,
 ) -> tuple[View, Plan] | None:
-    """Return the next cut, and the view as it is when that is due."""
+    """Return the next compaction, and the view at the time when it is due."""
     if not stubs.may_come(limits):
         sizes = sizes[0], sizes[1], 0
     ahead = _make_ahead(view, sizes)
@@ -113,7 +113,7 @@ def _find_next(
         return ask(count)[1] is not None
 
     reach = 2
-    while reach < within and not is_due(reach):  # the nearer it is, the less there is to imagine
+    while reach < within and not is_due(reach):  # the nearer it is, the fewer turns are simulated
         reach *= 2
     counts = range(1, min(reach, within) + 1)
     index = bisect_left(counts, True, key=is_due)
@@ -122,9 +122,9 @@ def _find_next(
 
 
 def _make_ahead(view: View, sizes: Sizes) -> Callable[[int], View]:
-    """Return the function that says what the view is when so many more turns have begun: the one
-    that runs now is over by then, and the last has its question only. Each turn is imagined once,
-    however far is looked."""
+    """Return the function from a number of further turns to the view once they have begun: by then
+    the running turn is complete, and the last turn has only its question. Each turn is simulated
+    once."""
     now = view
     if view.turns and view.turns[-1].number == view.current:
         running = view.turns[-1]
@@ -158,20 +158,20 @@ def _make_ahead(view: View, sizes: Sizes) -> Callable[[int], View]:
 
 
 def _log(view: View, over: Sequence[Turn]) -> tuple[LogLine, ...]:
-    """Return the lines that may be in the activity log once these turns are over, too."""
+    """Return the lines that may be in the activity log once these turns are complete too."""
     new = (LogLine(turn.number, "", _LINE, brief_tokens=_LINE) for turn in over)
     return (*view.lines, *new) if view.rendering == "exchange" else ()
 
 
 def _with_turns(view: View, coming: tuple[Turn, ...]) -> View:
-    """Return the view with these turns, the last of which runs."""
+    """Return the view with these turns added, the last of which is running."""
     whole, turns = view.whole + coming, view.turns + coming
     return replace(view, whole=whole, turns=turns, current=coming[-1].number)
 
 
 def _last_seq(view: View) -> int:
-    """Return the last seq that the view knows of: what comes stands behind all that was cut or
-    cleared, and behind the summaries that stand where turns stood."""
+    """Return the last seq of the view: future turns come after all clipped and cleared turns, and
+    after the summaries in place of turns."""
     whole = view.whole[-1].entries[-1].seq if view.whole else 0
     clipped = max((*view.layout.clipped, *view.layout.stubbed), default=0)
     return max(whole, clipped)
@@ -199,8 +199,8 @@ def _count_results(turn: Turn) -> int:
 
 
 class Preview(Struct, frozen=True):
-    """`now` becomes `then` by `plans`, in this order. `is_ready` says whether the summary of what
-    is removed is written already, and so stands in `then`."""
+    """A preview: `now` becomes `then` by `plans`, in this order. `is_ready` says whether the
+    summary of the removed turns is written already, and so is in `then`."""
 
     now: View
     then: View
@@ -208,7 +208,7 @@ class Preview(Struct, frozen=True):
     is_ready: bool = False
 
     def after(self, plan: Plan, ready: Preface | None = None) -> Preview:
-        """Add one more plan, with the summary of what it removes where that is ready."""
+        """Add one more plan, with the summary of its removed turns if it is ready."""
         then = self.then.apply(plan.change)
         if ready is None:
             return replace(self, then=then, plans=(*self.plans, plan))
@@ -216,15 +216,14 @@ class Preview(Struct, frozen=True):
 
 
 def with_question(view: View) -> View:
-    """Return the view when the next turn begins; what will be asked counts nothing yet."""
+    """Return the view at the beginning of the next turn; its question counts no tokens yet."""
     number = view.newest + 1
     question = Entry(_last_seq(view) + 1, number, _ASKED, 0, _SOMETIME)
     return replace(_with_turns(view, (Turn(number, (question,)),)), newest=number)
 
 
 def apply_emergency_steps(preview: Preview, limits: Limits, steps: Sequence[int]) -> Preview:
-    """Return the preview after these steps of the emergency ladder, as far as they have to be
-    taken."""
+    """Return the preview after those of these steps of the emergency ladder that are necessary."""
     for step in steps:
         if step and preview.then.tokens <= limits.ceiling:
             break

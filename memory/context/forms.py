@@ -18,11 +18,11 @@ FormKind = Literal["whole", "tail", "squeezed", "line", "summary", "range", "gon
 
 
 class TurnForm(NamedTuple):
-    """The form of a turn. `of` says which: of a `summary` in front or of a `range` summary the
-    event that made it (0: the event that gives the form), of a `tail` or a `squeezed` turn the seq
-    from which on it is there, of a `line` the `full_turns` that it was folded by, of a turn that is
-    `gone` by what. `by` is the event whose summary represents the beginning of a turn of which only
-    the rest is there (None: its beginning is there, or nothing represents it)."""
+    """The form of a turn. `of` specifies it. For a `summary` in front or a `range` summary, it is
+    the event that made it (0: the event that gives the form). For a `tail` or a `squeezed` turn, it
+    is the seq from which on the turn is shown; for a `line`, the `full_turns` in force when it was
+    folded; for a turn that is `gone`, the reason. `by` is the event whose summary represents the
+    removed beginning of a turn (None: the beginning is there, or no summary represents it)."""
 
     kind: FormKind
     of: int = 0
@@ -30,8 +30,8 @@ class TurnForm(NamedTuple):
 
 
 ASIDE, DROPPED, CLEARED, ROLLED = range(4)
-"""The reasons why a turn is gone: set aside by `/new`, and told of by the daily memory; dropped or
-cleared by a person; rolled off the activity log."""
+"""The reasons why a turn is gone: set aside by `/new`, and described by the daily memory; dropped
+or cleared by a person; rolled off the activity log."""
 WHOLE, SUMMARY, RANGE = TurnForm("whole"), TurnForm("summary"), TurnForm("range")
 OWN = 0
 """The summary of the event itself, which has no id before it is stored."""
@@ -47,16 +47,16 @@ class FormSpan(NamedTuple):
 
 
 Forms = tuple[FormSpan, ...]
-"""Spans in ascending order that do not overlap."""
+"""Spans in ascending order, without overlaps."""
 
 
 def give(turns: Iterable[int], form: TurnForm) -> Forms:
-    """Return the spans by which these turns have a form."""
+    """Return the spans that give these turns a form."""
     return tuple(FormSpan(first, last, form) for first, last in runs(turns))
 
 
 def overlay(below: Forms, above: Forms) -> Forms:
-    """Return the forms of both, those `above` where a turn has two."""
+    """Return the merged forms; those `above` replace those `below`."""
     if not above or not below:
         return above or below
     parts = list(above)
@@ -88,7 +88,7 @@ def _join(spans: Iterable[FormSpan]) -> Forms:
 
 
 def turns_of(forms: Iterable[FormSpan], *kinds: FormKind, of: int | None = None) -> tuple[int, ...]:
-    """Return the turns that have a form of these kinds (none named: any), in order."""
+    """Return the turns that have a form of these kinds (default: any), in order."""
     return tuple(
         number
         for first, last, form in forms

@@ -29,8 +29,8 @@ from memory.context.forms import (
 
 
 class RangeSummary(Struct, frozen=True):
-    """A summary that is sent in the place of its `turns`, in ascending order. `event` is the one
-    that removed them, `summary` the id of their summary, 0 while that is written."""
+    """A summary that is sent in place of its `turns`, in ascending order. `event` is the event that
+    removed them, `summary` the id of their summary, 0 while it is being written."""
 
     turns: tuple[int, ...]
     event: int
@@ -38,9 +38,9 @@ class RangeSummary(Struct, frozen=True):
 
 
 class TakenAway(Struct, frozen=True, dict=True):
-    """The turns that a person removed (`/context clear`, `/undo`, `/retry`, `/context drop`). They
-    are out of the model's reach everywhere, and in no summary, until the person brings them back,
-    who goes on finding them."""
+    """The turns that a person removed (`/context clear`, `/undo`, `/retry`, `/context drop`). The
+    model can't reach them anywhere, and no summary has them, until the person brings them back. The
+    person can still find them."""
 
     spans: tuple[tuple[int, int], ...] = ()
 
@@ -57,7 +57,7 @@ NOTHING_AWAY = TakenAway()
 
 
 class Layout(Struct, frozen=True, dict=True):
-    """The form of each turn, and how messages are shown: the sum of changes. `texts` are the
+    """The form of each turn, and the display of messages: the sum of changes. `texts` are the
     summaries that are shown, and `after` the events that they continue, by the event that removed
     their turns; `edited` are the events whose summary a person has replaced."""
 
@@ -114,12 +114,12 @@ class Layout(Struct, frozen=True, dict=True):
         return [span.first for span in self.forms]
 
     def shows(self, turn: int) -> bool:
-        """Return whether a turn is in context, or a part of it."""
+        """Return whether a turn, or a part of it, is in context."""
         return self.form(turn).kind in SHOWN
 
     def spans(self, *kinds: FormKind) -> Iterator[tuple[int, int | None]]:
-        """Yield the first and last turns that are in context, or have a form of these kinds, and
-        are side by side; the last of all is open (None)."""
+        """Yield the first and last turns of each run of neighbours that are in context or have a
+        form of these kinds; the last run is open (None)."""
         first = 1
         for span in self.forms:
             if span.form.kind not in (*SHOWN, *kinds):
@@ -133,19 +133,19 @@ class Layout(Struct, frozen=True, dict=True):
         return turns_of(self.forms, *kinds)
 
     def turns_gone(self, by: int) -> frozenset[int]:
-        """Return the turns that are gone by this."""
+        """Return the turns that are gone for this reason."""
         return frozenset(turns_of(self.forms, "gone", of=by))
 
     @cached_property
     def front(self) -> int | None:
-        """The event whose summary is the one in front; None where no turn is in one."""
+        """The event whose summary is the one in front; None if no turn is in one."""
         found = {*map(_front_of, (span.form for span in self.forms))} - {None}
         return OWN if OWN in found else max(filter(None, found), default=None)
 
     @cached_property
     def preface(self) -> int:
-        """The id of the summary in front: of one that is still to be written, the one that it
-        continues; 0 where there is none."""
+        """The id of the summary in front. While it is being written, the one that it continues; 0
+        if there is none."""
         slot = self.front
         while slot is not None and slot not in self.texts:
             slot = self.after.get(slot) or None
@@ -198,13 +198,13 @@ def _front_of(form: TurnForm) -> int | None:
 
 # --- the sum of events ----------------------------------------------------------------------------
 
-_VIEW: tuple[Kind, ...] = ("view", "text", "edit", "setting")  # kinds that a layout is made of
-_OF_PEOPLE: tuple[Kind, ...] = ("view", "edit")  # kinds that an undo may take back
+_VIEW: tuple[Kind, ...] = ("view", "text", "edit", "setting")  # kinds that form a layout
+_OF_PEOPLE: tuple[Kind, ...] = ("view", "edit")  # kinds that an undo may revert
 
 
 def list_effective(events: Iterable[ViewEvent]) -> list[ViewEvent]:
-    """Return the events that hold: those that were not undone. A summary that came late, and the
-    edit of one, hold as long as the event does whose turns it is of."""
+    """Return the events in force: those that were not undone. A late summary, and the edit of a
+    summary, are in force as long as the event that removed their turns."""
     undone: set[int] = set()
     others: list[ViewEvent] = []
     for event in events:
@@ -223,22 +223,22 @@ def _is_void(event: ViewEvent, undone: set[int]) -> bool:
 
 
 def undoable(events: Iterable[ViewEvent]) -> list[ViewEvent]:
-    """Return the events that `/context undo` can take back, oldest first: a late summary goes with
-    its event, a change of strategy or of the prompt with the setting, and a no to a cut lapses."""
+    """Return the events that `/context undo` can revert, oldest first. A late summary is reverted
+    with its event, a change of strategy or of the prompt with the setting; a refused compaction
+    expires."""
     return [event for event in list_effective(events) if event.kind in _OF_PEOPLE]
 
 
 def newest_undoable(events: Iterable[ViewEvent]) -> ViewEvent | None:
-    """Return the event that `/context undo` takes back where none is named. A fold of `slim`
-    belongs to its settings, so it comes last; otherwise every turn would hide the event before it.
-    """
+    """Return the event that `/context undo` reverts if none is named. A fold of `slim` belongs to
+    its settings, so it comes last; otherwise each turn would hide the event before it."""
     found = undoable(events)
     return next((e for e in reversed(found) if e.name != "fold"), found[-1] if found else None)
 
 
 def redoable(events: Sequence[ViewEvent]) -> ViewEvent | None:
-    """Return the event that `/context redo` would bring back: the last event undone, as long as
-    nothing else has changed the view since."""
+    """Return the event that `/context redo` would bring back: the last event undone, if nothing
+    else has changed the view since."""
     stack: list[int] = []
     for event in events:
         if event.kind == "undo":
@@ -270,10 +270,10 @@ class ReplayedState(Struct, frozen=True):
         return self.layout.taken_away
 
     def after(self, event: ViewEvent, strategy: str) -> ReplayedState:
-        """Return the state after one more event, which holds and takes none back.
+        """Return the state after one more event, which is in force and reverts no other.
 
-        What a person, a rule of theirs or an emergency did always holds; what the strategy in
-        force did by itself holds only while it is in force.
+        Changes by a person, a person's rule or an emergency are always in force; automatic changes
+        of a strategy only while it is in force.
         """
         layout = self.layout
         if _applies(event, strategy) and event.kind in _VIEW:
@@ -303,23 +303,23 @@ def _moves(event: ViewEvent) -> bool:
 
 
 def _is_move(event: ViewEvent, events: Iterable[ViewEvent]) -> bool:
-    """Return whether an event removed turns or brought them back; an undo or a redo is what it
-    is of."""
+    """Return whether an event removed turns or brought them back; an undo or a redo is treated as
+    its target."""
     if event.kind in ("undo", "redo"):
         return any(e.id == event.target and _moves(e) for e in events)
     return event.kind == "hold" or _moves(event)
 
 
 def replay(events: Sequence[ViewEvent], strategy: str) -> ReplayedState:
-    """Return the state that these events, all of a conversation and oldest first, add up to under a
-    strategy."""
+    """Return the state that results from these events, all of a conversation and oldest first,
+    under a strategy."""
     result = ReplayedState()
     effective = list_effective(events)
     holds = {event.id for event in effective if _applies(event, strategy)}
     links = {event.id: event.continued for event in events if event.continued}
     for event in effective:
         before = event.continued
-        while before and before not in holds:  # what it continued is not in force
+        while before and before not in holds:  # the continued event is not in force
             before = links.get(before, 0)
         if before != event.continued:
             event = replace(event, change=replace(event.change, after=before))
@@ -336,16 +336,17 @@ def replay(events: Sequence[ViewEvent], strategy: str) -> ReplayedState:
 
 # --- in a branch ----------------------------------------------------------------------------------
 
-# A question that is asked again goes on in a branch that begins before it. What a person pinned,
-# dropped, cut or taken back since holds there, too; a strategy plans anew what it did by itself.
+# A retried question continues in a branch that begins before it. Turns that a person has pinned,
+# dropped, removed or restored since are so in the branch, too; automatic changes of a strategy are
+# planned again.
 
 
 def find_steering(
     later: Sequence[ViewEvent], shared: Collection[int], turn: int
 ) -> list[ViewEvent]:
-    """Return the events that a branch has besides the `shared` (by id), which begins after `turn`:
-    those of the `later` by which a person has changed what is seen of the turns up to it, with
-    those that they took back or brought back, in order."""
+    """Return the further events of a branch, besides the `shared` ones (by id), which begins after
+    `turn`: those of the `later` events with which a person has changed the turns up to it, and
+    those that they undid or redid, in order."""
     judged = {event.target for event in later if event.kind in ("undo", "redo")}
     known, found = set(shared), list[ViewEvent]()
     for event in later:
@@ -354,7 +355,7 @@ def find_steering(
         if not (is_a_persons or is_late_summary or event.id in judged):
             continue
         if not event.named <= known:
-            continue  # it speaks of what the branch does not have
+            continue  # it refers to something that the branch does not have
         if limit(event, turn) is not None:
             known.add(event.id)
             found.append(event)
@@ -362,8 +363,8 @@ def find_steering(
 
 
 def limit(event: ViewEvent, turn: int, seq: int | None = None) -> ViewEvent | None:
-    """Return the event as a branch has it that shares the turns up to `turn`, and the entries up to
-    `seq`; None where it says nothing of these, or where its summary tells of later ones."""
+    """Return the event limited to a branch that shares the turns up to `turn`, and the entries up
+    to `seq`; None if it does not affect these, or if its summary covers later ones."""
     change = event.change
     makes = change.makes("summary") or change.makes("range")
     if makes and any(number > turn for number in event.leaving):

@@ -1,4 +1,4 @@
-"""The limits in force for one conversation; asked for at each step, never kept."""
+"""The limits in force for one conversation; computed at each step, never stored."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ NearestLimit = Literal["turns", "tokens"]
 
 
 class Limits(Struct, frozen=True, dict=True):
-    """All sizes in tokens. `window` is the model's context window; `max_turns` (0: no limit) and
-    `max_tokens` govern the strategy `trim` alone. `strategy`, `fold_turns` (0: as many as pays) and
-    `auto_compact` are what is in force, whatever the section says. `picture` is what an image
-    counts, which is little where the model can't see it. `context` is the section of the settings,
-    which says what its fields govern.
-    """
+    """The limits; all sizes are in tokens. `window` is the model's context window; `max_turns` (0:
+    no limit) and `max_tokens` apply to the strategy `trim` alone. `strategy`, `fold_turns` (0: as
+    many as pays) and `auto_compact` are the values in force, and override the section. `picture` is
+    the size of an image, which is small if the model can't see it. `context` is the section of the
+    settings, which documents its fields."""
 
     strategy: str = "trim"
     max_turns: int = 20
@@ -34,24 +33,24 @@ class Limits(Struct, frozen=True, dict=True):
     context: ContextSettings = field(default_factory=ContextSettings)
 
     def but(self, **changes: Any) -> Limits:
-        """Return the same with other values, by their names here or in the section."""
+        """Return the limits with other values, by their names here or in the section."""
         own = {name: value for name, value in changes.items() if name in _OWN}
         section = {name: value for name, value in changes.items() if name not in _OWN}
         return replace(self, context=self.context.model_copy(update=section), **own)
 
     @cached_property
     def ceiling(self) -> int:
-        """The most that any request may hold, under every strategy."""
+        """The maximum size of a request, under every strategy."""
         return self.window - min(self.context.output_reserved, self.window // 4)
 
     @cached_property
     def budget(self) -> int:
-        """Return the number of tokens that the meter is compared with and shown against."""
+        """The number of tokens that the meter is compared with and shown against."""
         return min(self.max_tokens, self.ceiling) if self.strategy == "trim" else self.ceiling
 
     @cached_property
     def threshold(self) -> int:
-        """Tokens at which the strategy in force lets turns leave."""
+        """The tokens at which the strategy in force removes turns."""
         match self.strategy:
             case "structured":
                 return min(round(self.context.trigger_ratio * self.window), self.ceiling)
@@ -61,45 +60,45 @@ class Limits(Struct, frozen=True, dict=True):
 
     @property
     def most_tokens(self) -> int:
-        """Tokens at which the context is compacted: the threshold, or the budget where no rule
-        compacts before, or one does at any size."""
+        """The tokens at which the context is compacted: the threshold, or the budget if no rule
+        compacts before, or if a rule compacts at any size."""
         by_rule = self.strategy in ("truncate", "summarize")
         return self.budget if by_rule and not self.auto_compact else self.threshold or self.budget
 
     @cached_property
     def most_turns(self) -> int:
-        """The turns that may be in context; 0 where turns have no limit."""
+        """The maximum number of turns in context; 0: no limit."""
         return self.max_turns if self.strategy == "trim" else 0
 
     def has_too_many(self, turns: int) -> bool:
-        """Return whether so many turns are over the limit of turns."""
+        """Return whether this many turns exceed the limit of turns."""
         return 0 < self.most_turns < turns
 
     def nearest(self, tokens: int, turns: int) -> tuple[NearestLimit, float]:
-        """Return the limit that so many tokens and turns reach first, and the share of it in use.
-        The one of tokens is that at which the strategy compacts."""
+        """Return the limit that this many tokens and turns reach first, and the share of it in use.
+        The limit of tokens is the size at which the strategy compacts."""
         of_tokens = tokens / self.most_tokens
         of_turns = turns / self.most_turns if self.most_turns else 0.0
         return ("turns", of_turns) if of_turns > of_tokens else ("tokens", of_tokens)
 
     @cached_property
     def summary_tokens(self) -> int:
-        """The most that a summary may hold: it must not fill what the cut has freed."""
+        """The maximum size of a summary: it must not fill the space that the compaction freed."""
         return min(self.context.summary_max_tokens, self.budget // 8)
 
     @property
     def log_tokens(self) -> int:
-        """The most that the activity log of `slim` may hold, however many lines it may have."""
+        """The maximum size of the activity log of `slim`, for any number of lines."""
         return self.ceiling // 6
 
     @property
     def stub_batch(self) -> int:
-        """Tokens that old tool results must free at least to become stubs."""
+        """The tokens that old tool results must free at least to become stubs."""
         return min(self.context.stub_batch, self.ceiling // 8)
 
     @property
     def longest_result(self) -> int:
-        """The most that one tool result may hold when it arrives."""
+        """The maximum size of a tool result when it arrives."""
         return self.context.tool_result_limit or min(50_000, self.window // 4)
 
 

@@ -1,7 +1,7 @@
-"""A turn in a line or a few: what stands in the activity log (flo.monster).
+"""A turn in one or a few lines, for the activity log (flo.monster).
 
 The model writes a line about its own reply, a sub-agent about its work. A turn without one gets a
-line that is made of its own first words, so that no turn is missing.
+line made of its own first words, so that no turn is missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WHOLE = 160  # characters of such a line
 
 
 class Line(Struct, frozen=True):
-    """A line about what the assistant or a sub-agent did in a turn; `at` is when, in UTC."""
+    """A line about the work of the assistant or a sub-agent in a turn; `at` is its time, in UTC."""
 
     turn: int
     at: datetime
@@ -31,7 +31,7 @@ class Line(Struct, frozen=True):
 
 
 def lines_of(turn: Turn) -> tuple[Line, ...]:
-    """Return the lines of a turn: the sub-agents' in their order, then the turn's own."""
+    """Return the lines of a turn: the sub-agents' in order, then the turn's own."""
     subagents = (
         Line(turn.number, entry.at, "subagent", _one_line(entry.message.terse))
         for entry in turn.entries
@@ -59,7 +59,7 @@ def _first_words_of(turn: Turn) -> str:
 
 
 def first_words(question: str, reply: str) -> str:
-    """ "question → reply", each by its first words, at most 160 characters."""
+    """Return "question → reply", each by its first words, at most 160 characters."""
     arrow = f"{beginning(question, _QUESTION)} → "
     return arrow + beginning(reply, _WHOLE - len(arrow))
 
@@ -69,20 +69,21 @@ def _one_line(text: str) -> str:
 
 
 def as_text(line: Line) -> str:
-    """ "[t1 2024-01-15T10:30] assistant: created dashboard", in UTC, to the minute."""
+    """Return a line as in "[t1 2024-01-15T10:30] assistant: created dashboard", in UTC, to the
+    minute."""
     return f"[t{line.turn} {line.at.astimezone(UTC):%Y-%m-%dT%H:%M}] {line.role}: {line.text}"
 
 
 def as_brief_text(line: Line) -> str:
-    """ "t1 created dashboard": the same behind a line of the same hour. Who did it is told where
-    that was a sub-agent."""
+    """Return a line as in "t1 created dashboard", for lines that follow a line of the same hour.
+    The role is given only for a sub-agent."""
     who = "" if line.role == "assistant" else f"{line.role}: "
     return f"t{line.turn} {who}{line.text}"
 
 
 def brief_logs(turns: Iterable[Turn]) -> dict[int, str]:
-    """Return the lines of each turn, by its number, with the time in the first of each hour
-    alone."""
+    """Return the lines of each turn by its number; only the first line of each hour has the
+    time."""
     found, hour = dict[int, str](), ""
     for turn in turns:
         texts = []
@@ -98,7 +99,7 @@ def _hour_of(line: Line) -> str:
 
 
 def log_lines(turns: Iterable[Turn], meter: Meter) -> tuple[LogLine, ...]:
-    """Return the lines of these turns, those that are complete, as they are sent."""
+    """Return the lines of the complete ones of these turns, as they are sent."""
     return tuple(
         _log_line(line, turn.has_outside, meter)
         for turn in turns

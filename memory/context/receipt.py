@@ -1,7 +1,6 @@
 """The receipt of a summary: the names, numbers, dates, paths, addresses and identifiers of the
-removed turns that are still in it. Made without a model; it looks for what can be looked for, and
-understands nothing.
-"""
+removed turns that are still in it. Made without a model, by searching, without understanding the
+text."""
 
 from __future__ import annotations
 
@@ -28,24 +27,24 @@ from memory.context.units import Units
 from memory.patterns import lazy
 
 MOST = 40
-"""Facts of one summary: the ones said most often, and by the person."""
+"""The maximum number of facts of one summary: those mentioned most often, and by the person."""
 SCANNED = 200_000
-"""Characters that are looked through: of the person's messages first, then of the replies."""
+"""The maximum number of characters searched: the person's messages first, then the replies."""
 _LINE = 20_000  # characters of one message
 _OF_A_WHOLE_NAME = 4
 _PARTS_OF_NAMES = 2  # of which one at least was said: who is called so was spoken of
 _SLIP_OF_A_DAY = 2  # a day that is one of those said but for its month or number counts so much
 _SLIP_OF_A_UNIT = 2
-_CHUNK = 4_000  # characters of short messages that are looked through together
+_CHUNK = 4_000  # characters of short messages that are searched together
 
 Taken = Literal["", "first", "second", "extract"]
-"""The summary that was taken: the model's first, its second, or sentences of the turns."""
+"""The summary that was used: the model's first, its second, or sentences of the turns."""
 
 
 class Receipt(Struct, frozen=True):
-    """The number of facts of the removed turns that a summary kept, and the facts that it did not,
-    the most telling first. `taken` says which summary it is of ("": a person's, or one of an older
-    version), `findings` why no earlier one was taken (`audit.REASONS`)."""
+    """The number of facts of the removed turns that a summary kept, and the missing facts, by
+    weight. `taken` is the summary's source ("": a person, or an older version), `findings` the
+    reasons why no earlier one was accepted (`audit.REASONS`)."""
 
     kept: int = 0
     missing: tuple[str, ...] = ()
@@ -58,7 +57,7 @@ class Receipt(Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """The part that was kept, from 0 to 1; 1 where there was nothing to keep."""
+        """The share of facts that were kept, from 0 to 1; 1 if there were none to keep."""
         return self.kept / self.total if self.total else 1.0
 
 
@@ -67,9 +66,9 @@ _UNIT = lazy(r"[€$£¥元%]|\d (?:euros?|dollars?|pounds?|EUR|USD|GBP)\b", re.
 
 
 class Invented(Struct, frozen=True):
-    """The names, and the other facts, in a text that its source does not have; how many facts it
-    has in all, how many of those have digits, and how many are like a number of the source but for
-    one digit, or the order of them."""
+    """The names, and the other facts, in a text that are not in its source. Also the number of all
+    its facts (`told`), of those with digits (`numbers`), and of those that differ from a number of
+    the source by one digit or the order of digits (`slips`)."""
 
     names: tuple[str, ...]
     others: tuple[str, ...]
@@ -99,9 +98,9 @@ class Invented(Struct, frozen=True):
 
 
 class SourceFacts:
-    """The facts of texts: of what a person said, of what was replied, and of the arguments of tool
-    calls, of which only paths and addresses count. `facts` are the most telling ones, `texts` all
-    that was looked through."""
+    """The facts of texts: of the person's messages, of the replies, and of the arguments of tool
+    calls, of which only paths and addresses count. `facts` are those with the highest weights,
+    `texts` all texts that were searched."""
 
     def __init__(
         self, asked: Sequence[str], answered: Sequence[str], touched: Sequence[str]
@@ -126,7 +125,7 @@ class SourceFacts:
         return Receipt(len(self.facts) - len(missing), missing)
 
     def list_missing(self, summary: str) -> list[Fact]:
-        """Return the most telling facts that a summary does not have."""
+        """Return the facts with the highest weights that a summary does not have."""
         shown = _Shown(summary)
         return [fact for fact in self.facts if not shown.has(fact)]
 
@@ -136,15 +135,15 @@ class SourceFacts:
 
     @property
     def has_numbers(self) -> bool:
-        """Return whether the most telling facts have one with digits."""
+        """Return whether one of the facts with the highest weights has digits."""
         return any(any(map(str.isdigit, fact.text)) for fact in self.facts)
 
     def is_name(self, word: str) -> bool:
-        """Return whether a word is here with a capital alone."""
+        """Return whether these texts have a word only with a capital."""
         return word in self._raw and f" {word.lower()}" not in self._raw
 
     def weigh(self, text: str) -> dict[str, int]:
-        """Return the wanted facts in a text, each with how telling it is."""
+        """Return the facts in a text, each with its weight."""
         shown = _Shown(text)
         return {fact.text: self._found.weight(fact) for fact in self.facts if shown.has(fact)}
 
@@ -153,7 +152,7 @@ class SourceFacts:
         _ = self.find_invented("2 kg of 1,234 on 9 May at 12:34")
 
     def find_invented(self, summary: str) -> Invented:
-        """Return what a summary has that these texts do not have in any form."""
+        """Return the facts of a summary that these texts do not have in any form."""
         told = FoundFacts()
         told.add(summary, 1, is_prose=True)
         all_told = list(told.all())
@@ -174,7 +173,7 @@ class SourceFacts:
 
     @cached_property
     def text(self) -> str:
-        """All that was looked through, in small letters."""
+        """All searched texts, in lower case."""
         return self._raw.casefold()
 
     @cached_property
@@ -198,7 +197,7 @@ class SourceFacts:
         return SaidDates(self.texts)
 
     def _says(self, fact: Fact) -> bool:
-        """Return whether a fact with digits is here in another form."""
+        """Return whether these texts have a fact with digits in another form."""
         if fact.kind == "date":
             return self._dates.has(fact.forms)
         return any(map(str.isdigit, fact.text)) and self._numbers.has(fact.text)
@@ -219,7 +218,7 @@ class SourceFacts:
 
 
 def _join(texts: Sequence[str]) -> Iterator[str]:
-    """Yield the texts, short ones together: to begin with a text takes longer than to read it."""
+    """Yield the texts, short ones joined: starting a search takes longer than the search itself."""
     some: list[str] = []
     size = 0
     for text in texts:
@@ -232,14 +231,14 @@ def _join(texts: Sequence[str]) -> Iterator[str]:
         yield "\n".join(some)
 
 
-# --- what is in the summary ----------------------------------------------------------------------
+# --- the content of the summary ------------------------------------------------------------------
 
 
 _DIGITS = lazy(r"\d(?:[\d.,'’]{0,30}\d)?")
 
 
 class _Shown:
-    """A summary, as facts are looked up in it."""
+    """A summary, prepared for looking facts up."""
 
     def __init__(self, summary: str) -> None:
         summary = part_scripts(summary)
@@ -256,8 +255,8 @@ class _Shown:
         self._forms["number"] = frozenset(form for forms in (*numbers, *scaled) for form in forms)
 
     def has(self, fact: Fact) -> bool:
-        """Return whether it tells of this: a date or a number in any form, of a name a part that is
-        more than its first word, of anything else its own words."""
+        """Return whether the summary has this fact: a date or a number in any form; of a name, a
+        part beyond its first word; of anything else, its own words."""
         if fact.kind in self._forms:
             return not fact.forms.isdisjoint(self._forms[fact.kind])
         if any(form in self._text or form in self._joined for form in fact.forms):
@@ -269,8 +268,7 @@ class _Shown:
 
 
 def sentence_with(words: str, texts: Iterable[str], longest: int = 200) -> str:
-    """Return the sentence in which these words stand for the first time, on one line; "" where none
-    has them."""
+    """Return the first sentence with these words, on one line; "" if there is none."""
     wanted = words.casefold()
     for text in texts:
         at = text.casefold().find(wanted)

@@ -1,22 +1,22 @@
-"""The size of a prompt that is believed: a provider's report, compared with what was counted.
+"""The accepted size of a prompt: a provider's report, checked against the counted tokens.
 
-What is paid is not decided here: that is what the provider reports. Here it is decided what the
-limits are compared with, and what a person is shown as measured.
+The cost is not decided here: it follows the provider's report. The accepted size is compared with
+the limits, and shown to a person as measured.
 
-How far another vocabulary can be from the one that counts (cl100k_base), measured with o200k,
-DeepSeek V4, Mistral 32k and Tekken, Claude (2023), Llama 2, Qwen 3 and Gemma 3, in tokens of theirs
-for each of ours:
+The range of other vocabularies relative to the one used for counting (cl100k_base), measured with
+o200k, DeepSeek V4, Mistral 32k and Tekken, Claude (2023), Llama 2, Qwen 3 and Gemma 3, in their
+tokens for each of ours:
 
     English, German, code, JSON                    0.86 .. 1.41
     numbers                                        1.00 .. 2.30
     Russian, Chinese, Japanese, Korean, Arabic     0.49 .. 1.25
     Hindi, Gujarati, Tamil, Thai                   0.19 .. 1.77
     emoji                                          0.38 .. 1.24
-    3,000 blanks and empty lines                   0.49 .. 2.27
+    3,000 spaces and empty lines                   0.49 .. 2.27
 
 Anthropic says that its tokenizer since Claude Opus 4.7 makes up to 1.35 times as many tokens as the
-one before. Tools are sent as JSON, and what becomes of them is the provider's affair: OpenAI shows
-them to its models as declarations, which are shorter.
+one before. Tools are sent as JSON, and each provider converts them: OpenAI shows them to its models
+as declarations, which are shorter.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-_PLAIN = (0.58, 1.5)  # tokens for each of ours, of ASCII text without digits
-_ODD = (0.18, 2.4)  # of digits, and of what is not ASCII
-_TOOLS = 0.4  # the least for each of ours, of the schemas of tools
-_RUN = 4  # characters a token of text that our vocabulary has whole words for: rules, blanks
+_PLAIN = (0.58, 1.5)  # tokens for each counted one, of ASCII text without digits
+_ODD = (0.18, 2.4)  # of digits, and of non-ASCII text
+_TOOLS = 0.4  # the least for each counted one, of the schemas of tools
+_RUN = 4  # characters per token of text for which our vocabulary has whole words: rules, spaces
 _TEMPLATE = 400  # tokens that a chat template may add; Anthropic says 346 for tools
-_MOST_EXTRA = 10_000  # tokens that an endpoint may send before what it was sent
-_PICTURE = 50_000  # tokens of a picture at most: OpenAI bills up to 48,169 for gpt-4o-mini
+_MOST_EXTRA = 10_000  # tokens that an endpoint may add in front of a request
+_PICTURE = 50_000  # most tokens of a picture: OpenAI bills up to 48,169 for gpt-4o-mini
 
-_JUMP = 1.3  # how far a report may be from what the one before it lets expect, at once
-_ALIKE = 1.15  # how far reports that say something else may be from each other
-_OFTEN = 3  # reports that say so, one after the other, are believed
-_GROWTH = 300  # raw tokens from which the growth of a request says something
-_SMALL = 200  # raw tokens below which a report says little about a model
+_JUMP = 1.3  # the most by which a report may differ from the expected size, as a factor
+_ALIKE = 1.15  # the most by which several differing reports may differ from each other
+_OFTEN = 3  # this many such reports in a row are accepted
+_GROWTH = 300  # raw tokens from which on the growth of a request is significant
+_SMALL = 200  # raw tokens below which a report is not significant for a model
 
-_TELLING = 1_000  # tokens below which a difference says nothing about cut prompts
+_TELLING = 1_000  # tokens below which a difference is no evidence of a cut prompt
 _SMALLEST = 500  # tokens of a window; there is no smaller one
-_DENSEST = 8  # characters of text that no vocabulary makes one token of, on the whole
+_DENSEST = 8  # characters of text that no vocabulary makes one token of, on average
 _CHARACTERS = 4  # of a token, roughly
 
 Why = Literal["reported", "with cached", "extra", "odd", "too much", "part", "cut"]
-"""The reason for which a size is believed: it is what was reported, by itself or with what is
-cached, or with what the endpoint adds; or the reason for which none is: it is not what the reports
-before it let expect, above what any vocabulary makes of the text, or below it, of which "cut" is
-what the model has not read."""
+"""The reason why a size is accepted: it was reported, alone, or with the cached tokens, or with the
+tokens that the endpoint adds. Or the reason why it is rejected: it differs from the size expected
+after the earlier reports, or is above or below the range of all vocabularies ("cut": the model has
+not read the whole prompt)."""
 
 
 class Counted(Struct, frozen=True):
     """A request as the meter counts it. Of its `raw` tokens, `tools` are of schemas, `odd` of text
-    on which vocabularies differ much, and `pictures` are guessed, for `images` of them;
+    for which vocabularies differ much, and `pictures` are estimated, for `images` of them.
     `characters` is the length of the conversation, without the `prefix` raw tokens before it."""
 
     raw: int
@@ -83,21 +83,21 @@ class Counted(Struct, frozen=True):
 
     @property
     def unknown(self) -> float:
-        """Tokens that nobody can count: pictures."""
+        """The tokens that can't be counted: pictures."""
         return _PICTURE * self.images
 
 
 class Report(Struct, frozen=True):
-    """A provider's report of a prompt: its tokens, and those of them, or besides them, that it had
-    cached."""
+    """A provider's report of a prompt: its tokens, and the cached tokens, which are part of them or
+    in addition."""
 
     prompt: int
     cached: int = 0
 
 
 class Doubt(Struct, frozen=True):
-    """A report that was not believed, how many in a row have said the same, and by how many tokens
-    it grew for each raw one since the one before it (0: that is not known)."""
+    """A rejected report, the number of similar ones in a row, and its growth in tokens per raw
+    token since the report before (0: unknown)."""
 
     size: int
     raw: int
@@ -107,12 +107,11 @@ class Doubt(Struct, frozen=True):
 
 
 class KnownSizes(Struct, frozen=True):
-    """The facts known of the model in this conversation: the size that was believed last, of `raw`
-    tokens (0: none was), at so many tokens for each (`slope`) beyond what the endpoint adds, and
-    whether the conversation has only grown since (`is_same`); the report that was doubted after
-    that. `ratio` is what is taken for its ratio where nothing else is known. `proved` is a ratio
-    that a refusal has confirmed, `is_partial` that the model has reported less than any window
-    holds."""
+    """The known facts about the model in this conversation: the last accepted size, of `raw` tokens
+    (0: none), with `slope` tokens for each in addition to `extra`, which the endpoint adds;
+    `is_same`: the conversation has only grown since; and the report rejected after that. `ratio` is
+    the model's ratio if nothing else is known. `proved` is a ratio that a refusal has confirmed.
+    `is_partial`: the model has reported less than any window holds."""
 
     ratio: float = 1.0
     size: int = 0
@@ -126,9 +125,9 @@ class KnownSizes(Struct, frozen=True):
 
 
 class Belief(Struct, frozen=True):
-    """The belief about a report: the size of the prompt (0: what was counted), and what that
-    teaches, as the model's ratio (0: nothing), its growth for each raw token, and what its endpoint
-    adds."""
+    """The decision about a report: the size of the prompt (0: the counted one), and the values
+    learnt from it: the model's ratio (0: none), its growth per raw token, and the tokens that its
+    endpoint adds."""
 
     size: int
     why: Why
@@ -139,7 +138,7 @@ class Belief(Struct, frozen=True):
 
 
 def reconcile(report: Report, counted: Counted, known: KnownSizes) -> Belief:
-    """Decide what is believed of a prompt's size."""
+    """Decide the size of a prompt."""
     least, most = counted.least, max(counted.most, known.proved * _ALIKE * counted.raw)
     expected = _expect(counted, known)
     prompt, both = report.prompt, report.prompt + report.cached
@@ -154,14 +153,15 @@ def reconcile(report: Report, counted: Counted, known: KnownSizes) -> Belief:
         return _doubt(smallest, why, counted, known, most)
     size = min(fitting, key=lambda one: _distance(one, expected))
     if not known.size and prompt in fitting:
-        size = prompt  # that is what the protocols say
+        size = prompt  # as the protocols define it
     if _is_odd(size, counted, known, expected):
         return _doubt(size, "odd", counted, known, most)
     return _believe(size, "reported" if size == prompt else "with cached", counted, known, most)
 
 
 def _believe(size: int, why: Why, counted: Counted, known: KnownSizes, most: float) -> Belief:
-    """Believe a size; what is above `most`, the endpoint adds, and says nothing of the text."""
+    """Accept a size. Tokens above `most` are added by the endpoint, and say nothing about the
+    text."""
     ratio = size / counted.raw if counted.raw else 0.0
     if counted.raw < _SMALL or counted.images or known.extra:
         return Belief(size, why, 0.0, known.slope if known.extra else 0.0, known.extra)
@@ -170,7 +170,7 @@ def _believe(size: int, why: Why, counted: Counted, known: KnownSizes, most: flo
 
 
 def _doubt(size: int, why: Why, counted: Counted, known: KnownSizes, most: float) -> Belief:
-    """Do not believe a report, unless others have said the same, or the endpoint adds something."""
+    """Reject a report, unless others were similar, or the endpoint adds tokens."""
     doubt, raw = known.doubt, counted.raw
     if doubt is None or doubt.why == "part" != why:
         return Belief(0, why, doubt=Doubt(size, raw, why))
@@ -186,14 +186,14 @@ def _doubt(size: int, why: Why, counted: Counted, known: KnownSizes, most: float
     times = doubt.times + 1 if is_alike else 1
     if why == "odd" and times >= _OFTEN:
         return _believe(size, "reported", counted, replace(known, extra=0), most)
-    if is_alike and not slope:  # the next one is held against the one before this
+    if is_alike and not slope:  # the next report is compared with the one before this
         return Belief(0, why, doubt=replace(doubt, why=why, times=times))
     return Belief(0, why, doubt=Doubt(size, raw, why, times, slope))
 
 
 def _is_odd(size: int, counted: Counted, known: KnownSizes, expected: float) -> bool:
-    """Return whether a report within bounds is far from what the one before it lets expect: a
-    vocabulary does not change. What came since may be text of another kind, or pictures."""
+    """Return whether a report within bounds is far from the size expected after the one before: a
+    vocabulary does not change, but the new text may be of another kind, or have pictures."""
     if not known.size:
         return known.is_partial or known.doubt is not None
     odd = min(counted.odd, counted.raw - counted.pictures)
@@ -210,17 +210,17 @@ def _expect(counted: Counted, known: KnownSizes) -> float:
 
 
 def _distance(one: float, other: float) -> float:
-    """By which factor two positive numbers differ."""
+    """Return the factor by which two positive numbers differ."""
     low, high = sorted((max(one, 1e-9), max(other, 1e-9)))
     return high / low
 
 
 def _is_cut(size: int, counted: Counted, known: KnownSizes) -> bool:
-    """Return whether a report is so far below what was sent that the provider must have cut the
-    prompt in silence (Ollama does): by the meter and by characters, since vocabularies differ; or
-    it does not grow with the request any more. What is left of a cut prompt fills a window: a
-    report of next to nothing, or of far less than the one before, counts something else (there are
-    servers that leave out what they had cached)."""
+    """Return whether a report is so far below the sent size that the provider must have truncated
+    the prompt silently (Ollama does). The size is checked by the meter and by characters, since
+    vocabularies differ; or the report no longer grows with the request. The rest of a truncated
+    prompt fills a window: a report of almost nothing, or of far less than the one before, counts
+    something else (some servers leave out cached tokens)."""
     if counted.images or known.is_partial or size < _SMALLEST or size * 2 < known.size:
         return False
     ratio = known.ratio
@@ -238,23 +238,24 @@ def _is_cut(size: int, counted: Counted, known: KnownSizes) -> bool:
 
 
 def is_partial(report: Report, counted: Counted) -> bool:
-    """Return whether a report is of less than any window holds, of a prompt that is much more: the
-    model reports what it had not cached, and no prompt was cut."""
+    """Return whether a report is below the size of any window, for a prompt that is much longer:
+    the model reports the tokens that were not cached, and no prompt was truncated."""
     return report.prompt + report.cached < min(_SMALLEST, counted.least)
 
 
 def clamp(ratio: float, counted: Counted) -> float:
-    """Return a model's ratio, as far as it can be true of this text."""
+    """Return a model's ratio, limited to the range that is possible for this text."""
     raw = max(1, counted.raw)
     return min(max(ratio, counted.least / raw), (counted.most - counted.unknown) / raw)
 
 
 def is_measure(counted: int, raw: int) -> bool:
-    """Return whether a count of a request that was not sent can be true of so many raw tokens."""
+    """Return whether a count of a request that was not sent is possible for this many raw
+    tokens."""
     return raw > 0 and _ODD[0] * raw <= counted <= _ODD[1] * raw + _TEMPLATE
 
 
 def count_odd(text: str) -> int:
-    """Characters on which vocabularies differ much: digits, and all that is not ASCII."""
+    """Count the characters for which vocabularies differ much: digits, and non-ASCII characters."""
     digits = sum(map(text.count, "0123456789"))
     return digits + (0 if text.isascii() else len(text) - len(text.encode("ascii", "ignore")))

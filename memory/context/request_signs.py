@@ -1,6 +1,5 @@
-"""The words and signs of requests, and of replies to them: of what asks, promises, puts off, or
-tells of what was done. Pure.
-"""
+"""The words and signs of requests, and of replies to them: requests, promises, postponements, and
+reports of finished work. Pure."""
 
 from __future__ import annotations
 
@@ -14,16 +13,16 @@ SHOWN = 200  # characters of a request
 
 
 def may_ask(asked: str, words: Set[str]) -> bool:
-    """Return whether a message has a word without which no sentence of it asks for anything, unless
-    it is a question."""
+    """Return whether a message has a word that every request needs, unless the request is a
+    question."""
     if not (_VERBS.isdisjoint(words) and _HEADS.isdisjoint(words)) or "sie" in words:
         return True
     return not asked.isascii() and (any(sign in asked for sign in _SIGNS) or "把" in asked)
 
 
 def asks(sentence: str) -> bool:
-    """Return whether a sentence asks for something that can be finished: not for how the bot is to
-    do things from now on."""
+    """Return whether a sentence asks for something that can be finished, unlike a standing
+    instruction."""
     if not _asks(sentence) or _FROM_NOW_ON.search(sentence):
         return False
     if not _ALWAYS.search(sentence):
@@ -33,7 +32,7 @@ def asks(sentence: str) -> bool:
 
 
 def _asks(sentence: str) -> bool:
-    """Return whether a sentence asks for something: by its first verb, or a phrase."""
+    """Return whether a sentence asks for something, by its first verb or a phrase."""
     words = _WORD.findall(sentence.casefold())
     first = next((word for word in words[:3] if word not in _BEFORE_VERBS), "")
     if first in _VERBS or _FORMAL.match(sentence):
@@ -47,14 +46,13 @@ def _asks(sentence: str) -> bool:
 
 
 def puts_off(reply: str, heads: Set[str]) -> bool:
-    """Return whether a reply promises what was asked for. A time by which it is promised counts in
-    a line of the bot's own alone: in a draft of a letter somebody else promises it."""
+    """Return whether a reply promises the requested work for later. The time of a promise counts
+    only in a line of the bot's own: in a draft of a letter somebody else promises it."""
     return PROMISES.is_in(reply, heads) or promises(reply, heads)
 
 
 def promises(reply: str, heads: Set[str]) -> bool:
-    """Return whether a reply is a line in which the bot itself says that it will do something at
-    another time."""
+    """Return whether a reply is a line in which the bot says that it will do something later."""
     if len(reply) > SHOWN or _OF_OTHERS.search(reply.strip()):
         return False
     if PROMISES_BY.is_in(reply, heads):
@@ -78,8 +76,8 @@ def tells_that_done(line: str) -> bool:
 
 
 def is_put_off(asked: str, reply: str, heads: Set[str]) -> bool:
-    """Return whether a person puts off all that a message asks for: a clause of it says when, and
-    the reply is neither the work itself nor says that it is done."""
+    """Return whether a person postpones everything that a message asks for: a clause of it gives a
+    time, and the reply is neither the work itself nor a report that it is done."""
     if len(reply) > 2 * SHOWN or not NOT_NOW.is_in(asked, heads):
         return False
     return not DEED.pattern.search(_CONDITION.sub("", reply))
@@ -91,8 +89,8 @@ def declines(reply: str) -> bool:
 
 
 def goes_on(reply: str, said: str) -> bool:
-    """Return whether what a person says next leaves their request undone: they object, or answer a
-    question."""
+    """Return whether the person's next message leaves their request unfinished: they object, or
+    answer a question."""
     if _OBJECTS.match(said):
         return True
     is_question = reply.rstrip('"”’)】」* ').endswith(("?", "？"))
@@ -100,8 +98,8 @@ def goes_on(reply: str, said: str) -> bool:
 
 
 def asks_back(reply: str) -> bool:
-    """Return whether a reply ends with a question that has to be answered first; an offer of more
-    is none."""
+    """Return whether a reply ends with a question that has to be answered first; an offer of
+    further help does not count."""
     if QUESTIONS.isdisjoint(reply):
         return False
     last = [line.rstrip('"”’)】」* ') for line in split_sentences(reply)[-2:]]
@@ -126,7 +124,7 @@ _ASKING = (
     "suche trag trage übersetz übersetze vergleich vergleiche zeig zeige "
 )
 _FORMAL = lazy(r"(?:(?:und|dann|bitte|jetzt|also) )?[A-ZÄÖÜ]?[a-zäöüß]{2,20}e?n Sie\b")
-"""The beginning of an order to somebody in German who is not a friend."""
+"""The beginning of a formal order in German."""
 _BEFORE_VERBS, _VERBS = frozenset(_BEFORE.split()), frozenset(_ASKING.split())
 _PHRASES = (
     *(" can you ", " could you ", " would you ", " will you ", " please ", " remind me "),
@@ -144,7 +142,7 @@ _IN_CHINESE = (
 )
 _SIGNS = tuple(_IN_CHINESE.split())
 _OBJECT_FIRST = ("把", "先把", "再把", "都把")
-"""The beginnings of orders in Chinese that name their object first."""
+"""The beginnings of orders in Chinese with their object first."""
 NO_REQUEST = lazy(
     r"(?:how are you|what['’]s up|wie geht['’]?s|wie geht es|你好吗|you know|isn['’]t it|right)\b",
     re.IGNORECASE,
@@ -164,7 +162,8 @@ _ALWAYS = lazy(
     r"|永远|一律|绝对不|别再|不要再|^(?:请)?(?:不要|不许|别)(?!忘)|[后点]别(?!忘)",
     re.IGNORECASE,
 )
-"""The same, in the clause that asks: "the printer never works, please call them" is a request."""
+"""The same, in the clause of the request: "the printer never works, please call them" is a
+request."""
 _COMMAS = lazy(r"[;；，：]|[,:](?!\d)|\s[–—-]\s")
 LATER = cue(
     "later remind don forget other now after tomorrow später nachher erinner erinnere erinnerst "
@@ -191,7 +190,7 @@ NOT_NOW = cue(
         re.IGNORECASE,
     ),
 )
-"""Clauses with which a person puts off all that a message asks for."""
+"""Clauses with which a person postpones everything that a message asks for."""
 PROMISES = cue(
     "ll will moment yet can still ich noch einen",
     "我会 我會 稍 还没 還沒 尚未 到时候",
@@ -234,7 +233,7 @@ AGREES = lazy(
     r"|明白|好|行|记下|收到|知道了|了解|没问题|清楚",
     re.IGNORECASE,
 )
-"""The beginning of a reply that agrees to what a person wants."""
+"""The beginning of a reply that agrees to a request."""
 _TIME = (
     rf"(?:(?:the |dem |den |der )?\d|{_DAYS}|{_MONTHS}|(?:{_TAGE})|next|nächst|deine[mr]|ihre[mr])"
 )
@@ -248,7 +247,7 @@ COMMITS = cue(
         re.IGNORECASE,
     ),
 )
-"""Words with which the bot itself says that it will do something,"""
+"""Words with which the bot says that it will do something."""
 _DECLINES = lazy(
     r"(?:sorry,? |unfortunately,? )?I (?:can['’]t|cannot|(?:have no|don['’]t have) access)\b"
     r"|(?:leider )?(?:das )?(?:kann ich|ich kann) [^.!?]{0,30}\bnicht\b"
@@ -270,7 +269,7 @@ _LATER_ON = lazy(
     rf"|tonight|(?:bis|vor|am|ab|nach|im) {_TIME}|wenn|sobald|nachdem|danach|später|morgen)",
     re.IGNORECASE,
 )
-"""and the time or the event after which it will."""
+"""The time or the event after which the bot will do it."""
 WAITS = cue(
     "i ich bekommen bekommst bekommt",
     "等 一",
@@ -282,7 +281,7 @@ WAITS = cue(
         re.IGNORECASE,
     ),
 )
-"""Words of a reply that agrees to do something at another time; in others, they say anything."""
+"""Words of a reply that agrees to do something later; in other replies they are no sign."""
 _OBJECTS = lazy(
     r"(?:no\b(?!,? thank)|not yet|wrong|that['’]s not|that is not|it still|still (?:not|doesn)"
     r"|doesn['’]t work|you (?:didn|haven)|nein\b(?!,? danke)|falsch|stimmt nicht|immer noch nicht"

@@ -1,6 +1,5 @@
-"""Requests of a person in turns: those that are finished, and those that are still open. Found
-without a model, by how they are put and by what followed. Pure.
-"""
+"""Requests of a person in turns: finished ones and open ones. Found without a model, by their
+wording and by the following messages. Pure."""
 
 from __future__ import annotations
 
@@ -33,19 +32,19 @@ from memory.context.wording import WordsOf, shared, split_sentences, stems
 from memory.turns import Turn
 
 MOST = 12
-"""Requests of a kind that are told of: the newest."""
-_LOOKED_AT = 4_000  # characters of a message, from both ends
-LIKE = 0.6  # of the words that say something: two requests are the same
+"""The maximum number of requests of each kind that are listed: the newest."""
+_LOOKED_AT = 4_000  # characters of a message that are searched, from both ends
+LIKE = 0.6  # of the content words: two requests are the same
 _FILLERS = frozenset(
     ("überl", "heute", "etwas", "jetzt", "somet", "someb", "today", "maybe", "nicht")
 )
-_CLEAR = 3  # words that say what a request is about; else the sentence before it does
+_CLEAR = 3  # content words of a request; with fewer, the sentence before is added
 
 
 class PersonRequest(Struct, frozen=True, dict=True):
-    """A request: the turn that it was made in (0: only a summary tells of it), the person's words,
-    what these are about (`stems`), and what they and the answer are about, by which it is found
-    again; and those of the first that no other turn has, which tell an open one from others."""
+    """A request: its turn (0: only a summary has it), the person's words, the stems of these words,
+    and the stems of the request and its answer, by which it is found again. `marks` are the words
+    of the request that no other turn has; they tell an open request from others."""
 
     turn: int
     text: str
@@ -55,7 +54,7 @@ class PersonRequest(Struct, frozen=True, dict=True):
 
     @cached_property
     def heads(self) -> frozenset[str]:
-        """The beginnings by which `shared` knows shorter words."""
+        """The beginnings with which `shared` compares shorter words."""
         return frozenset(word[:4] for word in self.own)
 
     @property
@@ -76,11 +75,11 @@ NONE = Requests()
 def find_requests(
     turns: Sequence[Turn], known: Requests = NONE, words_of: WordsOf | None = None
 ) -> Requests:
-    """Find the requests of turns in their order, after those that are `known` already. One is
-    finished once it was answered without a question back and the person went on; it is open where
-    it was put off, asked last, or met with a question."""
+    """Find the requests of turns in order, after the `known` ones. A request is finished once it
+    was answered without a question, and the person continued. It is open if it was postponed, is in
+    the last turn, or was answered with a question."""
     is_open, finished = list(known.open), list(known.finished)
-    pending: list[PersonRequest] = []  # met with a question, which the next turn may answer
+    pending: list[PersonRequest] = []  # answered with a question; the next turn may finish them
     replies: dict[int, str] = {}
     words_of = words_of or WordsOf()
     for turn, following in pairwise((*turns, None)):
@@ -116,7 +115,7 @@ def find_requests(
 
 
 def _with_marks(found: Sequence[PersonRequest], turns: Sequence[Turn]) -> tuple[PersonRequest, ...]:
-    """Return open requests with their words that no other turn has."""
+    """Return open requests with the words of theirs that no other turn has."""
     left = [set(one.own) for one in found]
     for turn in turns if found else ():
         said = turn.question.text + (turn.reply.text if turn.reply else "")
@@ -130,13 +129,13 @@ def _with_marks(found: Sequence[PersonRequest], turns: Sequence[Turn]) -> tuple[
 
 
 def make_request(turn: int, text: str) -> PersonRequest:
-    """Return a request of these words alone."""
+    """Return a request with these words alone."""
     said = frozenset(stems(text))
     return PersonRequest(turn, text, said, said)
 
 
 def as_text(found: Requests) -> str:
-    """Return the requests as the model that summarises is told of them; "" where there is none."""
+    """Return the requests as text for the summarising model; "" if there are none."""
     parts = []
     if found.open:
         parts.append("Open requests:\n" + "\n".join(f"- {one.line}" for one in found.open))
@@ -147,8 +146,7 @@ def as_text(found: Requests) -> str:
 
 
 def find_deeds(turns: Sequence[Turn], words_of: WordsOf | None = None) -> list[PersonRequest]:
-    """Return as requests the messages, however they are put, to which a reply says that something
-    was done."""
+    """Return as requests the messages, in any wording, whose reply says that something was done."""
     found, words_of = [], words_of or WordsOf()
     for turn in turns:
         reply = turn.reply.text[:_LOOKED_AT] if turn.reply else ""
@@ -159,15 +157,15 @@ def find_deeds(turns: Sequence[Turn], words_of: WordsOf | None = None) -> list[P
 
 
 def _with_answer(one: PersonRequest, replies: Mapping[int, str]) -> PersonRequest:
-    """Return a request that was just found with what its answer is about, too."""
+    """Return a request that was just found with the words of its answer added."""
     if one.about or one.turn not in replies:
         return one
     return replace(one, about=one.own | stems(replies[one.turn]))
 
 
 def _requests_in(turn: int, asked: str, words: Set[str]) -> list[PersonRequest]:
-    """Return the requests in a person's message, which has these words, one after another; where
-    one says nothing by itself ("Can you help?"), with what stands before it."""
+    """Return the requests in a person's message, which has these words, in order. A request that
+    says little by itself ("Can you help?") gets the sentence before it."""
     has_cue = may_ask(asked, words)
     if not has_cue and QUESTIONS.isdisjoint(asked):
         return []
@@ -192,7 +190,7 @@ def _shorten(text: str) -> str:
 def _dealt_with(
     known: list[PersonRequest], asked: str, reply: str, words_of: WordsOf
 ) -> list[PersonRequest]:
-    """Return the requests that a later turn is about, and says that it is done."""
+    """Return the requests that a later turn is about and reports as done."""
     if not known or not any(DONE.may_be_in(text, words_of.heads(text)) for text in (asked, reply)):
         return []
     said = f"{asked} {reply}"
@@ -202,14 +200,14 @@ def _dealt_with(
 
 
 def _not_like(known: list[PersonRequest], made: list[PersonRequest]) -> list[PersonRequest]:
-    """Return the requests that none of these makes anew."""
+    """Return the requests that none of the new ones repeats."""
     if not made:
         return known
     return [one for one in known if not any(_is_like(one, new.own) for new in made)]
 
 
 def _is_like(one: PersonRequest, words: Set[str]) -> bool:
-    """Return whether most of what a request is about is among words."""
+    """Return whether most content words of a request are among these words."""
     if one.own.isdisjoint(words) and one.heads.isdisjoint(words):
         return False
     return len(shared(one.own, words)) >= LIKE * max(1, len(one.own))
@@ -220,6 +218,6 @@ def _said(turn: Turn) -> str:
 
 
 def _ends(text: str) -> str:
-    """Return the text, of a long one its beginning and its end."""
+    """Return the text; of a long one, its beginning and its end."""
     half = _LOOKED_AT // 2
     return text if len(text) <= _LOOKED_AT else f"{text[:half]}\n{text[-half:]}"

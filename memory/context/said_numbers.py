@@ -1,6 +1,5 @@
 """Numbers of a summary that its source has in another form: in words, in another unit, as the sum
-of two, or with other signs between its digits. Pure.
-"""
+of two, or with other separators between its digits. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ from memory.context.number_words import NUMBER_WORDS, read_numeral
 from memory.patterns import lazy
 
 _SCALES = (1_000, 10_000)
-_LEAST_SUM = 100  # a smaller one is the sum of some two by chance
-_MOST_SUMMED = 24  # numbers in a message of which two are added
+_LEAST_SUM = 100  # a smaller one is often the sum of two others by chance
+_MOST_SUMMED = 24  # numbers of a message that are added in pairs
 _LONGEST = 30  # digits of a number that may be a slip
 _DIGITS = lazy(r"\d+")
 _NUMBER = lazy(r"\d+(?:[.,]\d{3})*(?:[.,]\d{1,2}(?!\d))?|\d+")
@@ -33,8 +32,8 @@ class SaidNumbers:
         self._texts = texts
 
     def has(self, number: str) -> bool:
-        """Return whether these texts say a number, a date, a time or an identifier in other signs
-        or words, or as one that follows from them."""
+        """Return whether these texts have a number, a date, a time or an identifier in another
+        notation or in words, or numbers that it follows from."""
         groups = _DIGITS.findall(number)
         if groups and all(self._has_group(one) for one in groups):
             return True
@@ -45,14 +44,14 @@ class SaidNumbers:
         return any(self._follows(value) for value in read(number))
 
     def find_like(self, number: str) -> str:
-        """Return the number in these texts of which another one is a slip: its digits in another
-        order, or one digit changed; "" where none is like it."""
+        """Return the number in these texts that another one may be a slip of: the same digits in
+        another order, or one digit changed; "" if there is none."""
         digits = "".join(_DIGITS.findall(number))
         found = (one for key in _keys(digits) for one in self._by_key.get(key, ()))
         return next((one for one in found if one != digits), "")
 
     def _has_hour(self, hour: int) -> bool:
-        """Return whether an hour was said, of a whole day or of half of it."""
+        """Return whether the texts have an hour, in the 24-hour or 12-hour clock."""
         return any(self._has_group(str(one)) for one in (hour, hour % 12, hour % 12 + 12))
 
     def _has_minute(self, minute: str) -> bool:
@@ -81,7 +80,7 @@ class SaidNumbers:
 
     @cached_property
     def _by_key(self) -> Mapping[str, Sequence[str]]:
-        """Two numbers at most of each key: the one that is looked up may be said, too."""
+        """At most two numbers for each key: one of them may be the number that is looked up."""
         found: dict[str, list[str]] = {}
         for one in sorted(self._long):
             for key in _keys(one):
@@ -122,8 +121,8 @@ class SaidNumbers:
 
 
 def read(number: str) -> Iterator[float]:
-    """Yield the values that a number may have: a sign that groups in one country parts in
-    another."""
+    """Yield the values that a number may have: the thousands separator of one country is the
+    decimal separator of another."""
     for found in _find(number):
         bare = found.replace(",", "")
         readings = {bare, found.replace(".", "").replace(",", ".")}

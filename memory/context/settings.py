@@ -1,4 +1,4 @@
-"""The section `context`: how much the model sees, and how the view is kept within that."""
+"""The section `context`: the size of the context, and the treatment of older turns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HERE: JsonDict = {"here": True, **TURN}
 
 
 def _schema_text(value: Any) -> Any:
-    """Return a JSON Schema of an object, given as an object or as its text, as text."""
+    """Return a JSON Schema of an object, given as an object or as text, as text."""
     if not value or not isinstance(value, str | dict):
         return value
     try:

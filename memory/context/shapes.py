@@ -1,5 +1,5 @@
-"""The shapes of texts that are no summaries, whatever they were made of: calls of tools, refusals,
-thoughts, empty forms, loops, and texts that break off. Known by how they are written.
+"""The shapes of texts that are not summaries, whatever their source: calls of tools, refusals,
+thoughts, empty forms, loops, and texts that break off. Recognised by their wording.
 
 Summarising models have written each of them (openclaw#127987, pi#7048, hermes-agent#96779,
 open-webui#29308).
@@ -14,14 +14,14 @@ from memory.context.receipt import Receipt
 from memory.context.wording import split_sentences
 from memory.patterns import lazy
 
-_LEAST_LOOPS = 5  # sentences, or words in a row, of which half are repeated
+_LEAST_LOOPS = 5  # sentences, or words in a row, half of which are repeated
 _ROW = 4
-_LONGEST = 20_000  # characters of a text that are looked at
+_LONGEST = 20_000  # characters of a text that are checked
 
 
 def find_kind(text: str, finish: str, receipt: Receipt) -> str:
-    """Return what a text is instead of a summary, as `audit.REASONS` names it; "" where it may be
-    one. One that keeps most of the facts is no refusal, however it begins."""
+    """Return the kind of a text that is not a summary, as in `audit.REASONS`; "" if it may be one.
+    A text with most of the facts is not a refusal, however it begins."""
     content = list_content(text)
     if not content:
         return "empty"
@@ -41,18 +41,18 @@ def find_kind(text: str, finish: str, receipt: Receipt) -> str:
 
 
 def list_content(text: str) -> list[str]:
-    """Return the lines of a text that say something: without headings."""
+    """Return the lines of a text with content: without headings."""
     lines = [line.strip() for line in text.splitlines()]
     return [line for line in lines if line and not _HEADING.match(line)]
 
 
 def is_call(text: str) -> bool:
-    """Return whether a text is a call of a tool, or has one in it."""
+    """Return whether a text is, or contains, a call of a tool."""
     return bool(_CALL.search(text))
 
 
 def strip_labels(text: str) -> str:
-    """Return the content of a text without what its lines are headed with."""
+    """Return the content of a text without the labels of its lines."""
     lines = (line for line in list_content(text) if not _TITLE.fullmatch(line))
     labels = ((line, _LABEL.match(line)) for line in lines)
     rest = (line[label.end() :] if label else line for line, label in labels)
@@ -60,18 +60,18 @@ def strip_labels(text: str) -> str:
 
 
 def begins_an_answer(text: str) -> bool:
-    """Return whether a text begins as an answer does, and announces no summary."""
+    """Return whether a text begins like an answer, and does not announce a summary."""
     first = split_sentences(text[:400])[:2]
     return bool(_ANSWERS.match(text)) and not _ABOUT_ITSELF.search(" ".join(first))
 
 
 def offers_more(text: str) -> bool:
-    """Return whether a text ends with an offer, or a wish."""
+    """Return whether a text ends with an offer or a wish."""
     return bool(_OFFERS_MORE.search(text[-250:]))
 
 
 def speaks_to_somebody(text: str) -> bool:
-    """Return whether much of a text is said to a person."""
+    """Return whether much of a text addresses a person."""
     return len(_YOU.findall(text)) * 40 >= len(_WORD_OR_SIGN.findall(text.casefold())) + 20
 
 
@@ -82,24 +82,24 @@ def is_mostly_code(text: str) -> bool:
 
 
 def reports(text: str) -> bool:
-    """Return whether a text tells what somebody wanted or did."""
+    """Return whether a text reports wishes or actions of somebody."""
     return bool(_REPORTS.search(text))
 
 
 def is_dialogue(text: str) -> bool:
-    """Return whether a text is written as a conversation of two."""
+    """Return whether a text is written as a dialogue."""
     lines = list_content(text)
     said = [found[1].casefold() for line in lines if (found := _SPEAKER.match(line))]
     return len(said) > 2 and len(said) * 2 >= len(lines) and len(set(said)) > 1
 
 
 def tells_of_before(sentence: str) -> bool:
-    """Return whether a sentence says that something was so once."""
+    """Return whether a sentence says that something was true earlier."""
     return bool(_BEFORE.search(sentence))
 
 
 def _thinks_aloud(text: str) -> bool:
-    """Return whether a text deliberates what to write, instead of writing it."""
+    """Return whether a text deliberates about what to write, instead of writing it."""
     begins = bool(_DELIBERATES_FIRST.match(text))
     doubts = len(_DELIBERATES.findall(text[:_LONGEST]))
     return (begins and (doubts >= 1 or bool(_ABOUT_ITSELF.search(text[:300])))) or doubts >= 3
@@ -113,7 +113,7 @@ def _is_unfilled(text: str, content: list[str]) -> bool:
 
 
 def is_loop(text: str) -> bool:
-    """Return whether a text says the same over and over: sentences, or words in a row."""
+    """Return whether a text repeats itself: sentences, or words in a row."""
     text = text[:_LONGEST].casefold()
     sentences = [one for one in split_sentences(text) if len(one) > 3]
     repeated = len(sentences) - len(set(sentences))
@@ -138,8 +138,8 @@ def _breaks_off(text: str) -> bool:
 
 
 def ends_freely(text: str) -> bool:
-    """Return whether the last line is the item of a list, or a few words behind a label, which need
-    no full stop."""
+    """Return whether the last line is a list item, or a few words behind a label, which need no
+    full stop."""
     return bool(_FREE_LINE.match(text.rstrip().rsplit("\n", 1)[-1]))
 
 
@@ -199,7 +199,7 @@ _LABEL = lazy(
 _INNER_LABEL = lazy(r"(?:(?<=[.;!?] )|\*\*)(?:[\w'-]{1,30} ){0,3}[\w'-]{1,30}(?::|\*\*:?)(?=\s)")
 _TITLE_WORD = r"(?:[A-Z][\w'-]{1,30}|and|of|the|for|to|&)"
 _TITLE = lazy(rf"\W*{_TITLE_WORD}(?: {_TITLE_WORD}){{0,4}}\W*")
-"""A line of a few words with capitals, as a title has."""
+"""A line of a few capitalised words, like a title."""
 _ANSWERS = lazy(
     r"[\s*_#]*(?:sure|of course|certainly|absolutely|definitely|gladly|happy to|no problem"
     r"|great (?:question|idea|choice)|good (?:question|idea)|you['’]re welcome|thank you for"
@@ -262,7 +262,7 @@ _VERB_LAST = lazy(r"\s(?:ist|sind|wird)$", re.IGNORECASE)
 _SUBORDINATE = lazy(
     r"\b(?:wenn|sobald|dass|weil|bis|bevor|nachdem|falls|ob|da|was|wo|wie|d(?:ie|er|as))\b"
 )
-"""Words of a German clause that ends with its verb."""
+"""Words of a German clause with its verb at the end."""
 
 _SORRY = (
     r"I['’]?m (?:very |so |really )?sorry|I am (?:very |so |really )?sorry|Sorry|I apologi[sz]e"

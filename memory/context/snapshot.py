@@ -1,8 +1,8 @@
-"""The tools and memory that the model had when turns were removed from its context: kept with the
-event, and told again.
+"""The tools and memory of the model when turns were removed from its context: stored with the
+event, and shown again.
 
-Digitorn: a resumed session goes on with the tools, the memory and realistic examples of tool calls
-that it had before the compaction.
+Digitorn: a resumed session continues with the tools, the memory and realistic examples of tool
+calls from before the compaction.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from msgspec import Struct
 from memory.turns import Turn
 
 EXAMPLES = 5
-"""The most recent tool calls that are kept as examples."""
+"""The number of recent tool calls kept as examples."""
 _ARGUMENTS = 200  # characters of a call's arguments in an example
 
 
 class Snapshot(Struct, frozen=True):
-    """`tools` by name; `injection` says how the model gets them; `summary` is the id of the one in
-    front (0: none); `examples` are tool calls as (name, arguments), the newest last. `days` counts
-    the files of the daily memory, and `newest` is the day of the last ("": there is none)."""
+    """A snapshot. `tools` by name; `injection` is the way in which the model gets them; `summary`
+    is the id of the one in front (0: none); `examples` are tool calls as (name, arguments), the
+    newest last. `days` is the number of files of the daily memory, and `newest` the day of the last
+    ("": none)."""
 
     tools: tuple[str, ...]
     injection: str
@@ -37,9 +38,9 @@ def take_snapshot(
     tools: Sequence[Mapping[str, Any]], turns: Sequence[Turn], summary: int, days: Sequence[date]
 ) -> Snapshot:
     """Return the snapshot of this moment: `tools` as they are sent, `turns` as they are in context,
-    `days` as the daily memory has them. Calls that were made with text from outside in view are no
-    example: the summary beside which they are told again may be let into the memory, and nobody has
-    looked through them."""
+    `days` as in the daily memory. Calls made while text from outside was in context are not used as
+    examples: the summary beside them may be approved for the memory, and nobody has reviewed the
+    calls."""
     names = tuple(tool["function"]["name"] for tool in tools)
     said = (e.message for turn in turns for e in turn.entries if not e.message.has_outside)
     calls = [call for message in said for call in message.tool_calls]
@@ -50,7 +51,7 @@ def take_snapshot(
 
 
 def note(snapshot: Snapshot) -> str:
-    """Return the note for the model besides the summary; "" where there is nothing to tell."""
+    """Return the note for the model besides the summary; "" if there is nothing to report."""
     if not snapshot.tools:
         return ""
     lines = [f"Tools at hand ({snapshot.injection} tool calls): {', '.join(snapshot.tools)}."]

@@ -1,5 +1,5 @@
-"""The task for the summarising model, the check of its answer, and the text that serves without
-it."""
+"""The task for the summarising model, the check of its answer, and the text used without a
+model."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from memory.plain_text import beginning, words_of
 from memory.turns import Turn, format_turns
 
 Style = Literal["notes", "rollup", "lines", "reminder", "recap", "structured", "excerpt"]
-"""The style of a summary: notes (`trim`), lines of the activity log as one block or as they are
+"""The style of a summary: notes (`trim`), lines of the activity log as one block or unchanged
 (`slim`), a recap without a model (`truncate`), one by a model (`summarize`), in five fields
 (`structured`), or as the beginnings of question and reply, for the daily memory alone."""
 
 OUT_OF_CONTEXT: frozenset[Style] = frozenset({"lines", "excerpt"})
-"""The styles that are written for the daily memory alone, and may be as long as they are."""
+"""The styles that are written for the daily memory alone, without a limit of length."""
 WITHOUT_SENTENCES: frozenset[Style] = frozenset({"rollup", "reminder"})
-"""The styles with a text of their own where no model writes it."""
+"""The styles with a text of their own when no model writes it."""
 
 _COMMON = (
     "Leave out courtesies. Write in the language of the conversation. The text is material to "
@@ -61,7 +61,7 @@ TASKS: Mapping[Style, str] = {
         f"else must be kept, such as preferences and promises. {_COMMON}"
     ),
 }
-"""The task for the model, by style; a style that is not here asks no model."""
+"""The task for the model, by style; the other styles call no model."""
 
 _DIARY = "=== Diary ==="
 _CONTINUED = (
@@ -78,29 +78,30 @@ _APART = (
 )
 _DIARY_LINE = lazy(r"^[\s#*_`>=-]*Diary[\s#*_`:=-]*$", re.IGNORECASE | re.MULTILINE)
 
-_RESULT_SHOWN = 1_000  # characters of a tool result that the summariser is shown
+_RESULT_SHOWN = 1_000  # characters of a tool result that the summariser sees
 _LINE_SHOWN = 160  # characters of a message in a plain extract
-_EXCERPT_SHOWN = 500  # characters of a question and of a reply that nothing else tells of
+_EXCERPT_SHOWN = 500  # characters of a question and of a reply that nothing else records
 _GOAL_SHOWN = 400  # characters of the first question in a reminder
-_RECENT = 8  # turns that a reminder tells of
+_RECENT = 8  # turns in a reminder
 
 
 class SummaryRequest(Struct, frozen=True):
-    """The request to the summariser: the task, what is summarised, and the most tokens to answer
-    with. `parts` are turns, the oldest first, and `prior` is the summary of what came before them;
-    `schema` is the JSON Schema that the answer shall fit, where it shall. `on_spent` is called with
-    every call that it took, also where nothing came of it.
+    """The request to the summariser: the task, the material, and the maximum tokens of the answer.
+    `parts` are turns, the oldest first, and `prior` is the summary of earlier turns; `schema` is
+    the JSON Schema of the answer, if there is one. `on_spent` is called with every model call,
+    including failed ones.
 
-    `told` are the turns of which the daily memory tells already. With those or with a `prior` the
-    answer has two parts, which `split_answer` parts: the summary, and what of it is new, for the
-    daily memory.
+    `told` are the turns that the daily memory has already. With those or with a `prior` the answer
+    has two parts, which `split_answer` separates: the summary, and its new part, for the daily
+    memory.
 
-    `appended` is what of the parts was never said in the conversation: what an earlier summary has
-    left out, and which requests are open. `least_parameters` is the size, in billions, below which
-    no model is asked.
+    `appended` are additions to the parts that were never said in the conversation: the facts that
+    an earlier summary has left out, and the open requests. `least_parameters` is the size, in
+    billions, below which no model is called.
 
-    `beginning` is what the model that answers was last sent, up to the end of the parts, which may
-    be cheaper to go on with than to send the parts. None: it is not at hand."""
+    `beginning` is the request last sent to the answering model, up to the end of the parts.
+    Continuing it may be cheaper than sending the parts. None: not available.
+    """
 
     task: str
     parts: tuple[str, ...]
@@ -116,19 +117,19 @@ class SummaryRequest(Struct, frozen=True):
 
     @property
     def has_diary(self) -> bool:
-        """Return whether the answer says what is new apart."""
+        """Return whether the answer gives the new part separately."""
         return bool(self.prior or self.told)
 
     @property
     def text(self) -> str:
-        """All that is summarised."""
+        """All the text to summarise."""
         return material(self.parts, self.prior)
 
 
 class SummaryResult(Struct, frozen=True):
-    """A summary as the model wrote it. `diary` is what of it the request's `prior` does not tell,
-    where there was one and the model said so; `left_out` are the indexes of the parts that no model
-    would take. `finish` says how the answer ended, as `agent.models.base` has it; or why there is
+    """A summary as the model wrote it. `diary` is the part that the request's `prior` does not
+    have, if there was one and the model gave it; `left_out` are the indexes of the parts that every
+    model rejected. `finish` says how the answer ended, as in `agent.models.base`, or why there is
     none (`audit.NEVER_WRITTEN`)."""
 
     text: str
@@ -139,15 +140,15 @@ class SummaryResult(Struct, frozen=True):
 
 
 class Summarizer(Protocol):
-    """The port to a model. What is longer than its window is taken in pieces."""
+    """The port to a model. A text longer than its window is summarised in pieces."""
 
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
-        """Summarise; a model that fails gives an empty text, never an exception."""
+        """Summarise; if the model fails, return an empty text instead of raising."""
         ...
 
 
 class SourcePart(Struct, frozen=True):
-    """The source text of these turns: what was said in one, or the summary of several."""
+    """The source text of these turns: the messages of one, or the summary of several."""
 
     turns: tuple[int, ...]
     text: str
@@ -160,11 +161,11 @@ def task(
     is_continued: bool = False,
     told: Sequence[int] = (),
 ) -> str:
-    """Return the task that asks a model for a summary in this style, which may continue another, or
-    tell of turns that the daily memory tells of already; "" where none is asked."""
+    """Return the task for a summary in this style, which may continue another, or cover turns that
+    the daily memory has already; "" if no model is called."""
     words = (style == "structured" and limits.context.compression_prompt) or TASKS.get(style, "")
     wish = f"Above all keep what concerns: {focus}" if focus else ""
-    if style == "structured":  # which has a field for what is new
+    if style == "structured":  # it has a field for the new part
         diary = _TOLD.format(format_turns(told)) if told else ""
     elif is_continued:
         diary = _CONTINUED + (f" {_TOLD.format(format_turns(told))}" if told else "")
@@ -177,7 +178,7 @@ LEFT_OUT = (
     "At the end stands a list of what an earlier summary of this has left out: keep what of it "
     "matters, in its own words."
 )
-"""The instruction for the model where it is asked once more."""
+"""The instruction for the model at a second attempt."""
 _NOT_TAKEN = "An earlier summary of this was not taken: {}. Write one that has no such fault."
 _REQUESTS = (
     "At the end stand the person's requests, those that are open and those that are finished. Name "
@@ -186,8 +187,8 @@ _REQUESTS = (
 
 
 def append_left_out(task: str, facts: Sequence[str], reasons: Sequence[str]) -> tuple[str, str]:
-    """Return the task with what was wrong with an earlier summary, and the list of what it has left
-    out, to follow what is summarised."""
+    """Return the task with the faults of an earlier summary, and the list of facts that it left
+    out, which follows the material."""
     wrong = _NOT_TAKEN.format("; ".join(reasons)) if reasons else ""
     if not facts:
         return "\n\n".join(filter(None, (task, wrong))), ""
@@ -196,8 +197,8 @@ def append_left_out(task: str, facts: Sequence[str], reasons: Sequence[str]) -> 
 
 
 def append_requests(task: str, found: Requests) -> tuple[str, str]:
-    """Return the task with what is to be done about requests, and the requests, to follow what is
-    summarised; nothing is added where there are none."""
+    """Return the task with instructions about requests, and the list of requests, which follows the
+    material; both unchanged or empty if there are none."""
     listed = as_text(found)
     return (f"{task}\n\n{_REQUESTS}" if listed else task), listed
 
@@ -214,7 +215,7 @@ def behind(task: str, appended: str = "") -> str:
 
 
 def schema(style: Style, limits: Limits, is_continued: bool) -> Mapping[str, Any] | None:
-    """Return the schema of the answer that is asked for, where there is one."""
+    """Return the schema of the expected answer, if there is one."""
     if style != "structured":
         return None
     fields = summary_fields.schema(limits.context.summary_schema)
@@ -222,8 +223,8 @@ def schema(style: Style, limits: Limits, is_continued: bool) -> Mapping[str, Any
 
 
 def split_answer(answer: str) -> tuple[str, str]:
-    """Return the summary in an answer that continues another, and what of it is new; "" where the
-    answer does not say that."""
+    """Return the summary in an answer that continues another, and its new part; "" if the answer
+    does not give it."""
     fields = summary_fields.split_answer(answer)
     if fields is not None:
         return fields
@@ -236,8 +237,8 @@ def split_answer(answer: str) -> tuple[str, str]:
 def parts(
     style: Style, turns: Sequence[Turn], instead: Mapping[tuple[int, ...], str]
 ) -> tuple[SourcePart, ...]:
-    """Return the source text of each turn: what was said, or its lines of the log; `instead` has
-    the summaries of several of them."""
+    """Return the source text of each turn: its messages, or its lines of the log; `instead` has the
+    summaries of several of them."""
     found = []
     covered = {number: numbers for numbers in instead for number in numbers}
     rest = (turn for turn in turns if turn.number not in covered)
@@ -254,16 +255,15 @@ def parts(
 
 
 def check_answer(style: Style, answer: str, limits: Limits) -> str:
-    """Return a model's answer as it will stand in the context; "" where it says nothing. Whether it
-    is a summary is for the audit to say."""
+    """Return a model's answer in the form used in the context; "" if it has no content. The audit
+    decides whether it is a summary."""
     if style != "structured" or is_call(answer):
         return answer.strip()
     return summary_fields.render(answer, limits.context.summary_template)
 
 
 def material(parts: Sequence[str], prior: str) -> str:
-    """Return the text that is summarised: the summary so far, and the parts that it is to be
-    continued with."""
+    """Return the text to summarise: the summary so far, and the parts with which to continue it."""
     followed = "\n\n".join(parts)
     if not prior:
         return followed
@@ -287,8 +287,8 @@ def _line(message: Message) -> str:
 
 
 def without_model(style: Style, turns: Sequence[Turn], prior: str) -> str:
-    """Return the summary in a style that has its own for where no model is asked, or what it wrote
-    is not taken; in others it is what stands in front of the sentences that are chosen instead
+    """Return the summary in a style that has a text of its own, if no model is called or its text
+    is rejected. For other styles, return the text in front of the chosen sentences
     (`extract.py`)."""
     if style == "excerpt":
         return "\n".join(_excerpt(turn) for turn in turns)
@@ -302,7 +302,7 @@ def without_model(style: Style, turns: Sequence[Turn], prior: str) -> str:
 
 
 REMINDER_HEAD = 3
-"""Lines of a reminder before those of recent activity."""
+"""The number of lines of a reminder before the recent activity."""
 
 
 def _reminder(turns: Sequence[Turn], prior: str) -> str:
@@ -312,8 +312,7 @@ def _reminder(turns: Sequence[Turn], prior: str) -> str:
 
 
 def _goal(turns: Sequence[Turn], prior: str) -> str:
-    """Return the first thing that was asked for; one that an earlier summary has told goes on being
-    told."""
+    """Return the first request; one in an earlier summary is kept."""
     told = next((line for line in prior.splitlines() if line.startswith(_GOAL)), "")
     asked = _first_line(prior) or (turns[0].question.text if turns else "")
     goal = told or f"{_GOAL} {beginning(asked, _GOAL_SHOWN)}"
@@ -324,15 +323,16 @@ _GOAL = "Goal:"
 
 
 def _first_line(summary: str) -> str:
-    """Return the first line of a summary that is no heading: its lines are no sentence together."""
+    """Return the first line of a summary that is not a heading: its lines do not form a
+    sentence."""
     lines = [line.strip() for line in summary.splitlines() if line.strip()]
     sentences = (line for line in lines if line[0] != "#" and line[-1] not in ":：")
     return words_of(next(sentences, "".join(lines[:1])))
 
 
 def _excerpt(turn: Turn) -> str:
-    """Return the beginnings of question and reply, and the lines that the model wrote about them,
-    whole: a log that no model rolls up must lose none of their words."""
+    """Return the beginnings of question and reply, and all lines that the model wrote about them: a
+    log that no model rolls up must lose none of their words."""
     has_lines = any(entry.message.terse for entry in turn.entries)
     return "\n".join(
         (_exchange(turn, _EXCERPT_SHOWN), *([_format_log([turn])] if has_lines else []))

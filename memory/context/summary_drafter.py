@@ -1,5 +1,5 @@
-"""Drafts of summaries: asked of a model and audited; sentences of the turns serve where that is no
-use."""
+"""Drafts of summaries: written by a model and audited; sentences of the turns are used if that
+fails."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.services import MemoryServices
 
-_SHORTER = 0.75  # of what it stands for, with all around it, is what an extract fills at most,
-_LEAST = 100  # but where turns leave by their number, and that is too few tokens to say anything
+_SHORTER = 0.75  # of the replaced text, with everything around it, is the most for an extract,
+_LEAST = 100  # unless turns are removed by number, and fewer tokens than this would be useless
 _OF_A_SECTION = frozenset(("empty", "call", "refusal", "cut", "thoughts", "loop", "facts", "short"))
 """The findings for which the daily memory gets excerpts instead."""
 
 
 class SummaryDraft(Struct, frozen=True):
-    """The text of a summary, and what is to be known of it: by which model, what of it is new to
-    the daily memory, turns that no model would take, and what it kept."""
+    """The text of a summary, its model, its new part for the daily memory (`section`), the turns
+    that every model rejected, and its receipt."""
 
     text: str
     model: str = ""
@@ -57,12 +57,12 @@ class _Attempt(Struct, frozen=True):
     draft: SummaryDraft
     audit: Audit
     is_over: bool = False
-    """Nothing better would come of another attempt."""
+    """A flag: whether another attempt would be useless."""
 
 
 class _Drafting(Struct, frozen=True):
-    """A summary in the making: for what, from which parts, within which limits; and the source that
-    it is compared with."""
+    """A summary under construction: its specification, source, parts and limits, and the source it
+    is compared with."""
 
     spec: SummarySpec
     source: SummarySource
@@ -72,7 +72,7 @@ class _Drafting(Struct, frozen=True):
 
 
 class SummaryDrafter:
-    """`book` keeps what the calls to a model took."""
+    """The drafter of summaries. `book` records the model calls."""
 
     def __init__(
         self,
@@ -90,14 +90,14 @@ class SummaryDrafter:
         beginning: Beginning | None = None,
         frame: int = 0,
     ) -> SummaryDraft:
-        """Return a model's summary that passes the audit, the better of two attempts where the
-        first has faults; sentences of the turns where none does. The first may be asked for behind
-        the `beginning` of the conversation. `frame` tokens come with it, and an extract is as much
-        shorter."""
+        """Return a model's summary that passes the audit, the better of two attempts if the first
+        has faults; sentences of the turns if neither passes. The first attempt may be requested
+        behind the `beginning` of the conversation. `frame` tokens are sent with it, and an extract
+        is shorter by as much."""
         plain = words.without_model(spec.style, source.rest, source.so_far)
         if spec.style in words.OUT_OF_CONTEXT:
             return SummaryDraft(plain, section=plain)
-        if not source.turns:  # all of them were taken away since: what was summarised before stays
+        if not source.turns:  # all were removed since: the earlier summary stays
             return SummaryDraft(plain or source.so_far)
         parts, replaced = await asyncio.to_thread(self._measure, source, spec.style, limits)
         is_free = bool(spec.focus or limits.context.compression_prompt)
@@ -125,7 +125,8 @@ class SummaryDrafter:
         return await asyncio.to_thread(self._extract, work, plain, longest, kinds)
 
     def _is_faulty(self, one: _Attempt, limits: Limits) -> bool:
-        """Return whether a model is asked once more: not for what is open alone, which is added."""
+        """Return whether a model is asked once more: not for open requests alone, which are
+        added."""
         if limits.context.summary_audit == "strict" and not one.audit.accepts():
             return True
         return "missing" in one.audit.kinds
@@ -133,7 +134,7 @@ class SummaryDrafter:
     async def _attempt(
         self, work: _Drafting, beginning: Beginning | None = None, again: Audit | None = None
     ) -> _Attempt | None:
-        """Ask a model for a summary; None where it is asked for none."""
+        """Request a summary from a model; None if no model is called."""
         result, _ = await asyncio.gather(
             self._ask_model(work, beginning, again), asyncio.to_thread(work.compared.prepare)
         )
@@ -182,12 +183,12 @@ class SummaryDrafter:
         return replace(one.draft, text=text, section=section, receipt=receipt)
 
     def _with_line(self, work: _Drafting, text: str, more: str, longest: int) -> str:
-        """Return a text with one more line, put right, where it fits into so many tokens."""
+        """Return a text with one more line, corrected, if it fits into this many tokens."""
         text_with = f"{text}\n{put_right(more, work.compared.ended)}"
         return text_with if self._services.meter.count(text_with) <= longest else text
 
     def _is_section(self, draft: SummaryDraft, source: SummarySource) -> bool:
-        """Return whether a section may stand in the daily memory."""
+        """Return whether a section may be written to the daily memory."""
         if draft.section == draft.text:
             return True
         new, count = source.without_told, self._services.meter.count
@@ -198,7 +199,7 @@ class SummaryDrafter:
     def _extract(
         self, work: _Drafting, plain: str, longest: int, kinds: tuple[str, ...]
     ) -> SummaryDraft:
-        """Return the summary that no model wrote."""
+        """Return the summary without a model's text."""
         meter, compared = self._services.meter, work.compared
         text = self._whole_lines(plain, longest, work.spec.style)
         if work.spec.style not in words.WITHOUT_SENTENCES:
@@ -237,30 +238,29 @@ class SummaryDrafter:
         return self._services.meter.clip("\n".join(lines[: max(1, first - 1)]), longest)
 
     def _receipt(self, work: _Drafting, text: str) -> Receipt:
-        is_of_log = work.spec.style == "rollup"  # whose model has read less than what is removed
+        is_of_log = work.spec.style == "rollup"  # its model has read less than is removed
         return (work.source if is_of_log else work.compared).receipt(text)
 
     def _clip(self, text: str, tokens: int) -> str:
-        """Return a text in so many tokens, up to the end of a sentence where one is near."""
+        """Return a text clipped to this many tokens, at the end of a sentence if one is near."""
         clipped = self._services.meter.clip(text, tokens)
         return text if clipped == text else end_at_sentence(clipped)
 
     def _count(self, source: SummarySource) -> int:
-        """Tokens of what is removed, and of the summaries of some of it."""
+        """Return the tokens of the removed turns, and of the summaries of some of them."""
         return sum(turn.tokens for turn in source.turns) + self._count_told(source)
 
     def _count_told(self, source: SummarySource) -> int:
-        """Tokens of what is summarised already."""
+        """Return the tokens of the text that is summarised already."""
         summed = [*([source.prior] if source.prior else []), *source.stood]
         return sum(one.tokens for one in summed)
 
     def _measure(
         self, source: SummarySource, style: words.Style, limits: Limits
     ) -> tuple[tuple[words.SourcePart, ...], int]:
-        """Return the parts that are summarised, and how many tokens they replace. Turns that a
-        summary covered are told anew, unless it was to keep something above all, a person has
-        edited it, or they would not fit into one call.
-        """
+        """Return the parts to summarise, and the number of tokens that they replace. Turns that a
+        summary covered are summarised again, unless it had a focus, a person has edited it, or they
+        would not fit into one call."""
         brief = source.parts(style, source.stood)
         replaced = self._services.meter.count(source.material(brief))
         own = [one for one in source.stood if one.focus or one.edits]
@@ -274,8 +274,8 @@ class SummaryDrafter:
     async def _ask_model(
         self, work: _Drafting, beginning: Beginning | None, again: Audit | None
     ) -> SummaryResult | None:
-        """Return a model's summary; None where none is asked. One that continues another has room
-        to say what is new."""
+        """Return a model's summary; None if no model is called. One that continues another has
+        additional tokens for the new part."""
         spec, source, limits = work.spec, work.source, work.limits
         is_continued, told = source.prior is not None, source.told
         task = words.task(spec.style, spec.focus, limits, is_continued, told)
@@ -300,12 +300,12 @@ class SummaryDrafter:
             schema,
             source.prior.text if source.prior else "",
             told,
-            None if schema else beginning,  # in front of which a schema would stand
+            None if schema else beginning,  # a schema would precede it
             "\n\n".join(appended),
             limits.context.summary_least_parameters,
             spent.append,
         )
         try:
             return await self._services.summarizer.summarize(request)
-        finally:  # also where it was cancelled: what the model has written is paid
+        finally:  # also if it was cancelled: the tokens that the model has written are paid
             await self._book(spent)

@@ -1,4 +1,5 @@
-"""The fields of a `structured` summary: their schema, how an answer is read and shown."""
+"""The fields of a `structured` summary: their schema, and the parsing and rendering of an
+answer."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 TEMPLATE = "\n\n".join(f"# {name.replace('_', ' ').capitalize()}\n{{{name}}}" for name in FIELDS)
-"""The template by which the model is shown the fields; `summary_template` may say otherwise."""
+"""The template for the fields in the context; `summary_template` may override it."""
 
 _DIARY = "diary_of_what_followed"
 _NEW = (
@@ -36,19 +37,19 @@ _NEW = (
 _PLACE = lazy(r"\{([^{}\n]{1,200})\}")
 _JSON = lazy(r"(```\w*\s*)?[\[{]")
 _LONGEST = 100_000
-"""Characters that the fields of a summary may have together; one that is longer than its tokens
-allow is not used anyhow."""
+"""The maximum number of characters of a summary's fields together; a summary that exceeds its
+tokens is not used anyway."""
 
 
 def schema(text: str) -> Mapping[str, Any]:
-    """Return the schema from the settings (checked there), or AgentScope's."""
+    """Return the schema from the settings (which validate it), or AgentScope's."""
     own: Mapping[str, Any] = json.loads(text) if text else SCHEMA
     return own
 
 
 def with_diary(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema of a summary that continues another: one field more, for what is new in
-    it."""
+    """Return the schema of a summary that continues another: with one more field, for its new
+    part."""
     properties = fields.get("properties", {})
     if _DIARY in properties:
         return fields
@@ -58,8 +59,8 @@ def with_diary(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def split_answer(answer: str) -> tuple[str, str] | None:
-    """Return the fields of an answer to that, as JSON, and what is new; None for one that has no
-    such field."""
+    """Return the fields of such an answer, as JSON, and its new part; None if it has no such
+    field."""
     found = _object(answer)
     if found is None or _DIARY not in found:
         return None
@@ -85,8 +86,8 @@ def template_error(template: str, schema_text: str) -> str:
 
 
 def render(answer: str, template: str = "") -> str:
-    """Return a model's answer as it will stand in the context; "" where it says nothing, or is JSON
-    that breaks off. An answer in other words than JSON stands as it is: better than none."""
+    """Return a model's answer in the form used in the context; "" if it has no content, or is
+    truncated JSON. An answer in prose instead of JSON is returned unchanged: better than none."""
     fields = _fields(answer)
     if fields is None:
         return "" if _JSON.match(answer.strip()) else answer.strip()
@@ -95,13 +96,13 @@ def render(answer: str, template: str = "") -> str:
     shown = template or TEMPLATE
     if any(fields.get(place) for place in _PLACE.findall(shown)):
         return _fill(shown, dict.fromkeys(FIELDS, "") | fields).strip()
-    # Fields of the person's own without a template, or a template that shows none of them.
+    # The person's own fields without a template, or a template that shows none of the fields.
     return "\n\n".join(f"# {name}\n{said}" for name, said in fields.items() if said)
 
 
 def _fill(template: str, fields: Mapping[str, str]) -> str:
-    """Return a template with its fields filled in, each place once: what a field says is no
-    template. What would be longer than any summary is cut."""
+    """Return a template with its fields filled in, each place once: the text of a field is not a
+    template. Text beyond the length of any summary is truncated."""
     left = _LONGEST
 
     def value(place: re.Match[str]) -> str:
@@ -125,7 +126,7 @@ def _fields(answer: str) -> dict[str, str] | None:
 
 
 def _object(answer: str) -> dict[str, Any] | None:
-    """Return the JSON object in an answer, also where text or a code fence stands around it."""
+    """Return the JSON object in an answer, also if text or a code fence is around it."""
     start, end = answer.find("{"), answer.rfind("}")
     try:
         found = json.loads(answer[start : end + 1]) if 0 <= start < end else None

@@ -20,10 +20,9 @@ from memory.turns import Turn
 
 
 class SummarySource(Struct, frozen=True):
-    """Turns, the summary that it continues, those that stood for some of the turns until now, and
-    the corrections that were heard, with their turns (None: they are yet to be found). `earlier`
-    are turns before these in which a person corrected something; `by_hand` are values that a
-    command has ended."""
+    """Turns, the summary that it continues, the earlier summaries of some of the turns (`stood`),
+    and the corrections in them, with their turns (None: not computed yet). `earlier` are previous
+    turns in which a person corrected something; `by_hand` are values that a command has ended."""
 
     turns: tuple[Turn, ...]
     prior: Summary | None = None
@@ -34,24 +33,24 @@ class SummarySource(Struct, frozen=True):
 
     @property
     def rest(self) -> tuple[Turn, ...]:
-        """The turns for which nothing stood."""
+        """The turns without an earlier summary."""
         covered = {number for one in self.stood for number in one.turns}
         return tuple(turn for turn in self.turns if turn.number not in covered)
 
     @property
     def so_far(self) -> str:
-        """All that is summarised already."""
+        """All text that is summarised already."""
         before = [self.prior.text] if self.prior else []
         return "\n\n".join((*before, *(one.text for one in self.stood)))
 
     @property
     def told(self) -> tuple[int, ...]:
-        """The turns of which the daily memory has what stood for them."""
+        """The turns whose earlier summary is in the daily memory."""
         return tuple(sorted({turn for one in self.stood if one.section for turn in one.turns}))
 
     @property
     def without_told(self) -> SummarySource:
-        """Return what of it is new to the daily memory."""
+        """The source reduced to the turns that are new to the daily memory."""
         told = set(self.told)
         return SummarySource(tuple(turn for turn in self.turns if turn.number not in told))
 
@@ -62,8 +61,8 @@ class SummarySource(Struct, frozen=True):
         return is_doubted or any(turn.has_outside for turn in self.turns)
 
     def parts(self, style: words.Style, briefly: Sequence[Summary]) -> tuple[words.SourcePart, ...]:
-        """Return the parts that are summarised, with these summaries in place of the turns that
-        they covered."""
+        """Return the parts to summarise, with these summaries in place of the turns that they
+        covered."""
         return words.parts(style, self.turns, {one.turns: one.text for one in briefly})
 
     def material(self, parts: Sequence[words.SourcePart]) -> str:
@@ -77,8 +76,8 @@ class SummarySource(Struct, frozen=True):
     def to_audit(
         self, tokens: int, *, is_in_any_language: bool = False, is_of_log: bool = False
     ) -> AuditSource:
-        """Return what a summary of so many tokens is compared with; many words take a while. One
-        `is_of_log` has read the lines of the log alone."""
+        """Return the source for the audit of a summary of this many tokens; slow for long texts.
+        For one `is_of_log`, only the lines of the log were read."""
         messages = [entry.message for turn in self.turns for entry in turn.entries]
         asked = [message.text for message in messages if message.role == "user"]
         answered = [message.text for message in messages if message.role == "assistant"]

@@ -1,8 +1,8 @@
-"""Writes the summaries of a conversation in the background, and brings them to the daily memory
-file.
+"""The writer of a conversation's summaries, in the background, and of their sections in the daily
+memory file.
 
-One at a time and in order, since each summary continues the one before. What it is asked to do for
-turns that leave is a job on disk, so it is done after a crash too, and takes effect once.
+One at a time and in order, since each summary continues the one before. The work for removed turns
+is a job on disk, so it is resumed after a crash too, and takes effect once.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ log = logging.getLogger(__name__)
 
 
 _EXCERPTS = 100  # turns in a section of excerpts
-_REMEMBERED = 16  # events whose summary is there: the next cut and a late summary ask for them
+_REMEMBERED = 16  # events whose summary exists: the next compaction and a late summary need them
 
 
 Prepared = tuple[SummarySpec, Summary]
-"""A summary that was written ahead, and for exactly what."""
+"""A summary that was written ahead, and its specification."""
 
 
 class SummaryWriter:
-    """Writes the summaries of a conversation. What a person removed is in no summary and in no
-    file; `written_ahead` is the summary that was prepared for a cut, if there is one; `reference`
-    is the newest one to what was removed, where the offloader has told none in the prompt;
-    `on_written` hears that the summary of a job is there."""
+    """The writer of a conversation's summaries. Turns that a person removed are in no summary and
+    in no file. `written_ahead` is the summary prepared for a compaction, if there is one.
+    `reference` is the newest reference to removed turns, unless the offloader names it in the
+    prompt. `on_written` is called once the summary of a job exists."""
 
     def __init__(
         self,
@@ -78,31 +78,33 @@ class SummaryWriter:
         self.written_ahead: Prepared | None = None
         self._preparing: SummarySpec | None = None
 
-    # --- what is there ---------------------------------------------------------------------
+    # --- the existing summaries ------------------------------------------------------------
 
     async def summary_of(self, event: int) -> int:
-        """Return the id of the summary of what left by an event; 0 while there is none."""
+        """Return the id of the summary of the turns that an event removed; 0 while there is
+        none."""
         if event not in self._by_event:
             made = await self._state.read(summaries.summary_of, event)
             if not made and event <= self._shared:
-                return 0  # another conversation's writer is about it, and does not tell this one
-            if not self._by_event.get(event):  # it may have been written while this was read
+                return 0  # another conversation's writer makes it, and does not notify this one
+            if not self._by_event.get(event):  # it may have been written during the read
                 self._note(event, made)
         return self._by_event[event]
 
     def forget_prepared(self) -> None:
-        """Have the summary of the next cut written anew: a person has corrected what it may say."""
+        """Discard the summary of the next compaction: a person has corrected a value that it may
+        have."""
         self._corrections += 1
         self.written_ahead = self._preparing = None
 
     def find_prepared(self, spec: SummarySpec) -> Summary | None:
-        """Return the summary that was written ahead, if it is for exactly this."""
+        """Return the summary that was written ahead, if its specification is the same."""
         if self.written_ahead is None or self.written_ahead[0] != spec:
             return None
         return self.written_ahead[1]
 
     def _find_prepared_for(self, spec: SummarySpec, entries: Sequence[Entry]) -> Summary | None:
-        """Return the same for a job, whose turns have left: the one written ahead has read all of
+        """Return the same for a job, whose turns are removed, if the summary has read all of
         them."""
         if self.written_ahead is None or not entries:
             return None
@@ -111,36 +113,35 @@ class SummaryWriter:
         return self.find_prepared(replace(spec, until=until)) if is_read else None
 
     async def at_once(self, spec: SummarySpec) -> Summary | None:
-        """Return the summary for exactly this, if it was written ahead, or needs no model and
-        continues one that is there. Whoever waits for the model's next request can have it."""
+        """Return the summary for this specification if it was written ahead, or if it needs no
+        model and continues an existing one. The model's next request can wait for it."""
         if (known := self.find_prepared(spec)) is not None or spec.style != "reminder":
             return known
         if spec.after and not await self.summary_of(spec.after):
-            return None  # it comes later, in its order
+            return None  # it is written later, in its order
         return await self._make(spec)
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a summary is under way or waits."""
+        """Return whether a summary is running or waiting."""
         return bool(self._tasks) or self._one_at_a_time.locked()
 
     async def read(self, summary_id: int) -> Summary | None:
-        """Return a summary by its id, as it stands on disk: a person may have looked through it."""
+        """Return a summary by its id, as stored now: a person may have reviewed it."""
         return await self._services.store.read(lambda db: summaries.summary(db, summary_id))
 
     async def read_all(self) -> list[Summary]:
-        """Return the summaries that may stand in the context, or have stood there, oldest first."""
+        """Return the summaries that are or were in the context, oldest first."""
         return await self._state.read(summaries.list_numbered)
 
     async def event_of(self, summary_id: int) -> int:
-        """Return the event that removed the turns that a summary was made for; 0 where there is
-        none."""
+        """Return the event whose removed turns a summary was made for; 0 if there is none."""
         return await self._state.read(summaries.event_of, summary_id)
 
-    # --- what is to be done ----------------------------------------------------------------
+    # --- the jobs --------------------------------------------------------------------------
 
     def prepare(self, spec: SummarySpec) -> None:
-        """Write the summary of a cut that is near, unless that is done or under way."""
+        """Write the summary of a near compaction ahead, unless that is done or running."""
         if self._preparing != spec and self.find_prepared(spec) is None:
             self._preparing = spec
 
@@ -151,17 +152,17 @@ class SummaryWriter:
             self._start(work)
 
     def add(self, job: Job, spec: SummarySpec) -> None:
-        """Take on a job that is on disk: what left for `spec` goes to the daily memory."""
-        if job.style != "excerpt":  # which is beside the summary that stands for its event
+        """Add a job that is on disk: write the turns removed for `spec` to the daily memory."""
+        if job.style != "excerpt":  # its event has another summary
             self._note(job.event, job.summary)
         if self._unwritten:
             self._start(self._write_again)
         self._start(lambda: self._finish(job, spec))
 
     async def keep_excerpts(self, numbers: Collection[int]) -> None:
-        """Take on to bring to the daily memory what nothing there tells of these turns, which are
-        about to go: the question and the final reply of each, in sections of their own where they
-        hold what came from outside."""
+        """Add jobs that write to the daily memory those of these turns that it does not have, since
+        they are about to be deleted: the question and the final reply of each. Turns with text from
+        outside get sections of their own."""
         rest = sorted(set(numbers) - await self._state.read(summaries.find_recorded_turns))
         for first in range(0, len(rest), _EXCERPTS):
             for part in _apart(await self._turns(rest[first : first + _EXCERPTS])):
@@ -183,12 +184,12 @@ class SummaryWriter:
         return await self._state.write(summaries.insert_excerpt, summary, event)
 
     async def ahead(self, spec: SummarySpec) -> Summary | None:
-        """Have the summary of a cut that is due written, and wait for it. None: it was given up
+        """Write the summary of a compaction that is due, and wait for it. None: it was cancelled
         (`halted`)."""
-        self._preparing = spec  # what was being prepared for another cut must not replace it
+        self._preparing = spec  # one prepared for another compaction must not replace it
         loads = self._loads
         async with self._one_at_a_time:
-            if self._loads != loads:  # what it would tell of may be deleted
+            if self._loads != loads:  # its turns may be deleted
                 return None
             self._awaited = asyncio.create_task(self._write_ahead(spec))
             try:
@@ -198,7 +199,7 @@ class SummaryWriter:
             return None if self._awaited.cancelled() else self._awaited.result()
 
     def write_for(self, spec: SummarySpec, then: Callable[[Summary], Awaitable[None]]) -> None:
-        """Write the summary of a cut that somebody is to be asked about, and tell them."""
+        """Write the summary of a compaction that needs approval, then call `then` with it."""
 
         async def work() -> None:
             self._preparing = spec
@@ -207,7 +208,7 @@ class SummaryWriter:
         self._start(work)
 
     async def cancel(self) -> None:
-        """Forget what is under way and waiting, on disk too (`/context clear`)."""
+        """Cancel all running and waiting work, on disk too (`/context clear`)."""
         self._tasks.cancel()
         open_events = [event for event, summary in self._by_event.items() if not summary]
         await self._state.write(summaries.cancel, open_events)
@@ -217,18 +218,18 @@ class SummaryWriter:
         self.written_ahead = self._preparing = None
 
     async def idle(self) -> None:
-        """Wait until everything is done."""
+        """Wait until all work is done."""
         await self._tasks.idle()
 
     async def close(self) -> None:
-        """Stop; jobs that are not done are on disk, and are done at the next start."""
+        """Stop; unfinished jobs are on disk, and are resumed at the next start."""
         await self._tasks.close()
 
     @asynccontextmanager
     async def halted(self) -> AsyncIterator[None]:
-        """Stop, and give up a summary that a person waits for: nothing is written until this is
-        over, and nothing that was wanted before, if there was a `load`. All that is said here waits
-        meanwhile, so no model is waited for."""
+        """Stop, and cancel a summary that a person waits for. Nothing is written until this is
+        over, and no earlier work is resumed if there was a `load`. All messages of the conversation
+        wait meanwhile, so no model is awaited."""
         await self.close()
         if self._awaited is not None:
             self._awaited.cancel()
@@ -241,7 +242,7 @@ class SummaryWriter:
         for one in done[:-_REMEMBERED]:
             del self._by_event[one]
 
-    # --- doing it --------------------------------------------------------------------------
+    # --- the work --------------------------------------------------------------------------
 
     def _start(self, work: Callable[[], Awaitable[None]]) -> None:
         self._tasks.start(self._in_turn(work, self._loads), f"summaries {self._key.id}")
@@ -267,8 +268,8 @@ class SummaryWriter:
         return summary
 
     async def _write_again(self) -> None:
-        """Do the jobs whose file could not be written: the disk may have room by now. A summary
-        that is on disk is not asked for again."""
+        """Retry the jobs whose file could not be written: the disk may have space now. A summary
+        that is on disk is not requested again."""
         open_jobs = await self._state.read(summaries.list_open_jobs)
         left, self._unwritten = self._unwritten, {}
         for job in open_jobs:
@@ -289,7 +290,7 @@ class SummaryWriter:
 
     async def _carry_out(self, job: Job, spec: SummarySpec) -> None:
         offloader = self._services.rules.offloader(self._key)
-        if job.style == "excerpt" and job.event:  # which another job of its event has kept
+        if job.style == "excerpt" and job.event:  # another job of its event has stored it
             offloader = None
         own = self._state.replayed.taken_away
 
@@ -318,9 +319,9 @@ class SummaryWriter:
     async def _tell(
         self, job: Job, summary: Summary | None, turns: Sequence[Turn]
     ) -> frozenset[int]:
-        """Bring a summary to the daily memory and into the context, and be done with its job.
-        Return the turns of which the daily memory tells by now, where that matters."""
-        async with self._services.telling[self._key.audience]:  # or branches would tell it twice
+        """Write a summary to the daily memory and into the context, and finish its job. Return the
+        turns that the daily memory has now, if that matters."""
+        async with self._services.telling[self._key.audience]:  # or branches would write it twice
             if summary is not None and summary.section and not await self._is_told(summary.turns):
                 section = self._section(job, summary, turns)
                 place = self._place(summary.is_untrusted)
@@ -332,8 +333,8 @@ class SummaryWriter:
             return await self._state.write(_conclude, job)
 
     async def _is_told(self, turns: Sequence[int]) -> bool:
-        """Return whether another branch that shares these turns has told the daily memory of
-        them."""
+        """Return whether another branch that shares these turns has written them to the daily
+        memory."""
         return (await self._state.read(summaries.find_told_by_others)).issuperset(turns)
 
     def _place(self, is_untrusted: bool) -> Path:
@@ -341,8 +342,8 @@ class SummaryWriter:
         return daily.quarantine(data) if is_untrusted else data
 
     async def _drop_excerpts(self, is_untrusted: bool) -> None:
-        """Drop the excerpts of turns that were written in an emergency, once a summary tells of all
-        these turns."""
+        """Delete the excerpts of turns that were written in an emergency, once a summary covers all
+        of these turns."""
         jobs = await self._state.read(summaries.list_superseded, is_untrusted)
         if not jobs:
             return
@@ -354,15 +355,15 @@ class SummaryWriter:
     async def _summary_for(
         self, job: Job, spec: SummarySpec, made: Summary | None, turns: tuple[Turn, ...]
     ) -> tuple[Summary | None, tuple[Turn, ...]]:
-        """Return the summary of a job: the one that is `made`, if a person has taken nothing of it
-        away since; and the turns that are left. None: nothing is left to tell of."""
+        """Return the summary of a job, and the remaining turns: the summary that is `made`, if a
+        person has removed none of its turns since. None: no turns remain."""
         summary = made
         while turns:
             rest = tuple(turn.number for turn in turns)
             if summary is not None and set(summary.turns) <= set(rest):
                 break
             summary = await self._make(replace(spec, turns=rest))
-            turns = await self._turns(spec.turns)  # some may be taken away while it is written
+            turns = await self._turns(spec.turns)  # some may be removed while it is written
         else:
             return None, ()
         if summary.id != job.summary:
@@ -371,8 +372,8 @@ class SummaryWriter:
         return summary, turns
 
     async def _offload(self, job: Job, offloader: Offloader, entries: Sequence[Entry]) -> None:
-        """Offload the removed entries to a place where the model's file tools find them, those of
-        other branches too: what a person removed there is left out."""
+        """Offload the removed entries to a place that the model's file tools can read. It is shared
+        with other branches: turns that a person removed there are left out."""
         reference = await run_shielded(
             offload.attempt(lambda: offloader.offload_context(self._key.id, entries))
         )
@@ -382,7 +383,7 @@ class SummaryWriter:
             self.reference = reference
 
     def _section(self, job: Job, summary: Summary, turns: Sequence[Turn]) -> Section:
-        """Dated by when the last of its turns was said, whenever it is written."""
+        """Return the section, dated by its last turn, whenever it is written."""
         told = frozenset(summary.turns)
         times = [
             entry.at
@@ -395,7 +396,7 @@ class SummaryWriter:
         return Section(self._key, at, format_turns(summary.turns), summary.section, job.id)
 
     async def _make(self, spec: SummarySpec) -> Summary:
-        """Have a summary written, and store it."""
+        """Write a summary, and store it."""
         source = await self._source(spec)
         limits = self._services.rules.at(self._key).limits.but(**dict(spec.once))
         beginning, frame = self._find_beginning(spec, source), await self._state.count_frame()
@@ -418,8 +419,9 @@ class SummaryWriter:
         )
 
     def _find_beginning(self, spec: SummarySpec, source: SummarySource) -> Beginning | None:
-        """Find the beginning with which the summary may be asked for in the conversation itself:
-        not for content from outside, since the system prompt and the tools stand there, too."""
+        """Find the beginning behind which the summary may be requested in the conversation itself.
+        Not for content from outside, since the system prompt and the tools are in such a request,
+        too."""
         if source.is_untrusted or source.stood or (sent := self._state.as_sent()) is None:
             return None
         prior = source.prior.id if source.prior else 0
@@ -437,16 +439,16 @@ class SummaryWriter:
     async def _find_ended_by_hand(
         self, turns: Sequence[Turn], prior: Summary | None
     ) -> tuple[ByHand, ...]:
-        """Return the values that a command has ended, and that a summary of these turns is not to
-        say."""
+        """Return the values that a command has ended, and that a summary of these turns must not
+        have."""
         data, audience = self._services.data, self._key.audience
         values = await asyncio.to_thread(ended.by_hand, data, audience)
         entries = [entry for turn in turns for entry in turn.entries]
         return tuple(one for one in values if one.ends_in(entries, has_prior=prior is not None))
 
     async def _source(self, spec: SummarySpec) -> SummarySource:
-        """Return the source of a summary. A summary of turns of which one was removed since serves
-        no more."""
+        """Return the source of a summary. A summary with turns that were removed since is not
+        used."""
         after = await self.summary_of(spec.after) if spec.after else 0
         book = self._services.corrections
 
@@ -454,7 +456,7 @@ class SummaryWriter:
             database: Database, row: int
         ) -> tuple[list[Entry], list[Entry], Summary | None, tuple[HeardCorrection, ...] | None]:
             entries = transcript.entries_of_turns(database, row, spec.turns)
-            # What it continues is as a person has edited it, if they did and it was not forgotten.
+            # The summary that it continues is as edited by a person, unless the edit was deleted.
             ids = (one for one in (spec.edited, after) if one)
             found = (summaries.summary(database, one) for one in ids)
             before = next((one for one in found if one is not None), None)
@@ -475,8 +477,8 @@ class SummaryWriter:
         return SummarySource(turns, before, tuple(whole), corrected, earlier, by_hand)
 
     async def _find_range(self, event: int, made: int) -> Summary | None:
-        """Return the summary of the turns that an event removed, as a person has edited it, if they
-        did; what the daily memory has is the one that was written."""
+        """Return the summary of the turns that an event removed, as edited by a person; its section
+        for the daily memory is that of the original."""
         summary = await self.read(made or await self.summary_of(event))
         if summary is None or not summary.edits:
             return summary
@@ -513,8 +515,8 @@ def _conclude(database: Database, row: int, job: Job) -> frozenset[int]:
 
 
 def _apart(turns: Sequence[Turn]) -> Iterator[tuple[Turn, ...]]:
-    """Yield the turns as sections of excerpts hold them: what came from outside stands by
-    itself."""
+    """Yield the turns in groups for sections of excerpts; those with text from outside are
+    separate."""
     for is_outside in (False, True):
         some = tuple(turn for turn in turns if turn.has_outside == is_outside)
         for first in range(0, len(some), _EXCERPTS):

@@ -1,8 +1,8 @@
-"""Values that gave way to others in a conversation, as far as a summary must not say them. Pure.
+"""Values that were replaced in a conversation, and must not be in a summary. Pure.
 
-A correction changes texts, so it is looked for with care (`corrections.py`). To turn a summary away
-takes less: a turn tells of a change, and says a value that nobody said before; an earlier message
-says one of the same kind, about the same; and the summary says that, and the new one nowhere.
+A correction changes texts, so its detection is strict (`corrections.py`). Less is needed to reject
+a summary: a turn mentions a change, and has a new value; an earlier message has one of the same
+kind, about the same topic; and the summary has the old value, and the new one nowhere.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from memory.context.values import Value, find_values
 from memory.context.wording import WordsOf, cue, is_wide, split_sentences, stems
 from memory.patterns import lazy
 
-_MOST_CHANGES = 16  # turns that tell of a change: the newest
-_MOST_ALIKE = 8  # earlier messages in which the value is looked for that gave way
-_LOOKED_AT = 1_000  # characters of a message, and of a reply
-_FIRST = 160  # characters of a reply that may repeat what is so now
-_LIKE = 4  # times as large, or as small, a number may become
+_MOST_CHANGES = 16  # turns that mention a change: the newest
+_MOST_ALIKE = 8  # earlier messages that are searched for the replaced value
+_LOOKED_AT = 1_000  # characters of a message, and of a reply, that are checked
+_FIRST = 160  # characters of a reply that may repeat the current value
+_LIKE = 4  # the most by which a number may become larger or smaller, as a factor
 _WORD = 5  # letters of a word that may be part of a longer one
-_BEGIN = 7  # signs with which two addresses or identifiers of one sort begin
+_BEGIN = 7  # characters at the beginning that two addresses or identifiers of one kind share
 _FEW = 3  # sentences of a message that are about one thing
 _KINDS = frozenset(("number", "date", "time", "weekday", "identifier", "day", "url"))
 CHANGES = cue(
@@ -47,7 +47,7 @@ CHANGES = cue(
         re.IGNORECASE,
     ),
 )
-"""Words of a turn in which something may have become another."""
+"""Words of a turn in which a value may have changed."""
 SO_NOW = cue(
     "then sind hat ist gilt gelten heißt also",
     "那就 现在是",
@@ -68,7 +68,7 @@ _MONEY = "€$£¥"
 
 
 class Superseded(Struct, frozen=True):
-    """A value that gave way to another one, and the beginnings of the words of what it is about."""
+    """A value that was replaced by another one, and the stems of its topic words."""
 
     old: Value
     new: Value
@@ -76,7 +76,7 @@ class Superseded(Struct, frozen=True):
 
 
 class _Part(Struct, frozen=True):
-    """A sentence of a turn: its values, and what it is about."""
+    """A sentence of a turn: its values and its topic words."""
 
     text: str
     values: tuple[Value, ...]
@@ -86,7 +86,7 @@ class _Part(Struct, frozen=True):
 def find_superseded(
     said: Sequence[tuple[str, str]], words_of: WordsOf | None = None
 ) -> list[Superseded]:
-    """Return the values in turns (a message and its reply each) that gave way to others."""
+    """Return the replaced values in turns (a message and its reply each)."""
     words_of = words_of or WordsOf()
     changes = [at for at, turn in enumerate(said) if at and _may_change(*turn, words_of)]
     found = list[Superseded]()
@@ -101,7 +101,7 @@ def find_superseded(
 
 
 def find_stale_values(text: str, found: Sequence[Superseded]) -> list[str]:
-    """Return the values that a text says as if they held, each with the one that does."""
+    """Return the current values for which a text has the replaced ones."""
     if not found:
         return []
     parts = _parts_of(text)
@@ -116,8 +116,8 @@ def find_stale_values(text: str, found: Sequence[Superseded]) -> list[str]:
 
 
 def is_said_on(text: str, old: str, new: str) -> bool:
-    """Return whether a reply to a message that seems to correct a value says that on: a clause of
-    it has the old one alone, or a sentence both, and neither tells of a change."""
+    """Return whether the reply to an apparent correction keeps the old value: a clause has only the
+    old one, or a sentence has both, and neither mentions a change."""
     for part in split_sentences(text[:_LOOKED_AT]):
         if tells_of_before(part):
             continue
@@ -132,8 +132,8 @@ def is_said_on(text: str, old: str, new: str) -> bool:
 
 
 def is_counted_so(text: str, value: str, message: str) -> bool:
-    """Return whether a text says a number with the Chinese measure word that a message has it with,
-    if that has one."""
+    """Return whether a text has a number with the same Chinese measure word as the message, if that
+    has one."""
     if not value[-1:].isdigit():
         return True
     behind = _MEASURED.search(message, message.find(value) + len(value))
@@ -142,7 +142,7 @@ def is_counted_so(text: str, value: str, message: str) -> bool:
 
 
 def _says_old(part: _Part, one: Superseded) -> bool:
-    """Return whether a sentence says the old value as if it held, of the same thing."""
+    """Return whether a sentence has the old value as if it were in force, about the same topic."""
     if not any(one.old.is_same(value) for value in part.values) or tells_of_before(part.text):
         return False
     begin = one.new.text[:_BEGIN]
@@ -151,7 +151,7 @@ def _says_old(part: _Part, one: Superseded) -> bool:
 
 
 def _may_change(asked: str, reply: str, words_of: WordsOf) -> bool:
-    """Return whether a turn tells of a change, and of a value."""
+    """Return whether a turn mentions a change, and a value."""
     if not _VALUE.search(asked) and not _VALUE.search(reply):
         return False
     heads, begun = words_of.heads(reply), reply[:_FIRST]
@@ -165,7 +165,7 @@ def _may_change(asked: str, reply: str, words_of: WordsOf) -> bool:
 def _in_turn(
     asked: str, reply: str, before: Sequence[str], words_of: WordsOf
 ) -> Iterator[Superseded]:
-    """Yield the values that gave way to those of a turn which nobody said before."""
+    """Yield the values that were replaced by new values of a turn."""
     person, answer = _parts_of(asked[:_LOOKED_AT]), _parts_of(reply[:_LOOKED_AT])
     whole = "\n".join(before)
     replied = [value for part in answer for value in part.values]
@@ -197,7 +197,7 @@ def _in_turn(
 
 
 def _changed(person: Sequence[_Part], answer: Sequence[_Part]) -> Iterator[_Part]:
-    """Yield the sentences that tell of a change, and those beside them."""
+    """Yield the sentences that mention a change, and those beside them."""
     asked, replied = (
         [any(sign.pattern.search(one.text) for sign in signs) for one in parts]
         for parts, signs in ((person, (CHANGES,)), (answer, (CHANGES, SO_NOW)))
@@ -218,8 +218,8 @@ def _gave_way(
     before: Sequence[str],
     words_of: WordsOf,
 ) -> Iterator[Superseded]:
-    """Yield the value of the same kind that an earlier message says about the same, if there is
-    one, and no second."""
+    """Yield the value of the same kind in an earlier message about the same topic, if there is
+    exactly one."""
     best = list[tuple[int, Value, frozenset[str]]]()
     begin = new.text[:_BEGIN] if len(new.text) > _BEGIN else "\0"
     alike = [
@@ -244,7 +244,7 @@ def _gave_way(
 
 
 def _may_become(old: Value, new: Value, before: str, now: str) -> bool:
-    """Return whether one value is of the sort of another one, and not the same."""
+    """Return whether two values are of the same kind, and differ."""
     if old.kind != new.kind or not old.forms.isdisjoint(new.forms):
         return False
     if old.kind == "identifier":
@@ -265,8 +265,8 @@ def _is_number(form: str) -> bool:
 
 
 def _count_alike(about: Set[str], text: str, words: Set[str]) -> int:
-    """Return how much of what a value is about a text of these words has, also as a part of longer
-    ones."""
+    """Return how many topic words of a value a text with these words has, also as parts of longer
+    words."""
     folded = text.casefold()
     return sum(word in words or (len(word) >= _WORD and word in folded) for word in about)
 
@@ -289,7 +289,7 @@ def _stands_in(value: str, text: str) -> bool:
 
 
 def _counted(value: Value, text: str) -> str:
-    """Return the sign of money or share in a value, or the Chinese measure word behind it."""
+    """Return the currency or per cent sign of a value, or the Chinese measure word behind it."""
     at = text.find(value.text)
     behind = text[at + len(value.text) :][:1] if at >= 0 else ""
     sign = _COUNTED.search(value.text + behind)

@@ -1,7 +1,7 @@
-"""The `<terse>` tag (flo.monster): the line in which a model says what it has just done.
+"""The `<terse>` tag (flo.monster): the line in which a model summarises its reply.
 
-People never see it. One parser takes it out, of a whole text as of one that streams in pieces, so
-that what streams and what is kept can't differ.
+It is never shown to people. One parser removes it, from a whole text and from a stream in pieces,
+so that the streamed and the stored text can't differ.
 """
 
 from __future__ import annotations
@@ -26,39 +26,40 @@ _UNFINISHED = lazy(
 _CUT_OFF = lazy(r"<\s*/?\s*te(?:r(?:se?)?)?", re.IGNORECASE)
 _CLOSES = lazy(r"<\s*/")
 _ENDS = lazy(r"<\s*/|<[^/]*/\s*>")
-"""A tag after which nothing is hidden: one that closes, or is empty."""
-_INSIDE = r"(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*+"  # in a quotation, or in an item of a list
+"""A tag after which no text is hidden: a closing or an empty tag."""
+_INSIDE = r"(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*+"  # in a quotation, or in a list item
 _FENCE = lazy(rf"{_INSIDE}(`{{3,}}+(?!.*`)|~{{3,}})")
 _FURTHER_IN = 3
-"""Characters that the end of a code block may stand further in than its beginning."""
+"""The number of characters by which the end of a code block may be indented further than its
+beginning."""
 _LINE_KEPT = 1_000
-"""Characters at the beginning of a line by which it is known for a fence."""
+"""The number of characters at the beginning of a line that are checked for a fence."""
 _UNCLOSED = 300
-"""Characters that an unclosed tag at the very end may have to be taken for a line."""
+"""The maximum length of the text after an unclosed tag at the end that is used as the line."""
 
 
 class TerseFilter:
-    """Takes a reply in pieces of any size and gives back what a person sees of it.
+    """A parser that takes a reply in pieces of any size and returns the text to show.
 
-    A tag in code is text: in a block, or between backticks on one line. A tag that is not closed
-    hides nothing that matters: a short last line after it is the line, anything else is shown.
-    White space is given back with what follows it, so that none is left where the last tag stood.
-    `line` is that of the last tag.
+    A tag in code is text: in a block, or between backticks on one line. After an unclosed tag, a
+    short last line is used as the line, any other text is shown. White space is returned with the
+    text that follows it, so that none is left at the place of the last tag. `line` is the line of
+    the last tag.
     """
 
     def __init__(self) -> None:
         self.line = ""
-        self._rest = ""  # what may be the beginning of a tag
-        self._held: list[str] = []  # what stands in a tag, or may be code, until that is known
+        self._rest = ""  # the possible beginning of a tag
+        self._held: list[str] = []  # text in a tag, or possibly code, until that is known
         self._in_tag = self._may_be_code = False
-        self._span = self._run = 0  # backticks that a span of code began with; those just seen
+        self._span = self._run = 0  # backticks that began a span of code; those just read
         self._has_spans = True  # on this line, as far as is known
         self._fence = self._last_line = ""
         self._space: list[str] = []
         self._has_shown = False
 
     def feed(self, piece: str) -> str:
-        """Return the text that can be shown once this piece has come."""
+        """Return the text that can be shown after this piece."""
         text = self._rest + piece
         if "<" not in text and "`" not in text and not (self._in_tag or self._may_be_code):
             return self._plain(text)
@@ -68,7 +69,7 @@ class TerseFilter:
         return self._see(_TOKEN.findall(text, 0, end))
 
     def _plain(self, text: str) -> str:
-        """Show what holds neither a tag nor code: nearly always all there is."""
+        """Show text with neither a tag nor code: the usual case."""
         self._rest = ""
         if text and self._run:
             self._end_run()
@@ -77,8 +78,8 @@ class TerseFilter:
         return self._show(text) if text else ""
 
     def finish(self) -> str:
-        """Return the text that is left to be shown at the end. A reply that was only a tag shows
-        the tag's text."""
+        """Return the remaining text at the end. A reply that was only a tag shows the tag's
+        text."""
         rest, self._rest = self._rest, ""
         is_tag = self._in_tag or (_CUT_OFF.fullmatch(rest) and not self._is_block())
         shown = self._see([] if is_tag or not rest else [rest])
@@ -92,7 +93,7 @@ class TerseFilter:
         return shown + "".join(self._space)
 
     def _end_unclosed(self) -> str:
-        """Return the text that follows a tag that was never closed."""
+        """Return the text after a tag that was never closed."""
         self._in_tag = False
         text = "".join(self._held)
         line = text.strip()
@@ -110,7 +111,7 @@ class TerseFilter:
         return self._in_question if self._may_be_code else self._in_text
 
     def _in_text(self, token: str) -> str:
-        """Show what is not a tag, and step into one that is."""
+        """Show text that is not a tag, and enter a tag."""
         if not _is_tag(token):
             self._count(token)
             return self._show(token)
@@ -123,7 +124,7 @@ class TerseFilter:
         return ""
 
     def _in_a_tag(self, token: str) -> str:
-        """Wait for the tag's end."""
+        """Wait for the end of the tag."""
         if not _is_tag(token):
             self._held.append(token)
         elif _CLOSES.match(token):
@@ -134,8 +135,8 @@ class TerseFilter:
         return ""
 
     def _in_question(self, token: str) -> str:
-        """After a tag behind a backtick: it is code where the backtick's like follows on the same
-        line."""
+        """Handle text after a tag behind a backtick: it is code if an equal backtick follows on the
+        same line."""
         if token[:1] != "`":
             self._end_run()
             if not self._span or token == "\n":
@@ -145,7 +146,7 @@ class TerseFilter:
         return ""
 
     def _decide(self) -> str:
-        """Show what was held as code, or read it again as a line without any."""
+        """Show the held text as code, or read it again as a line without code."""
         held, self._may_be_code = self._held, False
         if not self._span:
             return "".join([self._show(token) for token in held])
@@ -162,7 +163,7 @@ class TerseFilter:
             self._span, self._has_spans = 0, True
 
     def _end_run(self) -> None:
-        """As many backticks as have begun a span of code end it."""
+        """End a run of backticks: as many as have begun a span of code end it."""
         if self._run and self._has_spans and self._span in (0, self._run):
             self._span = self._run - self._span
         self._run = 0
@@ -181,13 +182,13 @@ class TerseFilter:
         return shown
 
     def _extend_line(self, more: str) -> str:
-        """Return the beginning of the line that grows; of one that goes on and on, enough."""
+        """Return the beginning of the growing line; at most as much as is needed."""
         if len(self._last_line) >= _LINE_KEPT:
             return self._last_line
         return (self._last_line + more)[:_LINE_KEPT]
 
     def _is_block(self) -> bool:
-        """Return whether the next character stands in a code block."""
+        """Return whether the next character is in a code block."""
         if self._fence:
             return not _closes(self._fence, self._last_line)
         return _FENCE.match(self._last_line) is not None
@@ -198,8 +199,8 @@ def _is_tag(token: str) -> bool:
 
 
 def _fence_after(fence: str, line: str) -> str:
-    """Return the fence of the code block that is open after this line, as far in as it stands; ""
-    for none."""
+    """Return the fence of the code block that is open after this line, with its indentation; "" for
+    none."""
     if fence:
         return "" if _closes(fence, line) else fence
     mark = _FENCE.match(line)
@@ -219,7 +220,7 @@ def _as_line(text: str) -> str:
 
 
 def extract(text: str) -> tuple[str, str]:
-    """Return a whole reply: what a person sees of it, and its line ("": it has none)."""
+    """Return the text of a whole reply to show, and its line ("": none)."""
     if "<" not in text:
         return text, ""
     parser = TerseFilter()

@@ -1,4 +1,4 @@
-"""Requests as a text tells of them: as a task, as done, or not at all. Pure."""
+"""Requests as a text represents them: as a task, as done, or not at all. Pure."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from memory.context.requests import LIKE, PersonRequest, Requests
 from memory.context.wording import is_wide, shared, split_sentences, stems
 from memory.patterns import lazy
 
-_LIKE_WIDE = 0.5  # of the pairs of signs in Chinese
-_CLEARLY = 2  # words of finished work in a task that has none of what is open
+_LIKE_WIDE = 0.5  # of the pairs of characters in Chinese
+_CLEARLY = 2  # words of finished work in a task that has none of an open request
 
 
 def find_restated(
     text: str, found: Requests, deeds: Sequence[PersonRequest] = ()
 ) -> list[PersonRequest]:
-    """Return the finished requests that a text lists as something that is to be done, or that was
-    not done yet. `deeds` are found in lists of tasks only: they may be standing orders, of which a
-    text says that something must be so."""
+    """Return the finished requests that a text lists as tasks, or as not done yet. `deeds` are
+    searched for only in lists of tasks: they may be standing instructions, which a text may state
+    as rules."""
     listed = {*list_tasks(text, only_headed=True), *(denied := _list_denied(text))}
     restated = []
     for line in dict.fromkeys((*list_tasks(text), *denied)):
@@ -41,8 +41,8 @@ def find_restated(
 
 
 def list_unbacked(text: str, found: Requests) -> list[str]:
-    """Return the tasks under a heading, and their parts, that have nothing to do with what is open,
-    as far as something is."""
+    """Return the tasks under a heading, and their parts, that share no word with an open request;
+    empty if there is none."""
     if not found.open:
         return []
     lines = (line for line in list_tasks(text, only_headed=True) if not _DECIDES.search(line))
@@ -55,14 +55,14 @@ def list_unbacked(text: str, found: Requests) -> list[str]:
 
 
 def _overlap(line: str, one: PersonRequest) -> int:
-    """Return how much of what a request is about a line has, also as a part of longer words."""
+    """Return how many topic words of a request a line has, also as parts of longer words."""
     said, folded = stems(line), line.casefold()
     wanted = one.about or one.own
     return sum(word in said or word[:4] in said or word in folded for word in wanted)
 
 
 def find_lost(text: str, found: Requests) -> list[PersonRequest]:
-    """Return the open requests of which a text says nothing, or that they are done."""
+    """Return the open requests that a text does not mention, or reports as done."""
     lines = [(line, stems(line)) for line in split_sentences(text)] if found.open else []
     tasks = {*list_tasks(text), *(line for line, _ in lines if _waits(line))}
     return [
@@ -86,8 +86,8 @@ def _is_of_task(line: str, one: PersonRequest) -> bool:
 
 
 def list_tasks(text: str, *, only_headed: bool = False) -> list[str]:
-    """Return the lines of a text that say what is to be done: those under such a heading, and those
-    that say so themselves, unless `only_headed`; not those that are marked as done."""
+    """Return the lines of a text that are tasks: those under such a heading, and (unless
+    `only_headed`) those worded as tasks; without those marked as done."""
     found, is_under, is_told = list[str](), False, False
     for line in split_sentences(text):
         heading = _TASKS_HEAD.match(line)
@@ -95,7 +95,7 @@ def list_tasks(text: str, *, only_headed: bool = False) -> list[str]:
         is_item = bool(_ITEM.match(line))
         if heading or (_HEAD.match(line) and not (is_under and is_item)):
             line = line[heading.end() :] if heading else ""
-            is_under = bool(heading) and not line  # "Open: …" is of one line
+            is_under = bool(heading) and not line  # "Open: …" is one line
         elif is_under and not is_item:
             is_under = says_so
         goes_on = is_told and line.startswith("·")
@@ -106,18 +106,18 @@ def list_tasks(text: str, *, only_headed: bool = False) -> list[str]:
 
 
 def _is_cut(line: str) -> bool:
-    """Return whether a line was cut, other than at the length of a request."""
+    """Return whether a line was truncated, other than at the length of a request."""
     return line.endswith("…") and len(line) < SHOWN
 
 
 def _list_denied(text: str) -> list[str]:
-    """Return the parts of a text that say that something was not done yet."""
+    """Return the clauses of a text that say that something was not done yet."""
     parts = (part for line in split_sentences(text) for part in _PARTS.split(line))
     return [part for part in parts if _NOT_YET.search(part)]
 
 
 def _likeness(said: set[str], one: PersonRequest) -> float:
-    """Return which part of a line is about a request."""
+    """Return the share of a line's words that is about a request."""
     return len(shared(said, set(one.about))) / len(said) if said else 0.0
 
 
@@ -173,7 +173,7 @@ _DECIDES = lazy(
     r"|entscheid|entschieden|klär|bestätig|wart|antwort|abhäng|\bob\b|决定|确认|等待|是否|答复",
     re.IGNORECASE,
 )
-"""Words of what a person is still to say, or others."""
+"""Words for decisions or answers that are still awaited."""
 _NOT_YET = lazy(
     r"\bw[ua]rden? (?:\w+ )?nicht \w+t\b|\b(?:was|were|has|have) (?:not|n['’]t) (?:been )?\w+ed\b|"
     r"\b(?:not|n['’]t)\b.{0,40}\byet\b|\bnot yet\b|\bno \w+ (?:has|have) been\b"

@@ -1,6 +1,6 @@
-"""Values in a text that a person may correct: the facts of a receipt, and what only matters beside
-another one of its kind: days of the week, single digits, Chinese numerals, capitalised words.
-"""
+"""Values in a text that a person may correct: the facts of a receipt, and values that only matter
+beside another of their kind: days of the week, single digits, Chinese numerals, capitalised
+words."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from memory.context.values_chinese import COUNTED, find_chinese, simplify
 from memory.patterns import lazy
 
 SCANNED = 20_000
-"""Characters of a text that are looked through."""
+"""The number of characters of a text that are searched."""
 
 
 class Value(Struct, frozen=True):
-    """A value: its kind, its words, where they are, and the forms by which it is found again."""
+    """A value: its kind, its words, its place, and the forms by which it is found again."""
 
     kind: str
     text: str
@@ -112,7 +112,7 @@ _WORDS_OF_NO_NAME = """
 """
 _NO_PART = frozenset((*re.findall(r"\S+", _WORDS_OF_NO_NAME), *MONTH_OF, *_DAY_OF))
 NO_NAMES = _NO_PART | _TITLES
-"""Capitalised words, folded, that are no names."""
+"""Capitalised words, folded, that are not names."""
 
 
 def find_values(text: str, *, has_names: bool = True) -> list[Value]:
@@ -147,7 +147,7 @@ def _weekdays(text: str) -> _Places:
 
 
 def _joined(text: str) -> _Places:
-    """Numbers of phones, and the like: digits with hyphens that are no date."""
+    """Find phone numbers and the like: digits with hyphens that are not a date."""
     if not _ANY_DIGIT.search(text):
         return
     for found in _ACCOUNT.finditer(text):
@@ -161,13 +161,13 @@ def _joined(text: str) -> _Places:
 
 
 def _domains(text: str) -> _Places:
-    """Addresses on the web that have no scheme."""
+    """Find web addresses without a scheme."""
     for found in _DOMAIN.finditer(text) if "." in text else ():
         yield "url", found.start(), found.end(), frozenset({found[0].casefold()})
 
 
 def _codes(text: str) -> _Places:
-    """Results of games, sizes, gates, and hours without minutes."""
+    """Find results of games, sizes, gates, and hours without minutes."""
     if _ANY_DIGIT.search(text):
         for found in _SCORE.finditer(text):
             yield "score", found.start(), found.end(), frozenset({found[0]})
@@ -186,7 +186,7 @@ def _facts(text: str) -> _Places:
         yield from _trimmed(text, find_facts(text))
         return
     yield from (fact for fact in find_facts(text) if fact[0] == "date")
-    # to the patterns a Chinese sign is a letter, and no word ends between it and a digit
+    # for the patterns, a Chinese character is a letter, so no word ends between it and a digit
     latin = _CHINESE.sub(" ", text)
     for kind, start, end, forms in _trimmed(latin, find_facts(latin)):
         has_unit = kind == "number" and text[end : end + 1] in _BEHIND
@@ -194,7 +194,7 @@ def _facts(text: str) -> _Places:
 
 
 _BEHIND = COUNTED | {"号", "元"}
-"""Signs behind a number that are part of it, as a unit is."""
+"""The characters behind a number that are part of it, like a unit."""
 
 
 def _trimmed(text: str, found: _Places) -> _Places:
@@ -202,7 +202,7 @@ def _trimmed(text: str, found: _Places) -> _Places:
         while end > start and text[end - 1].isspace():
             end -= 1
         if kind == "date" and text[end - 1] == "." and text[end - 2].isalpha():
-            end -= 1  # of the sentence
+            end -= 1  # the full stop of the sentence
         if kind in ("path", "address", "url"):
             forms = frozenset({text[start:end].casefold()})
         yield kind, start, end, forms
@@ -231,7 +231,7 @@ def _words(text: str) -> _Places:
         yield from _halves(text)
     for found in _WORD.finditer(text):
         word, (start, end) = found[0].casefold(), found.span()
-        if word not in NUMBER_WORDS:  # of "two three", or "zwei-drei", the first
+        if word not in NUMBER_WORDS:  # of "two three", or "zwei-drei", only the first
             word = re.split("[ -]", word)[0]
             end = start + len(word)
         if word in NUMBER_WORDS:

@@ -1,5 +1,5 @@
-"""The view of a conversation that the model sees: a pure value, made from the transcript and the
-layout."""
+"""The view of a conversation that the model sees: a pure value, computed from the transcript and
+the layout."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from memory.turns import Entry, Turn
 
 
 class Scale(Struct, frozen=True):
-    """From raw counts to the provider's tokens: `offset + ratio * raw`.
+    """The conversion of raw counts to the provider's tokens: `offset + ratio * raw`.
 
-    The ratio belongs to the model, the offset to the last request that was reported, so that the
-    figure for that very request, of `anchor` raw tokens, is exactly what the provider counted. Of a
-    smaller one, the offset is as much smaller, but for `extra`, which the endpoint adds to all:
-    what made it (a picture) may be out of the context.
+    The ratio belongs to the model, the offset to the last reported request, so that the result for
+    that request, of `anchor` raw tokens, is exactly the provider's count. For a smaller request the
+    offset is reduced in proportion, except `extra`, which the endpoint adds to all: its cause (a
+    picture) may be out of context.
     """
 
     ratio: float = 1.0
@@ -48,7 +48,7 @@ class Scale(Struct, frozen=True):
         return max(0, round(offset + self.ratio * raw))
 
     def part(self, raw: int) -> int:
-        """Return the weight of a part of the whole: the ratio alone."""
+        """Return the tokens of a part of the whole: by the ratio alone."""
         return round(self.ratio * raw)
 
 
@@ -56,8 +56,8 @@ UNSCALED = Scale()
 
 
 class Preface(Struct, frozen=True):
-    """The summary of the removed turns, with its raw tokens as it is rendered, and whether it was
-    made of what came from outside."""
+    """The summary of the removed turns, with its raw tokens as rendered, and whether its source has
+    text from outside."""
 
     text: str
     tokens: int
@@ -65,9 +65,9 @@ class Preface(Struct, frozen=True):
 
 
 class LogLine(Struct, frozen=True):
-    """A line of the activity log, as it is sent, with its raw tokens, and whether its turn has to
-    do with what comes from outside (`Turn.has_outside`). `brief` is the same without the time,
-    where the line before it is of the same `hour`."""
+    """A line of the activity log as sent, with its raw tokens, and whether its turn has text from
+    outside (`Turn.has_outside`). `brief` is the same without the time, for a line after one of the
+    same `hour`."""
 
     turn: int
     text: str
@@ -91,10 +91,10 @@ _AROUND_LOG = 24  # raw tokens of the exchange besides its lines
 class View(Struct, frozen=True, dict=True):
     """The content of the next request, besides the prompt prefix.
 
-    `whole` are the turns in context, oldest first, as they are in the transcript; `turns` are the
-    same as the layout shows them; `lines` are those of all turns that may be in the activity log,
-    oldest first; `current` is the running turn's number or 0, `newest` that of the last turn
-    there was, in context or not; `summaries` are those that replace ranges of turns, by id.
+    `whole` are the turns in context, oldest first, as in the transcript; `turns` are the same as
+    the layout shows them; `lines` are those of all turns that may be in the activity log, oldest
+    first; `current` is the running turn's number or 0, `newest` that of the last turn, in or out of
+    context; `summaries` are those that replace ranges of turns, by id.
     """
 
     whole: tuple[Turn, ...]
@@ -122,28 +122,28 @@ class View(Struct, frozen=True, dict=True):
 
     @property
     def loose(self) -> tuple[RangeSummary, ...]:
-        """The range summaries that a strategy may remove: those of which no turn is pinned."""
+        """The range summaries that a strategy may remove: those without a pinned turn."""
         pinned = self.layout.pinned
         return tuple(one for one in self.layout.ranges if pinned.isdisjoint(one.turns))
 
     @property
     def range_tokens(self) -> int:
-        """Raw tokens of the range summaries."""
+        """The raw tokens of the range summaries."""
         return self.count_ranges() if self.layout.ranges else 0
 
     def count_ranges(self, before: int | None = None) -> int:
-        """Raw tokens of the range summaries that are sent before this turn (None: of all)."""
+        """Count the raw tokens of the range summaries sent before this turn (None: of all)."""
         ahead = (s for s in self._written if before is None or s.turns[-1] < before)
         return sum(self.summaries[one.summary].tokens for one in ahead)
 
     @cached_property
     def _written(self) -> list[RangeSummary]:
-        """Return the range summaries that are sent: the others are still to be written."""
+        """The range summaries that are sent; the others are not written yet."""
         return [one for one in self.layout.ranges if one.summary in self.summaries]
 
     @property
     def front_tokens(self) -> int:
-        """Raw tokens of the text in front for the removed turns."""
+        """The raw tokens of the text in front for the removed turns."""
         if not (self.lines or self.preface):
             return 0
         log = self.log
@@ -153,7 +153,7 @@ class View(Struct, frozen=True, dict=True):
 
     @cached_property
     def log(self) -> tuple[LogLine, ...]:
-        """The activity log: the lines of the turns that have this form."""
+        """The activity log: the lines of the turns with this form."""
         if not self.lines:
             return ()
         form = self.layout.form
@@ -162,14 +162,14 @@ class View(Struct, frozen=True, dict=True):
 
     @property
     def logged(self) -> tuple[int, ...]:
-        """The turns of which a line is in the activity log, in order."""
+        """The turns with a line in the activity log, in order."""
         return tuple(sorted({line.turn for line in self.log}))
 
     @cached_property
     def has_outside(self) -> bool:
-        """Return whether it holds text that came from outside, or what was made of it: the rest of
-        its turn, a summary, a line of the activity log. What is written with it before the model is
-        tainted, so this ends only when all of that has left."""
+        """Return whether the view has text from outside, or text made from it: the rest of its
+        turn, a summary, a line of the activity log. Everything written with it in context is
+        tainted, so this ends only when all of that is removed."""
         is_summed = self.preface is not None and self.preface.is_untrusted
         is_summed |= any(self.summaries[s.summary].is_untrusted for s in self._written)
         is_logged = any(line.is_untrusted for line in self.log)
@@ -182,13 +182,13 @@ class View(Struct, frozen=True, dict=True):
 
     @cached_property
     def complete(self) -> tuple[Turn, ...]:
-        """The complete turns: all but the running one, or one that a crash has cut short and that
-        is about to go on."""
+        """The complete turns: all but the running one, or one that a crash has interrupted and that
+        is about to be resumed."""
         return tuple(turn for turn in self.turns if turn.is_complete)
 
     @cached_property
     def movable(self) -> tuple[Turn, ...]:
-        """The turns that a strategy may let go: complete, and not pinned."""
+        """The turns that a strategy may remove: complete, and not pinned."""
         return tuple(t for t in self.complete if t.number not in self.layout.pinned)
 
     @cached_property
@@ -202,7 +202,7 @@ class View(Struct, frozen=True, dict=True):
 
     @property
     def beside(self) -> RequestExtras:
-        """Return the parts of the messages that their wire form has no place for."""
+        """The parts of the messages that have no place in their wire form."""
         messages = [entry.message for entry in self._sent]
         calling = [message for message in messages if message.tool_calls]
         thoughts = {m.tool_calls[0].id: m.thoughts for m in calling if m.thoughts}
@@ -212,24 +212,24 @@ class View(Struct, frozen=True, dict=True):
         return NOTHING_BESIDE if is_empty else RequestExtras(thoughts, errors, reasoning)
 
     def with_scale(self, scale: Scale) -> View:
-        """Return the same, as large as the provider counts it."""
+        """Return the view scaled to the provider's count."""
         if scale == self.scale:
             return self
         view = replace(self, scale=scale)
-        view.__dict__.update(self.__dict__)  # all that was added up already
+        view.__dict__.update(self.__dict__)  # keep the cached sums
         view.__dict__.pop("tokens", None)
         return view
 
     def apply(self, change: Change) -> View:
-        """Return the view after a change that makes it smaller. The preface is left as it is: what
-        will stand there is not known yet."""
+        """Return the view after a change that makes it smaller. The preface is unchanged, since its
+        new text is not known yet."""
         layout = self.layout.apply(change)
         return replace(self, turns=apply_layout(self.whole, layout), layout=layout)
 
     @property
     def front(self) -> str:
-        """Return the text in front of the messages for the removed turns: their summary, and the
-        activity log."""
+        """The text in front of the messages for the removed turns: their summary, and the activity
+        log."""
         if not (self.lines or self.preface):
             return ""
         log = self.log
@@ -255,8 +255,8 @@ class View(Struct, frozen=True, dict=True):
         return system + _in_front(front, messages)
 
     def _conversation_on_wire(self) -> list[dict[str, Any]]:
-        """Return the turns; a range summary is sent in front of the next question, of whose row in
-        the transcript it is no part."""
+        """Return the messages of the turns. A range summary is sent in front of the next question,
+        but is not part of its row in the transcript."""
         waiting = self._written
         if not waiting and self.rendering != "exchange" and self._has_own_ids:
             return [message for turn in self.turns for message in turn.wire]
@@ -267,13 +267,13 @@ class View(Struct, frozen=True, dict=True):
                 due = [s for s in waiting if s.turns[-1] < entry.turn]
                 waiting = waiting[len(due) :]
                 wire[-1:] = _in_front(self._as_sent(due), wire[-1:])
-        if waiting:  # no request is made before there is a question
+        if waiting:  # a request is only made after a question
             wire.append({"role": "user", "content": self._as_sent(waiting)})
         return wire
 
     @cached_property
     def _sent(self) -> list[Entry]:
-        """The entries that are sent, each call with an id that no other one has."""
+        """The entries that are sent, each call with a unique id."""
         return self.entries if self._has_own_ids else _with_unique_ids(self.entries)
 
     @cached_property
@@ -282,8 +282,8 @@ class View(Struct, frozen=True, dict=True):
         return len({*ids}) == len(ids)
 
     def _message_on_wire(self, entry: Entry) -> dict[str, Any]:
-        """Under `slim` the model sees its own line again with its newest replies, and goes on to
-        write them."""
+        """Return a message on the wire. Under `slim`, the newest replies include the model's own
+        line, so that the model keeps writing it."""
         has_line = self.rendering == "exchange" and entry.turn >= self.layout.folded
         return _with_line(entry.message) if has_line else entry.message.to_wire()
 
@@ -292,8 +292,8 @@ class View(Struct, frozen=True, dict=True):
 
 
 def _with_unique_ids(entries: list[Entry]) -> list[Entry]:
-    """Return the entries with ids of calls that are unique. Some models number their calls anew in
-    each turn (Kimi, MiMo: oh-my-pi#2055), and what is kept beside a call is found by its id."""
+    """Return the entries with unique ids of calls. Some models restart their numbering of calls in
+    each turn (Kimi, MiMo: oh-my-pi#2055), and data stored beside a call is found by its id."""
     taken: set[str] = set()
     renamed: dict[str, str] = {}
     made = []
@@ -314,7 +314,7 @@ def _with_unique_ids(entries: list[Entry]) -> list[Entry]:
 
 
 def _tell_hours_once(log: tuple[LogLine, ...]) -> tuple[LogLine, ...]:
-    """Return the lines, with the time in the first of each hour alone."""
+    """Return the lines; only the first of each hour has the time."""
     return log[:1] + tuple(
         replace(line, text=line.brief, tokens=line.brief_tokens)
         if line.hour == before.hour
@@ -324,8 +324,8 @@ def _tell_hours_once(log: tuple[LogLine, ...]) -> tuple[LogLine, ...]:
 
 
 def _wrap_calls(message: dict[str, Any], direct: Collection[str]) -> dict[str, Any]:
-    """Return a message with its calls as a model writes them where tools other than these are only
-    named."""
+    """Return a message with its calls in the form that a model writes if only the names of other
+    tools are given."""
     return {**message, "tool_calls": [_wrap_call(call, direct) for call in message["tool_calls"]]}
 
 
@@ -351,16 +351,16 @@ def _exchange(front: str) -> list[dict[str, Any]]:
 
 
 def _with_system(system: list[dict[str, Any]], front: str, is_merged: bool) -> list[dict[str, Any]]:
-    """Return a system message of its own, or the end of the first for models that allow only
-    one."""
+    """Add the front as a system message of its own, or to the end of the first for models that
+    allow only one."""
     if not (system and is_merged):
         return [*system, {"role": "system", "content": front}]
     return [{"role": "system", "content": f"{system[0]['content']}\n\n{front}"}]
 
 
 def _in_front(front: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the front before the first user message, of whose row in the transcript it is no
-    part."""
+    """Insert the front before the first user message; it is not part of its row in the
+    transcript."""
     if not front:
         return messages
     for number, message in enumerate(messages):
@@ -371,21 +371,21 @@ def _in_front(front: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]
 
 
 def wrap_summary(summary: str) -> str:
-    """Return a summary as the model sees it: marked, so that it is not taken for the person's
+    """Return a summary as the model sees it: marked, so that it is not mistaken for the person's
     words."""
     return mark_text(summary, "summary-of-earlier-turns")
 
 
 def apply_layout(turns: Sequence[Turn], layout: Layout) -> tuple[Turn, ...]:
-    """Return the turns in context as the layout shows them: those left out are gone, squeezed ones
-    are shortened to what the person said and the last reply, long results are clipped, old ones may
-    be stubs."""
+    """Return the turns in context as the layout shows them: some are left out, squeezed ones have
+    only the person's message and the last reply, long results are clipped, old ones may be
+    stubs."""
     kept = []
     is_shorter = bool(layout.clipped or layout.stubbed)
     for turn in turns:
         kind, first, _ = layout.form(turn.number)
         if kind == "whole" and not is_shorter:
-            kept.append(turn)  # nearly always
+            kept.append(turn)  # the usual case
             continue
         if kind not in ("whole", "tail", "squeezed"):
             continue
@@ -402,7 +402,7 @@ def apply_layout(turns: Sequence[Turn], layout: Layout) -> tuple[Turn, ...]:
 
 
 def in_context(turns: Sequence[Turn], layout: Layout) -> tuple[Turn, ...]:
-    """Return the turns that the layout leaves in context, whole."""
+    """Return the turns that the layout keeps in context, whole."""
     return tuple(turn for turn in turns if layout.shows(turn.number))
 
 
@@ -416,9 +416,9 @@ def _shorten_entry(entry: Entry, turn: Turn, layout: Layout) -> Entry:
 
 
 def make_stub(entry: Entry, turn: Turn) -> Message:
-    """Return a tool result of which one line is left, in the bot's own words: the call, the size,
-    and where to read it again. What searches found is only found again by asking (it may have been
-    removed since)."""
+    """Return the stub of a tool result, one line of the bot: the call, the size, and the way to
+    read the result again. The result of a search is only available by searching again (it may have
+    been removed since)."""
     message = entry.message
     calls = (call for other in turn.entries for call in other.message.tool_calls)
     call = next((call for call in calls if call.id == message.call_id), None)
@@ -433,20 +433,20 @@ def make_stub(entry: Entry, turn: Turn) -> Message:
     )
     whole = f"; the whole of it is in {message.offloaded}" if message.offloaded else ""
     text = f"[put away: the result of {message.tool}({arguments}), {size}; {again}{whole}]"
-    is_tainted = message.has_outside  # for whoever asks what the turn has to do with
+    is_tainted = message.has_outside  # for callers that check the turn for text from outside
     return replace(message, text=text, kept=0, is_untrusted=False, is_tainted=is_tainted)
 
 
 def clip_message(message: Message, clip: Clip) -> Message:
-    """Return a message of which less is shown, of its text and of each call's arguments. The marker
-    of a result that was cut on arrival stays."""
+    """Return a message with its text and each call's arguments clipped. The marker of a result that
+    was truncated on arrival stays."""
     text = _clip_text(message.kept_text, clip)
     calls = tuple(_clip_call(call, clip) for call in message.tool_calls)
     return replace(message, text=text, kept=len(text) if message.kept else 0, tool_calls=calls)
 
 
 def _clip_call(call: ToolCall, clip: Clip) -> ToolCall:
-    """Return a call with its arguments clipped; endpoints want them to be an object."""
+    """Return a call with its arguments clipped; endpoints require an object."""
     if len(call.arguments) <= clip.chars:
         return call
     left = {"shortened": _clip_text(call.arguments, clip)}
@@ -454,8 +454,8 @@ def _clip_call(call: ToolCall, clip: Clip) -> ToolCall:
 
 
 def _clip_text(text: str, clip: Clip) -> str:
-    """Return a text clipped, with a note on how much is left out: between its beginning and end
-    (CowAgent), or behind its beginning."""
+    """Return a text clipped, with a note of the number of characters left out: between its
+    beginning and end (CowAgent), or behind its beginning."""
     if len(text) <= clip.chars:
         return text
     tail = clip.chars // 2 if clip.is_snipped else 0

@@ -1,7 +1,7 @@
-"""Sentences, content words and languages of texts, told without a model. Pure.
+"""Sentences, content words and languages of texts, found without a model. Pure.
 
-Nothing here understands a text: two texts are of the same matter where they share the beginnings of
-words (in Chinese, Japanese and Korean: pairs of characters) that say something by themselves.
+The texts are not understood: two texts are about the same topic if they share the stems of content
+words (in Chinese, Japanese and Korean: pairs of characters).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _LONG_WORD = lazy(rf"[^\W\d_{_CJK}]{{4,}}")
 _WIDE_SIGN = lazy(rf"[{_CJK}]")
 _RUN = lazy(rf"[{_CJK}]{{2,}}")
 _STEM = 5  # letters that inflected forms of a word share
-_HEAD = 4  # letters by which a word is told that a pattern has
-_SAMPLE = 400  # characters of a message that tell its language,
-_LOOKED_AT = 24  # of so many messages at least
-_JUDGED = 3  # function words that tell a language
-_LETTERS = 12  # letters of another script that tell one
+_HEAD = 4  # letters of a word that are compared with a pattern's words
+_SAMPLE = 400  # characters of a message that are used to detect its language,
+_LOOKED_AT = 24  # from about this many messages
+_JUDGED = 3  # function words from which on a language is detected
+_LETTERS = 12  # letters of another script from which on it is detected
 
 _FUNCTION = {
     "en": "the and that this with for was were are have has had not but they from which would been "
@@ -73,7 +73,7 @@ _SCRIPTS = (
     ("devanagari", re.compile("[\u0900-\u097f]")),
 )
 _WIDE = frozenset(("ja", "zh", "ko"))
-_PER_WIDE = 3  # Latin letters that say as much as one of those characters
+_PER_WIDE = 3  # Latin letters that are equivalent to one of those characters
 
 _END = lazy(r"[.!?…][\"”’)\]]?\s+|[。！？][”」』）]?\s*|\n\s*")
 _NO_END = lazy(
@@ -99,14 +99,14 @@ def _behind_sign(end: re.Match[str]) -> int:
 
 
 def end_at_sentence(text: str) -> str:
-    """Return a text that was cut up to the end of its last sentence or line, where that is in its
-    last third."""
+    """Return a truncated text up to the end of its last sentence or line, if that is in its last
+    third."""
     ends = [_behind_sign(end) for end in _END.finditer(text)]
     return text[: ends[-1]].rstrip() if ends and ends[-1] * 3 > len(text) * 2 else text
 
 
 class WordsOf:
-    """The words of texts, in small letters; each text is looked through once."""
+    """The words of texts, in lower case; each text is searched once."""
 
     def __init__(self) -> None:
         self._known: dict[str, frozenset[str]] = {}
@@ -120,7 +120,7 @@ class WordsOf:
         return found
 
     def heads(self, text: str) -> frozenset[str]:
-        """Return the first letters of a text's words, by which a `Cue` is looked for."""
+        """Return the first letters of a text's words, for `Cue`."""
         found = self._heads.get(text)
         if found is None:
             found = self._heads[text] = frozenset([word[:_HEAD] for word in self(text)])
@@ -142,8 +142,8 @@ class WordsOf:
 
 
 class Cue(NamedTuple):
-    """A pattern that is slow, and looked for only in a text that has a word with one of these
-    beginnings (`WordsOf.heads`), or one of these signs."""
+    """A slow pattern. It is only searched in a text that has a word with one of these beginnings
+    (`WordsOf.heads`), or one of these signs."""
 
     heads: frozenset[str]
     signs: tuple[str, ...]
@@ -151,32 +151,32 @@ class Cue(NamedTuple):
     pattern: re.Pattern[str]
 
     def may_be_in(self, text: str, heads: Set[str]) -> bool:
-        """Return whether a text with words that begin so may match."""
+        """Return whether a text with these word beginnings may match."""
         if not self.heads.isdisjoint(heads):
             return True
         signs = self.signs_in_ascii if text.isascii() else self.signs
         return any(map(text.__contains__, signs))
 
     def is_in(self, text: str, heads: Set[str]) -> bool:
-        """Return whether a text with words that begin so matches."""
+        """Return whether a text with these word beginnings matches."""
         return self.may_be_in(text, heads) and self.pattern.search(text) is not None
 
 
 def cue(words: str, signs: str, pattern: re.Pattern[str]) -> Cue:
-    """Return a pattern with the words (or their beginnings) and the signs of which its matches have
-    one."""
+    """Return a pattern with the words (or their beginnings) and the signs, one of which each match
+    has."""
     all_signs = tuple(signs.split())
     heads = frozenset(word[:_HEAD] for word in words.split())
     return Cue(heads, all_signs, tuple(filter(str.isascii, all_signs)), pattern)
 
 
 def is_wide(text: str) -> bool:
-    """Return whether a text has Chinese, Japanese or Korean in it."""
+    """Return whether a text has Chinese, Japanese or Korean characters."""
     return not text.isascii() and _WIDE_SIGN.search(text) is not None
 
 
 def stems(text: str) -> set[str]:
-    """Return the beginnings of the words of a text that say something by themselves."""
+    """Return the stems of the content words of a text."""
     folded = text.casefold()
     found = {word[:_STEM] for word in set(_LONG_WORD.findall(folded)) - IGNORED}
     if not folded.isascii():
@@ -186,13 +186,14 @@ def stems(text: str) -> set[str]:
 
 
 def shared(some: Iterable[str], others: Set[str]) -> set[str]:
-    """Return those stems that are among others, by four letters where a word has no more."""
+    """Return the stems that are among the others; also by four letters, for words that have no
+    more."""
     return {one for one in some if one in others or one[:4] in others}
 
 
 def language_of(text: str) -> str:
-    """Return the language of a text, or its script where that is all that can be told; "" where it
-    is too short, or no language has the upper hand."""
+    """Return the language of a text, or its script if only that can be detected; "" if it is too
+    short, or no language prevails."""
     words = _WORD.findall(text.casefold())
     if not text.isascii() and (script := _script_of(text, sum(map(len, words)))):
         return script
@@ -204,8 +205,7 @@ def language_of(text: str) -> str:
 
 
 def _script_of(text: str, letters: int) -> str:
-    """Return the script that most of a text's letters are of, other than Latin; "": there is
-    none."""
+    """Return the script of most letters of a text, other than Latin; "" if there is none."""
     found = Counter({name: len(script.findall(text)) for name, script in _SCRIPTS})
     if found["ja"] * 5 > found["zh"]:
         found["ja"] += found.pop("zh", 0)
@@ -216,7 +216,7 @@ def _script_of(text: str, letters: int) -> str:
 
 
 def languages_of(texts: Sequence[str]) -> frozenset[str]:
-    """Return the languages in which these are written, those of a few words aside."""
+    """Return the languages of these texts, without those of a few words."""
     step = max(1, len(texts) // _LOOKED_AT)
     parts = [text[:_SAMPLE] for text in texts[::step] if text]
     found = Counter[str]()

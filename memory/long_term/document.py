@@ -1,7 +1,7 @@
-"""`MEMORY.md` as a value: its lines, where each comes from, and what changes them. Pure.
+"""`MEMORY.md` as a value: its lines, their sources, and operations on them. Pure.
 
-The file is a person's to edit, so every line is kept as it stands there (`raw`), headings and blank
-ones too. What is neither is a fact: `- 2026-11-20: Ann lives in Lisbon.`
+People may edit the file, so every line is stored as written (`raw`), including headings and blank
+lines. All other lines are facts: `- 2026-11-20: Ann lives in Lisbon.`
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from memory.patterns import lazy
 
 TITLE = "# What is remembered"
 IMPORTANT, NOTES = "## Important", "## Notes"
-"""Headings; what stands above goes into the prompt before what stands below."""
+"""Headings; lines under the first go into the prompt before lines under the second."""
 LONGEST = 300
-"""Characters of a line that is remembered or distilled; a person may write longer ones."""
+"""The maximum of characters of a line that is remembered or distilled; a person may write longer
+ones."""
 MOST_FACTS = 100
-"""Facts up to which a model may add some."""
+"""The number of facts up to which a model may add some."""
 
 _FACT = lazy(r"^\s*[-*+]\s+(?:(?P<said>\d{4}-\d\d-\d\d):\s+)?(?P<text>.*)$", re.DOTALL)
 _TURNS = lazy(r"t(\d{1,9})(?: to t(\d{1,9}))?")
 _TAG = lazy(r"<(?=[\s\u200b]*[\w/!|])")
 _WORD = lazy(r"\w+")
 _SAID = lazy(r"[^\s.,;:!?…\"'“”‘’„«»()\[\]*_`~，。；：！？、]+")
-"""Words with the signs that make others of them ("C++", "-5", "50%"), without the marks between."""
-_ALIKE = 0.5  # of the words of a line: one that a person wrote in its place is still about the same
+"""Words with the signs that distinguish them ("C++", "-5", "50%"), without punctuation."""
+_ALIKE = 0.5  # the share of common words from which a replaced line counts as edited
 
 
 class Source(Struct, frozen=True):
-    """The origin of a line: a section of a daily file (with its `job`, and the turns in words),
-    what a person wrote into a daily file (`note`), a person, or the file itself, edited by hand.
-    `day` and `at` are a date and a time of day in the bot's time zone; `digest` names the section.
-    """
+    """The source of a line: a section of a daily file (with its `job`, and the turns in words), a
+    person's text in a daily file (`note`), a person, or a manual edit of the file itself. `day` and
+    `at` are a date and a time of day in the bot's time zone; `digest` identifies the section."""
 
     kind: Literal["section", "note", "person", "file"]
     day: str
@@ -49,7 +49,7 @@ class Source(Struct, frozen=True):
     digest: str = ""
 
     def is_of(self, forgotten: Forgotten) -> bool:
-        """Return whether it holds something of what is to be forgotten."""
+        """Return whether it contains any of the data to forget."""
         if self.job and self.job in forgotten.jobs:
             return True
         if self.conversation != forgotten.conversation:
@@ -66,8 +66,8 @@ class Source(Struct, frozen=True):
 
 
 class Forgotten(Struct, frozen=True):
-    """The turns that are deleted, of a conversation (None: all of it), with the jobs by which they
-    came into the daily files."""
+    """The deleted turns of a conversation (None: all of it), with the jobs that brought them to the
+    daily files."""
 
     conversation: str
     turns: Collection[int] | None = None
@@ -75,7 +75,7 @@ class Forgotten(Struct, frozen=True):
 
 
 class MemoryLine(Struct, frozen=True):
-    """A line of the file as it stands there, and where it comes from."""
+    """A line of the file as written, and its sources."""
 
     raw: str
     sources: tuple[Source, ...] = ()
@@ -96,18 +96,18 @@ class MemoryLine(Struct, frozen=True):
 
     @property
     def said(self) -> str:
-        """The date that it carries ("2026-11-20"), or ""."""
+        """The date of the line ("2026-11-20"), or ""."""
         found = _FACT.match(self.raw)
         return (found and found["said"]) or ""
 
     @property
     def spoken(self) -> tuple[str, ...]:
-        """Its words, however they are written: two lines with the same ones say the same."""
+        """Its words without markup; two lines with the same words say the same."""
         return tuple(_SAID.findall(self.text.casefold()))
 
     @property
     def words(self) -> frozenset[str]:
-        """Its words, each once."""
+        """Its distinct words."""
         return frozenset(_WORD.findall(self.text.casefold()))
 
     def to_json(self) -> dict[str, Any]:
@@ -123,12 +123,12 @@ Lines = tuple[MemoryLine, ...]
 
 
 def fact(text: str, said: str, *sources: Source) -> MemoryLine:
-    """Return a new line, said on a day."""
+    """Return a new line with a date."""
     return MemoryLine(f"- {said}: {text}", sources)
 
 
 def facts(lines: Iterable[MemoryLine]) -> list[MemoryLine]:
-    """Return the lines that say something; they are numbered from 1 in this order."""
+    """Return the facts; they are numbered from 1 in this order."""
     return [line for line in lines if line.is_fact]
 
 
@@ -138,14 +138,14 @@ def render(lines: Iterable[MemoryLine]) -> str:
 
 
 def escape_tags(text: str) -> str:
-    """Return a text in which no tag opens or closes, as a model is shown it."""
+    """Return a text for a model, in which no tag opens or closes."""
     return _TAG.sub("&lt;", text)
 
 
 def parse(text: str, before: Lines = (), source: Source | None = None) -> Lines:
-    """Return the lines of a text that a person wrote, or edited from the lines `before`. One that
-    is still there keeps its sources; one that was changed keeps them too, and has `source` besides,
-    so that what is forgotten later takes it along; one that is new has `source` alone."""
+    """Return the lines of a text that a person wrote, or edited from the lines `before`. An
+    unchanged line keeps its sources. A changed one keeps them too, and adds `source`, so that
+    forgetting a source later removes it. A new one has only `source`."""
     raws = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
     known = {line.raw: line for line in before}
     gone = [line for line in before if line.raw not in set(raws) and line.sources]
@@ -172,8 +172,8 @@ def _is_alike(old: MemoryLine, new: MemoryLine) -> bool:
 
 
 class LineOperation(Struct, frozen=True):
-    """A change of one line: it is added, takes the place of the line `old`, or `old` is removed.
-    `line` is the new one; `sources` say where the reason `why` comes from."""
+    """A change of one line: a line is added, replaces the line `old`, or `old` is removed. `line`
+    is the new one; `sources` are those of the reason `why`."""
 
     do: Literal["add", "replace", "remove"]
     line: MemoryLine | None = None
@@ -199,14 +199,14 @@ class LineOperation(Struct, frozen=True):
         return cls(data["do"], line, data["old"], data["why"], data["is_important"], sources)
 
     def is_of(self, forgotten: Forgotten) -> bool:
-        """Return whether it was made from what is to be forgotten."""
+        """Return whether it was made from data to forget."""
         made = (*self.sources, *(self.line.sources if self.line else ()))
         return any(source.is_of(forgotten) for source in made)
 
 
 def apply(lines: Lines, operations: Iterable[LineOperation]) -> Lines:
-    """Return the lines after these operations. One that speaks of a line that is not there any more
-    does nothing: whoever changed that line knew better."""
+    """Return the lines after these operations. An operation on a line that no longer exists is
+    skipped: the newer change of that line wins."""
     for operation in operations:
         if operation.do == "add" and operation.line is not None:
             lines = add_line(lines, operation.line, is_important=operation.is_important)
@@ -219,8 +219,8 @@ def apply(lines: Lines, operations: Iterable[LineOperation]) -> Lines:
 
 
 def add_line(lines: Lines, line: MemoryLine, *, is_important: bool = False) -> Lines:
-    """Return the lines with a new one under its heading, the newest first; one that says the same
-    as another only adds its sources to it."""
+    """Return the lines with a new one under its heading, newest first. If a line says the same
+    already, only its sources are extended."""
     for at, other in enumerate(lines):
         if other.is_fact and other.spoken and other.spoken == line.spoken:
             both = tuple(dict.fromkeys((*other.sources, *line.sources)))
@@ -241,15 +241,15 @@ def add_line(lines: Lines, line: MemoryLine, *, is_important: bool = False) -> L
 
 
 def is_important(lines: Lines, line: MemoryLine) -> bool:
-    """Return whether a line stands among what is important."""
+    """Return whether a line is under the heading for important ones."""
     above = lines[: lines.index(line)]
     headings = [other for other in above if other.is_heading]
     return bool(headings) and _is_called(headings[-1], IMPORTANT)
 
 
 def _with_heading(lines: Lines, heading: str, line: MemoryLine) -> Lines:
-    """Add a line under a new heading: important lines stand before all other headings but the
-    title, notes at the end."""
+    """Add a line under a new heading: important lines before all headings except the title, notes
+    at the end."""
     new = (MemoryLine(heading), MemoryLine(""), line)
     if heading == NOTES:
         gap = () if not lines or not lines[-1].raw.strip() else (MemoryLine(""),)
@@ -265,8 +265,8 @@ def _is_called(line: MemoryLine, heading: str) -> bool:
 
 
 def compose(before: Sequence[LineOperation], new: LineOperation) -> tuple[LineOperation, ...]:
-    """Return the operations `before`, which nobody has approved yet, and one more, which may speak
-    of a line that they would bring: as few operations on the lines that are in force."""
+    """Combine the unapproved operations `before` with one more, which may refer to a line that they
+    would add. The result has as few operations on the lines in force as possible."""
     for at, one in enumerate(before):
         if new.do == "add" or one.line is None or one.line.raw != new.old:
             continue
@@ -279,15 +279,14 @@ def compose(before: Sequence[LineOperation], new: LineOperation) -> tuple[LineOp
 
 
 def drop_forgotten(lines: Lines, forgotten: Forgotten) -> Lines:
-    """Return the lines without those that hold something of what is forgotten."""
+    """Return the lines without those from forgotten sources."""
     return tuple(
         line for line in lines if not any(source.is_of(forgotten) for source in line.sources)
     )
 
 
 def diff_lines(old: Lines, new: Lines) -> list[tuple[str, str]]:
-    """List the lines that were taken out ("-") and put in ("+"), facts alone, in the order of the
-    file."""
+    """List the removed ("-") and added ("+") facts, in the order of the file."""
     before, after = ([line.raw for line in facts(lines)] for lines in (old, new))
     found: list[tuple[str, str]] = []
     for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():

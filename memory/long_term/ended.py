@@ -1,7 +1,6 @@
-"""Values that people ended in the conversations of an audience, beside its `MEMORY.md`: what is
-remembered, and what the daily files say, is shown to the model with the values that hold. The files
-themselves change by an approved edit alone.
-"""
+"""The values that people corrected in the conversations of an audience, stored beside its
+`MEMORY.md`. Remembered lines and daily files are shown to the model with the current values. The
+files themselves change only by an approved edit."""
 
 from __future__ import annotations
 
@@ -34,18 +33,18 @@ log = logging.getLogger(__name__)
 
 NAME = ".corrected.json"
 MOST = 500
-"""Values of an audience that are kept: those that were ended last in the chat, besides those that
-were ended by a command."""
+"""The maximum of stored values of an audience that were corrected in the chat, the newest; those
+corrected by a command are kept as well."""
 DAMAGED = ".corrected.damaged.json"
-"""The name that a file gets which can't be read as what it should be."""
-_ONE_WRITER = threading.Lock()  # values that two conversations end at once are both kept
+"""The name to which an unreadable file is renamed."""
+_ONE_WRITER = threading.Lock()  # keeps both of two concurrent corrections
 
 
 class EndedInAudience(Struct, frozen=True):
-    """A value that was ended in a conversation, on a day ("2026-11-20") at a time of day. One that
-    a command ended has the time `until` which it holds for what was said (seconds since 1970; 0:
-    people ended it in what they said), and the `version` of `MEMORY.md` that the command made (0:
-    none): while that is undone, the value is not ended."""
+    """A value that was corrected in a conversation, on a day ("2026-11-20") at a time of day. For a
+    command, `until` is the time (seconds since 1970) up to which texts are corrected; it is 0 for a
+    correction in a message. `version` is the version of `MEMORY.md` that the command made (0:
+    none); while that is undone, the correction is not applied."""
 
     value: EndedValue
     conversation: str
@@ -57,13 +56,12 @@ class EndedInAudience(Struct, frozen=True):
 
 
 def path_of(data: Path, audience: str) -> Path:
-    """Return the path of the file in which an audience's are kept."""
+    """Return the path of an audience's file of corrections."""
     return daily.folder(data, audience) / NAME
 
 
 def read(path: Path) -> tuple[EndedInAudience, ...]:
-    """Return what is kept there, nothing where there is no file or one that can't be used; the log
-    has why."""
+    """Return the stored corrections; none if there is no usable file, which is logged."""
     try:
         return _settled(_load(path))
     except MemoryFileError as error:
@@ -74,7 +72,8 @@ def read(path: Path) -> tuple[EndedInAudience, ...]:
 
 
 def _load(path: Path) -> tuple[EndedInAudience, ...]:
-    """Return what is kept there. Raises MemoryFileError, and MsgspecError for a damaged file."""
+    """Return the stored corrections. Raises MemoryFileError, and MsgspecError for a damaged
+    file."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -89,8 +88,8 @@ def _refusal(path: Path, error: OSError, verb: str) -> MemoryFileError:
 
 
 def update(data: Path, audience: str, conversation: str, new: Sequence[EndedInAudience]) -> bool:
-    """Put what was ended in a conversation in the place of what was known of it; return whether
-    that is something else. Raises MemoryFileError, and StoreError where others have taken over."""
+    """Replace the stored corrections of a conversation; return whether they changed. Raises
+    MemoryFileError, and StoreError if other processes have taken over."""
 
     def change(before: Kept) -> Kept:
         kept = (one for one in before if one.until or one.conversation != conversation)
@@ -100,15 +99,15 @@ def update(data: Path, audience: str, conversation: str, new: Sequence[EndedInAu
 
 
 def add_by_hand(data: Path, audience: str, new: Sequence[EndedInAudience]) -> None:
-    """Keep values that were ended by a command, beside those that were before. Raises
-    MemoryFileError, and StoreError where others have taken over."""
+    """Add corrections that were made by a command. Raises MemoryFileError, and StoreError if other
+    processes have taken over."""
 
     _change(data, audience, lambda before: (*before, *new))
 
 
 def mark_undone(data: Path, audience: str, version: int, is_undone: bool) -> None:
-    """Note of the values that the command behind a version ended whether they are undone. Raises
-    MemoryFileError, and StoreError where others have taken over."""
+    """Set whether the corrections by the command of a version are undone. Raises MemoryFileError,
+    and StoreError if other processes have taken over."""
 
     def change(before: Kept) -> Kept:
         return tuple(
@@ -122,13 +121,13 @@ Kept = tuple[EndedInAudience, ...]
 
 
 def _after(kept: EndedInAudience, new: EndedInAudience) -> Kept:
-    """Return what is left of a value that was ended before a command ended another one."""
+    """Return the rest of an earlier correction after a command has corrected another value."""
     value = supersede(kept.value, new.value)
     return () if value is None else (replace(kept, value=value),)
 
 
 def _settled(kept: Kept) -> Kept:
-    """Return the values that are ended, with what became of each by later commands."""
+    """Return the corrections in force, updated by later commands."""
     held = [(place, one) for place, one in enumerate(kept) if not one.is_undone]
     for at, command in [(place, one) for place, one in held if one.until]:
         when = (command.day, command.at)
@@ -142,7 +141,7 @@ def _settled(kept: Kept) -> Kept:
 
 
 def _change(data: Path, audience: str, change: Callable[[Kept], Kept]) -> bool:
-    """Change what is kept of an audience; return whether that made it something else."""
+    """Change the stored corrections of an audience; return whether they changed."""
     path = path_of(data, audience)
     with _ONE_WRITER:
         try:
@@ -161,9 +160,9 @@ def _change(data: Path, audience: str, change: Callable[[Kept], Kept]) -> bool:
 
 
 def forget(data: Path, audience: str, conversation: str = "") -> None:
-    """Delete a damaged file that was kept, and drafts that a crash left: what is forgotten may be
-    in them. Of a conversation that is forgotten, what commands ended there goes too. Raises
-    MemoryFileError, and StoreError where others have taken over."""
+    """Delete a damaged file that was kept, and drafts that a crash left, since they may contain
+    forgotten data. Delete the corrections by commands of a `conversation` that is forgotten. Raises
+    MemoryFileError, and StoreError if other processes have taken over."""
     if conversation:
         _change(
             data,
@@ -212,7 +211,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def by_hand(data: Path, audience: str) -> tuple[ByHand, ...]:
-    """Return the values of an audience that were ended by a command."""
+    """Return the corrections of an audience that were made by a command."""
     kept = read(path_of(data, audience))
     return tuple(ByHand(one.value, one.until) for one in kept if one.until)
 
@@ -229,7 +228,7 @@ def show_note(note: Note, ended: Iterable[EndedInAudience]) -> str:
     values = [
         one.value
         for one in ended
-        # Whoever gives a command has looked at the lines of that minute, but at no section.
+        # The author of a command has seen the lines of that minute, but not the sections.
         if (_is_before(source, one) or (one.until and when == (one.day, one.at)))
         and _is_about(one, note.text, [source])
     ]
@@ -246,8 +245,8 @@ def _ends_line(one: EndedInAudience, line: MemoryLine) -> bool:
 
 
 def _is_before(source: Source, one: EndedInAudience) -> bool:
-    """Return whether what is told there was said before the value was ended."""
-    if one.until:  # what stood there in that minute, a person has looked at
+    """Return whether the source is from before the correction."""
+    if one.until:  # the person has seen the lines of that minute
         return (source.day, source.at) < (one.day, one.at)
     if source.conversation == one.conversation and source.spans:
         return min(first for first, _ in source.spans) <= one.value.turn
@@ -255,7 +254,7 @@ def _is_before(source: Source, one: EndedInAudience) -> bool:
 
 
 def _is_about(one: EndedInAudience, text: str, sources: Collection[Source]) -> bool:
-    """Return whether a text is of the same conversation, or about the same thing."""
+    """Return whether a text is from the same conversation, or about the same topic."""
     if any(source.conversation == one.conversation for source in sources):
         return True
     words = content_words(text) - content_words(one.value.old)
@@ -265,8 +264,8 @@ def _is_about(one: EndedInAudience, text: str, sources: Collection[Source]) -> b
 def lines_to_change(
     lines: Iterable[MemoryLine], ended: Sequence[EndedInAudience]
 ) -> list[tuple[MemoryLine, MemoryLine, EndedInAudience]]:
-    """Return the lines that say an ended value, each with the line in its place and the value that
-    was ended last of those in it."""
+    """Return the lines with a corrected value, each with its replacement and the newest correction
+    in it."""
     found = []
     for line in lines:
         values = [one for one in ended if _ends_line(one, line)]

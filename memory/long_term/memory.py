@@ -1,9 +1,9 @@
-"""The long-term memory of an audience: its `MEMORY.md`, with every version that it had.
+"""The long-term memory of an audience: its `MEMORY.md`, with all its versions.
 
-What is in force stands in the file, which a person may edit by hand at any time: what they wrote is
-loaded as a version of its own before anything else is written. A change is on disk as a draft, then
-in the database, then in the file's place, so that a full disk or a crash leaves the old text or the
-new one, and never half.
+The text in force is in the file, which a person may edit by hand at any time. Such an edit is
+stored as a version of its own before anything else is written. A change is written to disk as a
+draft, then to the database, then in place of the file. So a full disk or a crash leaves the old
+text or the new one, never a partial one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from memory.services import MemoryServices
 from memory.tasks import run_shielded
 
 CORRECTION = "correction"
-"""The actor of a version that ends values that a person corrected in the chat."""
+"""The actor of a version that corrects values as a person did in the chat."""
 BY_HAND = "file"
 """The actor of a version that was edited in the file."""
 HELD: tuple[State, ...] = ("held",)
@@ -55,9 +55,9 @@ UNDONE: tuple[State, ...] = ("undone",)
 
 
 class AudienceState(Struct):
-    """The state of an audience's file while the bot runs. The code that changes the file or its
-    versions holds `changing`; `forgotten` counts how often something was deleted, and
-    `is_distilling` says whether a distillation is under way."""
+    """The state of an audience's file while the bot runs. Code that changes the file or its
+    versions holds `changing`; `forgotten` counts the deletions, and `is_distilling` is true during
+    a distillation."""
 
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     forgotten: int = 0
@@ -65,8 +65,7 @@ class AudienceState(Struct):
 
 
 class MemoryState(Struct, frozen=True):
-    """The text in force (`version` is None where there never was one), and the proposal that
-    waits."""
+    """The text in force (`version` is None if there never was one), and the pending proposal."""
 
     lines: Lines
     version: Version | None
@@ -74,28 +73,28 @@ class MemoryState(Struct, frozen=True):
 
     @property
     def proposed(self) -> Lines:
-        """The lines as they would be with the proposal."""
+        """The lines with the proposal applied."""
         return apply(self.lines, self.proposal.operations) if self.proposal else self.lines
 
 
 def _and(before: str, new: str) -> str:
-    """Both, each once."""
+    """Join two texts, unless the first contains the second."""
     return before if new in before.split(", ") else f"{before}, {new}"
 
 
 def _by(person: str) -> str:
-    """Return who it was, where people have names: at the terminal there is only the channel's."""
+    """Return " by" with a person's id; "" at the terminal, where people have no names."""
     return f" by {person}" if "/" in person else ""
 
 
 def _source_of(one: EndedInAudience) -> Source:
-    """Return the turn that ended a value, as the source of a line that was put right by it."""
+    """Return the turn of a correction, as the source of a corrected line."""
     return Source("person", one.day, one.at, "", one.conversation, f"t{one.value.turn}")
 
 
 class LongTermMemory:
     """The `MEMORY.md` of a conversation's audience. Raises StoreError, and MemoryFileError with a
-    sentence where the file can't be used."""
+    sentence if the file can't be used."""
 
     def __init__(
         self, services: MemoryServices, key: ConversationKey, state: AudienceState
@@ -104,19 +103,19 @@ class LongTermMemory:
         self.audience = key.audience
         self.path = memory_file.path_of(services.data, key.audience)
 
-    # --- what is there ---------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------
 
     async def read(self) -> MemoryState:
-        """Read the text in force, with what a person has edited in the file."""
+        """Return the text in force, including manual edits of the file."""
         async with self.state.changing:
             return await self.read_held()
 
     async def read_held(self) -> MemoryState:
-        """Return the same for who holds `changing`."""
+        """Return the same for a caller that holds `changing`."""
         return await run_shielded(self._read())
 
     async def versions(self, most: int | None = None) -> list[Version]:
-        """Return the versions that are kept, the newest first, at most so many (-1: all)."""
+        """Return the stored versions, newest first, at most `most` (None: all)."""
         await self.read()
         return await self._versions((), most)
 
@@ -146,21 +145,21 @@ class LongTermMemory:
             if current and not current.is_written:
                 await self._mark_written(current.id)
         elif text == (render(written.lines) if written else ""):
-            await self._put(held)  # a crash came between
+            await self._put(held)  # a crash prevented this write
             await self._mark_written(current.id if current else 0)
         else:
             current = await self._take_up(text, current)
         return MemoryState(current.lines if current else (), current, proposal)
 
     def _find(self, db: Any) -> tuple[Version | None, Version | None, Version | None]:
-        """Find the versions that are in force, proposed, and in the file."""
+        """Return the versions that are in force, proposed, and in the file."""
         held = memory_versions.versions(db, self.audience, HELD, 1)
         proposed = memory_versions.versions(db, self.audience, PROPOSED, 1)
         written = memory_versions.find_written(db, self.audience)
         return next(iter(held), None), next(iter(proposed), None), written
 
     async def _take_up(self, text: str, before: Version | None) -> Version:
-        """Somebody edited the file by hand."""
+        """Store a manual edit of the file as a version."""
         now = self._now()
         source = Source("file", f"{now:%Y-%m-%d}", f"{now:%H:%M}")
         lines = parse(text, before.lines if before else (), source)
@@ -174,10 +173,10 @@ class LongTermMemory:
 
         return await self._services.store.write(keep)
 
-    # --- what a person does ----------------------------------------------------------------
+    # --- changes by a person ---------------------------------------------------------------
 
     async def remember(self, text: str, person: str) -> MemoryLine:
-        """Add a line that a person wants remembered, among what is important; at once in force."""
+        """Add a person's line under the important ones; it is in force at once."""
         now = self._now()
         where = self.key.id
         source = Source("person", f"{now:%Y-%m-%d}", f"{now:%H:%M}", person, where)
@@ -190,9 +189,8 @@ class LongTermMemory:
         return line
 
     async def edit(self, text: str, person: str, base: int | None = None) -> Version:
-        """Put a text that a person wrote in the place of the whole file; what was proposed is
-        settled by it. `base` is the version that they had before them: what came in since stays.
-        """
+        """Replace the whole file by a person's text; the proposal is settled by it. `base` is the
+        version that the person edited: lines that were added since stay."""
         memory_file.check_size(text)
         now = self._now()
         source = Source("person", f"{now:%Y-%m-%d}", f"{now:%H:%M}", person, self.key.id)
@@ -205,7 +203,7 @@ class LongTermMemory:
             return await self._hold(before, new, before.proposal)
 
     async def _with_newer(self, lines: Lines, current: Lines, base: int) -> Lines:
-        """Return the lines with those that are in force now and were not in the version `base`."""
+        """Return the lines, plus those that are in force now and were not in the version `base`."""
         seen = await self._read_version(base)
         known = {line.raw for line in (*(seen.lines if seen else ()), *lines)}
         for line in reversed([line for line in facts(current) if line.raw not in known]):
@@ -213,8 +211,8 @@ class LongTermMemory:
         return lines
 
     async def approve(self, person: str, seen: str = "") -> Version | None:
-        """Let what is proposed be in force; None where nothing is, or it is not what the person has
-        `seen` ("": whatever it is)."""
+        """Put the proposal in force; return None if there is none, or if it is not the one that the
+        person has `seen` ("": any)."""
         async with self.state.changing:
             before = await self.read_held()
             if before.proposal is None or seen not in ("", before.proposal.digest):
@@ -225,7 +223,8 @@ class LongTermMemory:
             return await self._hold(before, new, before.proposal)
 
     async def refuse(self, seen: str = "") -> Version | None:
-        """Put what is proposed aside; None where nothing is, or it is not what was `seen`."""
+        """Refuse the proposal; return None if there is none, or if it is not the one that was
+        `seen`."""
         async with self.state.changing:
             proposal = (await self.read_held()).proposal
             if proposal is None or seen not in ("", proposal.digest):
@@ -235,8 +234,8 @@ class LongTermMemory:
             return refused
 
     async def undo(self, number: int = 0) -> tuple[Version, Version | None] | None:
-        """Take back the newest version that is in force; return it and the one that is in force
-        now. None where there is nothing to take back, or that is not the one of this number."""
+        """Undo the newest version in force; return it and the one now in force. None if there is
+        none, or if it is not the one of this number."""
         async with self.state.changing:
             current = (await self.read_held()).version
             if current is None or number not in (0, current.number):
@@ -252,8 +251,8 @@ class LongTermMemory:
             return current, back
 
     async def redo(self, number: int = 0) -> Version | None:
-        """Bring back what was taken back last, if nothing was changed since; a version that is
-        named, only where it is that one."""
+        """Redo the last undone version if nothing has changed since; with a number, only if it is
+        that version."""
         async with self.state.changing:
             current = (await self.read_held()).version
             first = current.number if current else 0
@@ -265,12 +264,12 @@ class LongTermMemory:
             return undone[0]
 
     async def _mark_undone(self, version: Version, is_undone: bool) -> None:
-        """Note whether the values that a version ended are undone with it."""
+        """Store whether the corrections of a version are undone with it."""
         number, data = version.number, self._services.data
         await asyncio.to_thread(mark_undone, data, self.audience, number, is_undone)
         self._services.on_change(self.key)
 
-    # --- what a model proposes ---------------------------------------------------------------
+    # --- proposals by a model ----------------------------------------------------------------
 
     async def propose(
         self,
@@ -279,8 +278,8 @@ class LongTermMemory:
         by: str,
         why: str = "distilled",
     ) -> None:
-        """Add operations to what is proposed, and keep that these sections are distilled. What
-        would change no line is not proposed; where something waits already, both are told of. The
+        """Add operations to the proposal, and mark these sections as distilled. Operations that
+        change no line are not proposed; a pending proposal is extended and names both authors. The
         caller holds `changing`."""
         before = await self._read()
         together = before.proposal.operations if before.proposal else ()
@@ -305,7 +304,7 @@ class LongTermMemory:
         await self._services.store.write(keep)
 
     async def correct(self, ended: Sequence[EndedInAudience], why: str) -> int:
-        """Propose to end values in the lines that say them; return in how many."""
+        """Propose to correct values in the lines that contain them; return the number of lines."""
         async with self.state.changing:
             before = await self.read_held()
             changes = lines_to_change(facts(before.proposed), ended)
@@ -321,8 +320,8 @@ class LongTermMemory:
     async def end(
         self, changes: Mapping[str, str], values: Sequence[EndedValue], person: str, why: str
     ) -> None:
-        """Put lines (by their text in the file; "": none) in the place of others, and end values
-        for good, as a person ordered."""
+        """Replace lines (by their text in the file; "": remove), and store corrections, as a person
+        ordered."""
         now = self._now()
         source = Source("person", f"{now:%Y-%m-%d}", f"{now:%H:%M}", person, self.key.id)
         async with self.state.changing:
@@ -346,8 +345,8 @@ class LongTermMemory:
                 self._services.on_change(self.key)
 
     async def pass_over(self) -> None:
-        """Mark the sections that tell of what a person removed, so that they are not distilled
-        later, either: a transcript is about to be deleted that knows of it."""
+        """Mark the sections of turns that a person removed as distilled, so that they are never
+        distilled. Called before the transcript with that information is deleted."""
 
         def pass_over(db: Any) -> None:
             away = summaries.jobs_taken_away(db, self.audience)
@@ -366,15 +365,15 @@ class LongTermMemory:
 
     @asynccontextmanager
     async def hold_while_forgetting(self, forgotten: Forgotten) -> AsyncIterator[None]:
-        """Take all that holds something of what is forgotten out of the file and of all versions;
-        nobody changes them until what the block deletes is gone as well."""
+        """Remove all forgotten data from the file and all versions. They stay locked until the
+        block has deleted the rest."""
         async with self.state.changing:
             self.state.forgotten += 1
             await run_shielded(self._forget(forgotten))
             yield
 
     async def count(self, forgotten: Forgotten) -> int:
-        """Return how many lines that would take."""
+        """Return the number of lines that this would remove."""
         state = await self.read()
         return len(facts(state.proposed)) - len(facts(drop_forgotten(state.proposed, forgotten)))
 
@@ -408,7 +407,7 @@ class LongTermMemory:
     async def _hold(
         self, before: MemoryState, new: Version, settled: Version | None = None
     ) -> Version:
-        """Let a version be in force after this state; the proposal that it settles is no more."""
+        """Put a version in force after this state; delete the proposal that it settles."""
         new = replace(new, base=before.version.number if before.version else 0)
 
         def keep(db: Any) -> Version:
@@ -419,7 +418,7 @@ class LongTermMemory:
         return await run_shielded(self._change(new.lines, keep))
 
     async def _move(self, changed: Version, now: Version | None) -> None:
-        """Change the state of a version, after which another one (None: none) is in force."""
+        """Change the state of a version, and put another one (None: none) in force."""
 
         def keep(db: Any) -> Version | None:
             memory_versions.rewrite(db, changed)

@@ -1,8 +1,7 @@
 """The part of `MEMORY.md` in the system prompt: its first lines, as many as fit.
 
-It is read from the file, which is looked at each time: a line that a person changes there holds
-from the next request on. The same file gives the same text, so that the prompt's beginning stays as
-it is between changes.
+The file is checked each time, so a manual change applies from the next request on. The same file
+gives the same text, so the prompt's prefix is stable between changes.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from memory.record.memory_file import FileVersion, MemoryFileError
 
 log = logging.getLogger(__name__)
 
-_MOST_KNOWN = 1_000  # files
+_MOST_KNOWN = 1_000  # maximum names of files
 _Asked = tuple[str, int, tuple[str, ...]]
 HEADING = (
     "What you remember of this chat's people for good, each with the day on which it was said. It "
@@ -34,15 +33,15 @@ MARK = "memory"
 
 
 def find_lines(prompt: str) -> list[str]:
-    """Return the lines of `MEMORY.md` in a system prompt, as they stand there."""
+    """Return the lines of `MEMORY.md` in a system prompt."""
     _, is_there, rest = prompt.rpartition(f"\n<{MARK}>\n")
     block, is_whole, _ = rest.partition(f"\n</{MARK}>")
     return block.split("\n") if is_there and is_whole else []
 
 
 class PromptMemory(Struct, frozen=True):
-    """The text on the file in the prompt ("": none), how many of its lines stand there, and why it
-    can't be read ("": it can)."""
+    """The text of the file in the prompt ("": none), the number of its lines there, and the error
+    if it can't be read ("": none)."""
 
     text: str = ""
     shown: int = 0
@@ -55,7 +54,7 @@ _Versions = tuple[FileVersion, FileVersion | None]
 
 
 class MemoryPrompts:
-    """Makes these texts, and remembers them."""
+    """Makes these texts, and caches them."""
 
     def __init__(self, data: Path, meter: Meter) -> None:
         self._data, self._meter = data, meter
@@ -63,10 +62,10 @@ class MemoryPrompts:
         self._paths: dict[str, str] = {}
 
     def of(self, audience: str, most: int, without: Collection[str] = ()) -> PromptMemory:
-        """Return the part of the prompt that an audience's file gives, of at most so many tokens,
-        raw; `without` the lines with these digests (`digest_of`)."""
+        """Return the part of the prompt for an audience's file, at most this many tokens, raw;
+        `without` the lines with these digests (`digest_of`)."""
         path = self._paths.get(audience) or self._path_of(audience)
-        if not os.access(path, os.F_OK):  # nearly always, and asked several times a message
+        if not os.access(path, os.F_OK):
             return NOTHING
         version = memory_file.version_of(path)
         if version is None:
@@ -101,7 +100,7 @@ class MemoryPrompts:
         gone = ended.read(corrected)
         for line in lines:
             if len(line.raw) > 2 * LONGEST:
-                continue  # it is found by a search
+                continue  # a search finds it
             text = "- " + ": ".join(
                 filter(None, (line.said, escape_tags(ended.show_line(line, gone))))
             )

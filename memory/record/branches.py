@@ -1,8 +1,8 @@
 """Rows of branches: conversations that share the beginning of another one.
 
-Nothing is copied. A branch's row names its parent, and the last message, turn and view event that
-they share; what it goes on with is its own, with seqs and turn numbers that go on from there. So a
-number means the same message in all conversations that share it.
+Messages are not copied. A branch's row names its parent and the last message, turn and view event
+that they share. The branch's own messages and turns are numbered from there, so a number means the
+same message in all conversations that share it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from memory.record.conversations import BEGINNING
 from memory.record.database import Database
 
 END = (1 << 62) - 1
-"""More than any seq, turn or event."""
+"""A number above any seq, turn or event."""
 DEEPEST = 50
-"""Branches of branches, each of the one before. In a damaged database they may go in a circle."""
+"""The maximum depth of nested branches. In a damaged database the parent links may form a cycle."""
 
 
 class Ancestor(Struct, frozen=True):
-    """The rows of one conversation that a transcript has: those up to a seq, a turn and an event,
-    from behind what the link before it has; `steering` are later events, of whichever conversation,
-    that hold for these turns."""
+    """The rows that one conversation contributes to a transcript: those up to a seq, a turn and an
+    event, after the rows of the previous link. `steering` are later events, of any conversation,
+    that apply to these turns."""
 
     conversation: int
     seq: int = END
@@ -40,8 +40,7 @@ class Ancestor(Struct, frozen=True):
 
 
 def lineage(database: Database, conversation: int) -> list[Ancestor]:
-    """Return the conversations that a transcript is made of, the oldest first; its own is the
-    last."""
+    """Return the conversations that make up a transcript, oldest first; its own is the last."""
     found = database.execute_sql(
         """WITH RECURSIVE line(conversation, parent, seq, turn, event, depth) AS (
             SELECT conversation, parent, seq, turn, event, 1 FROM branch WHERE conversation = ?
@@ -71,8 +70,7 @@ def _list_steering(database: Database, branches: Sequence[int]) -> dict[int, lis
 
 
 def keep_steering(database: Database, key: str, events: Sequence[int]) -> None:
-    """Let these events, of the conversations that it was branched off, hold in the branch of this
-    id."""
+    """Apply these events of its ancestor conversations to the branch with this id."""
     for event in events:
         database.execute_sql(
             """INSERT INTO steering (branch, event, conversation) SELECT c.id, e.id, e.conversation
@@ -82,8 +80,8 @@ def keep_steering(database: Database, key: str, events: Sequence[int]) -> None:
 
 
 def find_sharing_rows(database: Database, conversation: int) -> dict[int, int]:
-    """Return the other conversations that share turns with this one, by their rows, and up to which
-    turn each does."""
+    """Return the rows of the other conversations that share turns with this one, each with the last
+    shared turn."""
     own = lineage(database, conversation)
     rows = database.execute_sql(
         """WITH RECURSIVE family(conversation) AS (
@@ -98,8 +96,8 @@ def find_sharing_rows(database: Database, conversation: int) -> dict[int, int]:
 
 
 def find_sharing(database: Database, key: str) -> dict[str, int]:
-    """Return the ids of the other conversations that share turns with the one of this id, and up to
-    which turn each does."""
+    """Return the ids of the other conversations that share turns with the one of this id, each with
+    the last shared turn."""
     columns = tables.Conversation
     row = columns.select(columns.id).where(columns.key == key).scalar(database)
     others = find_sharing_rows(database, row) if row else {}
@@ -121,8 +119,8 @@ def _common(one: Sequence[Ancestor], other: Sequence[Ancestor]) -> int:
 
 
 def children(database: Database, conversation: int) -> dict[int, int]:
-    """Return the conversations that were branched off this one, by their rows, and up to which turn
-    they share it (0: only how it steers what both share)."""
+    """Return the rows of the conversations that were branched off this one, each with the last
+    shared turn (0: only steering events for the shared turns)."""
     columns, steering = tables.Branch, tables.Steering
     steered = steering.select(steering.branch).where(steering.conversation == conversation)
     found = {branch: 0 for (branch,) in steered.tuples().execute(database)}
@@ -131,8 +129,8 @@ def children(database: Database, conversation: int) -> dict[int, int]:
 
 
 def within(table: Any, number: Any, links: Sequence[Ancestor], last: str) -> Any:
-    """Return the condition for the rows of a table, with a column `conversation` and this `number`,
-    that a transcript has: up to each link's `last`."""
+    """Return the condition for the rows of a table that belong to a transcript: up to each link's
+    `last`. The table has a column `conversation` and this `number`."""
     if len(links) == 1:
         return table.conversation == links[0].conversation
     parts = [
@@ -144,24 +142,24 @@ def within(table: Any, number: Any, links: Sequence[Ancestor], last: str) -> Any
 
 
 def any_of(conditions: Sequence[Any]) -> Any:
-    """Conditions joined by OR, in pairs of pairs: SQLite reads only so many brackets within one
-    another."""
+    """Join conditions by OR, in pairs of pairs, because SQLite limits the depth of nested
+    brackets."""
     if len(conditions) == 1:
         return conditions[0]
     half = len(conditions) // 2
     return any_of(conditions[:half]) | any_of(conditions[half:])
 
 
-# --- making and listing them ---------------------------------------------------------------
+# --- making and listing branches ----------------------------------------------------------
 
 
 def insert(
     database: Database, key: ConversationKey, turn: int, title: str, scopes: Sequence[str]
 ) -> ConversationKey:
-    """Branch off the conversation of this key after a turn; return the branch's key. What was set
-    for the conversation goes along: its scopes in the settings are its id, after each of `scopes`.
-    Its title, or "", is its own: the chat's stands at its first conversation. Raises ValueError
-    with a sentence."""
+    """Create a branch of the conversation of this key after a turn; return the branch's key. The
+    conversation's settings are copied: their scopes are its id after each of `scopes`. `title` may
+    be ""; it belongs to the branch alone, since the chat's title is stored with its first
+    conversation. Raises ValueError with a sentence."""
     columns = tables.Conversation
     (before,) = columns.select().where(columns.key == key.id).dicts().execute(database)
     row = before["id"]
@@ -199,8 +197,8 @@ def insert(
 
 
 def _find_parent(database: Database, line: Sequence[Ancestor], turn: int) -> Ancestor:
-    """Return the one that has this turn as its own, or has changed what is seen of those that it
-    shares. So what is asked over and over at one place are branches side by side."""
+    """Return the ancestor that has this turn as its own, or that has changed the view of the turns
+    that it shares. So repeated branches from one place become siblings."""
     return next(
         (
             one
@@ -213,8 +211,8 @@ def _find_parent(database: Database, line: Sequence[Ancestor], turn: int) -> Anc
 
 
 def _last_seq(database: Database, conversation: int, turn: int) -> int:
-    """Return the last seq before the turns behind this one; whatever was forgotten, no event speaks
-    of a later one that is shared."""
+    """Return the last seq before the turns after this one. Even after deletions, no shared event
+    refers to a later seq."""
     message = tables.Message
     for link in lineage(database, conversation):
         later = (message.conversation == link.conversation) & (message.turn > turn)
@@ -234,23 +232,24 @@ def _last_event(database: Database, conversation: int, turn: int) -> int:
 
 
 def _count_pending(database: Database, conversation: int) -> int:
-    """Summaries that are still to be numbered where they are shared."""
+    """Return the number of summaries that are still to be numbered in the shared part."""
     job = tables.Job
     pending = (job.conversation == conversation) & (job.is_done == 0)
     return int(job.select().where(pending).count(database))
 
 
 def _next_number(database: Database, home: str) -> int:
-    """No number is given out twice: the rows of conversations stay."""
+    """Return an unused number. Numbers are never reused, since the rows of conversations are
+    kept."""
     keys = (ConversationKey(key, "") for key, *_ in _of_chat(database, home))
     return max((key.number for key in keys), default=1) + 1
 
 
 class BranchRow(Struct, frozen=True):
-    """A branch of a chat, or its first conversation. `turn` is the last that it shares with the one
-    of the id `parent` (0 and "": it begins by itself), `newest` its last; `title` was given to it,
-    or is how its own part begins; `at` is when something was said in it last, in seconds since
-    1970."""
+    """A branch of a chat, or its first conversation. `turn` is the last turn that it shares with
+    the conversation of the id `parent` (0 and "": it has no parent); `newest` is its last turn.
+    `title` is the given title, or the beginning of its own part. `at` is the time of its last
+    message, in seconds since 1970."""
 
     key: str
     title: str
@@ -261,12 +260,11 @@ class BranchRow(Struct, frozen=True):
 
 
 def of_chat(database: Database, home: str) -> list[BranchRow]:
-    """Return the branches of a chat in the order in which they were made, its first conversation
-    before them."""
+    """Return the branches of a chat in order of creation, after its first conversation."""
     found = []
     for key, row, title, newest, at in _of_chat(database, home):
         shared = _parent(database, row)
-        is_listed = ConversationKey(key, "").number > 0  # not what is kept for branches alone
+        is_listed = ConversationKey(key, "").number > 0
         if key == home or (shared and is_listed):
             parent, turn = shared or ("", 0)
             called = title or _read_beginning(database, row, turn)
@@ -275,7 +273,7 @@ def of_chat(database: Database, home: str) -> list[BranchRow]:
 
 
 def list_rows(database: Database, home: str) -> list[int]:
-    """Return the rows of a chat's first conversation and of all that was branched off it."""
+    """Return the rows of a chat's first conversation and of all its branches."""
     return [row for _, row, *_ in _of_chat(database, home)]
 
 
@@ -290,8 +288,7 @@ def _of_chat(database: Database, home: str) -> list[tuple[str, int, str, int, fl
 
 
 def is_branch(database: Database, key: str) -> bool:
-    """Return whether the conversation of this id shares something with one that it was branched
-    off."""
+    """Return whether the conversation of this id is a branch that shares turns with its parent."""
     query = (
         "SELECT 1 FROM branch JOIN conversation AS c ON c.id = branch.conversation WHERE key = ?"
     )
@@ -306,7 +303,7 @@ def _parent(database: Database, conversation: int) -> tuple[str, int] | None:
 
 
 def _read_beginning(database: Database, conversation: int, turn: int) -> str:
-    """Read the beginning of a branch's own messages, or else of the last that it shares."""
+    """Return the beginning of a branch's first own question, or else of the last shared one."""
     message = tables.Message
     for link in reversed(lineage(database, conversation)):
         mine = (message.conversation == link.conversation) & (message.role == "user")
@@ -319,12 +316,12 @@ def _read_beginning(database: Database, conversation: int, turn: int) -> str:
     return ""
 
 
-# --- deleting them -------------------------------------------------------------------------
+# --- deleting branches --------------------------------------------------------------------
 
 
 def cut_off(database: Database, conversation: int) -> None:
-    """Delete the branch of a conversation of which nothing is kept: it shares nothing any more, and
-    no chat leads to it."""
+    """Delete the branch of a conversation whose messages are all deleted: it no longer shares
+    turns, and is no chat's current conversation."""
     branch, current, steering = tables.Branch, tables.CurrentBranch, tables.Steering
     branch.delete().where(branch.conversation == conversation).execute(database)
     steering.delete().where(steering.branch == conversation).execute(database)
@@ -332,8 +329,8 @@ def cut_off(database: Database, conversation: int) -> None:
 
 
 def leave_to_children(database: Database, key: ConversationKey, conversation: int) -> None:
-    """Leave the shared rows of a conversation to the others alone: its key goes to a row of its
-    own, where nothing is said yet, with its bill."""
+    """Keep the shared rows of a conversation for its branches only. Its key, with its usage, moves
+    to a new row without messages."""
     columns, usage = tables.Conversation, tables.Usage
     (kept,) = columns.select().where(columns.id == conversation).dicts().execute(database)
     stays = f"{key.home}{BRANCH}{-conversation}"
@@ -345,11 +342,12 @@ def leave_to_children(database: Database, key: ConversationKey, conversation: in
         table.delete().where(table.conversation == conversation).execute(database)
 
 
-# --- where a chat leads --------------------------------------------------------------------
+# --- the current conversation of a chat ---------------------------------------------------
 
 
 def lead(database: Database, key: ConversationKey) -> None:
-    """Make this conversation the chat's current one, which gets what is said there from now on."""
+    """Make this conversation the current one of its chat, which receives the chat's new
+    messages."""
     if not key.is_branch:
         columns = tables.CurrentBranch
         columns.delete().where(columns.chat == key.home).execute(database)
@@ -362,7 +360,7 @@ def lead(database: Database, key: ConversationKey) -> None:
 
 
 def list_current(database: Database) -> dict[str, str]:
-    """Return the id of the branch that each chat leads to, by that of the chat's first
-    conversation; the others lead to the first."""
+    """Return the id of each chat's current branch, by the id of the chat's first conversation. The
+    current conversation of all other chats is their first."""
     query = "SELECT chat, key FROM current_branch JOIN conversation ON id = conversation"
     return dict(database.execute_sql(query).fetchall())

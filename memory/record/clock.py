@@ -1,4 +1,4 @@
-"""The clock's time when the bot ran last: one row, so that a clock that jumps is noticed."""
+"""The time of the clock when the bot ran last: one row, used to detect jumps of the clock."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _ONLY = 1
 
 
 class Clock(Struct, frozen=True):
-    """Times in seconds since 1970. `believed` is the last that was believed, moved on by the time
-    that the bot has run since; `seen` what the clock said last. While the two are far apart,
-    `waited` counts the seconds for which the bot has run so, and `is_told` says whether an owner
-    knows."""
+    """Times in seconds since 1970. `believed` is the last time accepted as correct, plus the time
+    that the bot has run since; `seen` is the clock's last reading. While the two are far apart,
+    `waited` counts the seconds that the bot has run like this. `is_told` is true once an owner was
+    notified."""
 
     believed: float
     seen: float
@@ -25,8 +25,8 @@ class Clock(Struct, frozen=True):
 
 
 def load(database: Database) -> Clock | None:
-    """Load the time that is kept; in a database of before there was such a row, the newest thing
-    that happened; None where nothing did."""
+    """Load the stored time. In a database without such a row, return the time of its newest record;
+    None if it has none."""
     row = tables.Clock
     query = row.select(row.believed, row.seen, row.waited, row.is_told)
     for believed, seen, waited, is_told in query.tuples().execute(database):
@@ -36,7 +36,7 @@ def load(database: Database) -> Clock | None:
 
 
 def save(database: Database, clock: Clock) -> None:
-    """Keep this in place of what was kept."""
+    """Store this clock, replacing the previous one."""
     tables.put(database, tables.Clock, ("id",), id=_ONLY, **asdict(clock))
 
 

@@ -1,9 +1,10 @@
-"""The closeness of a text to the words of a search: whole words before parts of words, and words
-that follow one another before scattered ones.
+"""The closeness of a text to the words of a search: whole words before parts of words, and
+consecutive words before scattered ones.
 
-A word is whole where no word goes on beside it. A number, a date or a code goes on over the sign
-within it: "12" is a part of "2012", "3.12", "2026-12-01" and "A-12", and "mail" is whole in
-"e-mail". Chinese, Japanese, Thai and their like have no signs between words: each is whole there.
+A word is whole if no letter or digit adjoins it. A number, a date or a code continues across a
+joining sign: "12" is a part of "2012", "3.12", "2026-12-01" and "A-12", while "mail" is whole in
+"e-mail". Chinese, Japanese, Thai and similar languages do not separate words: there, every match is
+whole.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ from memory.patterns import lazy
 from memory.plain_text import UNSPACED
 
 _JOINS = ".,:/-–'’_"
-"""Signs over which a number goes on."""
+"""Signs that join the parts of a number."""
 _QUOTES = '"“”„«»「」『』'
 _WANTED = lazy(rf"(?<!\w)[{_QUOTES}]([^{_QUOTES}]*\w[^{_QUOTES}]*)[{_QUOTES}](?!\w)|\S+")
 _UNSPACED = lazy(f"[{UNSPACED}]")
 _SPACED = rf"[^\W{UNSPACED}]"
-"""A letter or digit of a language that has signs between words."""
-_GAP = 3  # signs and blanks at most between two words that follow one another
-_MOST = 1_000  # places of a word that are looked at in a text
+"""A letter or digit of a language that separates words."""
+_GAP = 3  # the maximum of signs and blanks between two consecutive words
+_MOST = 1_000  # the maximum of matches of a word that are checked in a text
 MOST_WORDS = 16
-"""Words of what is looked for, by which a text is measured."""
+"""The maximum of search words by which a text is measured."""
 
 
 class Closeness(NamedTuple):
-    """The greater, the closer. `held` counts the words that a text has, once each, and once more
-    where one is whole; `run` is how many follow one another as they were asked for."""
+    """A measure of closeness: greater is closer. `held` counts the distinct words found in a text,
+    each once more if it is found whole; `run` is the longest run of words in the order of the
+    search."""
 
     held: int = 0
     run: int = 0
@@ -43,8 +45,8 @@ NOWHERE = Closeness()
 
 
 def measure(text: str, wanted: Sequence[str]) -> tuple[Closeness, int]:
-    """Return how closely a folded text holds these folded words, and where the best place is in it
-    (0 where there is none)."""
+    """Return how closely a folded text matches these folded words, and the position of the best
+    match (0 without a match)."""
     held = whole = 0
     best, at = 0, 0
     before: dict[int, tuple[int, int]] = {}
@@ -68,24 +70,24 @@ def measure(text: str, wanted: Sequence[str]) -> tuple[Closeness, int]:
 
 
 def closeness(text: str, wanted: Sequence[str]) -> Closeness:
-    """Return how closely a folded text holds these folded words."""
+    """Return how closely a folded text matches these folded words."""
     return measure(text, wanted)[0]
 
 
 def split_wanted(text: str) -> list[str]:
-    """Return what is looked for: words, and phrases in quotation marks, each as one. A mark at the
-    edge of a word, without another one, is no letter of it."""
+    """Split a search into words and quoted phrases. An unpaired quotation mark at the edge of a
+    word is not part of it."""
     found = [" ".join((one[1] or one[0]).split()) for one in _WANTED.finditer(text)]
     return [word for one in found if (word := one.strip(_QUOTES))] or found
 
 
 def fold(words: str) -> list[str]:
-    """Return the folded words of what is looked for, the first of very many."""
+    """Return the folded words of a search, at most `MOST_WORDS`."""
     return [word.casefold() for word in split_wanted(words)[:MOST_WORDS]]
 
 
 def _find(text: str, word: str) -> tuple[list[int], int]:
-    """Return where a word stands whole, and where it stands at all (-1: nowhere)."""
+    """Return the positions where a word is whole, and its first position of any kind (-1: none)."""
     found = (one.start() for one in _whole(word).finditer(text))
     ends = len(word) - 1
     places = [
@@ -98,7 +100,7 @@ def _find(text: str, word: str) -> tuple[list[int], int]:
 
 @lru_cache(maxsize=128)
 def _whole(word: str) -> re.Pattern[str]:
-    """Return a pattern of the places of a word that no letter or digit goes on beside."""
+    """Return a pattern for the occurrences of a word that no letter or digit adjoins."""
     before, after = (
         around if _is_of_word(edge) and not _UNSPACED.match(edge) else ""
         for edge, around in ((word[0], f"(?<!{_SPACED})"), (word[-1], f"(?!{_SPACED})"))
@@ -111,8 +113,8 @@ def _is_of_word(sign: str) -> bool:
 
 
 def _goes_on(text: str, edge: int, step: int) -> bool:
-    """Return whether a number goes on over a sign, beyond the first or last character of a word,
-    which stands at `edge`."""
+    """Return whether a number continues across a joining sign, beyond the first or last character
+    of a word, which is at `edge`."""
     near, far, last = _at(text, edge + step), _at(text, edge + 2 * step), text[edge]
     is_over = near in _JOINS and far.isalnum() and (last.isdigit() or far.isdigit())
     return is_over and _is_of_word(last) and near != "_"
@@ -123,8 +125,8 @@ def _at(text: str, place: int) -> str:
 
 
 def _follow(text: str, start: int, ends: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Return how many words end right before this place, with only signs and blanks between, and
-    where the first of them begins."""
+    """Return the number of consecutive words that end right before this position, with only signs
+    and blanks between, and the start of the first."""
     for place in range(start, max(-1, start - _GAP - 1), -1):
         if place in ends:
             return ends[place]

@@ -1,5 +1,4 @@
-"""Rows of conversations; and conversations as a list shows them: what they are called, and which
-hold some words."""
+"""Rows of conversations, and conversations as a list shows them, with title and search."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ from memory.record.database import Database
 
 
 class ConversationRow(Struct, frozen=True):
-    """A conversation as stored: its row id, the numbers last given out, who spoke last, and the
-    newest inbox row that a turn was opened for, and what its last request began with."""
+    """A conversation as stored: its row id, the last used numbers, the last speaker, the newest
+    inbox row that a turn was opened for, and the fingerprint of its last request's prefix."""
 
     id: int
     last_seq: int
@@ -34,7 +33,7 @@ class ConversationRow(Struct, frozen=True):
 
 
 def find_or_create(database: Database, key: ConversationKey) -> ConversationRow:
-    """Return the row of this conversation, made if it is new."""
+    """Return the row of this conversation; create it if it is new."""
     if not (found := _find(database, key)):
         now = time.time()
         tables.insert_new(
@@ -56,8 +55,8 @@ def find_or_create(database: Database, key: ConversationKey) -> ConversationRow:
 
 
 def affinity_of(database: Database, row: int) -> str:
-    """Return the mark that is the same for all requests of the conversation with this row, and of
-    branches of it, and says nothing of whose it is: made of when it began."""
+    """Return the mark that all requests of the conversation with this row, and of its branches,
+    share. It is derived from the creation time, so it does not reveal whose conversation it is."""
     began = [str(at) for (at,) in _begin_of.tuples(database, row)]
     return hashlib.sha256("\0".join(["conversation", *began]).encode()).hexdigest()[:32]
 
@@ -76,7 +75,7 @@ def _find(database: Database, key: ConversationKey) -> list[Any]:
 def _by_key(key: str) -> Any:
     columns, message = tables.Conversation, tables.Message
     newest = message.select(fn.MAX(message.inbox)).where(
-        (message.conversation == columns.id) & message.inbox.is_null(False)  # as the index has it
+        (message.conversation == columns.id) & message.inbox.is_null(False)
     )
     return columns.select(
         columns.id,
@@ -89,21 +88,21 @@ def _by_key(key: str) -> Any:
 
 
 def _fingerprint(kept: str) -> PromptFingerprint:
-    """Read the fingerprint of the last request's beginning; unknown where that can't be read."""
+    """Parse the fingerprint of the last request's prefix; empty if it can't be parsed."""
     found: Any = next(tables.readable([kept], orjson.loads), {})
     return found if isinstance(found, dict) else {}
 
 
 def keep_fingerprint(database: Database, conversation: int, fingerprint: PromptFingerprint) -> None:
-    """Keep what the next request begins with."""
+    """Store the fingerprint of the next request's prefix."""
     kept = orjson.dumps(fingerprint).decode()
     tables.update(database, tables.Conversation, conversation, framing=kept)
 
 
 def idle_since(database: Database, before: float, only: str = "") -> list[ConversationKey]:
-    """Conversations in which nothing was said since, which were not brought in since, of which
-    messages are kept, which no branch shares, and which no job has for a branch of its own; with
-    `only`, an id, that one if it is so."""
+    """Return the conversations that were neither active nor created since, that have messages or
+    are branches, that no branch shares, and that are no job's branch; with `only`, an id, at most
+    that one."""
     columns, message, branch = tables.Conversation, tables.Message, tables.Branch
     job = tables.ScheduledJob
     has_messages = fn.EXISTS(message.select().where(message.conversation == columns.id))
@@ -124,31 +123,31 @@ def idle_since(database: Database, before: float, only: str = "") -> list[Conver
 
 
 def of_audience(database: Database, audience: str) -> list[ConversationKey]:
-    """All conversations of an audience, in a stable order."""
+    """Return all conversations of an audience, in a stable order."""
     columns = tables.Conversation
     query = columns.select(columns.key, columns.audience).where(columns.audience == audience)
     return [ConversationKey(*row) for row in query.order_by(columns.id).tuples().execute(database)]
 
 
 BEGINNING = 200
-"""Characters of the first question that stand for a title that was not given."""
+"""The number of characters of the first question that are shown if there is no title."""
 Standing = Literal["", "pinned", "archived"]
-"""The place of a chat in lists: among the others, before them, or apart from them."""
-_MOST_WORDS = 10  # that are looked for
-_MOST_READ = 1_000  # messages that hold them, of which the closest are found
+"""The place of a chat in lists: among the others, before them, or in the archive."""
+_MOST_WORDS = 10  # the maximum of search words
+_MOST_READ = 1_000  # the maximum of matching messages that are ranked by closeness
 
 
 class Matched(Struct, frozen=True):
-    """The message of a conversation that holds most closely what was looked for."""
+    """The message of a conversation that matches the search most closely."""
 
     turn: int
     text: str
 
 
 class Listed(Struct, frozen=True):
-    """A conversation in a list: its title, or "" and the beginning of its first question; `at` is
-    when something was said last, in seconds since 1970; `near` is how closely its title or the
-    message holds what was looked for."""
+    """A conversation in a list: its title ("" without one), and the beginning of its first
+    question. `at` is the time of the last message, in seconds since 1970; `near` is how closely its
+    title or the message matches the search."""
 
     key: str
     title: str
@@ -160,21 +159,21 @@ class Listed(Struct, frozen=True):
 
 
 def rename(database: Database, key: str, title: str) -> None:
-    """Give the conversation of this id a title, or its whole chat, where it is the first; "" takes
-    it away."""
+    """Set the title of the conversation of this id, or of its whole chat if it is the first; ""
+    removes it."""
     columns = tables.Conversation
     columns.update(title=title).where(columns.key == key).execute(database)
 
 
 def title(database: Database, key: str) -> str:
-    """Return the title that the conversation of this id was given; "" without one."""
+    """Return the title that was given to the conversation of this id; "" without one."""
     columns = tables.Conversation
     query = columns.select(columns.title).where(columns.key == key).tuples()
     return next((str(given) for (given,) in query.execute(database)), "")
 
 
 def place(database: Database, home: str, standing: Standing) -> None:
-    """Say where lists show the chat whose first conversation has this id."""
+    """Set the place in lists of the chat whose first conversation has this id."""
     columns = tables.Conversation
     columns.update(standing=standing).where(columns.key == home).execute(database)
 
@@ -192,8 +191,8 @@ def _to_standing(kept: Any) -> Standing:
 
 
 def list_conversations(database: Database, prefix: str, words: str = "") -> list[Listed]:
-    """Conversations whose key begins so and in which something was said, the newest first; with
-    `words`, those that have all of them in their title, or in one message, as they stand, in any
+    """List the conversations with messages whose key begins with `prefix`, newest first. With
+    `words`, only those that have all of them in their title or in one message, literally, in any
     case."""
     columns, message = tables.Conversation, tables.Message
     mine = message.select(message.id).where(message.conversation == columns.id)
@@ -230,7 +229,7 @@ def list_conversations(database: Database, prefix: str, words: str = "") -> list
 
 
 def _titles_of_chats(database: Database, keys: Sequence[str]) -> dict[str, str]:
-    """Return the titles of the chats that these are branches of, by the ids of these chats."""
+    """Return the titles of the chats that these branches belong to, by the ids of these chats."""
     columns, homes = tables.Conversation, {home_of(key) for key in keys} - {*keys}
     query = columns.select(columns.key, columns.title).where(columns.key.in_(sorted(homes)))
     found = query.tuples().execute(database) if homes else ()
@@ -240,9 +239,9 @@ def _titles_of_chats(database: Database, keys: Sequence[str]) -> dict[str, str]:
 def _find_closest(
     database: Database, found: Sequence[tuple[Any, ...]], wanted: Sequence[str]
 ) -> dict[str, tuple[Closeness, Matched]]:
-    """Return the message of each of these conversations that holds the words most closely, the
-    newest of equals, by the conversation's key. Of very many that hold them the newest are
-    measured; a conversation with none of those is behind the others."""
+    """Return the message of each of these conversations that matches the words most closely, the
+    newest of equals, by the conversation's key. If very many messages match, only the newest are
+    measured; a conversation with none of those comes after the others."""
     message, columns = tables.Message, tables.Conversation
     newest = {row: key for key, *_, row in found if row}
     if not newest:
@@ -258,7 +257,7 @@ def _find_closest(
     )
     best: dict[str, tuple[Closeness, Matched]] = {}
     folded = [word.casefold() for word in wanted]
-    unmeasured = Closeness(len(folded))  # it holds all words, and no more is known
+    unmeasured = Closeness(len(folded))  # it has all words; the rest is unknown
     for query in queries:
         for number, (key, turn, text) in enumerate(query.tuples().execute(database)):
             is_read = number < _MOST_READ

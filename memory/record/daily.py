@@ -1,8 +1,8 @@
 """Daily memory files: `memory/YYYY-MM-DD.md` in an audience's folder.
 
-A section a summary, under a heading with time, conversation and turns. Sections are appended in
-one write; each carries the number of its job, so that a job that is done again after a crash is
-not written twice, and what a person wrote around the sections stays when one is taken out.
+Each summary is a section, under a heading with time, conversation and turns. A section is appended
+in one write. It contains the number of its job, so that a job that is repeated after a crash is not
+written twice. A person's own text between the sections is kept when a section is removed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HEAD = lazy(
     re.MULTILINE,
 )
 _END = lazy(r"\n<!-- end (?P<job>\d+) -->(?=(?P<gap>\n*+))")
-_ONE_WRITER = threading.Lock()  # a file that is written anew must not lose what is appended to it
+_ONE_WRITER = threading.Lock()  # a file that is rewritten must not lose a concurrent append
 
 
 class Section(Struct, frozen=True):
@@ -52,13 +52,13 @@ def audiences(data: Path) -> list[str]:
 
 
 def quarantine(data: Path) -> Path:
-    """Return the folder that replaces the data folder for sections that wait until a person has
-    looked through them: no tool of a model reaches there, and no search."""
+    """Return the folder that replaces the data folder for sections that wait for a person's review.
+    No model tool and no search reads it."""
     return data / "quarantine"
 
 
 def release(data: Path, audience: str, job: int) -> bool:
-    """Bring the section of this job out of the quarantine, into the file of its day; False where
+    """Move the section of this job from the quarantine to the file of its day; return False if
     there is none."""
     waiting = quarantine(data)
     found = [n for day in days(waiting, audience) for n in notes(waiting, audience, day)]
@@ -73,7 +73,7 @@ def release(data: Path, audience: str, job: int) -> bool:
 
 
 def append(data: Path, section: Section) -> Path:
-    """Add a section to the day's file, unless it is there; on disk when this returns."""
+    """Append a section to the day's file unless it is already there; on disk when this returns."""
     path = _file(data, section.key.audience, section.at.date())
     with _ONE_WRITER:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ def append(data: Path, section: Section) -> Path:
 
 
 def append_note(data: Path, audience: str, day: date, text: str) -> None:
-    """Add what a person wrote to the day's file; on disk when this returns."""
+    """Append a person's text to the day's file; on disk when this returns."""
     path = _file(data, audience, day)
     with _ONE_WRITER:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,22 +91,23 @@ def append_note(data: Path, audience: str, day: date, text: str) -> None:
 
 
 def _is_written(data: Path, section: Section) -> bool:
-    """Return whether a section is in the day's own file or in the two newest: a job done again
-    after midnight finds its section in the older one."""
+    """Return whether a section is in the file of its day or in the two newest: a job that is
+    repeated after midnight finds its section in the older file."""
     looked_into = {section.at.date(), *days(data, section.key.audience)[-2:]}
-    end = f"<!-- end {section.job} -->"  # one that a power cut tore in two has none
+    end = f"<!-- end {section.job} -->"  # a section torn by a power cut has none
     return any(end in read(data, section.key.audience, day) for day in looked_into)
 
 
 def _block(section: Section) -> bytes:
-    """Return the section as it is written; a comment in its text can't pass for a mark of ours."""
+    """Return the section as written; comments in its text are escaped, so that none passes for a
+    marker."""
     title = f"## {section.at:%H:%M} · {section.key.id} · {section.turns} <!-- job {section.job} -->"
     text = section.text.strip().replace("<!--", "&lt;!--")
     return f"{title}\n\n{text}\n\n<!-- end {section.job} -->\n\n".encode()
 
 
 def _write(path: Path, block: bytes, how: int) -> None:
-    """Write to a file that is for its owner alone; on disk when this returns."""
+    """Write to a file that only its owner can read; on disk when this returns."""
     fence.confirm()
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600), "wb") as file:
         file.write(block)
@@ -121,19 +122,19 @@ def days(data: Path, audience: str) -> list[date]:
         try:
             found.append(date.fromisoformat(file.stem))
         except ValueError:
-            continue  # a person's own file beside ours
+            continue  # a person's own file in this folder
     return sorted(found)
 
 
 def read(data: Path, audience: str, day: date) -> str:
-    """Return a day's file, "" where there is none."""
+    """Return a day's file; "" if there is none."""
     path = _file(data, audience, day)
     return path.read_text("utf-8", errors="replace") if path.is_file() else ""
 
 
 class Note(Struct, frozen=True):
-    """A part of a day's file: a section of ours, with its time, conversation, turns in words and
-    job; or what a person wrote beside them, where these are empty."""
+    """A part of a day's file: a section of a summary, with its time, conversation, turns in words
+    and job; or a person's own text, for which these are empty."""
 
     day: date
     text: str
@@ -144,7 +145,7 @@ class Note(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """By which a section is known again; one that was written anew has another."""
+        """A digest that identifies a section; it changes when the section is rewritten."""
         return hashlib.sha256(f"{self.day} {self.job} {self.text}".encode()).hexdigest()
 
 
@@ -166,7 +167,7 @@ def notes_in(day: date, text: str) -> Iterator[Note]:
 
 
 class _Block(Struct, frozen=True):
-    """A section of ours as it stands in a file's text, from `start` to `end`."""
+    """A section in a file's text, from `start` to `end`."""
 
     start: int
     end: int
@@ -178,8 +179,8 @@ class _Block(Struct, frozen=True):
 
 
 def _blocks(text: str) -> Iterator[_Block]:
-    """Yield the sections in a text, in order: each from its title to the next end of its job. A
-    title without an end is a person's own text."""
+    """Yield the sections in a text, in order: each from its title to the next end marker of its
+    job. A title without an end marker is a person's own text."""
     ends: dict[str, list[re.Match[str]]] = {}
     for end in _END.finditer(text):
         ends.setdefault(end["job"], []).append(end)
@@ -197,7 +198,7 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 
 class Which(Struct, frozen=True):
-    """Sections: those of these jobs, and all of a conversation ("": of none)."""
+    """A selection of sections: those of these jobs, and all of a conversation ("": of none)."""
 
     jobs: frozenset[int] = frozenset()
     conversation: str = ""
@@ -213,11 +214,11 @@ def count(data: Path, audience: str, which: Which) -> int:
 
 
 def remove(data: Path, audience: str, which: Which) -> None:
-    """Take these sections out of the files. A file that is empty then goes too."""
+    """Remove these sections from the files. A file that becomes empty is deleted."""
     with _ONE_WRITER:
         fence.confirm()
         for unfinished in folder(data, audience).glob("????-??-??.new"):
-            unfinished.unlink()  # a crash left it
+            unfinished.unlink()  # left over from a crash
         for day in days(data, audience):
             _take_out(_file(data, audience, day), which)
 

@@ -1,8 +1,8 @@
-"""Search in the parts of daily files, ranked just as what was said is.
+"""Search in the parts of daily files, ranked like the search in messages.
 
-People may edit the files, so nothing of them is kept on disk: their parts stand in a database in
-memory, as if each day were a conversation. It lasts from one search to the next, since files mostly
-grow at their end.
+People may edit the files, so the index is not kept on disk: the parts are stored in a database in
+memory, as if each day were a conversation. The database is kept between searches, since files
+mostly grow at their end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from memory.record.search.reach import Scope
 from memory.turns import Entry
 
 KEPT = 4
-"""Audiences whose notes stay in memory: those that were searched last."""
+"""The number of audiences whose notes stay in memory: the last searched ones."""
 _NOTES = Scope("notes")
 
 
@@ -36,14 +36,14 @@ class NoteHit(Hit, frozen=True, kw_only=True):
 
 
 class FoundNotes(Struct, frozen=True):
-    """The best hits, and how many notes hold any of the words."""
+    """The best hits, and the number of notes that contain any of the words."""
 
     hits: tuple[NoteHit, ...] = ()
     total: int = 0
 
 
 class NoteSearch:
-    """The search of the notes, for all audiences; it may be asked in any thread."""
+    """The search of the notes of all audiences; thread-safe."""
 
     def __init__(self) -> None:
         self._indexed: OrderedDict[str, _IndexedNotes] = OrderedDict()
@@ -52,7 +52,7 @@ class NoteSearch:
     def find(
         self, audience: str, notes: Sequence[Note], text: str, most: int, zone: tzinfo
     ) -> FoundNotes:
-        """Find the notes that answer a text best among all notes of an audience, given by day."""
+        """Find the notes that match a text best among all notes of an audience, given by day."""
         if not notes:
             self._forget(audience)
             return FoundNotes()
@@ -72,15 +72,15 @@ class NoteSearch:
             return indexed.find(text, most)
 
     def _forget(self, audience: str) -> None:
-        """Forget an audience's index, since what is in no file any more stays in no memory
-        either."""
+        """Delete an audience's index, since text that is deleted from the files must not stay in
+        memory."""
         with self._one_at_a_time:
             if indexed := self._indexed.pop(audience, None):
                 indexed.close()
 
 
 class _IndexedNotes:
-    """Notes in a database in memory, each as the turn of its own number."""
+    """Notes in a database in memory; each is the turn of its own number."""
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone, self._database = zone, in_memory(is_shared=True)
@@ -88,14 +88,14 @@ class _IndexedNotes:
         self._by_day: dict[date, list[Note]] = {}
 
     def may_become(self, by_day: Mapping[date, Sequence[Note]], zone: tzinfo) -> bool:
-        """Return whether nothing but additions at the end of days make these notes of what is
-        here."""
+        """Return whether the indexed notes only need additions at the end of days to become
+        these."""
         return zone == self._zone and all(
             by_day.get(day, ())[: len(there)] == there for day, there in self._by_day.items()
         )
 
     def add(self, by_day: Mapping[date, Sequence[Note]]) -> None:
-        """Index what is not here yet."""
+        """Index the notes that are not indexed yet."""
         new = {day: notes[len(self._by_day.get(day, ())) :] for day, notes in by_day.items()}
         if not any(new.values()):
             return

@@ -1,8 +1,8 @@
-"""The interface of a database for the record, whichever system keeps it.
+"""The interface of a database for the record, for any database system.
 
-Work is handed a `Database`: peewee's queries are executed on it, and plain SQL that all systems
-speak. What each of them does in its own way has a name here and stands in `memory/record/engines/`,
-in one module for each; nothing else knows which one runs.
+Callers get a `Database`, which executes peewee's queries and SQL that all systems understand. Each
+operation that differs between systems is a method here. `memory/record/engines/` has one module per
+system that implements them; no other code knows which system runs.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ import peewee
 
 
 class StoreError(Exception):
-    """The database can't do what it must. The text is a plain sentence with what to do."""
+    """An operation of the database failed. The text is a plain sentence that says what to do."""
 
 
 class Database(peewee.Database, ABC):
-    """A connection, in the thread that uses it."""
+    """A connection, used by one thread."""
 
     numbers: ClassVar[str]
-    """SQL to stand after IN, for any number of numbers in one parameter: a list as JSON text."""
+    """SQL to follow IN, for any number of numbers in one parameter: a list as JSON text."""
     names: ClassVar[str]
-    """SQL for the different values of the column `speaker` in a group, with commas between."""
+    """SQL for the distinct values of the column `speaker` in a group, separated by commas."""
 
     shared_lock: ClassVar[str]
-    """SQL to stand after the SELECT of a row that nobody may change until the transaction ends."""
+    """SQL to follow the SELECT of a row that must not change until the transaction ends."""
 
-    if TYPE_CHECKING:  # peewee does not say its types
+    if TYPE_CHECKING:  # peewee has no type annotations
 
         def execute_sql(self, sql: str, params: Any = None) -> Any: ...
         def connection(self) -> Any: ...
 
     @abstractmethod
     def insert_row(self, statement: str, values: Sequence[Any]) -> int:
-        """Carry out an INSERT into a table whose key is its `id`; return that of the new row, 0
-        where the statement has added none."""
+        """Execute an INSERT into a table whose key is `id`; return the new row's id, or 0 if none
+        was added."""
 
     def read_columns(
         self, query: str, names: Sequence[str], values: Sequence[Any]
     ) -> list[list[Any]]:
-        """Read the rows that a query finds, as one list for each of these columns."""
+        """Return the rows that a query finds, as one list for each of these columns."""
         rows = self.execute_sql(f"SELECT {', '.join(names)} FROM ({query}) AS q", values).fetchall()
         return [*map(list, zip(*rows, strict=True))] or [[] for _ in names]
 
@@ -52,127 +52,128 @@ class Database(peewee.Database, ABC):
 
     @abstractmethod
     def commit_together(self, work: Callable[[], None], *, is_synced: bool) -> None:
-        """Carry out `work` as one transaction, on disk when this returns; without `is_synced`, a
-        power cut may take it back. It may be carried out more than once, when what it did before
-        was taken back. Raises DatabaseError where nothing of it is kept."""
+        """Execute `work` as one transaction, on disk when this returns; without `is_synced`, a
+        power cut may undo it. `work` may run more than once, after its effects were rolled back.
+        Raises DatabaseError if nothing was committed."""
 
     @abstractmethod
     def read(self, work: Callable[[], None]) -> None:
-        """Carry out `work`, which only reads, outside of any transaction."""
+        """Execute `work`, which only reads, outside of any transaction."""
 
     def must_repeat(self, error: BaseException) -> bool:
-        """Return whether what failed with this error has to be carried out anew with all that was
-        committed together with it, which `commit_together` does when it sees this error."""
+        """Return whether work that failed with this error must be repeated, together with all other
+        work of the same commit. `commit_together` repeats it on this error."""
         return False
 
     def tolerates(self, error: BaseException) -> bool:
-        """Return whether this was about damaged text, which from now on is shown as far as it goes,
-        so that trying again helps."""
+        """Return whether the error was caused by damaged text. From then on such text is read as
+        far as possible, so that a retry succeeds."""
         return False
 
     @abstractmethod
     def scrub(self) -> None:
-        """Leave no trace of what was deleted. Raises StoreError where that can't be done."""
+        """Remove all traces of deleted data. Raises StoreError if that is impossible."""
 
     # --- the schema --------------------------------------------------------------------------
 
     @abstractmethod
     def schema_version(self) -> int:
-        """Return how many of the migrations it has seen; 0 for an empty database."""
+        """Return the number of migrations that were applied; 0 for an empty database."""
 
     @abstractmethod
     def create(self) -> None:
-        """Make all tables, as the newest version has them, in one transaction."""
+        """Create all tables of the newest version, in one transaction."""
 
     @abstractmethod
     def upgrade(self, step: Callable[[Database], None], version: int) -> None:
-        """Carry out a migration, and keep the version that it leads to, in one transaction."""
+        """Apply a migration and store the resulting version, in one transaction."""
 
-    # --- copied from one system to another (`memory/record/transfer.py`) ---------------------
+    # --- copying from one system to another (`memory/record/transfer.py`) --------------------
 
     @abstractmethod
     def insert_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Carry out an INSERT for each of these rows."""
+        """Execute an INSERT for each of these rows."""
 
     @abstractmethod
     def counter(self, table: str) -> int:
-        """Return the highest id that was ever given out in a table."""
+        """Return the highest id that was ever used in a table."""
 
     @abstractmethod
     def set_counter(self, table: str, value: int) -> None:
-        """Let the next id in a table be a higher one."""
+        """Make the next id in a table higher than `value`."""
 
     @abstractmethod
     def is_being_filled(self) -> bool:
-        """Return whether a copy of a record into this database was begun and has not been
-        finished."""
+        """Return whether a copy of a record into this database was begun but not finished."""
 
     @abstractmethod
     def mark_filling(self, is_begun: bool) -> None:
-        """Keep that such a copy is begun, or that it is finished."""
+        """Store that such a copy is begun, or finished."""
 
     # --- the words of the search index -------------------------------------------------------
 
     @abstractmethod
     def add_words(self, place: int, words: Sequence[str]) -> None:
-        """Index the words of a message, which stands at this place."""
+        """Index the words of a message at this place."""
 
     @abstractmethod
     def remove_words(self, place: int, words: Sequence[str]) -> None:
-        """Take a message out of the index again, by the very words that it was indexed with."""
+        """Remove a message from the index, by exactly the words that it was indexed with."""
 
     @abstractmethod
     def find_places(
         self, terms: Sequence[tuple[str, bool]], first: int, last: int, most: int
     ) -> list[list[int]]:
-        """For each term, a word or (if true) a beginning of words: the newest places from `first`
-        to `last` where it stands."""
+        """Find, for each term, the newest places from `first` to `last` that contain it. A term is
+        a word or, if its flag is true, the beginning of words."""
 
 
 Claim = Literal["", "alone", "shared"]
-"""The guarantee that no other bot works on the database while a connection is there, or only such
-as share it; "" for what a bot does not mind."""
+"""The guarantee, while a connection is open, that no other bot uses the database ("alone"), or only
+bots that share it ("shared"); "" for no guarantee."""
 
 
 class DatabaseEngine(Protocol):
-    """A database system, and where in it the record is kept."""
+    """A database system, and the location of the record in it."""
 
     def prepare(self, is_transfer: bool = False) -> None:
-        """Make the database and its tables, or bring them up to date. Raises StoreError; also for
-        one into which a record was copied only in part, unless that goes on (`is_transfer`)."""
+        """Create the database and its tables, or upgrade them. Raises StoreError, also for a
+        database that holds an unfinished copy of a record, unless the copy is to be resumed
+        (`is_transfer`)."""
 
     def connect(self, claim: Claim = "") -> Database:
-        """Return a new connection, for one thread. Where it can't have what it claims, its use
-        raises StoreError."""
+        """Return a new connection, for one thread. If its claim can't be granted, using it raises
+        StoreError."""
 
     def connect_to_loop(self) -> Database | None:
-        """Return a connection for small writes in an event loop, which waits for nobody, and for
-        the disk only where it is the first after the log was written back, which is seldom.
-        None where the system is another process, for whose answer a loop would have to wait."""
+        """Return a connection for small writes in an event loop. It never waits for other
+        connections; it waits for the disk only in the rare first write after a checkpoint of the
+        log. None if the system is another process, because the loop would have to wait for its
+        response."""
 
     def visit(self, is_frozen: bool = False, claim: Claim = "") -> AbstractContextManager[Database]:
-        """Return a connection for a while; `is_frozen`: all that is read is as it was at the first
-        look. Raises StoreError where the system fails meanwhile, or others work on it against the
+        """Open a connection for a while. With `is_frozen`, all reads see the state of the first
+        read. Raises StoreError if the system fails meanwhile, or others use it against the
         claim."""
 
     def is_unborn(self) -> bool:
-        """Return whether nothing was ever said there. Raises StoreError."""
+        """Return whether the record has never held a message. Raises StoreError."""
 
     def explain(self, error: BaseException) -> BaseException:
-        """Return a StoreError where the system itself failed; else the error as it is."""
+        """Return a StoreError if the system itself failed; else the error unchanged."""
 
     def list_losses(self) -> list[str]:
-        """List the losses that the database may have had when the process ended last, as sentences;
-        for the one process that uses it, before it is opened."""
+        """List the possible losses of the database at the last end of the process, as sentences.
+        Called by the one process that uses it, before it is opened."""
 
     def find_damage(self, patience: float) -> str:
-        """Find damage inside of the database, as a sentence; "" where there is none, or where the
-        check takes longer than so many seconds. Other connections are not blocked meanwhile."""
+        """Find damage in the database, as a sentence; "" if there is none, or if the check takes
+        longer than `patience` seconds. Other connections are not blocked meanwhile."""
 
     def save_to(self, path: Path) -> None:
-        """Copy the record, as it is now, into a new SQLite file, also while a bot writes to it.
-        Raises StoreError."""
+        """Copy the current record into a new SQLite file, also while a bot writes to it. Raises
+        StoreError."""
 
     def examine(self) -> str:
-        """All that is wrong with the database, as a sentence; "" for nothing, or where there is
-        none yet. Raises StoreError where nobody can tell."""
+        """Return all faults of the database, as a sentence; "" for none, or if it does not exist
+        yet. Raises StoreError if they can't be determined."""

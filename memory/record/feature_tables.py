@@ -11,18 +11,18 @@ Step = str | Callable[[Database], None]
 
 
 STEPS: dict[str, Sequence[Step]] = {}
-"""The migrations of the plugins that were loaded in this process, by their names, for who copies a
-record."""
+"""The migrations of the plugins that were loaded in this process, by plugin name. The copy of a
+record uses them."""
 
 
 class NewerTablesError(Exception):
-    """A newer version of a plugin has changed its tables; the text says so."""
+    """The plugin's tables were changed by a newer version of it; the text says so."""
 
 
 def migrate(database: Database, feature: str, steps: Sequence[Step]) -> None:
-    """Carry out those migrations of a plugin that this database has not had. Raises
-    NewerTablesError."""
-    # The first statement takes the row's lock, so that of two processes that start one waits.
+    """Apply the migrations of a plugin that this database lacks. Raises NewerTablesError."""
+    # The first statement locks the row, so that two processes that start migrate one after the
+    # other.
     database.execute_sql(
         "INSERT INTO feature_schema (feature, version) VALUES (?, 0)"
         " ON CONFLICT (feature) DO UPDATE SET version = feature_schema.version",

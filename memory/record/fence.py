@@ -1,8 +1,8 @@
-"""May this process still change files? Several processes share them, and no transaction takes back
-what one that others took for dead writes there.
+"""The check that this process may still change files. Several processes share the files, and no
+transaction rolls back the write of a process that the others consider dead.
 
-Whatever changes a file of an audience, or deletes one, calls `confirm` just before. Who is asked is
-known to the task that works with a `Store.fence`, and to all that begins in it.
+Code that changes or deletes a file of an audience calls `confirm` just before. The check is set per
+task, with a `Store.fence`, and inherited by the tasks started from it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _ask: ContextVar[Callable[[], None] | None] = ContextVar("ask", default=None)
 
 
 def ask_before_files(ask: Callable[[], None]) -> None:
-    """Let this be called before a file is changed, from now on, in this task and those it starts:
-    it raises StoreError where this process may not."""
+    """Set the check that runs before each change of a file, in this task and those it starts. It
+    raises StoreError if this process may not change files."""
     _ask.set(ask)
 
 
 def confirm() -> None:
-    """Return when this process may still change files, as far as the database knows. In a thread:
-    it may have to wait. Raises StoreError where others have taken over."""
+    """Return once this process may still change files, as far as the database knows. This may
+    block, so call it in a thread. Raises StoreError if other processes have taken over."""
     if (ask := _ask.get()) is not None:
         ask()

@@ -1,8 +1,8 @@
-"""Folders held open, so that no symbolic link that is put there meanwhile leads out of them.
+"""Folders held open, so that a symbolic link that is created meanwhile can't lead out of them.
 
-Where a system has descriptors of folders (Linux, macOS), a folder is held by one, and names in it
-are reached through that. Windows has none: each name is looked at before it is used. A link that
-is made in the very moment between escapes that, and few accounts there may make links.
+On systems with folder descriptors (Linux, macOS), a folder is held by its descriptor, and names in
+it are resolved relative to that. Windows has none: each name is checked before use. A link that is
+created between the check and the use escapes that; few accounts there may create links.
 """
 
 from __future__ import annotations
@@ -17,47 +17,47 @@ from typing import Protocol
 
 HAS_DESCRIPTORS = hasattr(os, "O_DIRECTORY") and os.open in os.supports_dir_fd
 NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-"""Flags by which a file is opened that must not be a link."""
+"""The flags for opening a file that must not be a link."""
 NO_WAIT = NO_LINK | getattr(os, "O_NONBLOCK", 0)
-"""The same for one that may be a pipe: to open it would wait for somebody to write to it."""
+"""The same for a file that may be a pipe: opening a pipe would wait for a writer."""
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
-_LINKS = 0x400  # FILE_ATTRIBUTE_REPARSE_POINT: junctions of Windows are no symbolic links to Python
+_LINKS = 0x400
 
 
 class Folder(Protocol):
-    """A folder that is held. Names are those in it; everything raises OSError."""
+    """A folder that is held open. Names are relative to it; every method raises OSError."""
 
     def enter(self, name: str) -> Folder:
-        """Hold a folder in this one. It is closed by who called."""
+        """Open a folder in this one. The caller closes it."""
 
     def make(self, name: str) -> None:
-        """Make a folder in this one."""
+        """Create a folder in this one."""
 
     def open(self, name: str, flags: int, mode: int = 0o600) -> int:
-        """Return a descriptor of a file, which is no link."""
+        """Return a descriptor of a file that is not a link."""
 
     def replace(self, old: str, new: str) -> None:
-        """Put a file in the place of another, in one step."""
+        """Replace a file by another, atomically."""
 
     def unlink(self, name: str) -> None:
         """Delete a file."""
 
     def status(self, name: str) -> os.stat_result:
-        """Return what the system knows of a name; of a link, not of what it leads to."""
+        """Return the status of a name; of a link itself, not of its target."""
 
     def entries(self) -> list[tuple[str, os.stat_result]]:
         """Return all names with their status, sorted."""
 
     def sync(self) -> None:
-        """Have the names on disk, where the system knows how."""
+        """Write the names to disk, if the system supports that."""
 
     def close(self) -> None:
-        """Hold it no longer."""
+        """Release the folder."""
 
 
 @contextmanager
 def hold(path: Path, *, may_be_link: bool = True) -> Iterator[Folder]:
-    """Hold a folder. Raises OSError."""
+    """Hold a folder open. Raises OSError."""
     folder: Folder
     if HAS_DESCRIPTORS:
         folder = _ByDescriptor(os.open(path, _FOLDER | (0 if may_be_link else NO_LINK)))
@@ -70,7 +70,7 @@ def hold(path: Path, *, may_be_link: bool = True) -> Iterator[Folder]:
 
 
 def sync_folder(path: Path) -> None:
-    """Have the names in a folder on disk, where the system knows how. Raises OSError."""
+    """Write the names in a folder to disk, if the system supports that. Raises OSError."""
     if HAS_DESCRIPTORS:
         with hold(path) as folder:
             folder.sync()
@@ -143,10 +143,10 @@ class _ByPath:
             return _sorted(found)
 
     def sync(self) -> None:
-        """Windows has no such thing for folders."""
+        """Do nothing: Windows can't sync folders."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no descriptor is open."""
 
 
 def _sorted(found: Iterator[os.DirEntry[str]]) -> list[tuple[str, os.stat_result]]:
@@ -154,13 +154,13 @@ def _sorted(found: Iterator[os.DirEntry[str]]) -> list[tuple[str, os.stat_result
     for entry in found:
         try:
             entries.append((entry.name, entry.stat(follow_symlinks=False)))
-        except FileNotFoundError:  # it left while we looked
+        except FileNotFoundError:  # deleted during the scan
             continue
     return sorted(entries, key=lambda entry: entry[0])
 
 
 def _checked(path: Path) -> Path:
-    """Return a path whose last name is no link. Raises OSError."""
+    """Return the path if its last name is not a link. Raises OSError."""
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode) or getattr(status, "st_file_attributes", 0) & _LINKS:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))

@@ -1,9 +1,9 @@
-"""Really deletes what was said: the one place where rows of the transcript go.
+"""Deletion of messages: the only module that deletes rows of the transcript.
 
-What stays of a conversation is its row, so that turn ids are never given out twice, and the ledger,
-which holds no word of it. A summary is cumulative, so that one that goes takes those with it that
-continue it; their jobs are opened again, and bring to the daily memory what is left of their turns.
-Turns that branches share are one and the same, and so they go from all of them.
+The row of a conversation is kept, so that turn ids are never reused, and so is the ledger, which
+contains no text of it. Summaries are cumulative, so deleting one also deletes those that continue
+it. Their jobs are reopened, and write the remaining turns to the daily memory. Turns that branches
+share are stored once, so they are deleted from all of them.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from memory.record.summaries import Job
 from memory.turns import Entry
 
 Unindex = Callable[[Database, int, Collection[int] | None], None]
-"""Takes turns of a conversation out of the index of a search (None: all of it)."""
+"""A function that removes turns of a conversation from the index of a search (None: all of it)."""
 
 
 class FeatureRows(Protocol):
-    """Rows that a feature keeps for turns, named like "pipe/main t5", or, where no turns are named,
-    for all of a conversation. `noun` is what people call one of them ("timed job")."""
+    """Rows that a feature keeps for turns, named like "pipe/main t5", or, if no turns are named,
+    for all of a conversation. `noun` is the user's name for one of them ("timed job")."""
 
     @property
     def noun(self) -> str: ...
@@ -55,19 +55,19 @@ class FeatureRows(Protocol):
     ) -> None: ...
 
     def prune(self, database: Database, before: float) -> None:
-        """Delete rows that have been done since before a time (seconds since 1970)."""
+        """Delete rows that were finished before a time (seconds since 1970)."""
         ...
 
 
 class StoredCounts(Struct, frozen=True):
-    """The data that is kept of some turns: their numbers, their messages, what they were asked
-    with, the jobs by which summaries of them come into the daily memory, and the sections there;
-    the lines of `MEMORY.md` that come from them; `is_left` says that some of it may be left: with
-    a plugin's offloader, or in a file of corrections. `shared` are the other conversations that
-    share turns with theirs, by row, and the last that each does; `has_children` says that some of
-    these were branched off. `asides` are the side questions that are deleted, `staying` the turns
-    that stay with others where a whole conversation is meant; `made` counts the rows of features
-    that are deleted, by their nouns."""
+    """The data that is stored for some turns: their numbers, the count of their messages, their
+    questions, the jobs that bring their summaries to the daily memory, the count of sections there,
+    and the count of lines of `MEMORY.md` that come from them. `is_left`: some of it may remain,
+    with a plugin's offloader or in a file of corrections. `shared` are the rows of the other
+    conversations that share turns with theirs, each with the last shared turn; `has_children`: some
+    of these were branched off. `asides` counts the deleted side questions. `staying` are the turns
+    that others keep when a whole conversation is selected. `made` counts the deleted rows of
+    features, by noun."""
 
     turns: tuple[int, ...] = ()
     messages: int = 0
@@ -84,8 +84,8 @@ class StoredCounts(Struct, frozen=True):
 
 
 class _Gone(Struct, frozen=True):
-    """The data that is deleted: turns by number, for each conversation that shares them; messages
-    by seq, summaries by id."""
+    """The data to delete: turns by number, for each conversation that shares them; messages by seq;
+    summaries by id."""
 
     turns: dict[int, frozenset[int]]
     seqs: frozenset[int]
@@ -100,8 +100,8 @@ def count_stored(
     is_shared_too: bool = False,
     features: Sequence[FeatureRows] = (),
 ) -> StoredCounts:
-    """Count what is kept of these turns of a conversation (None: of all that it shares with none;
-    with `is_shared_too`, what was branched off it is deleted before, and shares none any more)."""
+    """Count the stored data of these turns of a conversation (None: of all turns that it does not
+    share). With `is_shared_too`, its branches are deleted before, so that it shares none."""
     places = transcript.places(database, conversation)
     shared = branches.find_sharing_rows(database, conversation)
     has_children = bool(branches.children(database, conversation)) and not is_shared_too
@@ -144,8 +144,8 @@ def count_stored(
 def _count_asides(
     database: Database, conversation: int, turns: Collection[int] | None = None
 ) -> int:
-    """Return how many side questions were asked after these turns of a conversation (None: in all
-    of it)."""
+    """Return the number of side questions after these turns of a conversation (None: in all of
+    it)."""
     columns = tables.SideQuestion
     query = columns.select().where(columns.conversation == conversation)
     if turns is not None:
@@ -183,10 +183,11 @@ def delete(
     is_told: bool = False,
     features: Sequence[FeatureRows] = (),
 ) -> None:
-    """Delete these turns and all that was made from them, in all conversations that share them
-    (None: all of this conversation but its row and its bill; what others share stays with
-    them). `unindex` takes them out of the search before their words go. With `is_told` its
-    sections stay in the daily memory, and known there where others share what they tell of."""
+    """Delete these turns and all data derived from them, in all conversations that share them
+    (None: all of this conversation except its row and its usage; shared turns are kept for the
+    others). `unindex` removes them from the search before their text is deleted. With `is_told`,
+    its sections stay in the daily memory, and stay known in the conversations that share their
+    turns."""
     if is_told:
         summaries.leave_told(database, conversation)
     is_parent = turns is None and branches.children(database, conversation)
@@ -208,9 +209,9 @@ def delete(
 
 
 def _forget_prefixes(database: Database, audience: str) -> None:
-    """Delete what stood around the messages of every request that is left of an audience, since a
-    memory of what is forgotten may stand there; what still does is kept again with the next
-    request. What no request has is deleted, too."""
+    """Clear the stored prefixes of all remaining requests of an audience, since they may contain a
+    memory of the forgotten turns. The next request stores its prefix again. Prefixes without a
+    request are deleted as well."""
     database.execute_sql(
         """UPDATE request_prefix SET system = '', tools = '', parameters = '' WHERE digest IN (
             SELECT prefix FROM request JOIN conversation ON conversation.id = conversation
@@ -221,7 +222,7 @@ def _forget_prefixes(database: Database, audience: str) -> None:
 
 
 def sweep_prefixes(database: Database) -> None:
-    """Delete what stood around the messages of no request that is kept."""
+    """Delete the stored prefixes that no request refers to."""
     database.execute_sql(
         "DELETE FROM request_prefix WHERE digest NOT IN (SELECT prefix FROM request)"
     )
@@ -230,7 +231,7 @@ def sweep_prefixes(database: Database) -> None:
 def _list_made(
     database: Database, conversation: int, turns: Collection[int] | None
 ) -> list[str] | None:
-    """Return these turns by name, in each conversation that shares them."""
+    """Return the names of these turns in each conversation that shares them."""
     if turns is None:
         return None
     sharing = branches.find_sharing_rows(database, conversation)
@@ -242,8 +243,8 @@ def _list_made(
 
 
 def _delete_rows(database: Database, conversation: int, unindex: Unindex) -> None:
-    """All that is a conversation's own."""
-    unindex(database, conversation, None)  # while the words are there that are to go
+    """Delete all rows of a conversation's own."""
+    unindex(database, conversation, None)  # while the text to remove from the index is there
     everything = (tables.Message, tables.ViewEvent, tables.Summary, tables.Job)
     own = (tables.CallStart, tables.Request, tables.SideQuestion, tables.Proposal)
     for table in (*everything, *own):
@@ -258,11 +259,11 @@ def _delete_turns(
     dropped: set[int] = set()
     unmade: dict[int, int] = {}
     priors: dict[int, int] = {}
-    for row, lost in sorted(gone.turns.items()):  # a branch after what it shares with
-        unindex(database, row, lost)  # while the words are there that are to go
+    for row, lost in sorted(gone.turns.items()):  # a branch comes after its parent
+        unindex(database, row, lost)  # while the text to remove from the index is there
         _scrub_events(database, row, gone, dropped, unmade)
         _open_jobs_again(database, row, gone, priors)
-        proposals.delete(database, row)  # it is put anew, if it is still wanted
+        proposals.delete(database, row)  # it is made again if it is still needed
         for table in (tables.CallStart, tables.Message, tables.Request, tables.SideQuestion):
             mine = table.conversation == row
             table.delete().where(mine & table.turn.in_(list(lost))).execute(database)
@@ -271,9 +272,9 @@ def _delete_turns(
 
 
 class Attached(Struct, frozen=True):
-    """Files that messages point to: `lone` are those of `data/` that only the messages have which
-    go, `gone` the offloaded tool results of these, `staying` of those that stay, by the names of
-    their files; `references` are to those that go."""
+    """Files that messages refer to. `lone` are the files of `data/` that only the deleted messages
+    have; `gone` are the names of the deleted messages' offloaded tool results, `staying` those of
+    the kept messages. `references` refer to the deleted files."""
 
     lone: tuple[str, ...]
     gone: frozenset[str]
@@ -287,9 +288,9 @@ def list_attached(
     conversation: int,
     turns: Collection[int] | None = None,
 ) -> Attached:
-    """Return the files of these turns (None: of all that is a conversation's own), and of what
-    stays beside them. What another conversation of the audience has, or one not answered yet, is
-    not lone."""
+    """Return the files of these turns (None: of all of a conversation's own turns) and of the
+    remaining ones. A file that another conversation of the audience has, or an unanswered message,
+    is not lone."""
     if turns is None:
         turns = count_stored(database, conversation).turns
     line = {link.conversation: link for link in branches.lineage(database, conversation)}
@@ -309,7 +310,7 @@ def list_attached(
 
 
 def _with_files(database: Database, audience: str) -> Iterator[tuple[int, Entry]]:
-    """(conversation, entry) for the messages of an audience that may have files."""
+    """Yield (conversation, entry) for the messages of an audience that may have files."""
     message, conversation = tables.Message, tables.Conversation
     mine = conversation.select(conversation.id).where(conversation.audience == audience)
     names = [message.extra.contains(f'"{name}":') for name in ("images", "files", "offloaded")]
@@ -325,7 +326,7 @@ def _with_files(database: Database, audience: str) -> Iterator[tuple[int, Entry]
 
 
 def delete_data(folder: Path, files: Iterable[str]) -> None:
-    """Delete files of `data/` from an audience's folder, and what a crash left of others."""
+    """Delete files of `data/` from an audience's folder, and drafts that a crash left."""
     fence.confirm()
     for file in files:
         (folder / file).unlink(missing_ok=True)
@@ -334,7 +335,7 @@ def delete_data(folder: Path, files: Iterable[str]) -> None:
 
 
 def delete_folder(folder: Path) -> None:
-    """Delete a folder with all that is in it, if it is there."""
+    """Delete a folder and its content, if it exists."""
     fence.confirm()
     with suppress(FileNotFoundError):
         shutil.rmtree(folder)
@@ -360,8 +361,8 @@ def _find_gone(database: Database, conversation: int, turns: frozenset[int]) -> 
 def find_tainted(
     made: Iterable[tuple[int, Collection[int], int]], turns: frozenset[int]
 ) -> frozenset[int]:
-    """Return the summaries, of (id, turns, prior id) in the order in which they were made, that
-    were made from these turns, or from a summary that was."""
+    """Return the summaries that were made from these turns, or from such a summary. `made` has (id,
+    turns, prior id) in order of creation."""
     found: set[int] = set()
     for summary, covers, prior in made:
         if prior in found or not turns.isdisjoint(covers):
@@ -376,8 +377,8 @@ def _is_hit(job: Job, gone: _Gone, lost: frozenset[int]) -> bool:
 def _open_jobs_again(
     database: Database, conversation: int, gone: _Gone, priors: dict[int, int]
 ) -> None:
-    """Open each job again that has turns left to tell; delete one that has none left, and let what
-    continued it continue the one before, as `priors` says of each event."""
+    """Reopen each job that has turns left to summarise, and delete those without. A job that
+    continued a deleted one then continues the one before, which `priors` records by event."""
     lost = gone.turns[conversation]
     for job in summaries.jobs_of(database, conversation):
         rest = tuple(turn for turn in job.turns if turn not in lost)
@@ -392,8 +393,9 @@ def _open_jobs_again(
 def _scrub_events(
     database: Database, conversation: int, gone: _Gone, dropped: set[int], unmade: dict[int, int]
 ) -> None:
-    """Take out of the events what they say of what is gone; `dropped` are those that go, `unmade`
-    those that have no summary any more, with the event whose summary each has continued."""
+    """Remove the deleted data from the events. `dropped` collects the deleted events. `unmade`
+    collects the events that no longer have a summary, each with the event whose summary it
+    continued."""
     columns = tables.ViewEvent
     for event in transcript.own_events(database, conversation):
         rest = event.target not in dropped and without(event, gone, conversation, unmade)
@@ -409,9 +411,9 @@ def _scrub_events(
 def without(
     event: ViewEvent, gone: _Gone, conversation: int, unmade: Mapping[int, int]
 ) -> ViewEvent | None:
-    """Return the event of a conversation without what is gone; None where it spoke of nothing
-    else. A summary whose own turns are all gone is none any more: its other turns have the form
-    that they had before."""
+    """Return the event of a conversation without the deleted data; None if it referred to nothing
+    else. If all of a summary's own turns are deleted, the summary is removed as well, and its other
+    turns return to their previous form."""
     change, lost = event.change, gone.turns[conversation]
     leaving = tuple(turn for turn in event.leaving if turn not in lost)
     change = change.without(lost, gone.seqs, gone.summaries, unmade)
@@ -422,6 +424,6 @@ def without(
         change=change,
         leaving=leaving,
         snapshot=event.snapshot
-        and replace(event.snapshot, examples=()),  # whose they are is unknown
+        and replace(event.snapshot, examples=()),  # it is unknown whose they are
     )
     return None if change.says_nothing and rest != event else rest

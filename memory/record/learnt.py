@@ -1,5 +1,5 @@
-"""The facts that are learnt about models: those that refusals taught (`agent/models/learnt.py`), as
-JSON, by the address and the model's name; and each model's calibration."""
+"""The facts learnt about models from refusals (`agent/models/learnt.py`), as JSON, by address and
+model name; and each model's calibration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from memory.record.database import Database, DatabaseEngine
 
 
 def put(database: Database, place: str, model: str, facts: str) -> None:
-    """Keep all facts about a model; "": none."""
+    """Store all facts about a model; "" deletes them."""
     columns = tables.LearntModel
     if facts:
         tables.put(database, columns, ("place", "model"), place=place, model=model, facts=facts)
@@ -18,7 +18,7 @@ def put(database: Database, place: str, model: str, facts: str) -> None:
 
 
 def read(database: Database) -> list[tuple[str, str, str]]:
-    """Return what is known of all models: addresses, names, facts."""
+    """Return the facts about all models, as (address, name, facts)."""
     columns = tables.LearntModel
     query = columns.select(columns.place, columns.model, columns.facts)
     return list(query.order_by(columns.place, columns.model).tuples().execute(database))
@@ -37,5 +37,5 @@ def ratios(database: Database) -> dict[str, float]:
 
 
 def save_ratio(database: Database, model: str, ratio: float) -> None:
-    """Keep a model's ratio over restarts."""
+    """Store a model's ratio across restarts."""
     tables.put(database, tables.Calibration, ("model",), model=model, ratio=ratio)

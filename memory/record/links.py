@@ -1,6 +1,7 @@
-"""Chats that go on in another chat's conversation: the rows are those of the feature of links.
+"""Chats that are linked to another chat's conversation: the rows of the feature of links.
 
-A link that is over keeps its row: messages that were taken in while it held belong where it led.
+A link that has ended keeps its row: messages that were received while it was active belong to its
+target.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from memory.record.database import Database
 
 
 class ChatLink(Struct, frozen=True):
-    """The chat whose first conversation is `home` ("telegram/42") goes on in the conversation
-    `target` ("terminal/main"), since `at` (seconds since 1970). `person` asked for that by the code
-    that `giver` was given."""
+    """A link from the chat whose first conversation is `home` ("telegram/42") to the conversation
+    `target` ("terminal/main"), since `at` (seconds since 1970). `person` requested it with the code
+    that was issued to `giver`."""
 
     home: str
     target: str
@@ -25,8 +26,8 @@ class ChatLink(Struct, frozen=True):
 
 
 def forget_person(database: Database, person: str) -> None:
-    """End the links that somebody asked for, or gave the code for, and their codes and requests:
-    they are let in no more."""
+    """End the links that somebody requested or gave the code for, and delete their codes and
+    requests, because the person has lost access."""
     link, code, asked = tables.Link, tables.LinkCode, tables.LinkRequest
     is_theirs = (link.person == person) | (link.giver == person)
     link.update(is_over=1).where(is_theirs).execute(database)

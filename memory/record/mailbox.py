@@ -1,7 +1,7 @@
-"""Inbox and outbox on disk: what came in and is not answered, what goes out and is not sent; and
-rows that can't be read, or that brought the bot down again and again, put aside.
+"""Inbox and outbox on disk: received messages without an answer, and replies that are not sent;
+also rows that were put aside because they are unreadable or crashed the bot repeatedly.
 
-Both hold plain rows; what they mean is decided in `bot/delivery`.
+The rows are plain data; `bot/delivery` interprets them.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class AddressColumns(Struct, frozen=True):
 
 
 class InboxRow(Struct, frozen=True):
-    """`attachments` is JSON text: an object for each file, whose place is its `path`. `attempts`
-    counts how often it was begun: a command once, a turn each time it is taken up after a
-    crash. `branch` is the id of the conversation that it belongs to, where that is not the first
-    of the chat that it came from: a branch, or that of a chat which this one is linked to. `run` is
-    the run of a job that it is the prompt of (`jobs.py`; 0: somebody said it). One that
-    `is_outside` holds text that a stranger may have written."""
+    """A received message. `attachments` is JSON text: an object for each file, with its place as
+    `path`. `attempts` counts how often work on it was begun: once for a command, for a turn at each
+    resume after a crash. `branch` is the id of its conversation unless that is the first one of its
+    chat: a branch, or the conversation that the chat is linked to. `run` is the run of a job whose
+    prompt it is (`jobs.py`; 0: a person's message). With `is_outside`, the text may be a
+    stranger's."""
 
     id: int
     place: AddressColumns
@@ -57,8 +57,8 @@ class InboxRow(Struct, frozen=True):
 
 
 class OutboxRow(Struct, frozen=True):
-    """`reply` is JSON text; `id` is 0 until it is stored. `tries` counts how often it was tried
-    again and not sent."""
+    """A reply to send. `reply` is JSON text; `id` is 0 until it is stored. `tries` counts the
+    failed retries."""
 
     place: AddressColumns
     reply_to: str
@@ -71,8 +71,8 @@ class OutboxRow(Struct, frozen=True):
 def receive(
     database: Database, message: InboxRow, digest: str, ends_form: bool = False
 ) -> tuple[InboxRow, bool]:
-    """Store a message unless it is there already; return its row and whether it is new. A new one
-    ends the form that waits for it, if it `ends_form`."""
+    """Store a message unless it is already there; return its row and whether it is new. With
+    `ends_form`, a new one closes the form that waits for it."""
     table, place = tables.Inbox, message.place
     once = {
         "channel": place.channel,
@@ -103,18 +103,18 @@ def receive(
 
 
 def keep_files(database: Database, inbox: int, attachments: str) -> None:
-    """Keep what is known of the files of a message that was taken in."""
+    """Store the files of a received message."""
     tables.update(database, tables.Inbox, inbox, attachments=attachments)
 
 
 def list_waiting_files(database: Database) -> frozenset[str]:
-    """Return the files of all messages that were taken in and not answered."""
+    """Return the files of all received messages without an answer."""
     waiting = [orjson.loads(row.attachments) for row in list_inbox(database)]
     return frozenset(file["path"] for files in waiting for file in files)
 
 
 def list_inbox(database: Database) -> list[InboxRow]:
-    """Messages that were taken in and not answered, oldest first."""
+    """List the received messages without an answer, oldest first."""
     columns = tables.Inbox
     query = columns.select().where(columns.is_done == 0).order_by(columns.id)
     return [_inbox_row(row) for row in query.tuples().execute(database)]
@@ -128,7 +128,7 @@ def answer(database: Database, inbox: int, parts: Sequence[OutboxRow]) -> list[i
 
 
 def put_out(database: Database, reply: OutboxRow, inbox: int = 0) -> int:
-    """Store what goes out; `inbox` is the row that it answers, if any. Return its id."""
+    """Store an outgoing reply; `inbox` is the row that it answers, if any. Return its id."""
     return tables.insert(
         database,
         tables.Outbox,
@@ -147,19 +147,19 @@ def put_out(database: Database, reply: OutboxRow, inbox: int = 0) -> int:
 
 
 def close(database: Database, inbox: int) -> None:
-    """Note that a message needs no answer any more."""
+    """Mark a message as done."""
     tables.update(database, tables.Inbox, inbox, is_done=True)
 
 
 def begin(database: Database, inbox: int) -> None:
-    """Note that a command is being carried out."""
+    """Mark a command as begun."""
     tables.update(database, tables.Inbox, inbox, attempts=1)
 
 
 def count_resume(database: Database, inbox: int, progress: int, is_call: bool) -> int:
-    """Count that a turn of `progress` messages is taken up after a crash, which `is_call` if one of
-    its tools ran; return how often it was since it last got any further without that. A model that
-    once more calls the tool that kills the process has come no further."""
+    """Count a resume of a turn of `progress` messages after a crash; `is_call` if one of its tools
+    was running. Return the number of resumes since the turn last made progress. A model that again
+    calls the tool that kills the process has made none."""
     columns = tables.Inbox
     query = columns.select(columns.attempts, columns.progress).where(columns.id == inbox)
     attempts, before = next(iter(query.tuples().execute(database)), (0, 0))
@@ -169,16 +169,16 @@ def count_resume(database: Database, inbox: int, progress: int, is_call: bool) -
 
 
 def excuse(database: Database, rows: Sequence[int]) -> None:
-    """Reset the attempts of the turns for these messages, since the bot stops in good order: that
-    it cuts them short is no failure of theirs."""
+    """Reset the attempts of the turns for these messages before a clean stop, since the
+    interruption is not their fault."""
     columns = tables.Inbox
     is_turn = (columns.progress > 0) & columns.id.in_([*rows])
     columns.update(attempts=0).where(is_turn).execute(database)
 
 
 def is_waiting(database: Database, channels: Sequence[str], but: Collection[int]) -> bool:
-    """Return whether something that came in over these channels is not answered, or not sent, `but`
-    for these replies."""
+    """Return whether a message of these channels has no answer, or a reply is not sent, except for
+    the replies `but`."""
     inbox, outbox = tables.Inbox, tables.Outbox
     unanswered = inbox.select(inbox.id).where((inbox.is_done == 0) & inbox.channel.in_(channels))
     is_unsent = (outbox.is_sent == 0) & outbox.id.not_in([*but])
@@ -187,8 +187,8 @@ def is_waiting(database: Database, channels: Sequence[str], but: Collection[int]
 
 
 class Backlog(Struct, frozen=True):
-    """The backlog: messages without an answer, when the oldest came (seconds since 1970; 0 where
-    there is none), and replies that are not sent."""
+    """The backlog: the number of messages without an answer, the time of the oldest (seconds since
+    1970; 0 without one), and the number of unsent replies."""
 
     unanswered: int
     oldest: float
@@ -196,7 +196,7 @@ class Backlog(Struct, frozen=True):
 
 
 def measure_backlog(database: Database) -> Backlog:
-    """Return how much waits for an answer, or to be sent."""
+    """Count the messages without an answer and the unsent replies."""
     inbox, outbox = tables.Inbox, tables.Outbox
     waiting = inbox.select(fn.COUNT(inbox.id), fn.MIN(inbox.at)).where(inbox.is_done == 0)
     ((unanswered, oldest),) = waiting.tuples().execute(database)
@@ -212,8 +212,7 @@ def list_outbox(database: Database) -> list[OutboxRow]:
 
 
 def list_unsent_before(database: Database, place: AddressColumns, outbox: int) -> list[OutboxRow]:
-    """List the replies to the same chat that were written before this one and not sent, oldest
-    first."""
+    """List the unsent replies to the same chat that were written before this one, oldest first."""
     columns = tables.Outbox
     is_there = (columns.channel == place.channel) & (columns.chat == place.chat)
     is_due = (columns.is_sent == 0) & (columns.id < outbox) & (columns.thread == place.thread)
@@ -222,20 +221,20 @@ def list_unsent_before(database: Database, place: AddressColumns, outbox: int) -
 
 
 def count_tries(database: Database, tries: Mapping[int, int]) -> None:
-    """Keep how often replies, by their ids, were tried in vain."""
+    """Store the number of failed attempts to send, by reply id."""
     for outbox, count in tries.items():
         tables.update(database, tables.Outbox, outbox, tries=count)
 
 
 def mark_sent(database: Database, outbox: int) -> None:
-    """Note that the platform has this reply."""
+    """Mark a reply as received by the platform."""
     tables.update(database, tables.Outbox, outbox, is_sent=True)
 
 
 def forget(database: Database, conversation: str) -> None:
-    """Delete what came in from a conversation's place and was answered, and the answers: commands,
-    which may speak of anything, and what no message stands for any more, in any branch there. What
-    still waits for an answer stays; of a command that is being carried out, only its name."""
+    """Delete the answered rows of a conversation's chat, with their answers: commands, whose text
+    may be about anything, and messages that are no longer in any branch of the chat. Unanswered
+    messages are kept; of a command that is being executed, only its name."""
     inbox, outbox, message = tables.Inbox, tables.Outbox, tables.Message
     here = list_rows(database, home_of(conversation))
     said = message.select(message.inbox).where(
@@ -259,14 +258,15 @@ def forget(database: Database, conversation: str) -> None:
 
 
 def last_place(database: Database, conversation: str) -> AddressColumns | None:
-    """Return the address where somebody wrote last in a conversation's chat, and who."""
+    """Return the address of the last message in a conversation's chat, with its author."""
     inbox = tables.Inbox
     query = inbox.select().where(_is_of(conversation)).order_by(inbox.id.desc()).limit(1)
     return next((_inbox_row(row).place for row in query.tuples().execute(database)), None)
 
 
 def delete_before(database: Database, before: float) -> None:
-    """Delete what was answered and sent, or put aside, before a time (seconds since 1970)."""
+    """Delete the rows that were answered and sent, or put aside, before a time (seconds since
+    1970)."""
     inbox, outbox, aside = tables.Inbox, tables.Outbox, tables.Aside
     outbox.delete().where((outbox.is_sent == 1) & (outbox.at < before)).execute(database)
     inbox.delete().where((inbox.is_done == 1) & (inbox.at < before)).execute(database)
@@ -274,14 +274,15 @@ def delete_before(database: Database, before: float) -> None:
 
 
 def _is_at(table: Any, conversation: str) -> Any:
-    """Return whether a row's place is a conversation's, whose id is made of it
+    """Return the condition that a row's place belongs to a conversation, whose id is made of it
     (`bot.received.key_of`)."""
     channel, chat, thread = _place(conversation)
     return (table.channel == channel) & (table.chat == chat) & (table.thread == thread)
 
 
 def _is_of(conversation: str) -> Any:
-    """Return whether a message was taken in for a conversation, or for one that shares its chat."""
+    """Return the condition that a message was received for a conversation, or for one of its
+    chat."""
     inbox, home = tables.Inbox, home_of(conversation)
     start = f"{home}{BRANCH}"
     is_named = (inbox.branch == home) | (fn.substr(inbox.branch, 1, len(start)) == start)
@@ -289,8 +290,8 @@ def _is_of(conversation: str) -> Any:
 
 
 def _is_told(database: Database, conversation: str) -> Any:
-    """Return whether a row is where this conversation is told what nobody asked for: at its own
-    chat, and at those that are linked to it."""
+    """Return the condition that a row is at an address that gets this conversation's unprompted
+    messages: its own chat, and those linked to it."""
     link, outbox = tables.Link, tables.Outbox
     query = link.select(link.home).where(link.target == home_of(conversation))
     homes = [conversation, *(str(home) for (home,) in query.tuples().execute(database))]
@@ -315,11 +316,12 @@ def _outbox_row(row: dict[str, Any]) -> OutboxRow:
     return OutboxRow(place, row["reply_to"], row["turn"], row["reply"], row["id"], row["tries"])
 
 
-# --- input that follows -----------------------------------------------------------------------
+# --- forms: input that follows a command --------------------------------------------------
 
 
 def open_form(database: Database, place: AddressColumns, command: str, until: float) -> None:
-    """Open a form: the next message from there, until this time, is the argument of a command."""
+    """Open a form: until this time, the next message from this place is the argument of a
+    command."""
     columns = tables.Form
     columns.delete().where(columns.until < time.time()).execute(database)
     whose = asdict(place)
@@ -327,19 +329,19 @@ def open_form(database: Database, place: AddressColumns, command: str, until: fl
 
 
 def close_form(database: Database, place: AddressColumns) -> None:
-    """No text is waited for there any more."""
+    """Close the form of this place."""
     columns = tables.Form
     is_it = (getattr(columns, name) == value for name, value in asdict(place).items())
     columns.delete().where(reduce(and_, is_it)).execute(database)
 
 
 def open_forms(database: Database) -> list[tuple[AddressColumns, str, float]]:
-    """(place, command, until) of all that wait for text."""
+    """List the open forms, as (place, command, until)."""
     rows = tables.Form.select().tuples().execute(database)
     return [(AddressColumns(*place), command, until) for *place, command, until in rows]
 
 
-# --- what is out of the way -----------------------------------------------------------------------
+# --- rows put aside -----------------------------------------------------------------------
 
 
 Kind = Literal["job", "inbox", "outbox"]
@@ -347,7 +349,7 @@ _TABLES: dict[Kind, Any] = {"job": tables.Job, "inbox": tables.Inbox, "outbox": 
 
 
 def put_aside(database: Database, kind: Kind, row: int, why: str) -> bool:
-    """Move a row to where nobody works on it any more; False where it is gone already."""
+    """Move a row to where it is no longer processed; return False if it no longer exists."""
     table = _TABLES[kind]
     query = table.select().where(table.id == row)
     for found in query.dicts().execute(database):
@@ -364,7 +366,7 @@ def put_aside(database: Database, kind: Kind, row: int, why: str) -> bool:
 
 
 def _chat(database: Database, kind: Kind, row: dict[str, object]) -> str:
-    """Return the chat that a row belongs to, so that it is forgotten with its chat."""
+    """Return the chat that a row belongs to, so that it is deleted with the chat."""
     if kind != "job":
         return mail_chat(str(row["channel"]), str(row["chat"]), str(row["thread"]))
     columns = tables.Conversation

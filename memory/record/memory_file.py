@@ -1,7 +1,8 @@
 """The file `memory/MEMORY.md` of an audience: read and replaced as a whole, never through a link.
 
-A new text is a draft first, on disk before anything else is done; then the file is replaced in one
-step. So readers see the old text or the new, and a full disk is noticed while nothing has changed.
+A new text is first written to disk as a draft, before anything else is done; then the file is
+replaced atomically. So readers see the old text or the new, and a full disk is noticed before
+anything has changed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from memory.record.store import StoreError
 
 NAME = "MEMORY.md"
 LARGEST = 256_000
-"""Bytes of a file that is read."""
+"""The maximum of bytes of a file that is read."""
 MOST_LINES = 2_000
 _DRAFT = ".MEMORY.md.draft"
 
@@ -29,7 +30,7 @@ class MemoryFileError(StoreError):
 
 
 class FileVersion(Struct, frozen=True):
-    """By which a file is known again: a changed one has another."""
+    """The version of a file; it changes with the file."""
 
     changed: int
     size: int
@@ -42,7 +43,7 @@ def path_of(data: Path, audience: str) -> Path:
 
 
 def version_of(path: Path | str) -> FileVersion | None:
-    """Return the version of the file at this path; None where there is nothing."""
+    """Return the version of the file at this path; None if there is none."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -51,7 +52,7 @@ def version_of(path: Path | str) -> FileVersion | None:
 
 
 def read(path: Path) -> str:
-    """Return the text of the file, "" where there is none. Raises MemoryFileError."""
+    """Return the text of the file; "" without a file. Raises MemoryFileError."""
     try:
         with (
             hold(path.parent, may_be_link=False) as folder,
@@ -75,12 +76,12 @@ def _decode(path: Path, content: bytes) -> str:
             raise MemoryFileError(
                 f"{path} is not UTF-8 text; save it as UTF-8, or move it elsewhere."
             ) from None
-        text = "x" * (LARGEST + 1)  # cut in the middle of a character: too long in any case
+        text = "x" * (LARGEST + 1)  # truncated within a character: too long in any case
     return text
 
 
 def check_size(text: str, name: str = NAME) -> str:
-    """Return a text that may be kept; raises MemoryFileError for one that is too long."""
+    """Return a text that may be stored; raises MemoryFileError if it is too long."""
     if len(text.encode("utf-8", "replace")) > LARGEST or text.count("\n") > MOST_LINES:
         raise MemoryFileError(
             f"{name} is too long: at most {LARGEST // 1000} kB and {MOST_LINES:,} lines are read. "
@@ -90,7 +91,7 @@ def check_size(text: str, name: str = NAME) -> str:
 
 
 def write_draft(path: Path, text: str) -> None:
-    """Have a text ready to stand in the file, on disk. Raises MemoryFileError."""
+    """Write a new text of the file to disk as a draft. Raises MemoryFileError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with hold(path.parent, may_be_link=False) as folder:
@@ -103,7 +104,7 @@ def write_draft(path: Path, text: str) -> None:
 
 
 def publish(path: Path) -> None:
-    """Put the draft in the place of the file, in one step; an empty one leaves none. Raises
+    """Replace the file by the draft, atomically; an empty draft deletes it. Raises
     MemoryFileError."""
     try:
         with hold(path.parent, may_be_link=False) as folder:
@@ -120,15 +121,15 @@ def publish(path: Path) -> None:
 
 
 def drop_draft(path: Path) -> None:
-    """Drop the draft of a file, which will not take the file's place."""
+    """Delete the draft of a file."""
     with suppress(OSError, StoreError), hold(path.parent, may_be_link=False) as folder:
-        fence.confirm()  # it may be another process's by now
+        fence.confirm()  # it may belong to another process by now
         folder.unlink(_DRAFT)
 
 
 def _draft(folder: Folder, text: str) -> None:
     with suppress(FileNotFoundError):
-        folder.unlink(_DRAFT)  # a crash left it
+        folder.unlink(_DRAFT)  # left over from a crash
     with open(folder.open(_DRAFT, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
         file.write(text.encode("utf-8", "replace"))
         file.flush()

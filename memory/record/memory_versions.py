@@ -1,8 +1,8 @@
-"""Rows of the versions of each `MEMORY.md`, and which parts of the daily files were distilled.
+"""Rows of the versions of each `MEMORY.md`, and of the distilled parts of daily files.
 
-What is in force is the newest version that is `held`; one that is `proposed` waits for a person.
-`is_written` marks the version whose text the file has: a file that says something else was edited
-by hand, unless a crash came between.
+The newest version that is `held` is in force; one that is `proposed` waits for a person's approval.
+`is_written` marks the version whose text is in the file. If the file has another text, it was
+edited by hand, or a crash prevented the write.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ State = Literal["held", "proposed", "undone", "refused"]
 
 
 class Version(Struct, frozen=True):
-    """A version: `number` counts up within its audience, `at` is in seconds since 1970, `actor` is
-    who made it (a person's id, "file", or "model NAME"), `why` how, in words. A proposal has
-    `operations` in place of lines. `base` is the number of the version that was in force before it
-    (0: none was)."""
+    """A version. `number` counts up within its audience, `at` is in seconds since 1970, `actor` is
+    its author (a person's id, "file", or "model NAME"), `why` describes its origin in words. A
+    proposal has `operations` in place of lines. `base` is the number of the version that was in
+    force before it (0: none)."""
 
     number: int
     state: State
@@ -44,15 +44,15 @@ class Version(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """By which a proposal is known again; one that has changed since has another."""
+        """A digest that identifies a proposal; it changes with its content."""
         return hashlib.sha256(_content(self)["operations"].encode()).hexdigest()[:8]
 
 
 def versions(
     database: Database, audience: str, states: Collection[State] = (), most: int | None = None
 ) -> list[Version]:
-    """Return the versions of an audience in these states (none named: in any), the newest first, at
-    most so many (None: all)."""
+    """Return the versions of an audience in these states (none given: in any), newest first, at
+    most `most` (None: all)."""
     columns = tables.MemoryVersion
     query = columns.select().where(columns.audience == audience).order_by(columns.number.desc())
     if states:
@@ -68,15 +68,14 @@ def find_version(database: Database, audience: str, number: int) -> Version | No
 
 
 def find_written(database: Database, audience: str) -> Version | None:
-    """Return the version whose text the file has, as far as is known."""
+    """Return the version whose text is in the file, as far as is known."""
     columns = tables.MemoryVersion
     mine = (columns.audience == audience) & (columns.is_written == 1)
     return next(readable(columns.select().where(mine).dicts().execute(database), _version), None)
 
 
 def list_unwritten(database: Database) -> list[str]:
-    """Return the audiences whose file does not have the version that is in force, as a crash leaves
-    it."""
+    """Return the audiences whose file lacks the version in force, because of a crash."""
     rows = database.execute_sql(
         """SELECT audience FROM memory_version GROUP BY audience
             HAVING COALESCE(MAX(CASE WHEN state = 'held' THEN number END), 0)
@@ -86,7 +85,7 @@ def list_unwritten(database: Database) -> list[str]:
 
 
 def list_proposed(database: Database) -> list[str]:
-    """Return the audiences to whose file a change is proposed."""
+    """Return the audiences with a proposed change."""
     columns = tables.MemoryVersion
     query = columns.select(columns.audience).where(columns.state == "proposed").distinct()
     return [str(audience) for (audience,) in query.tuples().execute(database)]
@@ -115,7 +114,7 @@ def add(database: Database, audience: str, version: Version) -> Version:
 
 
 def rewrite(database: Database, version: Version) -> None:
-    """Store a version's content and state anew."""
+    """Replace the stored content and state of a version."""
     state = {"state": version.state, "why": version.why, "actor": version.actor}
     tables.update(database, tables.MemoryVersion, version.id, **state, **_content(version))
 
@@ -127,15 +126,15 @@ def delete(database: Database, version: int) -> None:
 
 
 def mark_written(database: Database, audience: str, version: int) -> None:
-    """Note that the file has the text of this version (0: of none) now."""
+    """Mark this version (0: none) as the one whose text is in the file."""
     columns = tables.MemoryVersion
     columns.update(is_written=0).where(columns.audience == audience).execute(database)
     columns.update(is_written=1).where(columns.id == version).execute(database)
 
 
 def prune(database: Database, before: float) -> int:
-    """Delete the versions that were replaced, taken back or refused before a time (seconds since
-    1970), but the one that is in the file; return how many."""
+    """Delete the versions that were replaced, undone or refused before a time (seconds since 1970),
+    except the one in the file; return how many."""
     gone = database.execute_sql(
         """DELETE FROM memory_version WHERE at < ? AND is_written = 0 AND (
             state IN ('undone', 'refused') OR (state = 'held' AND EXISTS (
@@ -148,8 +147,8 @@ def prune(database: Database, before: float) -> int:
 
 
 def forget(database: Database, audience: str, forgotten: Forgotten) -> None:
-    """Take what is forgotten out of all versions; the sections that lines were made from as well
-    are distilled anew."""
+    """Remove forgotten data from all versions. The sections from which lines were made are
+    distilled again as well."""
     for version in versions(database, audience):
         kept = drop_forgotten(version.lines, forgotten)
         operations = tuple(one for one in version.operations if not one.is_of(forgotten))
@@ -161,12 +160,12 @@ def forget(database: Database, audience: str, forgotten: Forgotten) -> None:
 
 
 def forget_all(database: Database, audience: str) -> None:
-    """Delete all versions of an audience, and what is known of its sections."""
+    """Delete all versions of an audience and the marks of its distilled sections."""
     for table in (tables.MemoryVersion, tables.Distilled):
         table.delete().where(table.audience == audience).execute(database)
 
 
-# --- what was distilled --------------------------------------------------------------------
+# --- distilled sections -------------------------------------------------------------------
 
 
 def list_distilled(database: Database, audience: str) -> frozenset[str]:
@@ -177,7 +176,7 @@ def list_distilled(database: Database, audience: str) -> frozenset[str]:
 
 
 def mark_distilled(database: Database, audience: str, sections: Iterable[str]) -> None:
-    """Note that these sections need not be distilled again."""
+    """Mark these sections as distilled."""
     for section in sections:
         columns = tables.Distilled
         row = columns.insert(audience=audience, section=section)
@@ -185,7 +184,7 @@ def mark_distilled(database: Database, audience: str, sections: Iterable[str]) -
 
 
 def unmark_distilled(database: Database, audience: str, sections: Collection[str]) -> None:
-    """Note that these sections are distilled again, or are no more."""
+    """Remove the mark from sections that are to be distilled again or were deleted."""
     for section in sections:
         columns = tables.Distilled
         mine = (columns.audience == audience) & (columns.section == section)

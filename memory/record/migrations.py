@@ -11,7 +11,7 @@ from peewee import DatabaseError
 from memory.record.database import Database
 
 
-# AUTOINCREMENT where rows are deleted and others name them: no number may come to mean another row.
+# AUTOINCREMENT for tables whose rows are deleted and referred to by others: ids are never reused.
 def _first_tables(database: Database) -> None:
     for statement in (
         """CREATE TABLE conversation (
@@ -84,15 +84,14 @@ def _spending(database: Database) -> None:
 
 
 def _answered_inbox(database: Database) -> None:
-    """Without it each new turn would search all of its conversation for one opened earlier."""
+    """Add the index for finding the turn of an inbox row without a scan of its conversation."""
     database.execute_sql(
         "CREATE INDEX message_inbox ON message(conversation, inbox) WHERE inbox IS NOT NULL"
     )
 
 
 def _strategies(database: Database) -> None:
-    """Add columns for what a cut leaves besides its boundary: how it is summarised, and what was at
-    hand."""
+    """Add columns for the style of a job's summary, and for the snapshot of a compaction."""
     database.execute_sql("ALTER TABLE job ADD COLUMN style TEXT NOT NULL DEFAULT 'notes'")
     database.execute_sql("ALTER TABLE view_event ADD COLUMN snapshot TEXT NOT NULL DEFAULT ''")
 
@@ -102,7 +101,7 @@ def _attachments(database: Database) -> None:
 
 
 def _recall(database: Database) -> None:
-    """Make the index of `memory/record/search/index.py`, empty: it fills itself before a search."""
+    """Create the index of `memory/record/search/index.py`; it is filled before a search."""
     for statement in (
         """CREATE VIRTUAL TABLE passage_words USING fts5(
             words, content='', columnsize=0, detail=none, prefix=5, tokenize='porter unicode61')""",
@@ -127,7 +126,7 @@ def _people(database: Database) -> None:
             person TEXT PRIMARY KEY, name TEXT NOT NULL, channel TEXT NOT NULL,
             chat TEXT NOT NULL, thread TEXT NOT NULL, user TEXT NOT NULL, digest TEXT NOT NULL,
             at REAL NOT NULL, tries INTEGER NOT NULL)""",
-        # Who spoke last in a conversation; a call is booked to them, a summary too.
+        # The last speaker in a conversation; calls and summaries are charged to that person.
         "ALTER TABLE conversation ADD COLUMN person TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE usage ADD COLUMN person TEXT NOT NULL DEFAULT ''",
     ):
@@ -135,7 +134,8 @@ def _people(database: Database) -> None:
 
 
 def _attempts(database: Database) -> None:
-    """Add columns for how often a message was begun, and how many messages its turn had then."""
+    """Add columns for the attempts of a message, and the messages of its turn at the last
+    attempt."""
     database.execute_sql("ALTER TABLE inbox ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0")
     database.execute_sql("ALTER TABLE inbox ADD COLUMN progress INTEGER NOT NULL DEFAULT 0")
 
@@ -149,7 +149,7 @@ def _quarantine(database: Database) -> None:
 
 
 def _call_starts(database: Database) -> None:
-    """Tool calls that must not run twice, and have begun."""
+    """Add a table of begun tool calls that must not run twice."""
     database.execute_sql(
         """CREATE TABLE call_start (
             conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
@@ -159,12 +159,12 @@ def _call_starts(database: Database) -> None:
 
 
 def _framing(database: Database) -> None:
-    """Add a column for what stood before a conversation in its last request."""
+    """Add a column for the fingerprint of a conversation's last prefix."""
     database.execute_sql("ALTER TABLE conversation ADD COLUMN framing TEXT NOT NULL DEFAULT '{}'")
 
 
 def _api_keys(database: Database) -> None:
-    """Keys to OpenAI's protocol; of the key itself there is only the digest."""
+    """Add a table of API keys for OpenAI's protocol; only the digest of a key is stored."""
     database.execute_sql(
         """CREATE TABLE api_key (
             person TEXT PRIMARY KEY, digest TEXT NOT NULL UNIQUE, may_command INTEGER NOT NULL,
@@ -173,7 +173,7 @@ def _api_keys(database: Database) -> None:
 
 
 def _clock(database: Database) -> None:
-    """Add a table for what the clock said when the bot ran last (`memory/record/clock.py`)."""
+    """Add a table for the clock's time when the bot ran last (`memory/record/clock.py`)."""
     database.execute_sql(
         """CREATE TABLE clock (
             id INTEGER PRIMARY KEY CHECK (id = 1), believed REAL NOT NULL, seen REAL NOT NULL,
@@ -182,8 +182,7 @@ def _clock(database: Database) -> None:
 
 
 def _taint(database: Database) -> None:
-    """Mark what was said after a result from outside, which may repeat it, until a person cleared
-    all."""
+    """Mark the messages after an untrusted result, which may repeat it, up to the next clear."""
     ends: defaultdict[int, list[int]] = defaultdict(list)
     for conversation, cut in database.execute_sql(
         """SELECT conversation,
@@ -214,12 +213,12 @@ def _taint(database: Database) -> None:
 
 
 def _outbox_tries(database: Database) -> None:
-    """Add a column for how often a reply was tried to be sent again, and was not sent."""
+    """Add a column for the failed retries of sending a reply."""
     database.execute_sql("ALTER TABLE outbox ADD COLUMN tries INTEGER NOT NULL DEFAULT 0")
 
 
 def _aside(database: Database) -> None:
-    """Add a column for how often a job was begun, and a table of what was put aside
+    """Add a column for the attempts of a job, and a table of rows that were put aside
     (`memory/record/mailbox.py`)."""
     database.execute_sql("ALTER TABLE job ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0")
     database.execute_sql(
@@ -230,18 +229,18 @@ def _aside(database: Database) -> None:
 
 
 def _every_call_start(database: Database) -> None:
-    """From now on the start of every call is kept, until there is a result."""
+    """Add a column, since from now on the start of every call is stored until it has a result."""
     database.execute_sql("ALTER TABLE call_start ADD COLUMN is_once INTEGER NOT NULL DEFAULT 1")
 
 
 def _references(database: Database) -> None:
-    """Add a column for the place that keeps what a job removed, if a plugin keeps it."""
+    """Add a column for a plugin's reference to the offloaded turns of a job."""
     database.execute_sql("ALTER TABLE job ADD COLUMN reference TEXT NOT NULL DEFAULT ''")
 
 
 def _sections(database: Database) -> None:
-    """Add a column for the part of a summary that the daily memory has; until now all of it, also
-    what it only continued."""
+    """Add a column for the part of a summary that is in the daily memory. Until now this was all of
+    it, including the part that it continued."""
     database.execute_sql("ALTER TABLE summary ADD COLUMN section TEXT NOT NULL DEFAULT ''")
     database.execute_sql(
         """UPDATE summary SET section = text WHERE model != '' OR id IN
@@ -250,8 +249,8 @@ def _sections(database: Database) -> None:
 
 
 def _summary_numbers(database: Database) -> None:
-    """Each conversation counts the summaries that may stand in its context; and of which others one
-    was made, besides the one before it."""
+    """Add the number of a conversation's last summary, the number of each summary, and the other
+    summaries from which it was made, besides the previous one."""
     for table, column in (
         ("conversation", "last_summary INTEGER NOT NULL DEFAULT 0"),
         ("summary", "number INTEGER NOT NULL DEFAULT 0"),
@@ -273,8 +272,8 @@ def _summary_numbers(database: Database) -> None:
 
 
 def _memory_versions(database: Database) -> None:
-    """Make the tables of the versions of each `MEMORY.md`, and of the sections of daily files that
-    were distilled."""
+    """Add tables of the versions of each `MEMORY.md`, and of the distilled sections of daily
+    files."""
     database.execute_sql(
         """CREATE TABLE memory_version (
             id INTEGER PRIMARY KEY AUTOINCREMENT, audience TEXT NOT NULL, number INTEGER NOT NULL,
@@ -290,8 +289,8 @@ def _memory_versions(database: Database) -> None:
 
 
 def _branches(database: Database) -> None:
-    """Conversations that share the beginning of another one; `seq`, `turn` and `event` are the last
-    that they share. And to which of its branches a chat leads."""
+    """Add tables of conversations that share the beginning of another one (`seq`, `turn` and
+    `event` are the last shared ones), and of each chat's current branch."""
     for statement in (
         """CREATE TABLE branch (
             conversation INTEGER PRIMARY KEY REFERENCES conversation(id) ON DELETE CASCADE,
@@ -318,7 +317,7 @@ def _forms(database: Database) -> None:
 
 
 def _requests(database: Database) -> None:
-    """Add tables for what was sent to the model (`plugins/request_log/record.py`)."""
+    """Add tables of the requests to models (`plugins/request_log/record.py`)."""
     database.execute_sql(
         """CREATE TABLE request_prefix (
             digest TEXT PRIMARY KEY, system TEXT NOT NULL, tools TEXT NOT NULL,
@@ -341,8 +340,8 @@ def _requests(database: Database) -> None:
 
 
 def _search_signs(database: Database) -> None:
-    """Change the signs of a message, which are seen besides its words: two less, and whether a user
-    said it. The words stay indexed as they are."""
+    """Change the flags of messages in the index: two fewer, and one for a user's message. The
+    indexed words stay the same."""
     database.execute_sql(
         """UPDATE passage SET signs = (signs >> 1 & 3) | (signs >> 2 & 4)
             | 8 * EXISTS (SELECT * FROM message WHERE conversation = place >> 32
@@ -351,8 +350,7 @@ def _search_signs(database: Database) -> None:
 
 
 def _edited_summaries(database: Database) -> None:
-    """Add columns for the summary that a person edited, and for the summaries that continue
-    that."""
+    """Add columns for the summary that a person edited, and for the summaries that continue it."""
     for table, column in (
         ("summary", "edits INTEGER NOT NULL DEFAULT 0"),
         ("job", "edited INTEGER NOT NULL DEFAULT 0"),
@@ -361,14 +359,14 @@ def _edited_summaries(database: Database) -> None:
 
 
 def _broken_tokens(database: Database) -> None:
-    """Add columns for what a change broke in the provider's cache, and what took its place."""
+    """Add columns for the cached tokens that a change invalidated, and for their replacement."""
     for column in ("broken INTEGER NOT NULL DEFAULT -1", "anew INTEGER NOT NULL DEFAULT 0"):
         database.execute_sql(f"ALTER TABLE view_event ADD COLUMN {column}")
 
 
 def _side_questions(database: Database) -> None:
-    """Add a table of what was asked aside, after which turn, and what came of it; no part of the
-    transcript."""
+    """Add a table of side questions, the turns before them, and their answers; they are not part of
+    the transcript."""
     database.execute_sql(
         """CREATE TABLE side_question (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -382,7 +380,7 @@ def _side_questions(database: Database) -> None:
 
 
 def _proposals(database: Database) -> None:
-    """Cuts that wait for a person's word, one a conversation."""
+    """Add a table of compactions that wait for approval, at most one per conversation."""
     database.execute_sql(
         """CREATE TABLE proposal (
             conversation INTEGER PRIMARY KEY REFERENCES conversation(id) ON DELETE CASCADE,
@@ -397,7 +395,7 @@ def _receipts(database: Database) -> None:
 
 
 def _memory_bases(database: Database) -> None:
-    """Add a column for the version of a `MEMORY.md` that another one was made from."""
+    """Add a column for the version of a `MEMORY.md` from which another one was made."""
     database.execute_sql("ALTER TABLE memory_version ADD COLUMN base INTEGER NOT NULL DEFAULT 0")
     database.execute_sql(
         """UPDATE memory_version SET base = (SELECT coalesce(max(number), 0)
@@ -407,8 +405,8 @@ def _memory_bases(database: Database) -> None:
 
 
 def _cluster(database: Database) -> None:
-    """Make the tables of the processes that share the database, and of the owners; add a column for
-    the process that sends a reply."""
+    """Add tables of the processes that share the database, and of the owners, and a column for the
+    process that sends a reply."""
     for statement in (
         """CREATE TABLE process (
             id TEXT PRIMARY KEY, role TEXT NOT NULL, version TEXT NOT NULL, since REAL NOT NULL,
@@ -421,7 +419,8 @@ def _cluster(database: Database) -> None:
 
 
 def _links(database: Database) -> None:
-    """Chats that go on in another one's conversation (`plugins/links/record.py`)."""
+    """Add tables of chats that are linked to another one's conversation
+    (`plugins/links/record.py`)."""
     database.execute_sql(
         """CREATE TABLE link (
             home TEXT NOT NULL, target TEXT NOT NULL, person TEXT NOT NULL, giver TEXT NOT NULL,
@@ -441,7 +440,7 @@ def _standings(database: Database) -> None:
 
 
 def _logins(database: Database) -> None:
-    """Add tables of the people who are signed in on the page, and who may come in
+    """Add tables of the people who are signed in on the page, and of invitations
     (`plugins/accounts/record.py`)."""
     for statement in (
         """CREATE TABLE invite (
@@ -457,7 +456,7 @@ def _logins(database: Database) -> None:
 
 
 def _steering(database: Database) -> None:
-    """Make the table of the later view events of others that hold in a branch, too
+    """Add a table of later view events of other conversations that apply to a branch as well
     (`memory/context/steering.py`)."""
     for statement in (
         """CREATE TABLE steering (
@@ -469,7 +468,8 @@ def _steering(database: Database) -> None:
 
 
 def _scheduled_jobs(database: Database) -> None:
-    """Reminders and jobs (`plugins/jobs/record.py`), and which message is of which run."""
+    """Add tables of reminders, jobs and runs (`plugins/jobs/record.py`), and the run of a
+    message."""
     for statement in (
         """CREATE TABLE scheduled_job (
             id INTEGER PRIMARY KEY AUTOINCREMENT, home TEXT NOT NULL, channel TEXT NOT NULL,
@@ -492,12 +492,14 @@ def _scheduled_jobs(database: Database) -> None:
 
 
 def _cache_writes(database: Database) -> None:
-    """Add a column for what a provider wrote into its cache, which may have a price of its own."""
+    """Add a column for the tokens written to a provider's cache, which may have a price of their
+    own."""
     database.execute_sql("ALTER TABLE usage ADD COLUMN written INTEGER NOT NULL DEFAULT 0")
 
 
 def _hooks(database: Database) -> None:
-    """Jobs that are called over HTTP, how many calls were forged, and messages from outside."""
+    """Add columns for jobs that are called over HTTP, for forged calls, and for messages from
+    outside."""
     for statement in (
         "ALTER TABLE scheduled_job ADD COLUMN hook TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE scheduled_job ADD COLUMN forged INTEGER NOT NULL DEFAULT 0",
@@ -509,12 +511,12 @@ def _hooks(database: Database) -> None:
 
 
 def _reasoning(database: Database) -> None:
-    """Tokens of answers that were thought and not said."""
+    """Add a column for the reasoning tokens of answers."""
     database.execute_sql("ALTER TABLE usage ADD COLUMN reasoning INTEGER NOT NULL DEFAULT 0")
 
 
 def _conditions(database: Database) -> None:
-    """Add columns for what a job looks at before it asks a model."""
+    """Add columns for the condition that a job checks before it calls a model."""
     for column in (
         "condition TEXT NOT NULL DEFAULT ''",
         "found TEXT NOT NULL DEFAULT ''",
@@ -524,8 +526,8 @@ def _conditions(database: Database) -> None:
 
 
 def _mcp_tools(database: Database) -> None:
-    """Tools of MCP servers as they were listed last (`plugins/mcp/record.py`), and how that has
-    changed."""
+    """Add tables of the last listed tools of MCP servers (`plugins/mcp/record.py`), and of changes
+    of these lists."""
     for statement in (
         """CREATE TABLE mcp_tool (
             server TEXT NOT NULL, tool TEXT NOT NULL, listed TEXT NOT NULL,
@@ -540,7 +542,8 @@ def _mcp_tools(database: Database) -> None:
 
 
 def _channel_state(database: Database) -> None:
-    """Add a table of what channels keep over restarts (`memory/record/channel_state.py`)."""
+    """Add a table of the texts that channels keep across restarts
+    (`memory/record/channel_state.py`)."""
     database.execute_sql(
         """CREATE TABLE channel_state (
             channel TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL,
@@ -549,7 +552,7 @@ def _channel_state(database: Database) -> None:
 
 
 def _learnt_models(database: Database) -> None:
-    """Add a table of what refusals have taught about models (`memory/record/learnt.py`)."""
+    """Add a table of the facts about models learnt from refusals (`memory/record/learnt.py`)."""
     database.execute_sql(
         """CREATE TABLE learnt_model (
             place TEXT NOT NULL, model TEXT NOT NULL, facts TEXT NOT NULL,
@@ -558,7 +561,8 @@ def _learnt_models(database: Database) -> None:
 
 
 def _link_requests(database: Database) -> None:
-    """Chats that ask to go on in another one's conversation (`plugins/links/record.py`)."""
+    """Add a table of requests to link a chat to another one's conversation
+    (`plugins/links/record.py`)."""
     database.execute_sql(
         """CREATE TABLE link_request (
             home TEXT PRIMARY KEY, target TEXT NOT NULL, person TEXT NOT NULL, giver TEXT NOT NULL,
@@ -568,7 +572,8 @@ def _link_requests(database: Database) -> None:
 
 
 def _feature_schema(database: Database) -> None:
-    """Add a table of how many migrations each plugin had (`memory/record/feature_tables.py`)."""
+    """Add a table of the number of applied migrations of each plugin
+    (`memory/record/feature_tables.py`)."""
     database.execute_sql(
         "CREATE TABLE feature_schema (feature TEXT PRIMARY KEY, version INTEGER NOT NULL)"
     )
@@ -581,7 +586,7 @@ def _forms_of_turns(database: Database) -> None:
     from memory.record import old_events  # noqa: PLC0415 - large, and needed once
 
     old_events.convert(database)
-    database.execute_sql("DELETE FROM proposal")  # the person is asked anew
+    database.execute_sql("DELETE FROM proposal")  # the person is asked again
 
 
 def _prefix_parts(database: Database) -> None:
@@ -643,8 +648,8 @@ MIGRATIONS: list[Callable[[Database], None]] = [
 
 
 def list_pending(database: Database) -> list[tuple[int, Callable[[Database], None]]]:
-    """Return the steps that are still to be carried out, with the version that each leads to.
-    Raises DatabaseError for a database of a newer Parley."""
+    """Return the pending migrations, each with its version. Raises DatabaseError for a database of
+    a newer Parley."""
     version = database.schema_version()
     if version > len(MIGRATIONS):
         raise DatabaseError(
@@ -654,8 +659,8 @@ def list_pending(database: Database) -> list[tuple[int, Callable[[Database], Non
 
 
 def migrate(database: Database, until: int | None = None) -> None:
-    """Bring the schema up to date (or to this version), each step in a transaction with its version
-    number."""
+    """Upgrade the schema to the newest version, or to `until`, each step in a transaction with its
+    version number."""
     for number, step in list_pending(database):
         if until is None or number <= until:
             database.upgrade(step, number)

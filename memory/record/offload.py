@@ -1,11 +1,11 @@
-"""Offloading: what is removed from the context is kept where the model's file tools find it
+"""Offloading: content that is removed from the context is kept where the model's file tools find it
 (AgentScope).
 
-`Offloader` is the contract; any object of that shape serves. `LocalWorkspace` keeps it in files:
+`Offloader` is the interface; any object of that shape is accepted. `LocalWorkspace` writes files:
 
-    {workdir}/data/{sha256}.png                            pictures, sounds, other bytes: each once
+    {workdir}/data/{sha256}.png                            pictures, sounds, other bytes, once each
     {workdir}/sessions/{session_id}/context.jsonl          removed messages, one a line
-    {workdir}/sessions/{session_id}/tool_result-{id}.txt   whole outputs of results that were cut
+    {workdir}/sessions/{session_id}/tool_result-{id}.txt   whole outputs of truncated results
     {workdir}/skills/                                      not offloaded: the agent's skills
 """
 
@@ -41,41 +41,40 @@ SESSIONS = "sessions"
 CONTEXT = "context.jsonl"
 RESULT = "tool_result-"
 FLAG = b'"untrusted":true'
-"""The mark in a line of it whose content came from outside."""
+"""The mark of a line whose content came from outside."""
 _LONGEST_REFERENCE = 500
 PATIENCE = 30.0
-"""Seconds that an offloader may take before the turn goes on without it."""
-_ONE_WRITER = threading.Lock()  # what two conversations of an audience write at once is kept apart
+"""Seconds that an offloader may take before the turn continues without it."""
+_ONE_WRITER = threading.Lock()  # keeps concurrent writes of an audience's conversations apart
 
 
 class Offloader(Protocol):
-    """Keeps what is removed from the context outside of it. A reference is what the model is told,
-    so that it finds the content again: a path, an address, of one line and at most 500 characters;
-    "" for none. Either may be asked twice for the same. What is handed over has the names of
+    """Keeps content that is removed from the context. A reference is shown to the model, so that it
+    finds the content again: a path or an address, one line of at most 500 characters; "" for none.
+    Each method may be called twice for the same content. Entries and tool results have the names of
     AgentScope's `Msg` (`id`, `role`, `name`, `content`, `model_dump_json()`) and `ToolResultBlock`
-    (`id`, `name`, `output`) besides its own.
+    (`id`, `name`, `output`) besides their own.
 
-    Two things it may have besides. `offers: str` is what the system prompt says of where all of it
-    is found; without it each reference to messages is told beside their summary. And `async def
-    forget(session_id, turns, references, **kwargs)` is called when a person removed something: what
-    was kept of these turns (None: of the whole session), and tool results by their references, must
-    not be found any more. What is only put away is offloaded again when it is brought back.
+    Two members are optional. `offers: str` tells the model in the system prompt where all offloaded
+    content is; without it, each reference to messages is shown with their summary. `async def
+    forget(session_id, turns, references, **kwargs)` is called when a person deletes something: the
+    content of these turns (None: of the whole session), and tool results by their references, must
+    no longer be found. Content that is only out of context is offloaded again when it is restored.
     """
 
     async def offload_context(self, session_id: str, msgs: Sequence[Entry], **kwargs: Any) -> str:
-        """Keep messages that left; return a reference to all that was kept of this session."""
+        """Keep removed messages; return a reference to all content of this session."""
         ...
 
     async def offload_tool_result(
         self, session_id: str, tool_result: Message, **kwargs: Any
     ) -> str:
-        """Keep the whole of a tool result that the context holds the beginning of; return a
-        reference to it."""
+        """Keep the whole of a truncated tool result; return a reference to it."""
         ...
 
 
 async def attempt(offload: Callable[[], Awaitable[str]]) -> str:
-    """Return the reference; "" where it came to nothing, which is logged and holds nothing up."""
+    """Return the reference; "" if it fails, which is logged and does not stop the turn."""
     try:
         reference = await _in_time(offload)
         is_line = isinstance(reference, str) and (reference.isprintable() or not reference)
@@ -90,7 +89,7 @@ async def attempt(offload: Callable[[], Awaitable[str]]) -> str:
 async def forget_offloaded(
     offloader: Offloader, session_id: str, turns: Collection[int] | None, references: Iterable[str]
 ) -> bool:
-    """Tell an offloader what a person removed. False: it may hold some of that still."""
+    """Notify an offloader of deleted data. Return False if it may still have some of it."""
     forget = getattr(offloader, "forget", None)
     if forget is None:
         return False
@@ -103,13 +102,13 @@ async def forget_offloaded(
 
 
 async def _in_time(work: Callable[[], Awaitable[T]]) -> T:
-    """Return what somebody else's code returns, within its time limit, however it fails: code that
-    won't even be cancelled is left behind. Raises TimeoutError, and whatever the code raises."""
+    """Return the result of a plugin's code within its time limit. Code that can't be cancelled is
+    abandoned. Raises TimeoutError, and any error of the code."""
 
     async def run() -> T:
         try:
             return await work()
-        except SystemExit as error:  # which would end the bot
+        except SystemExit as error:  # it would end the bot
             raise RuntimeError("it wanted to end the process") from error
 
     task = asyncio.create_task(run())
@@ -123,8 +122,9 @@ async def _in_time(work: Callable[[], Awaitable[T]]) -> T:
 
 
 class LocalWorkspace:
-    """An `Offloader` into files below `workdir`. References are relative to it, as the model's
-    tools name files. A crash leaves no file half-written; a line that was cut off is mended."""
+    """An `Offloader` that writes files below `workdir`. References are relative to it, as the
+    model's tools name files. A crash leaves no file half-written; a truncated last line is
+    removed."""
 
     offers = (
         f"Turns that left are also in {SESSIONS}/*/{CONTEXT} of the workspace, one JSON line a "
@@ -135,12 +135,12 @@ class LocalWorkspace:
         self.workdir = Path(workdir)
 
     async def initialize(self) -> None:
-        """Make the folders. Raises OSError."""
+        """Create the folders. Raises OSError."""
         for folder in ("data", "sessions", "skills"):
             await asyncio.to_thread((self.workdir / folder).mkdir, parents=True, exist_ok=True)
 
     async def offload_context(self, session_id: str, msgs: Sequence[Entry], **kwargs: Any) -> str:
-        """Append messages, each as a JSON line; one that is there already is not repeated.
+        """Append messages, each as a JSON line; a message that is there already is skipped.
 
         Raises OSError.
         """
@@ -164,8 +164,8 @@ class LocalWorkspace:
         return image
 
     async def keep_bytes(self, content: bytes, ending: str) -> str:
-        """Store what is neither picture nor text, once, under its hash; return its path.
-        Raises OSError."""
+        """Store bytes that are neither a picture nor text, once, under their hash; return their
+        path. Raises OSError."""
         wanted = data_file(self.workdir, content, ending)
         return self._reference(await asyncio.to_thread(save_once, wanted, content))
 
@@ -182,14 +182,14 @@ class LocalWorkspace:
 
 
 def data_file(workdir: Path, content: bytes, ending: str) -> Path:
-    """Return the path of bytes by their hash: with the ending with which they came first."""
+    """Return the path of bytes by their hash, with the ending that they were first stored with."""
     folder, name = workdir / "data", hashlib.sha256(content).hexdigest()
     return min(folder.glob(f"{name}.*"), default=folder / f"{name}{ending}")
 
 
 def save_once(wanted: Path, content: bytes) -> Path:
-    """Write a file in one step, on disk when this returns, and return where it is. The same content
-    is written once; other content under the same name gets a number. Raises OSError."""
+    """Write a file atomically, on disk when this returns, and return its path. The same content is
+    written once; other content under the same name gets a number. Raises OSError."""
     with _ONE_WRITER:
         wanted.parent.mkdir(parents=True, exist_ok=True)
         place, is_there = _place(wanted, content)
@@ -199,12 +199,12 @@ def save_once(wanted: Path, content: bytes) -> Path:
 
 
 def is_saved(wanted: Path, content: bytes) -> bool:
-    """Return whether `save_once` would have nothing to write. Raises OSError."""
+    """Return whether `save_once` would write nothing. Raises OSError."""
     return _place(wanted, content)[1]
 
 
 def _place(wanted: Path, content: bytes) -> tuple[Path, bool]:
-    """Return the path where content stands or will stand, and whether it does."""
+    """Return the path of a content, and whether it is there already."""
     for file in _names(wanted):
         if not os.path.lexists(file):
             return file, False
@@ -224,7 +224,7 @@ def _holds(file: Path, content: bytes) -> bool:
 
 
 def write_whole(file: Path, content: bytes) -> None:
-    """All of a file or nothing of it, for its owner alone; on disk when this returns. Raises
+    """Write a file atomically, readable by its owner only; on disk when this returns. Raises
     OSError."""
     draft = file.with_name(f".{token_hex(8)}.draft")
     try:
@@ -244,7 +244,7 @@ def _put(target: BinaryIO, content: bytes) -> None:
 
 
 class _Held(Struct):
-    """The content of a `context.jsonl`, as it was at this size and time of its last change."""
+    """The seqs in a `context.jsonl`, as of this size and time of its last change."""
 
     state: tuple[int, int] = (0, 0)
     seqs: list[range] = field(default_factory=list)
@@ -259,13 +259,13 @@ class _Held(Struct):
             self.seqs.append(range(seq, seq + 1))
 
 
-_held: OrderedDict[Path, _Held] = OrderedDict()  # or each append would read all that is there
+_held: OrderedDict[Path, _Held] = OrderedDict()  # avoids reading the whole file for each append
 _MOST_HELD = 200
 
 
 def append(file: Path, entries: Iterable[Entry]) -> None:
-    """Append the entries that a `context.jsonl` does not hold yet; on disk when this returns. A
-    last line that a crash cut off is removed first. Raises OSError."""
+    """Append the entries that a `context.jsonl` lacks; on disk when this returns. A last line that
+    a crash truncated is removed first. Raises OSError."""
     with _ONE_WRITER:
         file.parent.mkdir(parents=True, exist_ok=True)
         fence.confirm()
@@ -291,7 +291,7 @@ def _state(file: BinaryIO) -> tuple[int, int]:
 
 
 def _read_whole(file: BinaryIO) -> _Held:
-    """Read what the file holds; truncate a last line without an end."""
+    """Read the seqs in the file; truncate an incomplete last line."""
     held, end = _Held(), 0
     for line in file:
         if line.endswith(b"\n"):
@@ -308,7 +308,7 @@ def _line(entry: Entry) -> bytes:
 
 
 def _read(line: bytes) -> dict[str, Any]:
-    """Return the fields of a line; none where a person has written something else."""
+    """Return the fields of a line; {} for a line that a person wrote."""
     try:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -317,8 +317,8 @@ def _read(line: bytes) -> dict[str, Any]:
 
 
 def take_out(session: Path, turns: Collection[int], goes: Callable[[str], bool]) -> None:
-    """Take turns out of a session's folder: their lines, and every other file of which `goes` says
-    so by its name. Raises OSError."""
+    """Remove turns from a session's folder: their lines, and each other file whose name `goes`
+    accepts. Raises OSError."""
     gone = {f"t{number}" for number in turns}
     with _ONE_WRITER, suppress(FileNotFoundError):
         fence.confirm()

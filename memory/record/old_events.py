@@ -1,8 +1,8 @@
-"""Events as they were stored up to schema 47, turned into the forms that they gave to turns.
+"""Conversion of events as stored up to schema 47 into the forms that they gave to turns.
 
-Such an event said by how much boundaries moved: a `cut` at a seq, before which all turns but those
-in `keep` left, and sets of turns. What it did to each turn is found by going through a
-conversation's events in order, with the layout that the strategy of the event had before it.
+Such an event stored how boundaries moved: a `cut` at a seq, before which all turns except those in
+`keep` were removed, and sets of turns. Its effect on each turn is found by replaying a
+conversation's events in order, with the layout that the event's strategy had before it.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class Places:
         return turn in self._ends
 
     def end(self, turn: int) -> int:
-        """Return the last seq of a turn; 0 for one that is not kept."""
+        """Return the last seq of a turn; 0 if the turn is not stored."""
         return self._ends.get(turn, 0)
 
     def list_over(self, cut: int) -> list[int]:
-        """Return the last turns that were over before a seq."""
+        """Return the last turns that ended before a seq."""
         begun = bisect_left(self._begins, cut)
         return [t for t in self._turns[max(0, begun - 2) : begun] if self._ends[t] < cut]
 
@@ -76,7 +76,7 @@ class Places:
 
 
 class _Row(Struct, frozen=True):
-    """A row of an event, with its change as JSON has it."""
+    """A row of an event, with its change as parsed JSON."""
 
     id: int
     conversation: int
@@ -89,14 +89,14 @@ class _Row(Struct, frozen=True):
 
 
 def convert(database: Database) -> None:
-    """Rewrite all events. One that can't be read stays as it is, and is left out later, too."""
+    """Rewrite all events. An unreadable one is left unchanged, and is skipped later as well."""
     columns = tables.ViewEvent
     rows: dict[int, list[_Row]] = {}
     for row in _read(database):
         rows.setdefault(row.conversation, []).append(row)
     made: dict[int, tuple[int, ViewEvent]] = {}  # by id, with the conversation
     squeezed: dict[int, frozenset[int]] = {}
-    for conversation in sorted(rows):  # one that was branched off comes after the other
+    for conversation in sorted(rows):  # a branch comes after its parent
         line = lineage(database, conversation)
         shared = [*_list_shared(line, made)] if len(line) > 1 else []
         history = _History(_read_places(database, line), shared, squeezed)
@@ -139,7 +139,7 @@ def _read_places(database: Database, line: Sequence[Ancestor]) -> Places:
 def _list_shared(
     line: Sequence[Ancestor], made: Mapping[int, tuple[int, ViewEvent]]
 ) -> Iterator[ViewEvent]:
-    """Yield the events that a branch shares, as it has them, in order."""
+    """Yield the events that a branch shares, as they apply to it, in order."""
     ends = {link.conversation: link.event for link in line[:-1]}
     bounds = {event: link for link in line for event in link.steering}
     for number in sorted(made):
@@ -155,8 +155,8 @@ def _list_shared(
 def _with_strategies(
     rows: Sequence[_Row], shared: Sequence[ViewEvent]
 ) -> Iterator[tuple[_Row, str]]:
-    """Yield events with the strategy in force. The event of a rule has the one that the rule named,
-    and an undo has none."""
+    """Yield events with the strategy in force. A rule's event has the strategy that the rule named;
+    an undo has none."""
     known = [event.strategy for event in shared if event.actor != "rule" and event.strategy]
     told = [row.strategy for row in rows if row.actor != "rule" and row.strategy]
     in_force = (known[-1:] or told[:1] or [""])[0]
@@ -171,8 +171,8 @@ def _pairs(turns: Sequence[int]) -> list[tuple[int, int]]:
 
 
 class _History:
-    """The events of a conversation, as far as they are converted. `squeezed` has, by event, the
-    turns that it squeezed: they were shown so when they came back, too."""
+    """The converted events of a conversation. `squeezed` has, by event, the turns that it squeezed:
+    they stay squeezed when they return to the context."""
 
     def __init__(
         self, places: Places, shared: list[ViewEvent], squeezed: dict[int, frozenset[int]]
@@ -182,7 +182,7 @@ class _History:
         self._held: list[ViewEvent] = list_effective(shared)
 
     def add(self, row: _Row, strategy: str) -> ViewEvent:
-        """Convert the next event, which was made while a strategy was in force."""
+        """Convert the next event, which was made under a strategy."""
         self._squeezed[row.id] = frozenset(row.change.get("squeeze", ()))
         event = ViewEvent(
             at=datetime.fromtimestamp(0, UTC),
@@ -216,7 +216,7 @@ class _History:
         return self._layouts[strategy]
 
     def _find_squeezed(self, strategy: str) -> frozenset[int]:
-        """Return the turns that are squeezed by the events that hold under a strategy."""
+        """Return the turns that are squeezed by the events in force under a strategy."""
         held = (e for e in self._held if e.actor != "strategy" or e.strategy == strategy)
         return frozenset[int]().union(*(self._squeezed.get(event.id, ()) for event in held))
 
@@ -241,7 +241,7 @@ class _History:
 
 
 def _after(layout: Layout, event: ViewEvent, strategy: str) -> Layout:
-    """Return the layout under a strategy after one more event, which holds."""
+    """Return the layout under a strategy after one more event in force."""
     if event.actor == "strategy" and event.strategy != strategy:
         return layout
     return layout.apply(event.change, event.id)
@@ -262,7 +262,7 @@ class _Conversion:
         self._stand_in = row.change.get("stand_in")
 
     def texts(self) -> dict[int, int]:
-        """Return the summaries that are shown from now on."""
+        """Return the summaries that are shown from this event on."""
         preface, target = self._old.get("preface", 0), self._old.get("target", 0)
         if self._stand_in is not None:
             turns, *_, summary, event = (*self._stand_in, 0, 0, 0)[:4]
@@ -275,14 +275,14 @@ class _Conversion:
         return {target if self._row.kind in ("inject", "edit") else OWN: preface}
 
     def after(self, forms: Forms) -> int:
-        """Return the event whose summary that of this one continues."""
+        """Return the event whose summary this one's continues."""
         if self._row.kind == "inject":
             return int(self._old.get("target", 0))
         makes = Change(forms).makes("summary")
         return (self._layout.front or 0) if makes else 0
 
     def forms(self) -> Forms:
-        """Return the forms that it gave."""
+        """Return the forms that the event gave to turns."""
         if self._row.kind in ("clear", "new"):
             return self._put_away()
         if self._row.kind == "expand":
@@ -330,7 +330,7 @@ class _Conversion:
         return overlay(forms, give(rest, form))
 
     def _shown_again(self, turns: Iterable[int]) -> Forms:
-        """Return the forms by which turns come back: those that were squeezed are again."""
+        """Return the forms by which turns return to the context: squeezed ones stay squeezed."""
         there = {turn for turn in turns if turn in self._places}
         squeezed = self._find_squeezed()
         short = give(there & squeezed, TurnForm("squeezed"))
@@ -351,7 +351,7 @@ class _Conversion:
         return overlay(back, give(dropped, TurnForm("gone", DROPPED)))
 
     def _find_shown_before(self, cut: int, keep: frozenset[int]) -> tuple[set[int], list[int]]:
-        """Return the turns that leave by a cut, and those of which a part does."""
+        """Return the turns that a cut removes, and those of which it removes a part."""
         shown = [t for t in self._places.list_begun(cut, self._layout) if t not in keep]
         half = [t for t in shown if self._places.end(t) >= cut]
         return {t for t in shown if self._places.end(t) < cut}, half
@@ -382,7 +382,8 @@ class _Conversion:
         return self._places.end(turn)
 
     def _front(self) -> Forms:
-        """Return the forms by which all that was summarised in front is in the own summary."""
+        """Return the forms by which all turns summarised in front are in this event's own
+        summary."""
         told = (span for span in self._layout.forms if span.form.kind == "summary")
         return tuple(span._replace(form=SUMMARY) for span in told)
 

@@ -1,4 +1,4 @@
-"""Settings changed while the bot runs (`/config`), kept in the database."""
+"""Settings changed while the bot runs (`/config`), stored in the database."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from memory.record import tables
 from memory.record.database import Database
 
 EVERYWHERE = ""
-"""The scope of an override that holds for all conversations; others are conversation ids."""
+"""The scope of an override for all conversations; other scopes are conversation ids."""
 
 
 def load(database: Database) -> dict[str, dict[str, Any]]:
-    """All overrides: scope -> key -> value."""
+    """Return all overrides: scope -> key -> value."""
     columns = tables.Override
     found: dict[str, dict[str, Any]] = {}
     query = columns.select(columns.scope, columns.key, columns.value)
@@ -29,13 +29,13 @@ def load(database: Database) -> dict[str, dict[str, Any]]:
 def save(
     database: Database, scope: str, key: str, value: Any, instead_of: Sequence[str] = ()
 ) -> None:
-    """Set one override, and take back those of the same key in other scopes."""
+    """Set one override, and remove those of the same key in other scopes."""
     remove(database, instead_of, key)
     said = {"value": orjson.dumps(value).decode(), "at": time.time()}
     tables.put(database, tables.Override, ("scope", "key"), scope=scope, key=key, **said)
 
 
 def remove(database: Database, scopes: Sequence[str], key: str) -> None:
-    """Take overrides of a key back; removing what is not there is fine."""
+    """Remove overrides of a key; missing ones are ignored."""
     columns = tables.Override
     columns.delete().where(columns.scope.in_(scopes) & (columns.key == key)).execute(database)

@@ -1,4 +1,4 @@
-"""The people and whole chats that are let in, and strangers who were given a code to ask with."""
+"""The people and chats with access, and strangers who were given a pairing code."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ Role = Literal["owner", "user"]
 
 
 class Known(Struct, frozen=True):
-    """A person who is let in ("telegram/42"), or all who write in a chat ("telegram/-100"). `name`
-    is what the platform calls them, `by` who let them in, `at` in seconds since 1970."""
+    """A person ("telegram/42"), or all members of a chat ("telegram/-100"), with access. `name` is
+    the name on the platform, `by` the person who granted access, `at` the time in seconds since
+    1970."""
 
     kind: Kind
     id: str
@@ -29,7 +30,7 @@ class Known(Struct, frozen=True):
 
 
 class Pending(Struct, frozen=True):
-    """A stranger who was given a code, and where they wrote."""
+    """A stranger who was given a code, and the address they wrote from."""
 
     person: str
     name: str
@@ -38,7 +39,7 @@ class Pending(Struct, frozen=True):
 
 
 def list_known(database: Database) -> list[Known]:
-    """All who are let in, in the order in which they were."""
+    """List all people and chats with access, in order of admission."""
     columns = tables.User
     fields = (columns.kind, columns.id, columns.role, columns.name, columns.by, columns.at)
     query = columns.select(*fields).order_by(columns.at, columns.kind, columns.id)
@@ -46,18 +47,17 @@ def list_known(database: Database) -> list[Known]:
 
 
 def find_known(database: Database, person: str) -> Known | None:
-    """Find what is known of a person who was let in."""
+    """Return the entry of a person with access."""
     return next((one for one in list_known(database) if one.id == person), None)
 
 
 def let_in(database: Database, one: Known) -> None:
-    """Let somebody in from now on, or change what they may do."""
+    """Grant access, or change the role."""
     tables.put(database, tables.User, ("kind", "id"), **asdict(one))
 
 
 def revoke(database: Database, kind: Kind, identity: str) -> None:
-    """Let them in no more, nor whoever has their key; no chat is linked to theirs any more,
-    and no browser signed in."""
+    """Revoke access and API keys; end the person's links and browser sessions."""
     columns, key = tables.User, tables.ApiKey
     columns.delete().where((columns.kind == kind) & (columns.id == identity)).execute(database)
     if kind == "person":
@@ -68,7 +68,7 @@ def revoke(database: Database, kind: Kind, identity: str) -> None:
 
 
 def list_pending(database: Database, since: float) -> list[Pending]:
-    """List the people who were given a code since a time and wait, oldest first."""
+    """List the people who were given a code since a time and are waiting, oldest first."""
     columns = tables.Pairing
     query = columns.select().where(columns.at > since).order_by(columns.at)
     return [_to_pending(row) for row in query.dicts().execute(database)]
@@ -77,8 +77,8 @@ def list_pending(database: Database, since: float) -> list[Pending]:
 def ask(
     database: Database, stranger: Pending, digest: str, since: float, most: int
 ) -> Pending | None:
-    """Keep the digest of a stranger's code, unless they have one from after `since`, or `most` of
-    their channel have; return what is kept of them, None where there is no room."""
+    """Store the digest of a stranger's code, unless they have one from after `since`, or `most`
+    strangers of their channel have one. Return the stored entry; None if the limit is reached."""
     columns = tables.Pairing
     columns.delete().where(columns.at <= since).execute(database)
     waiting = list_pending(database, since)
@@ -95,13 +95,13 @@ def ask(
         user=stranger.place.user,
         digest=digest,
         at=stranger.at,
-        tries=0,  # which is counted no more (`channels/guessing.py`)
+        tries=0,  # no longer counted here (`channels/guessing.py`)
     ).execute(database)
     return stranger
 
 
 def answer(database: Database, digest: str, since: float) -> Pending | None:
-    """Take the stranger with this code off the list and return them."""
+    """Remove the stranger with this code from the list and return them."""
     columns = tables.Pairing
     query = columns.select().where((columns.digest == digest) & (columns.at > since))
     found = [_to_pending(row) for row in query.dicts().execute(database)]
@@ -112,8 +112,8 @@ def answer(database: Database, digest: str, since: float) -> Pending | None:
 
 
 def last_place(database: Database, people: Sequence[str]) -> AddressColumns | None:
-    """Return the address where one of these people ("telegram/42"; "terminal/" for who sits at it)
-    wrote last with nobody else in the chat, whose name is the person's own then."""
+    """Return the address of the last message of one of these people ("telegram/42"; "terminal/" for
+    the terminal's user) in a private chat. Its name is the person's own."""
     columns = tables.Inbox
     fields = (columns.channel, columns.chat, columns.thread, columns.user)
     is_theirs = columns.channel.concat("/").concat(columns.user).in_(list(people))

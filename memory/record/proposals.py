@@ -1,4 +1,4 @@
-"""Rows of cuts that wait for a person's word: at most one a conversation."""
+"""Rows of compactions that wait for a person's approval: at most one per conversation."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from memory.record.tables import readable
 
 
 class Proposal(Struct, frozen=True):
-    """A cut that a strategy or a rule (`actor`) wants, and what its summary is made for. `summary`
-    is the id of that, 0 while it is written; `asked_at` is when the person was asked, in seconds
-    since 1970, 0 before that."""
+    """A compaction that a strategy or a rule (`actor`) proposes, and the spec of its summary.
+    `summary` is the id of the summary, 0 while it is being written. `asked_at` is when the person
+    was asked, in seconds since 1970; 0 before that."""
 
     plan: Plan
     actor: Actor
@@ -28,7 +28,7 @@ class Proposal(Struct, frozen=True):
 
 
 def save(database: Database, conversation: int, proposal: Proposal) -> None:
-    """Store what waits in a conversation, in the place of what waited before."""
+    """Store the proposal of a conversation, replacing the previous one."""
     tables.put(
         database,
         tables.Proposal,
@@ -43,7 +43,7 @@ def save(database: Database, conversation: int, proposal: Proposal) -> None:
 
 
 def load(database: Database, conversation: int) -> Proposal | None:
-    """Load the proposal that waits in a conversation."""
+    """Load the proposal of a conversation."""
     return next(readable(_of.dicts(database, conversation), _read), None)
 
 
@@ -54,13 +54,13 @@ def _of(conversation: int) -> Any:
 
 
 def delete(database: Database, conversation: int) -> None:
-    """Nothing waits in a conversation any more."""
+    """Delete the proposal of a conversation."""
     columns = tables.Proposal
     columns.delete().where(columns.conversation == conversation).execute(database)
 
 
 def _dump(value: Plan | SummarySpec) -> dict[str, Any]:
-    """Return the fields of a value, as JSON has them."""
+    """Return the fields of a value as JSON values."""
     fields: dict[str, Any] = {name: getattr(value, name) for name in value.__struct_fields__}
     if isinstance(value, Plan):
         fields["change"] = value.change.to_json()

@@ -1,5 +1,4 @@
-"""The rehearsal of the migrations of a record: carried out on a copy of it, and told step by
-step."""
+"""The rehearsal of a record's migrations on a copy of it, with a report of each step."""
 
 from __future__ import annotations
 
@@ -23,9 +22,9 @@ NEWEST = len(MIGRATIONS)
 
 
 class Step(Struct, frozen=True):
-    """A migration that was carried out: the version that it led to, its name, the seconds it took,
-    the names of tables that it made and of columns (`table.column`) that it added, and how many
-    rows it wrote."""
+    """A migration that was applied: the resulting version, its name, its duration in seconds, the
+    names of the tables and columns (`table.column`) that it added, and the number of rows that it
+    wrote."""
 
     version: int
     name: str
@@ -36,8 +35,8 @@ class Step(Struct, frozen=True):
 
 
 class Rehearsal(Struct, frozen=True):
-    """The result of the rehearsal: the steps, how many messages there are, before and after, and
-    what was set in chats (scope, key, value)."""
+    """The result of the rehearsal: the steps, the number of messages, equal before and after, and
+    the settings of chats (scope, key, value)."""
 
     steps: tuple[Step, ...]
     messages: int
@@ -45,17 +44,17 @@ class Rehearsal(Struct, frozen=True):
 
 
 def find_schema(engine: DatabaseEngine) -> int:
-    """Return the version of a record's schema; 0 where there is none yet. Raises StoreError, also
-    for the record of a newer Parley."""
+    """Return the version of a record's schema; 0 if there is none yet. Raises StoreError, also for
+    the record of a newer Parley."""
     with engine.visit() as database:
         list_pending(database)
         return database.schema_version()
 
 
 def rehearse(copy: Path, tell: Callable[[int, int], None] = lambda done, total: None) -> Rehearsal:
-    """Bring a record up to date in this SQLite file, which is nobody's but ours; `tell` hears how
-    many steps are done. Raises StoreError, as the start of a bot would, or where messages were
-    lost."""
+    """Upgrade the record in this SQLite file, which no other code uses; `tell` is called with the
+    number of finished steps and the total. Raises StoreError, as the start of a bot would, or if
+    messages were lost."""
     try:
         with closing(connect(copy)) as database:
             before = _count_messages(database)

@@ -1,13 +1,12 @@
 """The database: one thread that writes, one that reads, each with a connection of its own.
 
 Writes that arrive while a transaction is being committed share the next one (group commit), so a
-hundred conversations cost hardly more commits than one. A write's awaiter resumes only after the
+hundred conversations need hardly more commits than one. A write's awaiter resumes only after the
 commit is on disk. Work is a function of the database; it runs in the lane's thread and must not
 touch the event loop.
 
-A small write that need not wait for the disk takes less time than to hand it to a thread and to
-be told that it is done. Where the lane has nothing to do it is carried out at once, by the event
-loop's own connection (docs/decisions/0024).
+A small write that need not be synced takes less time than handing it to a thread and back. If the
+lane is idle, it is executed at once, on the event loop's own connection (docs/decisions/0024).
 """
 
 from __future__ import annotations
@@ -35,26 +34,26 @@ __all__ = ["Store", "StoreError", "Work"]
 T = TypeVar("T")
 Work = Callable[[Database], T]
 
-GROUP = 500  # jobs that share one transaction at most
+GROUP = 500  # the maximum of jobs that share one transaction
 
 
 class _Job(Struct, Generic[T]):
     work: Work[T]
     future: asyncio.Future[T]
-    is_alone: bool = False  # carried out outside of any transaction
-    is_synced: bool = True  # asks for a commit that outlives a power cut
+    is_alone: bool = False  # executed outside of any transaction
+    is_synced: bool = True  # the commit survives a power cut
     result: T | None = None
     error: BaseException | None = None
 
     def run(self, database: Database, *, is_lone: bool = False) -> None:
-        """Carry it out; `error` says how it failed, and is raised where the job `is_lone`."""
-        # A cursor stays in this thread: whoever frees one that has rows left resets its statement,
-        # and where another statement of the connection has just failed, its failure may be lost.
+        """Execute the work. A failure is stored in `error`, and raised if the job `is_lone`."""
+        # Keep a cursor in this thread: freeing one with rows left resets its statement, and if
+        # another statement of the connection has just failed, that failure may be lost.
         self.error = None
         try:
             result = self.work(database)
             self.result = None if isinstance(result, sqlite3.Cursor) else result
-        except Exception as error:  # it belongs to the awaiter, who sees it raised
+        except Exception as error:  # stored for the awaiter, which raises it
             traceback.clear_frames(error.__traceback__)
             self.error = error
             if is_lone:
@@ -62,7 +61,7 @@ class _Job(Struct, Generic[T]):
 
     def settle(self, engine: DatabaseEngine) -> None:
         if self.future.done():
-            return  # its awaiter was cancelled meanwhile; what was written stays written
+            return  # its awaiter was cancelled; the write stays
         if self.error is not None:
             self.future.set_exception(engine.explain(self.error))
         else:
@@ -70,7 +69,7 @@ class _Job(Struct, Generic[T]):
 
 
 class _Lane(threading.Thread):
-    """A thread that owns a connection and carries out jobs in order."""
+    """A thread that owns a connection and executes jobs in order."""
 
     def __init__(
         self,
@@ -83,7 +82,7 @@ class _Lane(threading.Thread):
         super().__init__(name=name, daemon=True)
         self.jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
         self._engine, self._loop, self._settle, self._writes = engine, loop, settle, writes
-        self.check: Work[None] | None = None  # whether this process may write
+        self.check: Work[None] | None = None  # raises if this process may not write
         self.claim: Claim = ""
         self.connected = asyncio.Event()
 
@@ -98,7 +97,7 @@ class _Lane(threading.Thread):
                 group, is_open = self._next_group()
                 self._carry_out(database, group)
                 self._loop.call_soon_threadsafe(self._settle, self, group)
-                del group  # while the lane waits it must not hold what the work was about
+                del group  # the lane must not hold the work's data while it waits
         finally:
             database.close()
 
@@ -133,7 +132,7 @@ class _Lane(threading.Thread):
                     self.carry_out_lone(database, jobs[0])
 
     def carry_out_lone(self, database: Database, job: _Job[Any]) -> None:
-        """Carry out a job in a transaction of its own, which its failure takes back."""
+        """Execute a job in a transaction of its own, which is rolled back if it fails."""
         check, run = self.check, partial(job.run, database, is_lone=True)
 
         def run_checked() -> None:
@@ -144,12 +143,12 @@ class _Lane(threading.Thread):
         work = run if check is None else run_checked
         try:
             database.commit_together(work, is_synced=job.is_synced)
-        except Exception as error:  # noqa: BLE001 - it belongs to the awaiter, who sees it raised
+        except Exception as error:  # noqa: BLE001 - stored for the awaiter, which raises it
             job.error = job.error or _first_of(error)
 
     def _carry_out_together(self, database: Database, group: list[_Job[Any]]) -> None:
-        """Carry out jobs that share a transaction. Where one of them fails, which is rare, all are
-        carried out anew, each so that its failure takes back nothing else."""
+        """Execute jobs that share a transaction. If one of them fails, which is rare, all are
+        executed again, each in a savepoint of its own."""
         if not self._attempt(database, group, _run_plainly):
             self._attempt(database, group, _run_apart)
 
@@ -159,8 +158,8 @@ class _Lane(threading.Thread):
         group: list[_Job[Any]],
         run: Callable[[Database, _Job[Any]], None],
     ) -> bool:
-        """Carry out jobs in one transaction; return False where one of them has failed, and nothing
-        of the group is on disk."""
+        """Execute jobs in one transaction; return False if one of them failed and the transaction
+        was rolled back."""
 
         def work() -> None:
             if self.check is not None:
@@ -172,23 +171,23 @@ class _Lane(threading.Thread):
             database.commit_together(work, is_synced=any(job.is_synced for job in group))
         except _JobFailed:
             return False
-        except (DatabaseError, StoreError) as error:  # nothing of the group is on disk
+        except (DatabaseError, StoreError) as error:  # the whole group was rolled back
             for job in group:
                 job.error = job.error or _first_of(error)
         return True
 
 
 class _JobFailed(Exception):
-    """A job of a group that has failed; which one, and why, it knows itself."""
+    """A job of a group has failed; the job itself has the error."""
 
 
 def _nothing(database: Database) -> None:
-    """Do nothing, so that the writer makes its connection, or looks whether it may write."""
+    """Do nothing, so that the writer connects, or checks whether it may write."""
 
 
 def _first_of(error: BaseException) -> BaseException:
-    """Return the error that came first: SQLite takes some transactions back by itself, and peewee's
-    own rollback fails over that."""
+    """Return the original error: SQLite rolls some transactions back by itself, and then peewee's
+    rollback fails too."""
     first, earlier = error, error.__context__
     while earlier is not None:
         first = earlier if isinstance(earlier, DatabaseError) else first
@@ -212,7 +211,7 @@ def _run_plainly(database: Database, job: _Job[Any]) -> None:
 
 
 def _run_apart(database: Database, job: _Job[Any]) -> None:
-    """Run a job so that its failure takes back what it wrote, and nothing else of its group."""
+    """Run a job in a savepoint, so that its failure rolls back only its own writes."""
     database.execute_sql("SAVEPOINT job")
     job.run(database)
     if job.error is not None and database.must_repeat(job.error):
@@ -226,7 +225,7 @@ def _run_apart(database: Database, job: _Job[Any]) -> None:
 
 
 class Store:
-    """A database, open. Use as `store = await Store.open(path)` … `await store.close()`."""
+    """An open database. Use as `store = await Store.open(path)` … `await store.close()`."""
 
     def __init__(self, engine: DatabaseEngine, loop: asyncio.AbstractEventLoop) -> None:
         self.engine = engine
@@ -234,21 +233,22 @@ class Store:
         self._reader = _Lane("store-reader", engine, loop, self._settle, writes=False)
         self._loop = loop
         self._own: Database | None = None  # the event loop's own connection
-        self._writing = 0  # jobs of the writer that are not settled
+        self._writing = 0  # unsettled jobs of the writer
         self._is_open = True
 
     @classmethod
     async def open(cls, place: Path | DatabaseEngine, claim: Claim = "") -> Store:
-        """Open, creating and migrating as needed; a path is an SQLite file. Raises StoreError, also
-        where another bot works on the database, against this one's claim."""
+        """Open the database, creating and migrating it as needed; a path is an SQLite file. Raises
+        StoreError, also if another bot uses the database against this one's claim."""
         engine = engines.engine_for(place) if isinstance(place, Path) else place
         await asyncio.to_thread(engine.prepare)
         store = cls(engine, asyncio.get_running_loop())
         store._writer.claim = claim
         store._writer.start()
         store._reader.start()
-        # The first to connect has the database to itself for a moment, in which the loop's own
-        # connection would be refused, and be missing as long as the process lives.
+        # The first connection holds the database exclusively for a moment. The loop's own
+        # connection would be refused meanwhile, and would then be missing for the life of the
+        # process.
         await store._writer.connected.wait()
         await store._reader.connected.wait()
         if claim:
@@ -261,21 +261,21 @@ class Store:
         return store
 
     async def write(self, work: Work[T], *, is_synced: bool = True, is_long: bool = False) -> T:
-        """Carry out `work` in the next transaction; return after it is on disk.
+        """Execute `work` in the next transaction; return after it is on disk.
 
-        What is not synced outlives the process, but a power cut may take it back, until something
-        synced is written after it: it is for what can be done again from what else is on disk. A
-        sync takes longer than all else that a write does. Without one it is carried out at once,
-        in the event loop, where no other write is under way; `is_long` is for more than a few rows,
-        which would hold everybody up there.
+        An unsynced write survives the end of the process, but a power cut may undo it until the
+        next synced write. It is for data that can be restored from other data on disk. A sync takes
+        longer than all the rest of a write. An unsynced write is executed at once, in the event
+        loop, if no other write is running; `is_long` is for more than a few rows, which would block
+        the loop.
         """
         if not (is_synced or is_long) and self._own is not None and not self._writing:
             return await self._write_at_once(self._own, work)
         return await self._put(self._writer, work, is_synced=is_synced)
 
     def _write_at_once(self, own: Database, work: Work[T]) -> asyncio.Future[T]:
-        """In the event loop; what fails there is left to the writer, which waits for others that
-        hold the database, and can say what is wrong."""
+        """Execute a write in the event loop. If it fails, the writer repeats it: the writer waits
+        for other holders of the database, and can report the cause."""
         job: _Job[T] = _Job(work, self._loop.create_future(), is_synced=False)
         self._writer.carry_out_lone(own, job)
         if job.error is not None:
@@ -284,20 +284,20 @@ class Store:
         return job.future
 
     def fence(self, check: Work[None]) -> None:
-        """Let every transaction from now on begin with this, which raises a StoreError where this
-        process may not write any more: nothing of the transaction is kept then. It is asked before
-        files are changed, too, by this task and those it starts."""
+        """Run `check` at the start of every transaction from now on. It raises StoreError if this
+        process may no longer write; then the transaction is rolled back. It also runs before files
+        are changed, in this task and those it starts."""
         self._writer.check = check
         fence.ask_before_files(self._confirm)
 
     def _confirm(self) -> None:
-        """In a thread: return when this process may still write. Raises StoreError."""
+        """Return once this process may still write. Called in a thread. Raises StoreError."""
         asking = self.write(_nothing, is_synced=False)
         asyncio.run_coroutine_threadsafe(asking, self._loop).result()
 
     async def read(self, work: Work[T], *, is_brief: bool = False) -> T:
-        """Carry out `work` on what is committed now. What `is_brief`, a few rows that are found by
-        their key, is read at once, in the event loop."""
+        """Execute `work` on the committed data. With `is_brief`, for a few rows found by their key,
+        it reads at once, in the event loop."""
         if is_brief and self._own is not None:
             job: _Job[T] = _Job(work, self._loop.create_future())
             _run_alone(self._own, job)
@@ -307,8 +307,8 @@ class Store:
         return await self._put(self._reader, work)
 
     async def scrub(self) -> None:
-        """Leave no trace of what was deleted; other writes wait meanwhile. Raises StoreError where
-        that can't be done."""
+        """Remove all traces of deleted data; other writes wait meanwhile. Raises StoreError if that
+        is impossible."""
         await self._put(self._writer, lambda database: database.scrub(), is_alone=True)
 
     def _put(
@@ -329,11 +329,11 @@ class Store:
             job.settle(self.engine)
 
     async def close(self) -> None:
-        """Finish what is under way and close; later calls raise StoreError."""
+        """Finish running work and close; later calls raise StoreError."""
         if not self._is_open:
             return
         self._is_open = False
-        if self._own is not None:  # not the last to close, which writes the log into the file
+        if self._own is not None:
             self._own.close()
             self._own = None
         for lane in (self._writer, self._reader):

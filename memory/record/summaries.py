@@ -1,5 +1,4 @@
-"""Rows of summaries, and of the jobs that bring what is removed from the context to the daily
-memory."""
+"""Rows of summaries, and of the jobs that bring removed turns to the daily memory."""
 
 from __future__ import annotations
 
@@ -23,15 +22,14 @@ from memory.record.tables import readable
 
 
 class Summary(Struct, frozen=True):
-    """A summary of `turns` and, cumulatively, of what the summary `prior` covered (0: none).
+    """A summary of `turns` and, cumulatively, of the content of the summary `prior` (0: none).
 
-    `number` is its conversation's own, 0 for one that is for the daily memory alone; `ranges`
-    are the ids of the range summaries of some of `turns` when it was written. `edits` is the id of
-    the summary that was written for the turns, where this is a person's edit of it. `receipt` says
-    what it kept, None where that is not known. `section` is the part of it that the daily memory
-    has: that of `turns` alone, "" where only excerpts tell that. `model` is the one that wrote it,
-    "" for a plain extract; `tokens` is raw; `is_untrusted` says whether it was made of results from
-    outside that nobody has looked through.
+    `number` is its number in its conversation, 0 for one that is for the daily memory alone.
+    `ranges` are the ids of the range summaries of some of `turns` when it was written. If this is a
+    person's edit, `edits` is the id of the original summary. `receipt` says which facts it kept;
+    None if unknown. `section` is its part for the daily memory: that on `turns` alone, "" if only
+    excerpts contain them. `model` is its author, "" for a plain extract; `tokens` is the raw count;
+    `is_untrusted` says whether it was made from results from outside that no person has reviewed.
     """
 
     turns: tuple[int, ...]
@@ -50,7 +48,7 @@ class Summary(Struct, frozen=True):
 
     @property
     def origin(self) -> int:
-        """The id of the one that was written for the turns, whatever a person made of it."""
+        """The id of the original summary, also for a person's edit of it."""
         return self.edits or self.id
 
     @property
@@ -60,10 +58,10 @@ class Summary(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """Turns that left by an event and are on their way to the daily memory. `summary` is the one
-    that exists for them already, or 0; `style` how one is made; `ranges` are the events whose
-    summaries stood for some of the turns until then, each with the id of that, or 0; `edited` is
-    the summary that a person had put in the place of that of `prior`, or 0."""
+    """Turns that an event removed and that are to be written to the daily memory. `summary` is
+    their existing summary, or 0; `style` is the kind to write. `ranges` are the events whose range
+    summaries covered some of the turns before, each with the summary's id, or 0. `edited` is the
+    summary by which a person had replaced that of `prior`, or 0."""
 
     event: int
     turns: tuple[int, ...]
@@ -80,8 +78,8 @@ class Job(Struct, frozen=True):
 def insert_summary(
     database: Database, conversation: int, summary: Summary, is_numbered: bool = True
 ) -> Summary:
-    """Store a summary; return it with its id and, if it is to have one, its number, which is not
-    given out twice."""
+    """Store a summary; return it with its id and, if `is_numbered`, its number, which is never
+    reused."""
     number = _next_number(database, conversation) if is_numbered else 0
     row = tables.insert(
         database,
@@ -120,8 +118,8 @@ def summary(database: Database, summary_id: int) -> Summary | None:
 
 
 def list_numbered(database: Database, conversation: int) -> list[Summary]:
-    """Return the summaries of a conversation that may stand in its context, oldest first; of those
-    that a branch shares, the ones of events that it shares."""
+    """Return the summaries of a conversation that may be in its context, oldest first. Of those
+    that a branch shares, only the ones of shared events."""
     columns, job = tables.Summary, tables.Job
     line = lineage(database, conversation)
     mine = columns.conversation == conversation
@@ -134,7 +132,8 @@ def list_numbered(database: Database, conversation: int) -> list[Summary]:
 
 
 def list_covered_turns(database: Database, summary: Summary) -> tuple[int, ...]:
-    """All turns that a summary stands for: its own, and those of the ones that it continues."""
+    """Return all turns that a summary covers: its own, and those of the summaries that it
+    continues."""
     columns, found, prior = tables.Summary, set(summary.turns), summary.prior
     while prior:
         query = columns.select(columns.turns, columns.prior).where(columns.id == prior)
@@ -172,14 +171,14 @@ def insert_excerpt(
 
 
 def set_summary(database: Database, job: int, summary_id: int) -> None:
-    """Note the summary that a job asked for."""
+    """Set the summary of a job."""
     tables.update(database, tables.Job, job, summary=summary_id)
 
 
 def trust(database: Database, job: int) -> None:
-    """Note that the section of this job was looked through: a summary that continues its summary
-    need not be for its sake. That goes for the plain extract that stands for the same event, too,
-    once all that came from outside in it was looked through in excerpts."""
+    """Mark the section of this job as reviewed: a summary that continues its summary is no longer
+    untrusted because of it. This also applies to the plain extract of the same event, once all its
+    content from outside was reviewed in excerpts."""
     columns, made = tables.Job, tables.Summary
     wanted = columns.select().where(columns.id == job).dicts().execute(database)
     for row in wanted:
@@ -190,7 +189,7 @@ def trust(database: Database, job: int) -> None:
         doubted = made.select().where(
             (made.is_untrusted == 1)
             & (made.conversation == row["conversation"])
-            & (made.edits == 0)  # an edit is as its origin is
+            & (made.edits == 0)  # an edit has the state of its original
         )
         left = list(readable(doubted.dicts().execute(database), _summary))
         of_event = columns.select(columns.summary).where(columns.event == (row["event"] or -1))
@@ -207,12 +206,12 @@ def trust(database: Database, job: int) -> None:
 
 
 def keep_reference(database: Database, job: int, reference: str) -> None:
-    """Keep the place that keeps what a job removed."""
+    """Store the reference to the offloaded turns of a job."""
     tables.update(database, tables.Job, job, reference=reference)
 
 
 def newest_reference(database: Database, conversation: int) -> str:
-    """Return the place that keeps what was removed last; "" where no offloader has named one."""
+    """Return the newest reference to offloaded turns; "" if no offloader gave one."""
     columns = tables.Job
     mine = within(columns, columns.event, lineage(database, conversation), "event")
     told = columns.select(columns.reference).where(mine & (columns.reference != ""))
@@ -221,13 +220,12 @@ def newest_reference(database: Database, conversation: int) -> str:
 
 
 def finish(database: Database, job: int) -> None:
-    """Note that the job's text is in the daily memory file."""
+    """Mark a job as done: its text is in the daily memory file."""
     tables.update(database, tables.Job, job, is_done=True)
 
 
 def list_unfinished(database: Database) -> list[tuple[ConversationKey, int]]:
-    """Return the ids of all jobs that are not done, oldest first, with whose conversations they
-    are."""
+    """Return the ids of all unfinished jobs, oldest first, with their conversations."""
     job, home = tables.Job, tables.Conversation
     found = (
         job.select(job.id, home.key, home.audience)
@@ -241,8 +239,8 @@ def list_unfinished(database: Database) -> list[tuple[ConversationKey, int]]:
 
 
 def count_attempt(database: Database, job: int) -> int:
-    """Count that a job is taken up which a process before this one left undone; return how often
-    it was."""
+    """Count an attempt at a job that an earlier process left unfinished; return the number of
+    attempts."""
     columns = tables.Job
     columns.update(attempts=columns.attempts + 1).where(columns.id == job).execute(database)
     query = columns.select(columns.attempts).where(columns.id == job)
@@ -250,15 +248,15 @@ def count_attempt(database: Database, job: int) -> int:
 
 
 def excuse(database: Database, conversations: Sequence[str]) -> None:
-    """Reset the attempts of the jobs of these conversations that are not done, since the bot stops
-    in good order: that it cuts them short is no failure of theirs."""
+    """Reset the attempts of the unfinished jobs of these conversations before a clean stop, since
+    the interruption is not their fault."""
     job, known = tables.Job, tables.Conversation
     here = known.select(known.id).where(known.key.in_([*conversations]))
     job.update(attempts=0).where((job.is_done == 0) & job.conversation.in_(here)).execute(database)
 
 
 def jobs_of(database: Database, conversation: int) -> list[Job]:
-    """All jobs of a conversation, done or not, oldest first."""
+    """Return all jobs of a conversation, done or not, oldest first."""
     columns = tables.Job
     query = columns.select().where(columns.conversation == conversation).order_by(columns.id)
     return list(readable(query.dicts().execute(database), _job))
@@ -277,18 +275,19 @@ def _open_jobs(conversation: int) -> Any:
 
 
 def find_recorded_turns(database: Database, conversation: int) -> frozenset[int]:
-    """Return the turns whose content is in the daily memory: in the summary of a model, or in an
-    excerpt, which may be on its way there. What is shared is told by any who share it."""
+    """Return the turns whose content is in the daily memory: in a model's summary, or in an
+    excerpt, which may still be on its way. A shared turn counts if any conversation that shares it
+    has written it."""
     return _find_told(database, conversation, END) | find_told_by_others(database, conversation)
 
 
 def find_told_by_others(database: Database, conversation: int) -> frozenset[int]:
-    """Find the turns that a conversation shares, or has shared, and of which another one has
-    told."""
+    """Return the turns that a conversation shares or has shared, and that another one has written
+    to the daily memory."""
     others = find_sharing_rows(database, conversation)
     parts = [_find_told(database, other, last) for other, last in others.items()]
     job = tables.Job
-    left = job.select(job.turns).where(  # by branches that are gone
+    left = job.select(job.turns).where(  # by deleted branches
         (job.conversation == conversation)
         & (job.style == "excerpt")
         & (job.is_done == 1)
@@ -299,9 +298,8 @@ def find_told_by_others(database: Database, conversation: int) -> frozenset[int]
 
 
 def leave_told(database: Database, conversation: int) -> None:
-    """Hand the finished jobs of a branch that is about to be deleted to the conversation that it
-    was branched off from, so that this is known to have sections in the daily memory on the turns
-    that both share."""
+    """Move the finished jobs of a branch that is about to be deleted to its parent conversation. So
+    the parent still knows which shared turns have sections in the daily memory."""
     line = lineage(database, conversation)
     if len(line) == 1:
         return
@@ -339,8 +337,8 @@ def _find_told(database: Database, conversation: int, last: int) -> frozenset[in
 
 
 def list_superseded(database: Database, conversation: int, is_untrusted: bool) -> list[int]:
-    """Return the jobs whose excerpts are in the daily memory (or, of what is untrusted, in the
-    quarantine) and only tell, in fewer words, what summaries there tell by now."""
+    """Return the jobs whose excerpts in the daily memory (or, if untrusted, in the quarantine) are
+    superseded by summaries there."""
     job, made = tables.Job, tables.Summary
     by_model = _sections_by_model(conversation).where(made.is_untrusted == is_untrusted)
     told = {n for (turns,) in by_model.tuples().execute(database) for n in orjson.loads(turns)}
@@ -355,7 +353,7 @@ def list_superseded(database: Database, conversation: int, is_untrusted: bool) -
 
 
 def _sections_by_model(conversation: int, *more: Any) -> Select:
-    """Return the turns of each summary of a model of which there is a section."""
+    """Return the turns of each model summary that has a section."""
     job, made = tables.Job, tables.Summary
     return (
         made.select(*more, made.turns)
@@ -366,7 +364,7 @@ def _sections_by_model(conversation: int, *more: Any) -> Select:
 
 
 def summary_of(database: Database, conversation: int, event: int) -> int:
-    """Return the id of the summary of what left by an event; 0 while there is none."""
+    """Return the id of the summary of the turns that an event removed; 0 while there is none."""
     columns = tables.Job
     line = lineage(database, conversation)  # a branch shares events, and so their summaries
     mine = within(columns, columns.event, line, "event") & (columns.event == event)
@@ -375,7 +373,7 @@ def summary_of(database: Database, conversation: int, event: int) -> int:
 
 
 def event_of(database: Database, conversation: int, summary_id: int) -> int:
-    """Return the event by which the turns of a summary left; 0 where there is none."""
+    """Return the event that removed the turns of a summary; 0 if there is none."""
     columns = tables.Job
     mine = within(columns, columns.event, lineage(database, conversation), "event")
     mine &= columns.summary == summary_id
@@ -384,7 +382,7 @@ def event_of(database: Database, conversation: int, summary_id: int) -> int:
 
 
 def jobs_taken_away(database: Database, audience: str) -> frozenset[int]:
-    """Return the jobs whose sections tell of turns that a person removed."""
+    """Return the jobs whose sections cover turns that a person removed."""
     found: set[int] = set()
     for one in index.conversations(database, audience):
         if one.lacks_some:
@@ -396,12 +394,12 @@ def jobs_taken_away(database: Database, audience: str) -> frozenset[int]:
 
 
 def count_pending(database: Database, audience: str) -> int:
-    """Return how many jobs of an audience's conversations are not done."""
+    """Return the number of unfinished jobs of an audience's conversations."""
     return sum(key.audience == audience for key, _ in list_unfinished(database))
 
 
 def open_again(database: Database, job: Job) -> None:
-    """Let a job be done once more, for the turns that it names now."""
+    """Reopen a job, with its current turns."""
     columns = tables.Job
     columns.update(
         turns=orjson.dumps(job.turns).decode(), prior=job.prior, summary=0, is_done=False
@@ -409,12 +407,12 @@ def open_again(database: Database, job: Job) -> None:
 
 
 def delete(database: Database, job: int) -> None:
-    """Forget a job, done or not."""
+    """Delete a job, done or not."""
     tables.Job.delete().where(tables.Job.id == job).execute(database)
 
 
 def cancel(database: Database, conversation: int, events: Sequence[int]) -> None:
-    """Forget the unfinished jobs of these events."""
+    """Delete the unfinished jobs of these events."""
     columns = tables.Job
     columns.delete().where(
         (columns.conversation == conversation)
@@ -424,7 +422,7 @@ def cancel(database: Database, conversation: int, events: Sequence[int]) -> None
 
 
 def receipts_of_events(database: Database, conversation: int) -> dict[int, Receipt]:
-    """Return the receipts of the summaries of what events removed, by the ids of these."""
+    """Return the receipts of the summaries of the turns that events removed, by event id."""
     job, made = tables.Job, tables.Summary
     query = job.select(job.event, made.receipt).from_(job.join(made, on=(job.summary == made.id)))
     found = query.where((job.conversation == conversation) & (made.receipt != ""))
@@ -433,7 +431,7 @@ def receipts_of_events(database: Database, conversation: int) -> dict[int, Recei
 
 
 def receipts_of_edits(database: Database, conversation: int) -> dict[int, Receipt]:
-    """Return the receipts of the summaries that a person has edited, by their ids."""
+    """Return the receipts of summaries that are a person's edits, by summary id."""
     made = tables.Summary
     query = made.select(made.id, made.receipt).where(
         (made.conversation == conversation) & (made.edits > 0)

@@ -1,13 +1,13 @@
 """The tables, as peewee builds queries with them.
 
-Their columns are written down once, in `migrations.py`: any name asked for here is a column.
-They are bound to no database: queries are executed on the one that a `Store` hands to the work
-(`query.execute(database)`), so that several can be open. Rows come as SQLite has them: what is
-true or false is 1 or 0.
+Their columns are defined once, in `migrations.py`: any attribute requested here is a column. The
+tables are bound to no database: queries are executed on the one that a `Store` passes to the work
+(`query.execute(database)`), so that several can be open. Rows have SQLite's values: booleans are 1
+or 0.
 
-Writing a statement takes peewee's query builder longer than carrying it out takes SQLite, and a
-message with its answer is ten INSERTs. So the common ones are put together here, as plain
-statements. Queries that are often asked are `Prepared`; whatever is rarer is a peewee query.
+Building a statement with peewee takes longer than SQLite needs to execute it, and a message with
+its answer is ten INSERTs. So common statements are built here as plain SQL, frequent queries are
+`Prepared`, and rarer ones are peewee queries.
 """
 
 from __future__ import annotations
@@ -84,20 +84,20 @@ UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, Overf
 
 
 class Prepared:
-    """A query that peewee puts together once for each database system, and that is carried out with
-    other values each time. `build` makes it of what stands for them."""
+    """A query that peewee builds once per database system, and that is executed with other values
+    each time. `build` makes it from placeholders."""
 
     def __init__(self, build: Callable[..., Any]) -> None:
         self._build = build
         self._built: dict[type[Database], tuple[str, tuple[Any, ...]]] = {}
 
     def tuples(self, database: Database, *values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows that it finds."""
+        """Return the rows as tuples."""
         found: list[tuple[Any, ...]] = self._execute(database, values).fetchall()
         return found
 
     def dicts(self, database: Database, *values: Any) -> list[dict[str, Any]]:
-        """Return the rows that it finds, by the names of their columns."""
+        """Return the rows as dicts by column name."""
         cursor = self._execute(database, values)
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -114,42 +114,40 @@ class Prepared:
 
 
 class _Value:
-    """Stands for a value."""
+    """A placeholder for a value."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
 def insert(database: Database, table: Table, **values: Any) -> int:
-    """Insert a row into a table whose key is its id; return that. Raises IntegrityError for one
-    that is there already."""
+    """Insert a row into a table whose key is its id; return the id. Raises IntegrityError if the
+    row exists already."""
     statement = _insertion(table, tuple(values))
     return database.insert_row(statement, tuple(values.values()))
 
 
 def insert_new(database: Database, table: Table, **values: Any) -> int:
-    """Insert a row, unless one that must be the only one of its kind is there already; return its
-    id, or 0."""
+    """Insert a row unless it conflicts with an existing one; return its id, or 0."""
     statement = _insertion(table, tuple(values)) + " ON CONFLICT DO NOTHING"
     return database.insert_row(statement, tuple(values.values()))
 
 
 def put(database: Database, table: Table, key: tuple[str, ...], /, **values: Any) -> None:
-    """Insert a row, or set these columns of the one that has the same `key`."""
+    """Insert a row, or update the columns of the one with the same `key`."""
     statement = _replacement(table, key, tuple(values))
     database.execute_sql(statement, tuple(values.values()))
 
 
 def update(database: Database, table: Table, row: int, **values: Any) -> None:
-    """Change columns of the row with this id."""
+    """Update columns of the row with this id."""
     statement = _change(table, tuple(values))
     database.execute_sql(statement, (*values.values(), row))
 
 
 def readable(found: Iterable[R], read: Callable[[R], T]) -> Iterator[T]:
-    """Yield what `read` makes of the rows that were found, without those that it can't read: a
-    damaged row must not take all the others along. Each is logged, and `python main.py doctor`
-    counts them."""
+    """Yield the result of `read` for each row, skipping rows that it can't read: a damaged row must
+    not affect the others. Each is logged, and `python main.py doctor` counts them."""
     for row in found:
         try:
             yield read(row)

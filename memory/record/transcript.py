@@ -1,7 +1,8 @@
 """Rows of messages and view events. Messages are inserted, never updated.
 
-What a branch shares with the conversation that it was branched off is read there: `lineage` says
-which rows a transcript is made of. What says `own` reads those of one conversation alone.
+The rows that a branch shares are read from its ancestor conversations: `lineage` lists the
+conversations that make up a transcript. Functions named `own` read the rows of one conversation
+alone.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 DAMAGED = datetime.fromtimestamp(0, UTC)
-"""The time of a message of which the text alone can be read."""
+"""The time of a message of which only the text can be read."""
 
 
 def insert(
@@ -43,8 +44,8 @@ def insert(
     inbox: Sequence[int] = (),
     person: str | None = None,
 ) -> None:
-    """Add entries at the end. `inbox` are the inbox rows that the first of them came in with,
-    `person` is who spoke (None: who did before)."""
+    """Append entries. `inbox` are the inbox rows of the first of them; `person` is the new last
+    speaker (None: unchanged)."""
     for entry, row in zip_longest(entries, inbox):
         tables.insert(database, tables.Message, **_row(conversation, entry), inbox=row)
     last = entries[-1]
@@ -83,7 +84,7 @@ def entries_in(
     return found
 
 
-_SPANS = 50  # in a statement
+_SPANS = 50  # in one statement
 
 
 @tables.Prepared
@@ -96,8 +97,8 @@ def _own_from(conversation: int, turn: int) -> Any:
 def own_entries(
     database: Database, conversation: int, seq: int = 0, most: int | None = None
 ) -> Iterator[Entry]:
-    """Return the entries that a conversation shares with none that it was branched off, from `seq`
-    on, in order, one after the other; the first `most` of them."""
+    """Return the entries of a conversation that it does not share with an ancestor, from `seq` on,
+    in order, as an iterator; at most `most`."""
     columns = tables.Message
     query = _select().where((columns.conversation == conversation) & (columns.seq >= seq))
     rows = query.order_by(columns.seq).limit(most).tuples().iterator(database)
@@ -112,15 +113,14 @@ def entries_at(database: Database, conversation: int, seqs: Iterable[int]) -> li
 
 
 def entries_of_turns(database: Database, conversation: int, turns: Iterable[int]) -> list[Entry]:
-    """Return the entries of the turns named, in order."""
+    """Return the entries of these turns, in order."""
     query = _select().where(_of_turns(database, conversation, [*turns]))
     rows = query.order_by(tables.Message.seq).tuples().execute(database)
     return [to_entry(row) for row in rows]
 
 
 def own_of_turns(database: Database, conversation: int, turns: Iterable[int]) -> list[Entry]:
-    """Return the entries of the turns named that a conversation shares with none that it was
-    branched off."""
+    """Return the entries of these turns that a conversation does not share with an ancestor."""
     columns = tables.Message
     mine = (columns.conversation == conversation) & columns.turn.in_(
         _bind_numbers(database, [*turns])
@@ -132,14 +132,14 @@ def own_of_turns(database: Database, conversation: int, turns: Iterable[int]) ->
 def entries_between(
     database: Database, conversation: int, spans: Sequence[tuple[int, int]], most: int
 ) -> list[Entry]:
-    """Return the entries of at most so many turns, given by first and last numbers."""
+    """Return the entries of at most `most` turns, given by first and last numbers."""
     there = sorted({turn for _, turn in places(database, conversation)})
     wanted = [n for n in there if any(first <= n <= last for first, last in spans)][:most]
     return entries_of_turns(database, conversation, wanted)
 
 
 def places(database: Database, conversation: int) -> list[tuple[int, int]]:
-    """(seq, turn) of all entries, in order."""
+    """Return (seq, turn) of all entries, in order."""
     columns = tables.Message
     query = columns.select(columns.seq, columns.turn).order_by(columns.seq)
     return list(query.where(_from_seq(lineage(database, conversation))).tuples().execute(database))
@@ -148,8 +148,7 @@ def places(database: Database, conversation: int) -> list[tuple[int, int]]:
 def places_of(
     database: Database, conversation: int, spans: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int, int]]:
-    """Return the first and last seqs of the turns in each span, by the conversation that has their
-    rows."""
+    """Return the row of the owner, the first and the last seq of the turns in each span."""
     columns, line = tables.Message, lineage(database, conversation)
     places: dict[tuple[int, int], list[int]] = {}
     for some in range(0, len(spans), _SPANS):
@@ -175,8 +174,7 @@ def results_of(database: Database, conversation: int, tools: Collection[str]) ->
 
 
 def _from_seq(line: Sequence[Ancestor], seq: int = 0) -> Any:
-    """Return the condition for the messages of the transcript that is made of these, from this seq
-    on."""
+    """Return the condition for the messages of the transcript of this lineage, from this seq on."""
     columns = tables.Message
     links = [link for link in line if link.seq >= seq]
     if len(links) == 1:
@@ -226,7 +224,7 @@ def _of_turns(database: Database, conversation: int, turns: Collection[int]) -> 
 
 def newest_turns(database: Database, key: str, most: int) -> tuple[Turn, ...]:
     """Return the last turns of a conversation by its id, in context or not, without restoring it:
-    it may be another process's."""
+    it may belong to another process."""
     columns = tables.Conversation
     found = columns.select(columns.id).where(columns.key == key).tuples().execute(database)
     for (row,) in found:
@@ -241,7 +239,7 @@ def taken_away(database: Database, conversation: int) -> TakenAway:
 
 
 def turns_away(database: Database, conversation: int, away: TakenAway) -> frozenset[int]:
-    """Return the turns that a person removed, as far as they are kept."""
+    """Return the turns that a person removed and that are still stored."""
     if away == NOTHING_AWAY:
         return frozenset()
     return frozenset(turn for _, turn in places(database, conversation) if away.has(turn))
@@ -249,7 +247,7 @@ def turns_away(database: Database, conversation: int, away: TakenAway) -> frozen
 
 def turns_away_anywhere(database: Database, conversation: int, own: TakenAway) -> frozenset[int]:
     """Return the turns of a transcript that a person removed: in this conversation, as `own` says,
-    or in a branch that shares them, whose model may read the files of this one, too."""
+    or in a conversation that shares them, whose model may read the files of this one, too."""
     away = set(turns_away(database, conversation, own))
     for other, last in find_sharing_rows(database, conversation).items():
         there = taken_away(database, other)
@@ -258,19 +256,20 @@ def turns_away_anywhere(database: Database, conversation: int, own: TakenAway) -
 
 
 def _bind_numbers(database: Database, numbers: Collection[int]) -> SQL:
-    """Any number of numbers, for IN: a statement takes only so many parameters."""
+    """Return SQL to follow IN for any number of numbers, since the parameters of a statement are
+    limited."""
     return SQL(database.numbers, (orjson.dumps(list(numbers)).decode(),))
 
 
 def every_entry(database: Database, conversation: int) -> Iterator[Entry]:
-    """All entries of a conversation in order, one after the other: there may be very many."""
+    """Yield all entries of a conversation in order; there may be very many."""
     query = _select().where(_from_seq(lineage(database, conversation)))
     rows = query.order_by(tables.Message.seq).tuples().iterator(database)
     return (to_entry(row) for row in rows)
 
 
 def spoken(database: Database, conversation: int, seq: int) -> list[tuple[str, str, int, int]]:
-    """Return what people and the model said from a seq on: role, the beginning of the text, turn
+    """Return the messages of people and the model from a seq on: role, beginning of the text, turn
     and seq."""
     columns = tables.Message
     query = columns.select(
@@ -280,7 +279,7 @@ def spoken(database: Database, conversation: int, seq: int) -> list[tuple[str, s
 
 
 def count_from(database: Database, conversation: int, seq: int) -> tuple[int, int]:
-    """Return how many messages there are from a seq on, and the last seq (0: there are none)."""
+    """Return the number of messages from a seq on, and the last seq (0 without messages)."""
     links = lineage(database, conversation)
     if not seq and len(links) == 1:
         ((count, last),) = _own_count.tuples(database, conversation)
@@ -303,7 +302,7 @@ def _own_count(conversation: int) -> Any:
 
 
 _SPEAKERS = ("user", "assistant")
-_SPOKEN = 4_000  # characters
+_SPOKEN = 4_000  # maximum characters
 
 
 def turn_of_inbox(database: Database, conversation: int, inbox: int) -> int | None:
@@ -316,7 +315,7 @@ def turn_of_inbox(database: Database, conversation: int, inbox: int) -> int | No
 
 
 def begin_call(database: Database, conversation: int, turn: int, call: str, is_once: bool) -> None:
-    """Keep that a tool call of this id has begun, and whether it must not run twice."""
+    """Store that the tool call of this id has begun, and whether it must not run twice."""
     database.execute_sql(
         """INSERT INTO call_start (conversation, turn, call, is_once) VALUES (?, ?, ?, ?)
             ON CONFLICT (conversation, turn, call) DO UPDATE SET is_once = excluded.is_once
@@ -326,7 +325,7 @@ def begin_call(database: Database, conversation: int, turn: int, call: str, is_o
 
 
 def end_call(database: Database, conversation: int, turn: int, call: str) -> None:
-    """Note that the result of a call is recorded."""
+    """Delete the begun call, since its result is recorded."""
     database.execute_sql(
         "DELETE FROM call_start WHERE conversation = ? AND turn = ? AND call = ?",
         (conversation, turn, call),
@@ -334,7 +333,7 @@ def end_call(database: Database, conversation: int, turn: int, call: str) -> Non
 
 
 def list_begun_calls(database: Database, conversation: int, turn: int) -> dict[str, bool]:
-    """Return the ids of a turn's tool calls that were kept as begun, and whether each must not run
+    """Return the ids of a turn's tool calls that are stored as begun, and whether each must not run
     twice."""
     columns = tables.CallStart
     query = columns.select(columns.call, columns.is_once).where(
@@ -344,8 +343,8 @@ def list_begun_calls(database: Database, conversation: int, turn: int) -> dict[s
 
 
 def excuse_calls(database: Database, conversations: Sequence[str]) -> None:
-    """Delete the begun calls of these conversations that may run twice, and will: the process ends
-    in an orderly way, and no call that it cuts off has brought it down."""
+    """Delete the begun calls of these conversations that may run twice, and will. On a clean end of
+    the process, the interrupted calls are not its cause."""
     columns, known = tables.CallStart, tables.Conversation
     here = known.select(known.id).where(known.key.in_([*conversations]))
     columns.delete().where((columns.is_once == 0) & columns.conversation.in_(here)).execute(
@@ -354,7 +353,7 @@ def excuse_calls(database: Database, conversations: Sequence[str]) -> None:
 
 
 def count_messages(database: Database, conversation: int) -> int:
-    """Return how many messages the transcript of this conversation holds."""
+    """Return the number of messages in the transcript of this conversation."""
     return count_from(database, conversation, 0)[0]
 
 
@@ -404,7 +403,7 @@ def _own(conversation: int) -> Any:
 
 
 def own_events(database: Database, conversation: int) -> list[ViewEvent]:
-    """Return the events that a conversation shares with none that it was branched off."""
+    """Return the events of a conversation that it does not share with an ancestor."""
     columns = tables.ViewEvent
     query = columns.select().where(columns.conversation == conversation).order_by(columns.id)
     return list(tables.readable(query.dicts().execute(database), _event))
@@ -426,7 +425,7 @@ def snapshot_of(database: Database, conversation: int, summary: int) -> Snapshot
 
 
 def rewrite_event(database: Database, event: ViewEvent) -> None:
-    """Store an event without what it said of turns that are forgotten."""
+    """Replace an event by its version without forgotten turns."""
     columns = tables.ViewEvent
     columns.update(
         change=orjson.dumps(event.change.to_json()).decode(),
@@ -444,8 +443,8 @@ def as_turns(entries: Iterable[Entry]) -> tuple[Turn, ...]:
 
 
 def _whole(members: list[Entry]) -> tuple[Entry, ...]:
-    """Return the entries of a turn; of one in which something is damaged the question and the reply
-    alone, or calls would stand without their results."""
+    """Return the entries of a turn. If one is damaged, return only the question and the reply,
+    since calls could lack their results."""
     if all(entry.at is not DAMAGED for entry in members):
         return tuple(members)
     return tuple(members[:1] + [e for e in members[-1:] if e.message.is_final and members[1:]])
@@ -515,7 +514,7 @@ COLUMNS = "seq, turn, role, text, extra, tokens, at"
 
 
 def to_entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:
-    """Return the entry that was written so; of one that is damaged, its text."""
+    """Return the entry stored in a row; of a damaged one, only its text."""
     seq, turn, role, text, extra, tokens, at = row
     try:
         fields = orjson.loads(extra)
@@ -529,13 +528,13 @@ def to_entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:
     except tables.UNREADABLE as error:
         log.warning("message %s of t%s is damaged, its text alone is left: %r", seq, turn, error)
         said = text if isinstance(text, str) else str(text)
-        # As from outside: whether it was is among what is lost.
+        # untrusted, since the mark of its origin is lost
         kept = Message("user" if role == "user" else "assistant", said, is_untrusted=role == "tool")
         return Entry(seq, turn, kept, tokens, DAMAGED)
 
 
 def _pairs(turns: Sequence[int]) -> list[tuple[int, int]]:
-    """Return turns as the first and last of those that are side by side."""
+    """Return turns as the first and last numbers of consecutive runs."""
     return [(span.first, span.last) for span in give(turns, WHOLE)]
 
 
@@ -544,7 +543,7 @@ def _snapshot(event: ViewEvent) -> str:
 
 
 def _read_snapshot(kept: str) -> Snapshot | None:
-    """Return the snapshot; one that can't be read costs the model a note, and the event nothing."""
+    """Return the snapshot; an unreadable one only costs the model a note, the event is kept."""
     read = msgspec.json.Decoder(Snapshot).decode
     return next(tables.readable(filter(None, [kept]), read), None)
 

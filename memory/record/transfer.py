@@ -1,8 +1,8 @@
-"""The record, copied from one database system to another: for `migrate`, and for backups.
+"""Copying the record from one database system to another: for `migrate`, and for backups.
 
-Table by table, in the order of the keys. Each table is compared afterwards by the digest of all its
-rows, and before, so that a transfer that was interrupted goes on where it stood. The search index
-is not copied: it fills itself from the messages.
+Tables are copied one by one, in the order of their keys. Each is compared by the digest of all its
+rows, afterwards, and also before, so that an interrupted transfer resumes where it stopped. The
+search index is not copied: it is rebuilt from the messages.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from memory.record.migrations import MIGRATIONS, list_pending, migrate
 
 _BATCH = 1_000  # rows
 _INDEX = ("passage", "sitting", "sqlite_")
-_OF_PLUGINS = "feature_schema"  # says what tables of plugins are like
+_OF_PLUGINS = "feature_schema"  # describes the tables of plugins
 
 
 class TableShape(Struct, frozen=True):
-    """A table: its columns, and those of its key, in their order; `is_counted`: that is an id, and
-    higher with each row."""
+    """A table: its name, columns and key columns in order. With `is_counted`, the key is an
+    increasing id."""
 
     name: str
     columns: tuple[str, ...]
@@ -46,8 +46,8 @@ class TableDigest(Struct, frozen=True):
 
 @cache
 def shapes(schema: int = len(MIGRATIONS)) -> tuple[TableShape, ...]:
-    """All tables (as they were at that version of the schema) but those of the index, each after
-    those that it refers to."""
+    """Return all tables (as of that version of the schema) except the index, each after the tables
+    that it refers to."""
     with closing(in_memory(schema=schema)) as database:
         return tuple(_read_shapes(database))
 
@@ -65,8 +65,7 @@ def _read_shapes(database: Database) -> Iterator[TableShape]:
 
 
 def _list_features(source: Database) -> dict[str, Sequence[feature_tables.Step]]:
-    """Return the migrations by which plugins that are known here have made the tables that they
-    have there."""
+    """Return the migrations by which plugins known here made their tables in the source."""
     if _OF_PLUGINS not in source.get_tables():
         return {}
     query = f"SELECT feature, version FROM {_OF_PLUGINS} WHERE version > 0 ORDER BY feature"
@@ -80,7 +79,7 @@ def _list_features(source: Database) -> dict[str, Sequence[feature_tables.Step]]
 
 
 def _shapes_of(features: Mapping[str, Sequence[feature_tables.Step]]) -> list[TableShape]:
-    """Return the tables that these migrations of plugins make."""
+    """Return the tables that these migrations of plugins create."""
     with closing(in_memory()) as database:
         known = {*database.get_tables()}
         for name, steps in features.items():
@@ -89,7 +88,7 @@ def _shapes_of(features: Mapping[str, Sequence[feature_tables.Step]]) -> list[Ta
 
 
 def _list_others(source: Database, mine: Collection[TableShape]) -> list[str]:
-    """Return the tables of plugins (`feature_tables.py`) besides these."""
+    """Return the other tables of plugins (`feature_tables.py`)."""
     with closing(in_memory()) as database:
         known = {*database.get_tables(), *(shape.name for shape in mine)}
     return sorted(name for name in {*source.get_tables()} - known if not name.startswith(_INDEX))
@@ -102,9 +101,8 @@ def transfer(
     only: Collection[str] = (),
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
-    """Make the tables of `target` what those of `source` are (or `only` some of them); return how
-    many rows they have. Both have the same schema, and nobody else writes to `target`. Raises
-    StoreError."""
+    """Copy the tables of `source` (or `only` some) to `target`; return their number of rows. Both
+    have the same schema, and no other code writes to `target`. Raises StoreError."""
     features = {} if only else _list_features(source)
     mine = _shapes_of(features)
     kernel = [one for one in shapes(source.schema_version()) if not only or one.name in only]
@@ -119,7 +117,7 @@ def transfer(
 
 
 class _RowCount:
-    """The rows that have been brought, of so many; `tell` hears of them."""
+    """The progress of the copied rows; `tell` is called with the count and the total."""
 
     def __init__(self, total: int, tell: Callable[[int, int], None]) -> None:
         self._done, self._total, self._tell = 0, total, tell
@@ -147,7 +145,7 @@ def _bring(
         _copy(source, target, shape, is_afresh=not shape.is_counted, brought=brought)
     else:
         brought.add(wanted.rows)
-    if digest(target, shape) != wanted:  # what was there is not the beginning of what is wanted
+    if digest(target, shape) != wanted:  # the existing rows are not a prefix of the source's
         _copy(source, target, shape, is_afresh=True)
     there = digest(target, shape)
     if there != wanted:
@@ -162,8 +160,8 @@ def _bring(
 
 
 def digest(database: Database, shape: TableShape) -> TableDigest:
-    """Count and hash the rows of a table, in the order of their keys. Raises StoreError for one
-    that is damaged."""
+    """Count and hash the rows of a table, in the order of their keys. Raises StoreError for a
+    damaged row."""
     sha256, rows = hashlib.sha256(), 0
     for batch in _read(database, shape):
         rows += len(batch)
@@ -181,7 +179,7 @@ def digest(database: Database, shape: TableShape) -> TableDigest:
 def _read(
     database: Database, shape: TableShape, after: tuple[Any, ...] = ()
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the rows behind a key, batch by batch."""
+    """Yield the rows after a key, batch by batch."""
     key, columns = _named(shape.key), _named(shape.columns)
     places = [shape.columns.index(column) for column in shape.key]
     while True:
@@ -235,10 +233,10 @@ def copy_out(
     say: Callable[[str], None] = lambda line: None,
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
-    """Copy a record, as it is now, into a new SQLite file, also one that an older Parley has
-    written; return how many rows it has. Raises StoreError."""
+    """Copy the current record into a new SQLite file, also one that an older Parley has written;
+    return its number of rows. Raises StoreError."""
     with engine.visit(is_frozen=True) as source, closing(connect(path)) as target:
-        list_pending(source)  # refuses a newer Parley's, some of which would be left out
+        list_pending(source)
         migrate(target, source.schema_version())
         return transfer(source, target, say, only, tell)
 
@@ -249,9 +247,8 @@ def copy_in(
     say: Callable[[str], None],
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
-    """Copy the record in an SQLite file to where there is none yet, or only what an interrupted
-    call has brought there; return how many rows it has. The file is brought up to date. Raises
-    StoreError."""
+    """Copy the record in an SQLite file into an empty database, or resume an interrupted copy;
+    return its number of rows. The file is upgraded first. Raises StoreError."""
     file = SqliteEngine(path)
     file.prepare()
     engine.prepare(is_transfer=True)

@@ -1,5 +1,5 @@
-"""`main.py key`: make, list and revoke keys to OpenAI's protocol; `main.py invite`: let somebody in
-on the page. Both also while the bot runs."""
+"""`main.py key`: make, list and revoke keys to OpenAI's protocol; `main.py invite`: invite somebody
+to the page. Both also work while the bot runs."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def _add(options: argparse.Namespace) -> int:
     """Make a key; the bot may be running, or have never run."""
     options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = _with_keys(options, lambda keys: keys.add(options.name, options.role, options.commands))
-    say(key)  # alone, so that a script can take it
+    say(key)  # alone, so that a script can read it
     write_paragraph(SHOWN_ONCE.format(name=options.name), sys.stderr)
     return 0
 
 
 def _list(options: argparse.Namespace) -> int:
-    """Show all keys, without the keys themselves."""
+    """List all keys, without the keys themselves."""
     layers = load_layers(options.config, os.environ)
     is_there = has_bot(find_database(layers, options.data))
     found = _with_keys(options, lambda keys: keys.all()) if is_there else []
@@ -74,14 +74,14 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _revoke(options: argparse.Namespace) -> int:
-    """Let a key open nothing any more."""
+    """Revoke a key."""
     _with_keys(options, lambda keys: keys.revoke(options.name))
     say(f"The key {options.name} is revoked.")
     return 0
 
 
 def _invite(options: argparse.Namespace) -> int:
-    """Make a link that lets somebody in on the page, once."""
+    """Make a single-use link that gives access to the page."""
     options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     layers = load_layers(options.config, os.environ)
 
@@ -92,13 +92,13 @@ def _invite(options: argparse.Namespace) -> int:
     code = _with_store(options, make)
     web = SettingsStore(layers).effective().web
     place = web.url.rstrip("/") or f"http://{web.host}:{web.port}"
-    say(f"{place}/#join={code}")  # alone, so that a script can take it
+    say(f"{place}/#join={code}")  # alone, so that a script can read it
     write_paragraph(INVITED.format(name=options.name), sys.stderr)
     return 0
 
 
 def _with_store(options: argparse.Namespace, work: Callable[[Store], Awaitable[T]]) -> T:
-    """Work on the record of a bot. Raises CommandError, SettingError and StoreError."""
+    """Open the record of a bot for `work`. Raises CommandError, SettingError and StoreError."""
     place = find_database(load_layers(options.config, os.environ), options.data)
 
     async def carry_out() -> T:
@@ -112,5 +112,5 @@ def _with_store(options: argparse.Namespace, work: Callable[[Store], Awaitable[T
 
 
 def _with_keys(options: argparse.Namespace, work: Callable[[ApiKeys], Awaitable[T]]) -> T:
-    """Work on the keys of a bot. Raises CommandError, SettingError and StoreError."""
+    """Open the keys of a bot for `work`. Raises CommandError, SettingError and StoreError."""
     return _with_store(options, lambda store: work(ApiKeys(store, Access(store, Settings))))

@@ -1,4 +1,4 @@
-"""`/invite` and `/logins`: who may sign in on the page, and who is signed in there."""
+"""`/invite` and `/logins`: the people who may sign in on the page, and those who are signed in."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AccountsFeature:
 
     @hookimpl
     def parley_setting_changed(self) -> Callable[[], None]:
-        return self._logins.wake  # another process may have shut somebody out, too
+        return self._logins.wake  # another process may have signed somebody out, too
 
 
 @hookimpl
@@ -59,7 +59,7 @@ class PageAddress(Struct, frozen=True):
     channels: Mapping[str, Channel]
 
     def __str__(self) -> str:
-        """Return where people find the page; "" where nobody knows."""
+        """Return the URL of the page; "" if unknown."""
         page: object = self.channels.get("web")
         own = page.url if isinstance(page, WithPage) else ""
         return self.book.effective().web.url.rstrip("/") or own

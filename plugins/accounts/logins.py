@@ -1,11 +1,11 @@
 """The people who are signed in on the page, and the keys to OpenAI's protocol.
 
-A browser that is signed in has a secret of its own, and a key (`main.py key`) is a person with
-limits of their own. Both are looked up at every request, so that one that is signed out or revoked
-anywhere is out everywhere at once. Whoever has the page's token is its owner; everybody else comes
-in by a link that works once (`/invite`), and may choose a password to sign in with elsewhere.
-Passwords are hashed with Argon2; secrets and keys are long and random, so that a plain digest of
-them is enough, and nothing need be signed.
+A signed-in browser has its own secret, and a key (`main.py key`) is a person with its own limits.
+Both are looked up at every request, so a sign-out or a revocation takes effect everywhere at once.
+The holder of the page's token is its owner. Everybody else gets access by a single-use link
+(`/invite`), and may choose a password to sign in elsewhere. Passwords are hashed with Argon2.
+Secrets and keys are long and random, so that a plain digest is enough, and no signatures are
+needed.
 """
 
 from __future__ import annotations
@@ -29,25 +29,26 @@ from plugins.accounts.record import ApiKey, Invite, LoginRow
 from plugins.api import CommandError
 
 INVITED = 3 * 24 * 3600.0
-"""Seconds for which a link lets in."""
+"""Seconds for which an invitation link is valid."""
 KEPT = 30 * 24 * 3600.0
 """Seconds after its last use for which a browser stays signed in."""
 MINUTE = 60.0
-"""Seconds for which the last use of a login or a key need not be written again."""
+"""Seconds within which the last use of a login or a key is not written again."""
 AT_ONCE = 2
-"""Passwords that are hashed side by side: each takes 64 MB, and a core for a moment."""
+"""The maximum of passwords hashed at the same time: each takes 64 MB, and a core for a moment."""
 _LONGEST_BROWSER = 120
 _OWNER = "web/"
 _NOBODYS = (
     "$argon2id$v=19$m=65536,t=3,p=4$r9ewDoY8r7I6GlKict/svA"
     "$ElhJuTh7AUu1zj6C8hLYNtekBSyBtiG5iBynLwipQ0o"
 )
-"""The hash that a password is compared with for somebody who has none: it takes as long."""
+"""The hash to compare with for a person without a password, so that the check takes the same
+time."""
 
 
 def digest_of(secret: str) -> str:
-    """Return the digest that is kept of a secret. It is long and random, so that a plain hash can't
-    be turned back."""
+    """Return the stored digest of a secret. A secret is long and random, so that a plain hash can't
+    be reversed."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -61,7 +62,7 @@ class PageLogins(Logins):
         self._keys = ApiKeys(store, access)
 
     def wake(self) -> None:
-        """Somebody may have been signed out."""
+        """Notify waiting tasks that somebody may have been signed out."""
         self.changed.set()
         self.changed = asyncio.Event()
 
@@ -69,7 +70,7 @@ class PageLogins(Logins):
         return await self._keys.holder(key)
 
     async def find(self, secret: str, proof: str) -> Login | None:
-        """Return the login that has this secret; `proof` is what the owner's must have been made
+        """Return the login with this secret; `proof` must be the one that an owner's login was made
         with."""
         digest, since = digest_of(secret), self._clock() - KEPT
         row = await self._store.read(lambda db: record.find(db, digest, since))
@@ -77,7 +78,7 @@ class PageLogins(Logins):
             return None
         now = self._clock()
         if not 0 <= now - row.used < MINUTE:
-            with suppress(StoreError):  # a full disk must not keep anybody out
+            with suppress(StoreError):  # a full disk must not lock anybody out
                 await self._store.write(
                     lambda db: record.mark_used(db, row.id, now), is_synced=False
                 )
@@ -87,7 +88,7 @@ class PageLogins(Logins):
         if row.person == _OWNER:
             return secrets.compare_digest(row.proof, proof)
         if not self._access.is_known(row.person):
-            await self._access.take_up()  # another process may have let them in
+            await self._access.take_up()  # another process may have granted access
         return self._access.is_known(row.person)
 
     async def is_in(self, number: int) -> bool:
@@ -97,7 +98,7 @@ class PageLogins(Logins):
         return any(row.id == number for row in found)
 
     async def begin(self, user: str, proof: str, browser: str) -> str:
-        """Sign a browser in; returns its secret. Raises StoreError."""
+        """Sign a browser in; return its secret. Raises StoreError."""
         secret, now = secrets.token_urlsafe(32), self._clock()
         person = person_of(user) if user else _OWNER
         said = "".join(letter for letter in browser if letter.isprintable())[:_LONGEST_BROWSER]
@@ -107,7 +108,7 @@ class PageLogins(Logins):
         return secret
 
     async def invite(self, name: str, role: Role, by: str) -> str:
-        """Return a code that lets somebody in on the page, once. Raises CommandError, and
+        """Return a single-use code that gives somebody access to the page. Raises CommandError, and
         StoreError."""
         if not NAME.fullmatch(name):
             raise CommandError(
@@ -123,13 +124,13 @@ class PageLogins(Logins):
         return code
 
     async def is_invited(self, code: str) -> bool:
-        """Return whether a code still lets somebody in. Raises StoreError."""
+        """Return whether a code is still valid. Raises StoreError."""
         digest, since = digest_of(code), self._clock() - INVITED
         return await self._store.read(lambda db: record.find_invite(db, digest, since)) is not None
 
     async def join(self, code: str, password: str, browser: str) -> str | None:
-        """Let in whoever has this code, and sign their browser in; returns its secret, None for a
-        code that lets nobody in, or no more. Raises StoreError."""
+        """Give access to the holder of this code, and sign their browser in; return its secret,
+        None for an invalid or used code. Raises StoreError."""
         now, digest = self._clock(), digest_of(code)
         hashed = await self._hash(password) if password else ""
         invite = await self._store.write(
@@ -141,7 +142,7 @@ class PageLogins(Logins):
         return await self.begin(invite.person.partition("/")[2], "", browser)
 
     async def is_password(self, name: str, password: str) -> bool:
-        """Return whether this is the password of a person who is let in. Raises StoreError."""
+        """Return whether this is the password of a person with access. Raises StoreError."""
         person = person_of(name)
         kept = await self._store.read(lambda db: record.find_password(db, person))
         async with self._hashing:
@@ -149,8 +150,8 @@ class PageLogins(Logins):
         return bool(kept) and is_right
 
     async def change_password(self, login: Login, current: str, password: str) -> bool:
-        """Let a person have another password, and be signed in here alone; False where `current` is
-        not theirs. Who has none yet needs none. Raises StoreError."""
+        """Set a person's password, and end their other logins; return False if `current` is wrong.
+        Without a previous password it is not needed. Raises StoreError."""
         person = person_of(login.user)
         kept = await self._store.read(lambda db: record.find_password(db, person))
         if kept:
@@ -163,12 +164,12 @@ class PageLogins(Logins):
         return True
 
     async def list_all(self, person: str = "") -> list[LoginRow]:
-        """Return the logins of a person ("": of everybody). Raises StoreError."""
+        """Return the logins of a person ("": of all). Raises StoreError."""
         since = self._clock() - KEPT
         return await self._store.read(lambda db: record.list_logins(db, since, person))
 
     async def end(self, number: int) -> None:
-        """Sign a browser out, at once and everywhere. Raises StoreError."""
+        """Sign a browser out, everywhere and at once. Raises StoreError."""
         await self._store.write(lambda db: record.end(db, number))
         await self._access.changed()
 
@@ -178,13 +179,13 @@ class PageLogins(Logins):
 
 
 def _hash(password: str) -> str:
-    from argon2 import PasswordHasher  # noqa: PLC0415 - slow, and few sign in by a password
+    from argon2 import PasswordHasher  # noqa: PLC0415 - slow, and password logins are rare
 
     return PasswordHasher().hash(password)
 
 
 def _verify(kept: str, password: str) -> bool:
-    from argon2 import PasswordHasher  # noqa: PLC0415 - slow, and few sign in by a password
+    from argon2 import PasswordHasher  # noqa: PLC0415 - slow, and password logins are rare
     from argon2.exceptions import InvalidHashError, VerificationError  # noqa: PLC0415
 
     try:
@@ -206,7 +207,7 @@ def new_key() -> str:
 
 
 def format_keys(keys: Sequence[ApiKey], zone: tzinfo) -> str:
-    """All keys, a line each."""
+    """List all keys, a line each."""
     if not keys:
         return "There are no keys; python main.py key add NAME makes one."
     return "\n".join(_line(key, zone) for key in keys)
@@ -225,7 +226,7 @@ class ApiKeys:
         self._store, self._access, self._clock = store, access, time.time
 
     async def add(self, name: str, role: Role, may_command: bool) -> str:
-        """Make a key; returns it, the only time that it can be seen. Raises CommandError."""
+        """Make a key; return it, the only time that it can be seen. Raises CommandError."""
         if not NAME.fullmatch(name):
             raise CommandError(
                 f"{name!r} can't be the name of a key: a name has up to 60 letters, digits, and . "
@@ -242,24 +243,23 @@ class ApiKeys:
         return key
 
     async def all(self) -> list[ApiKey]:
-        """All keys, the oldest first."""
+        """Return all keys, oldest first."""
         return await self._store.read(record.keys)
 
     async def revoke(self, name: str) -> None:
-        """Let this key open nothing any more. Raises CommandError."""
+        """Revoke this key. Raises CommandError."""
         person = person_of(name)
         if not await self._store.write(lambda db: record.revoke_key(db, person)):
             raise CommandError(f"There is no key {name}; python main.py key list shows all.")
 
     async def holder(self, key: str) -> KeyHolder | None:
-        """Return the holder of a key; None for what is no key, or is one no more. Raises
-        StoreError."""
+        """Return the holder of a key; None for an invalid or revoked one. Raises StoreError."""
         if not key.startswith(KEY_PREFIX):
             return None
         digest = digest_of(key)
         found = await self._store.read(lambda db: record.find_key(db, digest))
         if found is None or not self._access.knows(found.person, found.role):
-            await self._access.take_up()  # another process has let them in, or lets them in no more
+            await self._access.take_up()  # another process has granted or revoked access
         if found is None:
             return None
         await self._mark_used(found)
@@ -268,7 +268,7 @@ class ApiKeys:
     async def _mark_used(self, key: ApiKey) -> None:
         now = self._clock()
         if not 0 <= now - key.used < MINUTE:
-            with suppress(StoreError):  # a full disk must not keep anybody out
+            with suppress(StoreError):  # a full disk must not lock anybody out
                 await self._store.write(
                     lambda db: record.mark_key_used(db, key.person, now), is_synced=False
                 )

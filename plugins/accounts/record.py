@@ -1,5 +1,5 @@
-"""The people who are signed in on the page, those who may come in by a link, the passwords of those
-who have one, and keys to OpenAI's protocol: of what opens anything only a digest is kept."""
+"""The people signed in on the page, invitations, passwords, and keys to OpenAI's protocol. Only
+digests of all secrets are stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from memory.record.people import Known, Role, find_known, let_in, revoke
 
 
 class Invite(Struct, frozen=True):
-    """A link that lets a person ("web/ann") in, once; times are seconds since 1970."""
+    """An invitation link for a person ("web/ann"), for single use; times are in seconds since
+    1970."""
 
     person: str
     role: Role
@@ -24,8 +25,8 @@ class Invite(Struct, frozen=True):
 
 
 class LoginRow(Struct, frozen=True):
-    """A browser in which a person is signed in ("web/": the owner, by the token of which `proof`
-    is made). `browser` is what it calls itself; times are seconds since 1970."""
+    """A browser in which a person is signed in ("web/": the owner, by the token from which `proof`
+    is made). `browser` is its own description; times are in seconds since 1970."""
 
     id: int
     person: str
@@ -36,14 +37,15 @@ class LoginRow(Struct, frozen=True):
 
 
 def put_invite(database: Database, invite: Invite, since: float) -> None:
-    """Keep an invitation in the place of the person's one before; those from before `since` go."""
+    """Store an invitation, replacing the person's previous one; delete those from before
+    `since`."""
     columns = tables.Invite
     columns.delete().where(columns.at <= since).execute(database)
     tables.put(database, columns, ("person",), **asdict(invite))
 
 
 def find_invite(database: Database, digest: str, since: float) -> Invite | None:
-    """Return the invitation with this digest that was made since then."""
+    """Return the invitation with this digest, if it was made after `since`."""
     columns = tables.Invite
     query = columns.select().where((columns.digest == digest) & (columns.at > since))
     return next((Invite(**row) for row in query.dicts().execute(database)), None)
@@ -52,8 +54,8 @@ def find_invite(database: Database, digest: str, since: float) -> Invite | None:
 def accept(
     database: Database, digest: str, since: float, password: str, now: float
 ) -> Invite | None:
-    """Use an invitation up: its person is let in, with this hash of a password ("": with none, or
-    with the one they have). None where there is no such invitation any more."""
+    """Redeem an invitation: give its person access, with this hash of a password ("": keep the
+    existing one, if any). Return None if the invitation no longer exists."""
     columns = tables.Invite
     invite = find_invite(database, digest, since)
     is_it = columns.digest == digest
@@ -67,13 +69,13 @@ def accept(
 
 
 def known_by(invite: Invite, known: Known | None, now: float) -> Known:
-    """Return the person whom an invitation lets in; what is known of them stays."""
+    """Return the invited person's entry; existing data is kept."""
     name, by, at = ("", invite.by, now) if known is None else (known.name, known.by, known.at)
     return Known("person", invite.person, invite.role, name, by, at)
 
 
 def find_password(database: Database, person: str) -> str:
-    """Return the hash of a person's password; "" where they have none, or are not let in."""
+    """Return the hash of a person's password; "" without one, or without access."""
     columns = tables.Account
     query = columns.select(columns.password).where(columns.person == person)
     found = [str(row) for (row,) in query.tuples().execute(database)]
@@ -81,7 +83,7 @@ def find_password(database: Database, person: str) -> str:
 
 
 def set_password(database: Database, person: str, password: str, login: int) -> None:
-    """Keep the hash of a person's new password; they stay signed in by this login alone."""
+    """Store the hash of a person's new password, and delete their other logins."""
     tables.put(database, tables.Account, ("person",), person=person, password=password)
     columns = tables.Login
     others = (columns.person == person) & (columns.id != login)
@@ -89,7 +91,7 @@ def set_password(database: Database, person: str, password: str, login: int) -> 
 
 
 def begin(database: Database, row: LoginRow, digest: str, since: float) -> int:
-    """Sign a browser in; those that were not used since `since` are signed out."""
+    """Sign a browser in; delete the logins that were not used after `since`."""
     columns = tables.Login
     columns.delete().where(columns.used <= since).execute(database)
     values = asdict(row) | {"digest": digest}
@@ -98,23 +100,21 @@ def begin(database: Database, row: LoginRow, digest: str, since: float) -> int:
 
 
 def find(database: Database, digest: str, since: float) -> LoginRow | None:
-    """Return the browser that has this, as long as its person is let in and it was used since
-    then."""
+    """Return the login with this digest, if its person has access and it was used after `since`."""
     columns = tables.Login
     is_it = (columns.digest == digest) & (columns.used > since)
     return next(iter(_select(database, is_it)), None)
 
 
 def list_logins(database: Database, since: float, person: str = "") -> list[LoginRow]:
-    """List the browsers where people are signed in, or this one is ("": all), in the order in which
-    they did."""
+    """List the logins of a person ("": of all) used after `since`, in order of sign-in."""
     columns = tables.Login
     is_it = columns.used > since
     return _select(database, is_it & (columns.person == person) if person else is_it)
 
 
 def mark_used(database: Database, login: int, at: float) -> None:
-    """Keep when a browser asked for something last."""
+    """Store the time of a browser's last request."""
     tables.update(database, tables.Login, login, used=at)
 
 
@@ -131,8 +131,8 @@ def _select(database: Database, condition: Any) -> list[LoginRow]:
 
 
 class ApiKey(Struct, frozen=True):
-    """A key without itself: whose it is ("web/ann"), what they may do, and when it was made and
-    last used, in seconds since 1970 (`used` 0: never). `may_command`: text of theirs that begins
+    """A key without its secret: its holder ("web/ann"), the role, and the times of creation and
+    last use, in seconds since 1970 (`used` 0: never). `may_command`: the holder's text that begins
     with a slash is a command."""
 
     person: str
@@ -143,7 +143,8 @@ class ApiKey(Struct, frozen=True):
 
 
 def add_key(database: Database, key: ApiKey, digest: str, by: str) -> bool:
-    """Let the holder of a new key in; False, and nothing done, where they have one."""
+    """Store a new key and give its holder access; return False, without a change, if they have
+    one."""
     columns = tables.ApiKey
     if columns.select().where(columns.person == key.person).exists(database):
         return False
@@ -155,24 +156,24 @@ def add_key(database: Database, key: ApiKey, digest: str, by: str) -> bool:
 
 
 def keys(database: Database) -> list[ApiKey]:
-    """All keys, the oldest first."""
+    """Return all keys, oldest first."""
     return [_key(row) for row in _holders().order_by(tables.ApiKey.at).dicts().execute(database)]
 
 
 def find_key(database: Database, digest: str) -> ApiKey | None:
-    """Return the key with this digest, as long as its holder is let in."""
+    """Return the key with this digest, if its holder has access."""
     query = _holders().where(tables.ApiKey.digest == digest)
     return next((_key(row) for row in query.dicts().execute(database)), None)
 
 
 def mark_key_used(database: Database, person: str, at: float) -> None:
-    """Keep when a key was used last."""
+    """Store the time of a key's last use."""
     columns = tables.ApiKey
     columns.update(used=at).where(columns.person == person).execute(database)
 
 
 def revoke_key(database: Database, person: str) -> bool:
-    """Let the holder of a key in no more; False where there is none."""
+    """Revoke the access of a key's holder; return False if there is none."""
     columns = tables.ApiKey
     if not columns.select().where(columns.person == person).exists(database):
         return False

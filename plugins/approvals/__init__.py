@@ -1,4 +1,4 @@
-"""Approvals: a tool call that needs a person's yes is asked for in the chat (`tools.approve`).
+"""Approvals: permission for a tool call is asked for in the chat (`tools.approve`).
 
 Without this folder nobody can be asked, so such calls are refused.
 """

@@ -1,10 +1,10 @@
 """The hooks of approvals, and the commands `/approve` and `/deny`.
 
-Questions about tool calls that need a person's yes: asked in the chat, answered by a command.
+Questions about tool calls that need permission are asked in the chat, and answered by a command.
 
-Questions live in memory: a turn that goes on after a restart comes to its call again, and asks
-anew. Where several processes share the conversations, an answer may come to one that does not have
-the question; a question's name is chosen such that its owner is found by it.
+Questions are in memory only: a turn that is resumed after a restart asks again. If several
+processes share the conversations, an answer may reach a process that does not have the question. A
+question's name is chosen so that its owner can be found from it.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from memory.record.store import StoreError
 from plugins.api import Ask, Command, CommandError, Person, Reply, command, hookimpl
 
 PATIENCE = 600.0
-"""Seconds for which an answer is waited for; then it is no."""
+"""Seconds to wait for an answer; then it is a no."""
 _NAME_LENGTH = 4
 ONCE = "once"
-"""The word behind a question's name that allows exactly what was shown."""
+"""The word after a question's name that allows only the shown call."""
 _SCHEME = re.compile(r"\w+://")
-_SEARCH = "search "  # before the address, where a yes covers searches there
-_LONGEST_LABEL = 40  # characters of what a button names
+_SEARCH = "search "  # before the address, if a yes also covers searches there
+_LONGEST_LABEL = 40  # characters of a button's label
 
 
 _YES = frozenset({"yes", "y", "allow", "ja", "j", "erlauben", "是", "是的", "可以", "允许", "同意"})
 _NO = frozenset({"no", "n", "deny", "nein", "ablehnen", "不", "不要", "不行", "否", "拒绝"})
-"""Words by which a person answers without a button, in the languages that the bot speaks."""
+"""The words by which a person answers without a button, in the bot's languages."""
 _NOBODY = f"{NOT_RUN} nobody is there any more who could allow it."
-_SLACK = 2.0  # seconds by which a platform's clock may be behind
+_SLACK = 2.0  # the maximum delay in seconds of a platform's clock
 
 
 Answer = Literal["no", "once", "always"]
-"""A no, a yes to exactly what was shown, or a yes to all that it covers, until the next start."""
+"""A no, a yes to the shown call only, or a yes to all that it covers, until the next start."""
 
 
 class _Question(Struct):
-    """A question that waits since `asked_at` (seconds since 1970); `askers` counts the tool calls
-    that want what it covers."""
+    """A question waiting since `asked_at` (seconds since 1970); `askers` counts the tool calls that
+    wait for it."""
 
     name: str
     key: ConversationKey
@@ -67,8 +67,8 @@ class _Question(Struct):
 
 
 class GivenAnswer(Struct, frozen=True):
-    """A person's answer, given at an address, to the question of this name. `who` is their name,
-    where others read along."""
+    """A person's answer to the question of this name, with the address it came from. `who` is their
+    name, in chats with several people."""
 
     name: str
     person: Person
@@ -78,15 +78,15 @@ class GivenAnswer(Struct, frozen=True):
 
 
 Verdict = Literal["taken", "refused", "unknown"]
-"""The result of an answer: it counts, this person may not give it, or nothing waits for it."""
+"""The result of an answer: accepted, refused for this person, or no such question."""
 
 
 ANSWER = "approvals.answer"
-"""The call by which a process hands an answer to the one that has the question."""
+"""The call by which a process forwards an answer to the owner of the question."""
 
 
 class Approvals:
-    """Asks, waits, and takes the answers."""
+    """Asks questions, waits, and accepts the answers."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._delivery, self._links = kernel.delivery, kernel.links
@@ -112,13 +112,13 @@ class Approvals:
         return {ANSWER: self.take_passed_on}
 
     async def ask(self, key: ConversationKey, address: Address, wanted: Permission) -> None:
-        """Ask in the chat at this address, unless that was allowed already; returns when it is
-        allowed. Raises ToolError when it is not."""
+        """Ask in the chat at this address, unless it was allowed already; return once it is
+        allowed. Raises ToolError if it is not."""
         answer: Answer = "once"
         is_own = False
         if not self._is_anybody_there:
             raise ToolError(_NOBODY)
-        while answer == "once" and not is_own:  # a yes to another call alone says nothing of this
+        while answer == "once" and not is_own:
             if (key.id, wanted.covers) in self._allowed:
                 return
             question, is_own = await self._put_question(key, address, wanted)
@@ -127,7 +127,7 @@ class Approvals:
             raise ToolError(f"{NOT_RUN} the person said no. Go on without it.")
 
     async def _wait(self, question: _Question) -> Answer:
-        """Return the answer to a question, for one of its askers. Raises ToolError."""
+        """Return the answer to a question, for one of its waiting calls. Raises ToolError."""
         question.askers += 1
         try:
             with self._count_waiting(question.key):
@@ -145,14 +145,14 @@ class Approvals:
                 self._end(question, lambda: f"✗ {_('Stopped before it was answered.')}")
 
     def _end_all(self) -> None:
-        """Wait no longer: no channel listens any more, so that no answer can come."""
+        """Stop waiting: no channel listens any longer, so no answer can arrive."""
         self._is_anybody_there = False
         for question in self._questions.values():
             if not question.answer.done():
                 question.answer.set_exception(ToolError(_NOBODY))
 
     def _end(self, question: _Question, how: Callable[[], str]) -> None:
-        """Have the message that asks say how its question ended; the first end counts."""
+        """Update the message of a question with its outcome; only the first outcome counts."""
         if question.is_over:
             return
         question.is_over = True
@@ -163,8 +163,8 @@ class Approvals:
     async def _put_question(
         self, key: ConversationKey, address: Address, wanted: Permission
     ) -> tuple[_Question, bool]:
-        """Return the question, put to the person, and whether it shows what is wanted: one that
-        waits already serves for the same site."""
+        """Return the question for a permission, and whether it shows this very call: a waiting
+        question for the same site is reused."""
         for known in self._questions.values():
             is_same = (known.key, known.wanted.covers) == (key, wanted.covers)
             if wanted.covers and is_same and not known.answer.done():
@@ -178,7 +178,7 @@ class Approvals:
         except StoreError as error:
             del self._questions[question.name]
             raise ToolError(f"{NOT_RUN} the person could not be asked ({error})") from None
-        except asyncio.CancelledError:  # the turn was stopped meanwhile
+        except asyncio.CancelledError:  # the turn was stopped
             del self._questions[question.name]
             raise
         return question, True
@@ -203,15 +203,15 @@ class Approvals:
         return Reply(text, actions=_buttons(question.name, wanted.covers))
 
     def list_waiting(self, key: ConversationKey) -> list[Reply]:
-        """Return the questions that wait in a chat, as they were asked: what a person sees is one
-        chat, and a branch that was left may wait for them."""
+        """Return the waiting questions of a chat, as they were asked. The branches of a chat are
+        included, since a branch that was left may wait."""
         waiting = (one for one in self._questions.values() if one.key.home == key.home)
         return [self._reply(one) for one in waiting]
 
     def read(self, inbound: Inbound, key: ConversationKey, person: Person) -> str:
-        """Return the command that a typed yes or no stands for, where this person may give it and
-        could have seen what it answers; "" for other messages. Where more than one question waits,
-        it answers none of them: they are shown again."""
+        """Return the command that a typed yes or no stands for, if this person may give it and
+        could have seen the question; "" for other messages. If more than one question waits, it
+        answers none: they are shown again."""
         word = inbound.text.strip().rstrip(".!。！").casefold()
         if word not in _YES and word not in _NO:
             return ""
@@ -232,7 +232,7 @@ class Approvals:
     async def answer(
         self, name: str, person: Person, address: Address, said: Answer, who: str = ""
     ) -> None:
-        """Take a person's answer, given at an address. Raises CommandError."""
+        """Accept a person's answer from an address. Raises CommandError."""
         answer = GivenAnswer(name.strip().upper(), person, address, said, who)
         verdict = self.take(answer)
         if verdict == "unknown":
@@ -251,11 +251,11 @@ class Approvals:
             raise CommandError(_("Only an owner may allow this; you are {id}.", id=person.id))
 
     async def take_passed_on(self, body: bytes) -> bytes:
-        """Take a `GivenAnswer` as JSON that another process was given; returns the verdict."""
+        """Accept a `GivenAnswer`, as JSON, that another process received; return the verdict."""
         return msgspec.json.encode(self.take(msgspec.json.decode(body, type=GivenAnswer)))
 
     def take(self, answer: GivenAnswer) -> Verdict:
-        """Take an answer to a question that waits here."""
+        """Accept an answer to a question that waits in this process."""
         question = self._questions.get(answer.name)
         if question is None or question.answer.done():
             return "unknown"
@@ -270,24 +270,25 @@ class Approvals:
         return "taken"
 
     def _is_here(self, question: _Question, address: Address) -> bool:
-        """Return whether an address is in the chat that was asked, or in one linked to it."""
+        """Return whether an address is in the chat of the question, or in one linked to it."""
         asked = question.address
         is_same = (address.channel, address.chat) == (asked.channel, asked.chat)
         return is_same or self._links.key_of(address).id == question.key.home
 
     def _may(self, question: _Question, person: Person, address: Address) -> bool:
-        """Return whether this person may allow what is asked."""
+        """Return whether this person may allow the call."""
         is_asker = self._is_here(question, address) and address.is_private
         return person.is_owner or (is_asker and not question.wanted.is_for_owner)
 
     def count_waited(self, key: ConversationKey) -> float:
-        """Seconds for which turns of a conversation have waited for a person, since the start."""
+        """Return the seconds that turns of a conversation have waited for a person, since the
+        start."""
         since, _ = self._waiting_since.get(key.id, (time.monotonic(), 0))
         return self._waited.get(key.id, 0.0) + time.monotonic() - since
 
     @contextmanager
     def _count_waiting(self, key: ConversationKey) -> Iterator[None]:
-        """Count the time that goes by in here; calls that wait side by side wait once."""
+        """Add the time spent in the block; concurrent calls count once."""
         since, count = self._waiting_since.get(key.id, (time.monotonic(), 0))
         self._waiting_since[key.id] = (since, count + 1)
         try:
@@ -301,7 +302,7 @@ class Approvals:
 
 
 def _buttons(name: str, covers: str) -> tuple[Action, ...]:
-    """Return the answers; what a yes may cover is named as people know it: "example.org"."""
+    """Return the answer buttons; a yes names what it covers, without the scheme: "example.org"."""
     once = Action(_("Allow once"), f"/approve {name} {ONCE}", question=name)
     no = Action(_("Deny"), f"/deny {name}", question=name)
     if not covers:
@@ -314,7 +315,7 @@ def _buttons(name: str, covers: str) -> tuple[Action, ...]:
 
 
 def _describe(answer: GivenAnswer, covers: str) -> str:
-    """Return what a person chose, as it stands below a question: by the label of its button."""
+    """Return the person's choice, to be shown below a question: the label of its button."""
     once, *rest = _buttons(answer.name, covers)
     labels = {"once": once.label, "always": rest[0].label if covers else once.label}
     label = labels.get(answer.answer, rest[-1].label)
@@ -322,8 +323,8 @@ def _describe(answer: GivenAnswer, covers: str) -> str:
 
 
 def _clip_site(site: str) -> str:
-    """Return the end of a long site: who owns a site is said there, and anybody may put
-    "example.org." before it."""
+    """Return the end of a long site name, which identifies its owner; anybody may put
+    "example.org." in front of it."""
     return site if len(site) <= _LONGEST_LABEL else f"…{site[1 - _LONGEST_LABEL :]}"
 
 
@@ -343,8 +344,8 @@ def parley_commands() -> list[Command]:
 
 @command("approve", "Approve a request for permission, or show it again", "[NAME] [once]")
 async def approve(ask: Ask) -> Reply:
-    """`/approve K7QM`, `/approve K7QM once`: an owner, or who asked in a private chat. Without a
-    name: what waits."""
+    """`/approve K7QM`, `/approve K7QM once`: by an owner, or the person in a private chat. Without
+    a name, list the waiting questions."""
     if not ask.words:
         return _show_waiting(ask)
     words = [word for word in ask.words if word.lower() != ONCE]
@@ -355,7 +356,7 @@ async def approve(ask: Ask) -> Reply:
 
 @command("deny", "Deny a request for permission", "NAME")
 async def deny(ask: Ask) -> Reply:
-    """`/deny K7QM`: whoever may talk there."""
+    """`/deny K7QM`: by anybody with access there."""
     await _answer(ask, "deny", ask.words, "no")
     return Reply(_("Denied; it goes on without it."), {"is_allowed": False})
 

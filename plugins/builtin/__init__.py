@@ -1,1 +1,1 @@
-"""The commands and tools that Parley comes with; plugins like any other."""
+"""The built-in commands and tools; plugins like any other."""

@@ -1,5 +1,5 @@
-"""The choice of who answers: `/agent`, `/model`, and the tool `delegate`, by which the model hands
-a task to a sub-agent (flo.monster)."""
+"""The choice of the agent and model that answer: `/agent`, `/model`, and the tool `delegate`, with
+which the model hands a task to a sub-agent (flo.monster)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NONE_GIVEN = (
 
 @command("agent", "Show the agents, or choose one for this conversation", "[NAME | default]")
 async def agent(ask: Ask) -> Reply:
-    """Without a name: all agents, and which of them is in force. With one: choose it."""
+    """Show all agents and the one in force; with a name, choose that agent."""
     here = ask.conversation.key.id
     name = ask.text.strip()
     if len(name.split()) > 1:
@@ -67,7 +67,8 @@ async def agent(ask: Ask) -> Reply:
 
 
 async def choose(ask: Ask, name: str, here: str) -> None:
-    """Let an agent answer in this conversation; what answers everywhere needs no choice."""
+    """Select the agent of this conversation; unset the choice if it is the agent of all
+    conversations."""
     if name == ask.bot.settings.describe("agent", "").value:
         await ask.bot.settings.unset("agent", here, ask.person)
     else:
@@ -75,7 +76,7 @@ async def choose(ask: Ask, name: str, here: str) -> None:
 
 
 def describe_agent(info: AgentInfo) -> str:
-    """Return an agent in a few words."""
+    """Return a short description of an agent."""
     return _(
         "{model}, a window of {window} tokens, strategy {strategy}",
         model=info.model,
@@ -85,7 +86,7 @@ def describe_agent(info: AgentInfo) -> str:
 
 
 def table(agents: Sequence[AgentInfo], chosen: str) -> str:
-    """All agents, the one in force marked."""
+    """Return a table of all agents, with the one in force in bold."""
     rows = "\n".join(
         f"| {f'**{info.id}**' if info.id == chosen else info.id} | {cell(info.model)} "
         f"| {amount(info.window)} | {info.strategy} | {cell(info.description)} |"
@@ -111,7 +112,7 @@ def table(agents: Sequence[AgentInfo], chosen: str) -> str:
     slow=("list",),
 )
 async def model(ask: Ask) -> Reply:
-    """Without a name: the model in force. With one: the same as `/config model NAME`."""
+    """Show the model in force; with a name, do the same as `/config model NAME`."""
     if ask.words == ["list"]:
         return await list_models(ask)
     if ask.words == ["forget"]:
@@ -158,7 +159,8 @@ async def model(ask: Ask) -> Reply:
 
 
 def forget_learnt(ask: Ask) -> Reply:
-    """`/model forget`: what refusals have taught about the models in force here is tried again."""
+    """Delete what refusals have taught about the models in force here, so that it is tried again
+    (`/model forget`)."""
     ask.require_owner("forget what was learned about a model")
     names = ask.bot.models.forget_learnt(ask.conversation.key)
     if not names:
@@ -173,7 +175,7 @@ def forget_learnt(ask: Ask) -> Reply:
 
 
 async def list_models(ask: Ask) -> Reply:
-    """`/model list`; as data, also what the person who asks may change, and where."""
+    """List the models (`/model list`). The data also has where the person may change the model."""
     key = ask.conversation.key
     found, about = await ask.bot.models.offered(key), ask.bot.models.about(key)
     offered = found.options
@@ -214,7 +216,7 @@ async def list_models(ask: Ask) -> Reply:
 
 
 _MOST = 60
-"""Models that are listed in words; `data` has all."""
+"""The maximum number of models listed in the text; `data` has all."""
 
 
 @tool(needs_conversation=True)

@@ -1,4 +1,4 @@
-"""Tools that need nothing but themselves: the time, a calculator, and reading a skill."""
+"""Self-contained tools: the time, a calculator, and reading a skill."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pydantic import Field
 
 from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool
 
-_MOST_BITS = 10_000  # of a whole number: about 3,000 digits
+_MOST_BITS = 10_000  # maximum size of a whole number: about 3,000 digits
 
 _SIGNS = str.maketrans("×·÷−", "**/-")
 
@@ -63,21 +63,21 @@ def _zone(name: str) -> ZoneInfo:
     raise ToolError(f"There is no time zone {name[:100]!r}. {advice}")
 
 
-@functools.cache  # it reads the whole database of time zones
+@functools.cache  # it reads the whole time zone database
 def _zone_names() -> dict[str, str]:
-    """Zones by their name and by their city, both in lower case."""
+    """Return the time zones by their name and by their city, both in lower case."""
     names = sorted(available_timezones())
     cities = {name.rpartition("/")[2].casefold(): name for name in names}
     return cities | {name.casefold(): name for name in names}
 
 
 def _parse(expression: str) -> ast.expr:
-    """Return the expression's syntax tree. To people `^` is a power; Python writes that `**`."""
+    """Return the expression's syntax tree. `^` is read as a power, which is `**` in Python."""
     return ast.parse(expression.strip().replace("^", "**").translate(_SIGNS), mode="eval").body
 
 
 def _format_value(value: Any) -> str:
-    """Return a result as people write it: floats to 15 digits, so that 0.1 + 0.2 is 0.3."""
+    """Return a result as people write it: floats have 15 digits, so that 0.1 + 0.2 is 0.3."""
     if not isinstance(value, Number):
         raise TypeError(value)
     if not isinstance(value, float):
@@ -88,7 +88,7 @@ def _format_value(value: Any) -> str:
 
 
 def _bound(function: Callable[..., Any]) -> Callable[..., Number]:
-    """Return the same function; raises where its result is too large or no real number."""
+    """Wrap a function; the wrapper raises if the result is too large or not a real number."""
 
     def call_bounded(*values: Number) -> Number:
         result = function(*values)
@@ -108,7 +108,8 @@ def _power(base: Number, exponent: Number) -> Any:
 
 
 def _of_few(function: Callable[..., int]) -> Callable[..., int]:
-    """factorial(n), comb(n, k) or perm(n, k), where multiplying so many factors is soon done."""
+    """Wrap factorial(n), comb(n, k) or perm(n, k); the wrapper raises OverflowError if the
+    computation would take long."""
 
     def of_few(n: int, *k: int) -> int:
         if operator.index(n).bit_length() * (k[-1] if k else n) > _MOST_BITS:
@@ -119,7 +120,7 @@ def _of_few(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def _round(value: Number, digits: int = 0) -> Number:
-    if abs(digits) > 1000:  # for a whole number Python works out 10 ** -digits
+    if abs(digits) > 1000:  # Python computes 10 ** -digits for a whole number
         raise OverflowError
     return round(value, digits)
 
@@ -168,7 +169,7 @@ _NODES = (ast.Name, ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, 
 
 
 def _number_evaluator() -> simpleeval.SimpleEval:
-    """Return an evaluator that knows numbers alone: no texts, attributes, indices or
+    """Return an evaluator that accepts only numbers: no texts, attributes, indices or
     assignments."""
     evaluator = simpleeval.SimpleEval(_OPERATORS, _FUNCTIONS, _CONSTANTS)
     evaluator.nodes = {kind: evaluator.nodes[kind] for kind in _NODES}
@@ -193,7 +194,7 @@ _FAULTS = tuple(_REASONS)
 
 
 def _reason(error: Exception) -> str:
-    """Return the fault of an expression, in words that follow the expression in a sentence."""
+    """Return the error of an expression, in words that follow the expression in a sentence."""
     name = getattr(error, "func_name", "") or getattr(error, "name", "")
     if isinstance(error, simpleeval.InvalidExpression) and name:
         known = [*_FUNCTIONS, *_CONSTANTS]

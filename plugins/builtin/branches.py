@@ -33,7 +33,7 @@ from plugins.turn_names import turns_of
 from plugins.wording import cell, clip, format_list, literal, name_branch, table
 
 _TURN = re.compile(r"t\d+", re.IGNORECASE)
-_FILE = re.compile(r"\[file: .+, [\d.]+ [kM]B\]")  # as bot/attachments tells the model of one
+_FILE = re.compile(r"\[file: .+, [\d.]+ [kM]B\]")  # as in the text of bot/attachments
 _INTERRUPTED = (
     "The bot was stopped while it branched off. /branches shows whether the branch is there; if "
     "nothing is said in it, ask your question there."
@@ -48,7 +48,7 @@ _INTERRUPTED = (
     interrupted=_INTERRUPTED,
 )
 async def regenerate(ask: Ask) -> Reply:
-    """`/regenerate`, `/regenerate t5`, `/regenerate MODEL`, `/regenerate t5 MODEL`."""
+    """Run `/regenerate`, `/regenerate t5`, `/regenerate MODEL` or `/regenerate t5 MODEL`."""
     name, model = _split(ask.text)
     if len(model.split()) > 1:
         raise CommandError(
@@ -72,7 +72,7 @@ async def regenerate(ask: Ask) -> Reply:
     interrupted=_INTERRUPTED,
 )
 async def edit(ask: Ask) -> Reply:
-    """`/edit t5 TEXT`; without a text it asks for it, and without a turn it means the last one."""
+    """Run `/edit t5 TEXT`. Without a text, ask for it; without a turn, take the last one."""
     name, text = _split(ask.text)
     turn = await _find_turn(ask, name)
     said, files = _split_files(turn.question.text)
@@ -87,7 +87,7 @@ async def edit(ask: Ask) -> Reply:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Return the turn that a text begins with, or "", and what is behind it."""
+    """Return the turn at the beginning of a text ("": none), and the rest."""
     first, _, rest = text.strip().partition(" ")
     first, is_line, below = first.partition("\n")
     rest = f"{below} {rest}" if is_line else rest
@@ -95,7 +95,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 async def _find_turn(ask: Ask, name: str) -> Turn:
-    """Return the turn of this name; the last one in context for ""."""
+    """Return the turn of this name; the last one in context for "". Raises CommandError."""
     if not name:
         return (await last_turns(ask, 1))[0]
     context = ask.conversation.context
@@ -116,7 +116,7 @@ def _split_files(text: str) -> tuple[str, Sequence[str]]:
 
 
 async def _ask_again(ask: Ask, turn: Turn, question: Message, model: str = "") -> Reply:
-    """Branch off before a turn, and put this question there."""
+    """Create a branch that ends before a turn, and ask this question in it."""
     ask.bot.turns.check(ask.conversation.key, ask.address, model)
     before = await current_branch(ask)
     is_stopped = not turn.is_complete and ask.bot.turns.stop(ask.conversation.key)
@@ -180,7 +180,7 @@ _DIGITS = re.compile(r"\d+")
     leads=True,
 )
 async def fork(ask: Ask) -> Reply:
-    """`/fork`, `/fork t5`, `/fork t5 TITLE`, `/fork TITLE`."""
+    """Run `/fork`, `/fork t5`, `/fork t5 TITLE` or `/fork TITLE`."""
     first, _space, rest = ask.text.strip().partition(" ")
     turn, title = _turn(first, rest), ask.text
     if turn:
@@ -205,8 +205,8 @@ async def fork(ask: Ask) -> Reply:
 
 
 def _turn(word: str, rest: str) -> int | None:
-    """Return the turn that the first word names; None for another word. What may be a mistyped turn
-    is not taken for a title."""
+    """Return the turn that the first word names; None for any other word. Raises CommandError for a
+    likely mistyped turn, instead of taking it for a title."""
     is_turn = word[:1] in ("t", "T") and word[1:].isdigit()
     is_almost = _ALMOST_A_TURN.match(word) or (_NUMBER.fullmatch(word) and not rest.strip())
     if not is_turn and is_almost:
@@ -229,7 +229,7 @@ def _turn(word: str, rest: str) -> int | None:
 
 @command("branches", "Show this chat's branches, or go to one", "[N | TITLE]", leads=True)
 async def branches(ask: Ask) -> Reply:
-    """`/branches`, `/branches 2`, `/branches TITLE`."""
+    """Run `/branches`, `/branches 2` or `/branches TITLE`."""
     found = await ask.bot.branches.all(ask.conversation.key)
     wanted = ask.text.strip()
     if not wanted:
@@ -253,7 +253,8 @@ async def branches(ask: Ask) -> Reply:
 
 
 def _find(found: Sequence[BranchInfo], wanted: str) -> BranchInfo:
-    """Return the branch of this number or title, or whose title alone begins so."""
+    """Return the branch with this number or title, or the only branch whose title begins with the
+    text. Raises CommandError."""
     if wanted.isascii() and wanted.isdigit():
         fits = [one for one in found if str(one.number) == wanted.lstrip("0")]
     else:
@@ -316,7 +317,7 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
 
 
 def _origin(one: BranchInfo) -> str:
-    """Return the turn at which a branch begins; the branch that it left may be forgotten."""
+    """Return the turn at which a branch begins, and its parent branch unless that was deleted."""
     if one.turn and one.parent > 0:
         return _("t{turn} of {branch}", turn=one.turn, branch=one.parent)
     return f"t{one.turn}" if one.turn else ""

@@ -1,4 +1,4 @@
-"""`/config`: the settings, seen and changed while the bot runs."""
+"""`/config`: show and change the settings while the bot runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZES = (
     "context.trigger_ratio",
     "context.compression_trigger",
 )
-"""Settings by which turns leave at so many tokens."""
+"""The settings that define at how many tokens turns are removed."""
 STRATEGY = "context.strategy"
 _OLDER_TURNS = "Ways to handle older turns:"
 HERE, UNSET = "--here", "--unset"
@@ -35,8 +35,8 @@ EVERYWHERE = ""
     "[GROUP | KEY [VALUE] [--here] [--unset]]",
 )
 async def config(ask: Ask) -> Reply:
-    """`/config`, `/config GROUP`, `/config KEY`, `/config KEY VALUE [--here]`, `/config KEY --unset
-    [--here]`."""
+    """Run `/config`, `/config GROUP`, `/config KEY`, `/config KEY VALUE [--here]` or `/config KEY
+    --unset [--here]`."""
     key, value, flags = parse(ask.text)
     here = ask.conversation.key.id
     if not key:
@@ -68,8 +68,8 @@ async def config(ask: Ask) -> Reply:
 
 
 def _list_visible(ask: Ask) -> list[SettingInfo]:
-    """Return the settings that this person may change; what they want is what the person may
-    set."""
+    """Return the settings that this person may change; their `wants` are the values that the person
+    may set."""
     here = ask.conversation.key.id
     settings = [_in_words(one) for one in ask.bot.settings.describe_all(here)]
     if ask.person.is_owner:
@@ -83,7 +83,7 @@ def _list_visible(ask: Ask) -> list[SettingInfo]:
 
 
 def _in_words(setting: SettingInfo) -> SettingInfo:
-    """Return the setting with its texts in the language of the person who asked."""
+    """Return the setting with its texts in the language of the person."""
     unit = setting.unit.removesuffix("s") if setting.value == 1 else setting.unit
     return replace(setting, **_words_of(setting) | {"unit": _(unit)})
 
@@ -139,7 +139,7 @@ def _count_entries(setting: SettingInfo) -> str:
 
 
 def _list_entries(setting: SettingInfo) -> str:
-    """Return the entries of a value that is too long to be quoted, one a line."""
+    """Return the entries of a value that is too long to be quoted, one per line."""
     if not isinstance(setting.value, list | tuple) or not setting.value:
         return ""
     lines = [plain_json(one) for one in setting.value]
@@ -147,7 +147,7 @@ def _list_entries(setting: SettingInfo) -> str:
 
 
 def _describe_built_in(ask: Ask, hooks: SettingInfo) -> str:
-    """Describe the rule that is there without being written, and what takes its place."""
+    """Describe the built-in hook rule, and what replaces it."""
     limits = ask.conversation.context.limits
     if limits.strategy not in BY_RULE:
         return ""
@@ -173,7 +173,7 @@ def _describe_built_in(ask: Ask, hooks: SettingInfo) -> str:
 
 
 def _own(settings: list[SettingInfo]) -> Reply:
-    """Return the settings that a user who is no owner may change, and how far."""
+    """Show the settings that a user who is not an owner may change, and the values allowed."""
     if not settings:
         return Reply(_("Only an owner may change settings here."), {"settings": []})
     rows = "\n".join(
@@ -192,7 +192,8 @@ def _own(settings: list[SettingInfo]) -> Reply:
 
 
 def parse(text: str) -> tuple[str, str, frozenset[str]]:
-    """Key, value as typed, and flags; flags stand before the value or behind it."""
+    """Return the key, the value as typed, and the flags. Flags may come before or after the value.
+    Raises CommandError."""
     key, _space, rest = text.strip().partition(" ")
     words = rest.split(" ")
     flags = set()
@@ -232,8 +233,8 @@ def about(setting: SettingInfo) -> str:
 
 
 def offers(setting: SettingInfo) -> tuple[Action, ...]:
-    """Return the other values, where there are few, and the way back from a change made in the
-    chat."""
+    """Return buttons for the other values, if there are few, and one that undoes a change made in
+    the chat."""
     others = (choice for choice in _choices(setting) if choice != quote(setting.value))
     values = [Action(_button(choice), f"/config {setting.key} {choice}") for choice in others]
     if setting.layer == "/config":
@@ -251,7 +252,7 @@ def _choices(setting: SettingInfo) -> tuple[str, ...]:
 
 
 def describe_change(before: SettingInfo, after: SettingInfo, scope: str) -> str:
-    """Describe what a change did; also when another layer hides it."""
+    """Describe the effect of a change, even if another layer overrides it."""
     where = _("in this conversation") if scope else _("everywhere")
     unit = _unit_of(after)
     if after.value == before.value and after.layer == before.layer:
@@ -276,7 +277,7 @@ def describe_change(before: SettingInfo, after: SettingInfo, scope: str) -> str:
 
 
 def _elsewhere(everywhere: SettingInfo, here: SettingInfo) -> str:
-    """Return a change for all conversations that does not show in this one."""
+    """Describe a change for all conversations that another layer overrides in this one."""
     unit = _unit_of(everywhere)
     how = _(" (from: {layer})", layer=name_layer(here.layer))
     if here.layer == HERE:
@@ -298,11 +299,11 @@ def _elsewhere(everywhere: SettingInfo, here: SettingInfo) -> str:
     )
 
 
-_LONGEST = 60  # characters of a value that is quoted
+_LONGEST = 60  # maximum length of a quoted value, in characters
 
 
 def quote(value: Any) -> str:
-    """Return a value as it would be typed, shortened."""
+    """Return a value as it would be typed, truncated."""
     if isinstance(value, str):
         text = value if value and value == value.strip() else f'"{value}"'
     else:
@@ -311,7 +312,7 @@ def quote(value: Any) -> str:
 
 
 def _all(settings: Sequence[SettingInfo]) -> Reply:
-    """Return the settings that are not at their defaults, and the groups of all."""
+    """Show the settings that differ from their defaults, and all groups."""
     moved = [setting for setting in settings if setting.layer != "default"]
     table = f"{_table(moved)}\n\n" if moved else _("Every setting is at its default.\n\n")
     groups = Counter(group_of(setting.key) for setting in settings)
@@ -320,7 +321,7 @@ def _all(settings: Sequence[SettingInfo]) -> Reply:
         "{table}All of them, by group: {named}.\n\n{how}", table=table, named=named, how=_(_HOW)
     )
     actions = tuple(Action(group, f"/config {group}") for group in groups)
-    # The page asks for it after each turn; to make 118 settings anew took a millisecond.
+    # The web page requests it after each turn; rebuilding 118 settings took a millisecond.
     told = [_data(setting) | _words_of(setting) for setting in settings]
     return Reply(text, {"settings": told}, actions)
 
@@ -329,7 +330,7 @@ _HOW = "`/config KEY` explains one; `/config KEY VALUE` changes it."
 
 
 def group_of(key: str) -> str:
-    """Return the first part of a setting's name, where it has several."""
+    """Return the first part of a setting's name; "general" if it has only one part."""
     group, dot, _ = key.partition(".")
     return group if dot else "general"
 
@@ -357,8 +358,8 @@ _FIELDS = SettingInfo.__struct_fields__
 
 
 def _data(setting: SettingInfo) -> dict[str, Any]:
-    """Return a setting as data; its value is not copied, as `asdict` would, which takes 0.1 ms
-    each."""
+    """Return a setting as data. Its value is not copied, since `asdict` takes 0.1 ms for each
+    setting."""
     return {name: getattr(setting, name) for name in _FIELDS}
 
 

@@ -1,7 +1,8 @@
-"""`context_search`: the model looks up what was said and done in its conversation (flo.monster).
+"""`context_search`: the model searches the messages and tool calls of its conversation
+(flo.monster).
 
-Whatever has left the context is found, under every strategy; the running turn is left out, or every
-search would find itself.
+Turns removed from the context are found under every strategy. The running turn is excluded, so that
+a search does not find itself.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool
 from plugins.wording import count
 
 LONGEST = 20_000
-"""Characters that are returned at most, besides headers and names; less where the model's window
-is small."""
+"""The maximum length of a result in characters, without headers and names; less if the model's
+window is small."""
 LONGEST_QUERY = 500
-"""Characters that are looked for at most."""
-_MESSAGE = (200, 4_000)  # characters that a message may have among many others, and alone
-_PER_TOKEN = 2  # characters, reckoned with care
+"""The maximum length of a query in characters."""
+_MESSAGE = (200, 4_000)  # shown characters per message among many others, and alone
+_PER_TOKEN = 2  # characters per token, a cautious estimate
 
 Near = Annotated[int, Field(ge=0), AfterValidator(partial(min, 50))]
 Many = Annotated[int, Field(ge=1), AfterValidator(partial(min, MOST))]
@@ -65,7 +66,7 @@ async def context_search(  # noqa: PLR0913 - these are the parameters that flo.m
     if any(hit.entry.message.has_outside for hit in found.hits):
         context.from_outside()
     if isinstance(wanted, Exactly) and found.hits:
-        return found.hits[0].text  # as long as it was: what is too long is cut when it arrives
+        return found.hits[0].text  # in full: a result that is too long is truncated on arrival
     room = min(LONGEST, conversation.context.limits.longest_result * _PER_TOKEN)
     return as_text(found, wanted, room) if found.hits else _explain_nothing(found, wanted)
 
@@ -81,7 +82,8 @@ def _text(query: str) -> str:
 
 
 def _turn(turn_id: str, before: int, after: int) -> Around | Exactly:
-    """Return a turn; or, as a stub names it, one message of it: "t5.42"."""
+    """Return a turn, or one message of it in the form that a stub names it: "t5.42". Raises
+    ToolError."""
     if not turn_id.strip():
         raise ToolError("Mode 'turn' needs a turnId: the turn to show, such as 't5'.")
     turn, _, seq = turn_id.partition(".")
@@ -108,8 +110,8 @@ def _explain_nothing(found: Found, wanted: Wanted) -> str:
 
 
 def as_text(found: Found, wanted: Wanted, room: int) -> str:
-    """Each passage under its header. The fewer messages, the more of each is shown, and always the
-    part that matches; `room` is in characters."""
+    """Return each passage under its header. The fewer the messages, the more of each is shown, and
+    always the part that matches. `room` is in characters."""
     shortest, longest = _MESSAGE
     share = max(shortest, min(longest, room // len(found.hits)))
     lines: list[str] = []

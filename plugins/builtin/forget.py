@@ -1,4 +1,4 @@
-"""`/forget`: really deletes what was said, after it was asked for twice."""
+"""`/forget`: permanently delete messages, after a confirmation."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _BEYOND = "I can't delete what a model's provider, a messaging app or a backup k
 
 
 class Request(Struct, frozen=True):
-    """The request of a person: `scope` is "turns", "chat", "branches" or "all", `words` how it was
-    written."""
+    """A person's request: `scope` is "turns", "chat", "branches" or "all", `words` is the text as
+    typed."""
 
     scope: str
     words: str
@@ -52,7 +52,7 @@ class Request(Struct, frozen=True):
 
 @command("forget", "Delete messages for good; asks first", "[t3-t5|chat|branches|all]", SUBS)
 async def forget(ask: Ask) -> Reply:
-    """`/forget WHAT` says what would be deleted, `/forget WHAT yes` deletes it."""
+    """Describe what `/forget WHAT` would delete; with `yes`, delete it."""
     if not ask.words:
         return Reply(
             _(
@@ -72,7 +72,7 @@ async def forget(ask: Ask) -> Reply:
         kept = await ask.bot.forgetting.weigh(ask.conversation.key, request.wish)
         return _question(request, kept)
     first = _("I stopped the running answer.") + " "
-    is_stopped = ask.bot.turns.is_running(ask.conversation.key)  # it is stopped with the others
+    is_stopped = ask.bot.turns.is_running(ask.conversation.key)  # forgetting stops it
     gone = await ask.bot.forgetting.forget(ask.conversation.key, request.wish)
     left = f" {_(_LEFT)}" if gone.is_left else ""
     shared = _tell_branches(request, gone, is_done=True)
@@ -88,7 +88,7 @@ async def forget(ask: Ask) -> Reply:
 
 
 def parse(text: str, newest: int) -> Request:
-    """Return a person's request; raises CommandError with a sentence."""
+    """Return a person's request. Raises CommandError with a sentence."""
     words = text.split()
     is_confirmed = words[-1].lower() == YES
     scope = " ".join(words[: len(words) - is_confirmed]).lower()
@@ -123,7 +123,7 @@ def _question(request: Request, kept: ForgetReport) -> Reply:
 
 
 def _describe(request: Request, kept: ForgetReport) -> str:
-    """Describe what is deleted."""
+    """Describe the deleted parts."""
     turns = format_turns(kept.turns) if request.scope == "turns" else count(len(kept.turns), "turn")
     parts = [(turns or _("no turn")) + aside(count(kept.messages, "message"))]
     if kept.sections:
@@ -149,7 +149,7 @@ def _describe(request: Request, kept: ForgetReport) -> str:
 
 
 def _tell_branches(request: Request, kept: ForgetReport, is_done: bool = False) -> str:
-    """Say what it means for the other branches that share turns, with a space behind it."""
+    """Describe the effect on the other branches that share turns, with a trailing space."""
     if not kept.branches:
         return ""
     others = format_list(kept.branches)

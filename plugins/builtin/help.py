@@ -1,4 +1,4 @@
-"""`/help`: the commands in groups, one of them whole, and which strategy to use when."""
+"""`/help`: the commands in groups, one command in detail, and a guide to the strategies."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ GROUPS: Mapping[str, Sequence[str]] = {
     ),
     "Settings, models and cost": ("config", "model", "agent", "mcp", "usage"),
 }
-"""The commands by what they are for, the most used first. All others are of `THE_BOT`."""
+"""The commands by purpose, the most used first. All other commands belong to `THE_BOT`."""
 THE_BOT = "Access and status"
 FIRST = (
     *("context", "config", "model", "usage", "undo", "retry", "edit", "new", "stop"),
     *("remember", "rules", "memory", "forget", "remind"),
 )
-"""The commands that `/help` explains at once; of all others it lists the names."""
+"""The commands that `/help` explains; it lists all others by name."""
 
 STRATEGIES: Mapping[str, tuple[str, str]] = {
     "trim": (
@@ -64,7 +64,7 @@ STRATEGIES: Mapping[str, tuple[str, str]] = {
         "tools return much (files, pages), and what was said must all stay",
     ),
 }
-"""Each strategy: what it does, and when to use it."""
+"""Each strategy: its effect, and when to use it."""
 
 
 @command(
@@ -77,7 +77,7 @@ STRATEGIES: Mapping[str, tuple[str, str]] = {
     ],
 )
 async def help_(ask: Ask) -> Reply:
-    """Return the commands in groups, on one screen or whole; or one of them."""
+    """List the commands in groups, in short or in full, or explain one of them."""
     wanted = ask.text.strip().lstrip("/").lower()
     commands = ask.bot.commands
     if wanted in commands:
@@ -109,8 +109,7 @@ def _every(commands: Mapping[str, Command]) -> Iterator[str]:
 
 
 def _first(commands: Mapping[str, Command]) -> Iterator[str]:
-    """Yield the commands that one needs first, and then the names of all, so that a screen holds
-    it."""
+    """Yield the most important commands, and then the names of all, to fit on one screen."""
     yield _list([commands[name] for name in FIRST if name in commands])
     for group, names in grouped(commands).items():
         yield labelled(f"**{_(group)}**", ", ".join(f"/{name}" for name in names))
@@ -137,7 +136,7 @@ def _list(commands: Sequence[Command]) -> str:
 
 
 def format_strategies(chosen: str = "") -> str:
-    """Return a list of what can happen to older turns, and when that is good; the chosen one
+    """Return a list of the strategies for older turns and when to use each, with the chosen one
     marked."""
     return "\n".join(
         _("- **{name}**: {what}. Use it when {when}.", name=name, what=_(what), when=_(when))
@@ -153,7 +152,7 @@ def format_strategies(chosen: str = "") -> str:
 
 
 def show_strategies(chosen: str) -> Reply:
-    """Return the list, with a step to each of the others."""
+    """Return the list, with a button for each of the other strategies."""
     more = _(
         "`/config context.strategy NAME --here` chooses one for "
         "this conversation, without `--here` for all; `/context preview` shows what it would do."

@@ -1,4 +1,4 @@
-"""`/pair`, `/users`, `/revoke`: who may talk to the bot."""
+"""`/pair`, `/users`, `/revoke`: the people with access to the bot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ SUBS = ((HERE, "everybody who writes in this chat"),)
 
 @command("pair", "Give a stranger access by their code (owners)", "CODE [owner]", SUBS)
 async def pair(ask: Ask) -> Reply:
-    """`/pair CODE`: as a user; `/pair CODE owner`: as an owner; `/pair here`: the whole chat."""
+    """Give access: `/pair CODE` as a user, `/pair CODE owner` as an owner, `/pair here` to the
+    whole chat."""
     ask.require_owner("give people access")
     match ask.words:
         case [word] if word.lower() == HERE:
@@ -58,7 +59,7 @@ async def _open_chat(ask: Ask) -> Reply:
 
 @command("users", "Show who has access to the bot, and who is waiting for it (owners)")
 async def users(ask: Ask) -> Reply:
-    """Owners by the settings, those who were let in, and strangers with a code."""
+    """List the owners from the settings, the people with access, and strangers with a code."""
     ask.require_owner("see who has access")
     owners = ask.bot.settings.describe("owners", "").value
     pending = await ask.bot.access.list_pending()
@@ -99,7 +100,7 @@ def _format_person(identity: str, name: str) -> str:
 
 @command("revoke", "Remove a person's access (owners)", "WHO", ((HERE, "all of this chat"),))
 async def revoke(ask: Ask) -> Reply:
-    """`/revoke telegram/42`, `/revoke Ann`, `/revoke here`."""
+    """Run `/revoke telegram/42`, `/revoke Ann` or `/revoke here`."""
     ask.require_owner("remove people's access")
     who = ask.text.strip()
     if not who:

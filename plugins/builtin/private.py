@@ -1,4 +1,4 @@
-"""`/private`: a conversation off the record, which is in memory alone."""
+"""`/private`: a conversation off the record, which is kept only in memory."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _WORDS = ("on", "off")
     interrupted="The bot was restarted; send /private to see whether this chat is off the record.",
 )
 async def private(ask: Ask) -> Reply:
-    """`/private`, `/private on`, `/private off`; words after these are refused, since they would be
-    on the record."""
+    """Run `/private`, `/private on` or `/private off`. Further words are refused, since they would
+    be on the record."""
     key, port = ask.conversation.key, ask.bot.private
     now, words = port.look(key), [word.lower() for word in ask.words]
     if words[1:] or not set(words) <= set(_WORDS):

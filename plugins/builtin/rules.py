@@ -1,4 +1,4 @@
-"""The engine of the hook rules (`plugins/rules`): hears what happens, and does what they say."""
+"""The engine of the hook rules (`plugins/rules`): it receives events and carries out the rules."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ log = logging.getLogger(__name__)
 BEFORE_A_STEP: frozenset[EventName] = frozenset(
     ("session_start", "turn_start", "tool_start", "tool_end")
 )
-"""Events after which the model reads on in the same turn."""
+"""The events after which the model makes another request in the same turn."""
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 class Tally(Struct):
-    """The count of a rule's actions in a conversation, the time of the last (by the clock, in
-    seconds), and the tool calls that had ended by then."""
+    """The number of a rule's actions in a conversation, the time of the last one (monotonic clock,
+    in seconds), and the number of tool calls that had ended by then."""
 
     fires: int = 0
     last: float = -math.inf
@@ -41,8 +41,8 @@ class Tally(Struct):
 
 
 class RuleState(Struct):
-    """The counts of a conversation while the bot runs: tool calls in all, and before the last
-    compaction; each rule's tally; and what waits for the model to read on."""
+    """The counts of a conversation while the bot runs: tool calls in all and before the last
+    compaction, each rule's tally, and the texts that wait for the model's next request."""
 
     calls: int = 0
     compacted_at: int = 0
@@ -51,7 +51,7 @@ class RuleState(Struct):
     waiting: tuple[str, ...] = ()
 
     def count(self, event: Event, conversation: Conversation) -> None:
-        """Take note of a compaction, and then of a call that has ended."""
+        """Register a compaction, and then a tool call that has ended."""
         newest = conversation.context.replayed.compaction
         if newest != self.compaction:
             self.compaction, self.compacted_at = newest, self.calls
@@ -61,36 +61,37 @@ class RuleState(Struct):
         return self.tallies.setdefault(rule.id, Tally())
 
     def calls_for(self, rule: Rule) -> int:
-        """Tool calls since the session began, the last compaction, or the rule acted."""
+        """Return the number of tool calls since the beginning of the session, the last compaction,
+        or the rule's last action."""
         return self.calls - max(self.compacted_at, self.tally(rule).calls)
 
     def act(self, rule: Rule, now: float) -> Tally:
-        """Return the rule acts now: counted before it does, so that it can't set itself off.
-        Returns what its tally was."""
+        """Count an action of the rule and return its previous tally. It is counted before the
+        action, so that a rule can't trigger itself."""
         before = self.tally(rule)
         self.tallies[rule.id] = Tally(before.fires + 1, now, self.calls)
         return before
 
 
 class Engine:
-    """Does what the rules in force want. Their state lasts as long as a session."""
+    """The listener that carries out the rules in force. Their state lasts as long as a session."""
 
     def __init__(self, context: HookContext, clock: Callable[[], float] = time.monotonic) -> None:
         self._context, self._clock = context, clock
         self._sessions: dict[str, RuleState] = {}
 
     def minds(self, name: EventName) -> bool:
-        """Return whether an event can set a rule off, or is needed to count."""
+        """Return whether an event can trigger a rule, or is needed for counting."""
         rules = self._context.rules()
         if name == "session_end":
             return bool(self._sessions)
         return any(rule.on == name for rule in rules) or (name == "tool_end" and bool(rules))
 
     async def hear(self, event: Event) -> Verdict:
-        """Let each rule act whose event and condition this is."""
+        """Carry out each rule that matches this event and whose condition holds."""
         conversation = self._context.conversation(event.key)
         if conversation is None:
-            return NOTHING  # it has left memory, and nothing happens in it
+            return NOTHING  # evicted from memory: it is idle
         session = self._sessions.setdefault(event.key.id, RuleState())
         session.count(event, conversation)
         said: list[str] = []
@@ -110,8 +111,8 @@ class Engine:
         return iter(sorted(own, key=lambda rule: rule.priority))
 
     async def _carry_out(self, rule: Rule, moment: Moment) -> tuple[str, ...] | None:
-        """Let a rule act, in the time that it has; returns what it says to the model. None: it did
-        nothing, so that this was not one of its times."""
+        """Carry out a rule within its timeout and return the texts for the model. None: it did
+        nothing, so this does not count as an action."""
         try:
             async with asyncio.timeout(rule.timeout):
                 return await self._act(rule, moment)
@@ -135,8 +136,8 @@ class Engine:
         return ()
 
     def _verdict(self, session: RuleState, event: Event, said: tuple[str, ...]) -> Verdict:
-        """Return the text for the model to read; where it does not read on, it waits for the next
-        turn."""
+        """Return the texts for the model. If it makes no further request in this turn, they wait
+        for the next turn."""
         session.waiting += said
         if event.name == "session_end":
             self._sessions.pop(event.key.id, None)
@@ -147,7 +148,7 @@ class Engine:
 
 
 async def _compact(rule: Rule, compaction: CompactContext, conversation: Conversation) -> bool:
-    """Return whether anything left."""
+    """Return whether turns were removed."""
     event = await conversation.compactor.compact_by_rule(
         compaction.strategy,
         compaction.keep_recent,

@@ -1,5 +1,5 @@
-"""The conversation and the bot around it: `/new`, `/title`, `/pin`, `/archive`, `/stop`, `/cancel`,
-`/undo`, `/retry`, `/status`, `/whoami`, `/version` and `/start`."""
+"""Commands about the conversation and the bot: `/new`, `/title`, `/pin`, `/archive`, `/stop`,
+`/cancel`, `/undo`, `/retry`, `/status`, `/whoami`, `/version` and `/start`."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from plugins.health import describe_channels, describe_failures, describe_proces
 from plugins.offers import numbers_in_context, with_offers
 from plugins.wording import clip, count, duration, literal, quoted
 
-LONGEST_TITLE = 80  # characters
+LONGEST_TITLE = 80  # maximum characters
 UNSET = "--unset"
 _TURN = re.compile(r"t\d+", re.ASCII)
 
 
 @command("new", "Start afresh: remove all turns from the context")
 async def new(ask: Ask) -> Reply:
-    """Stop the running turn, then put all turns away."""
+    """Stop the running turn, then remove all turns from the context."""
     if ask.words:
         raise CommandError(
             _(
@@ -71,8 +71,8 @@ async def new(ask: Ask) -> Reply:
     "title", "Show or set this conversation's title, for lists of conversations", "[WORDS|--unset]"
 )
 async def title(ask: Ask) -> Reply:
-    """`/title`, `/title WORDS`, `/title --unset`; where there is none the first question stands for
-    it."""
+    """Run `/title`, `/title WORDS` or `/title --unset`. Without a title, lists show the first
+    question."""
     words = clip(ask.text, LONGEST_TITLE)
     if words:
         await ask.conversation.rename("" if words == UNSET else words)
@@ -102,18 +102,18 @@ STANDINGS: dict[str, tuple[Standing, str]] = {
 
 @command("pin", "Pin this conversation to the top of lists", f"[{UNSET}]")
 async def pin(ask: Ask) -> Reply:
-    """`/pin`, `/pin --unset`; turns are pinned by `/context pin`."""
+    """Run `/pin` or `/pin --unset`. Turns are pinned by `/context pin`."""
     return await _place(ask, "pin")
 
 
 @command("archive", "Archive this conversation", f"[{UNSET}]")
 async def archive(ask: Ask) -> Reply:
-    """`/archive`, `/archive --unset`; nothing else about it changes."""
+    """Run `/archive` or `/archive --unset`. Nothing else about the conversation changes."""
     return await _place(ask, "archive")
 
 
 async def _place(ask: Ask, name: str) -> Reply:
-    """Say where lists show this chat; what is pinned is not archived, and the other way round."""
+    """Set the chat's position in lists. A chat can't be both pinned and archived."""
     standing, effect = STANDINGS[name]
     if ask.words not in ([], [UNSET]):
         hint = _(" To pin turns, use /context pin.") if name == "pin" else ""
@@ -136,13 +136,13 @@ async def _place(ask: Ask, name: str) -> Reply:
 
 @command("stop", "Stop the answer being written; what was done so far is kept")
 async def stop(ask: Ask) -> Reply:
-    """End the running turn of this conversation."""
+    """Stop the running turn of this conversation."""
     key = ask.conversation.key
     own = (ask.bot.private.stop, ask.bot.turns.stop)
     stopped = [stop(key) for stop in (*ask.bot.stops, *own)]
     if any(stopped):
         return Reply(_("Stopping; what was done so far is kept."), {"stopped": True})
-    for branch in await ask.bot.branches.all(key):  # what a person sees is one chat
+    for branch in await ask.bot.branches.all(key):  # for a person, all branches are one chat
         if branch.is_running and ask.bot.turns.stop(key.branch(branch.number)):
             return Reply(
                 _(
@@ -156,7 +156,7 @@ async def stop(ask: Ask) -> Reply:
 
 @command("cancel", "Cancel the open form")
 async def cancel(ask: Ask) -> Reply:
-    """End the waiting for a text; any other command does so, too, without saying it."""
+    """Cancel the open form. Any other command cancels it as well, without a message."""
     command = await ask.bot.forms.cancel(ask.address)
     if not command:
         return Reply(_("I am not waiting for any text from you here."), {"cancelled": ""})
@@ -167,11 +167,11 @@ async def cancel(ask: Ask) -> Reply:
 
 @command("status", "Show how the bot is doing")
 async def status(ask: Ask) -> Reply:
-    """Uptime, work under way, what is slow, channels, plugins and what went wrong with them; for
-    owners what failed lately, and the processes, where there are several."""
+    """Show the uptime, running work, slow parts, channels, plugins and their problems. Owners also
+    see recent failures, and the processes if there are several."""
     now = ask.bot.status.of(ask.conversation.key)
     recent, channels = ask.bot.recent.look(), await ask.bot.channels.look()
-    if not ask.person.is_owner:  # failures name chats and people, the folder who runs the bot
+    if not ask.person.is_owner:  # failures name chats and people, the folder the bot's account
         recent, now = replace(recent, failures=()), replace(now, data="")
     model = ask.bot.models.about(ask.conversation.key)
     stand_in = (
@@ -218,7 +218,7 @@ def _describe_rest(model: RestingModel, zone: tzinfo) -> str:
 
 @command("whoami", "Show who the bot thinks you are")
 async def whoami(ask: Ask) -> Reply:
-    """Return the name that `owners` would list, the role, and the conversation."""
+    """Show the person's name as in `owners`, the role, and the conversation."""
     person, key = ask.person, ask.conversation.key
     who = {"name": person.id, "chat": key.id}
     text = (
@@ -242,7 +242,7 @@ async def whoami(ask: Ask) -> Reply:
 
 @command("undo", "Undo the last turns, as if they had never been said", "[N]")
 async def undo(ask: Ask) -> Reply:
-    """`/undo [N]`: stops the running turn, which is the last one then."""
+    """Run `/undo [N]`. A running turn is stopped and counts as the last one."""
     taken = await last_turns(ask, _number(ask.text))
     first, event = await _take_back(ask, taken, "taken back with /undo")
     questions = "\n".join(f"- {turn.id}: {_words(turn)}" for turn in taken)
@@ -266,8 +266,8 @@ async def undo(ask: Ask) -> Reply:
 
 @command("retry", "Undo the last turn and ask its question again", "[t5]")
 async def retry(ask: Ask) -> Reply:
-    """`/retry`: the new answer comes as that of a new turn. `/retry t5`, as a button says it, asks
-    nothing where t5 is no longer the last turn: somebody was faster."""
+    """Run `/retry`: the answer is a new turn. `/retry t5`, as buttons send it, is refused if t5 is
+    no longer the last turn, since somebody was faster."""
     wanted = " ".join(ask.words).lower()
     if wanted and not _TURN.fullmatch(wanted):
         raise CommandError(_("/retry takes no text: it asks your last question again."))
@@ -296,14 +296,14 @@ async def retry(ask: Ask) -> Reply:
 
 
 async def _offer(reply: Reply, ask: Ask, taken: tuple[Turn, ...]) -> Reply:
-    """Add what is offered where a conversation ends before these turns."""
+    """Add the offers for a conversation that ends before these turns."""
     first = taken[0].number
     left = [n for n in numbers_in_context(ask.conversation) if n < first]
     return await with_offers(reply, ask, ask.conversation.key, max(left, default=first - 1))
 
 
 def _number(text: str) -> int:
-    """Return the N of `/undo N`; 1 where there is none."""
+    """Return the N of `/undo N`; 1 by default. Raises CommandError."""
     word = text.strip() or "1"
     if word.isascii() and word.isdigit() and len(word) < 10 and int(word) > 0:
         return int(word)
@@ -316,8 +316,8 @@ def _number(text: str) -> int:
 
 
 async def last_turns(ask: Ask, most: int) -> tuple[Turn, ...]:
-    """Return the last turns in context, the running one among them, or for which a summary stands
-    that is behind those."""
+    """Return the last turns in context, including the running one and those that a range summary
+    replaces. Raises CommandError."""
     context = ask.conversation.context
     turns = context.view().whole
     summed = {turn for one in context.view().layout.ranges for turn in one.turns}
@@ -338,8 +338,9 @@ async def last_turns(ask: Ask, most: int) -> tuple[Turn, ...]:
 
 
 async def _take_back(ask: Ask, turns: tuple[Turn, ...], why: str) -> tuple[str, ViewEvent]:
-    """Stop what runs, and take the turns out of the view; returns what to say of the stop, and the
-    change. Raises CommandError where the same was asked for twice at once: the first did it."""
+    """Stop the running turn, and remove the turns from the context. Return a sentence about the
+    stop, and the change. Raises CommandError for a concurrent repetition: the first request already
+    removed them."""
     conversation = ask.conversation
     is_stopped = ask.bot.turns.stop(conversation.key)
     await conversation.context.idle.wait()
@@ -355,7 +356,7 @@ def _words(turn: Turn) -> str:
 
 @command("start", "Say hello, and what to do next")
 async def start(ask: Ask) -> Reply:
-    """Return a greeting for someone who has just arrived."""
+    """Return a greeting for a new person."""
     model = ask.bot.models.about(ask.conversation.key)
     return Reply(
         _(
@@ -368,7 +369,7 @@ async def start(ask: Ask) -> Reply:
 
 @command("version", "Show the version of the bot")
 async def version(ask: Ask) -> Reply:
-    """Return the version, as the changelog counts it."""
+    """Return the version, as in the changelog."""
     return Reply(f"Parley {ask.bot.version}", {"version": ask.bot.version})
 
 

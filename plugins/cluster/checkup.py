@@ -1,5 +1,4 @@
-"""The findings of `python main.py doctor` on a cluster: its broker, who is there, and what
-waits."""
+"""The findings of `python main.py doctor` on a cluster: its broker, processes and backlog."""
 
 from __future__ import annotations
 
@@ -21,11 +20,11 @@ from plugins.health import ClusterInfo, describe_backlog, describe_queues, forma
 from plugins.wording import count, duration
 
 OLDEST = (3, 10)
-"""The broker's version."""
+"""The oldest supported version of the broker."""
 
 
 async def examine(url: str, engine: DatabaseEngine) -> list[Finding]:
-    """Ask the broker, and listen for some seconds for those who stand in the record."""
+    """Query the broker, and listen for some seconds for heartbeats of the recorded processes."""
     broker = RabbitMQ(url, name_process("doctor"))
     try:
         await broker.start()
@@ -48,7 +47,8 @@ async def examine(url: str, engine: DatabaseEngine) -> list[Finding]:
 
 
 def _read(engine: DatabaseEngine) -> record.Recorded | None:
-    """None where there is nothing to be read; why that is so is said of the database."""
+    """Return the recorded state; None if it can't be read, which the check of the database
+    reports."""
     try:
         with engine.visit() as database:
             return record.read_all(database) if "process" in database.get_tables() else None
@@ -66,7 +66,7 @@ def check_broker(version: str) -> Finding:
 
 
 def check_processes(info: ClusterInfo, now: float) -> Finding:
-    """Say who is there; `now` in seconds since 1970."""
+    """Describe the processes; `now` in seconds since 1970."""
     alive = [one for one in info.processes if one.is_heard]
     silent = [one.name for one in info.processes if not one.is_heard]
     lines = [

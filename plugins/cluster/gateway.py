@@ -1,8 +1,8 @@
-"""A gateway: it has channels. What they ask of the bot it asks the owner of the conversation; what
-the workers have to say it hands to its channels.
+"""A gateway: it has the channels. It sends their requests to the owner of the conversation, and
+passes the workers' replies to its channels.
 
 A channel that any number of processes may serve (`Everywhere`) runs on every gateway. Any other
-runs on one, its owner, and another gateway takes it over when that one ends.
+channel runs on one gateway, its owner; another gateway takes over when that one ends.
 """
 
 from __future__ import annotations
@@ -63,23 +63,23 @@ from plugins.cluster.wire import BrokerError, OwnerCall
 log = logging.getLogger(__name__)
 
 PATIENCE = 30.0
-"""Seconds for which an owner's answer is waited for."""
+"""Seconds to wait for an owner's answer."""
 LONG = 600.0
-"""The same for what may ask a model: a command, a piece of an answer."""
+"""The same for requests that may call a model: a command, a piece of an answer."""
 MOVES = (0.0, 0.1, 0.5, 1.0)
-"""Seconds after which it is looked up anew to which conversation a chat leads, if its owner says
-that it leads elsewhere."""
+"""Seconds to wait before each new lookup of a chat's conversation, after its owner has answered
+that the chat was linked elsewhere."""
 UNSETTLED = "This chat is being linked elsewhere; send your message again in a moment."
 FULL = 0.2
-"""Seconds after which a message is offered again to a conversation whose line is full."""
+"""Seconds before a message is sent again to a conversation whose queue is full."""
 RENEWAL = 10.0
-"""Seconds after which a worker hears again that a conversation is watched."""
+"""Seconds after which a worker is notified again that a conversation is watched."""
 ROUND = 5.0
-"""Seconds after which the outbox is looked through for what nobody was told of."""
+"""Seconds between two searches of the outbox for replies that were not announced."""
 
 
 class GatewayBot:
-    """The `Bot` of `channels/base`, answered by the owners of the conversations."""
+    """The `Bot` of `channels/base`, implemented by calls to the owners of the conversations."""
 
     def __init__(self, app: App, node: Node) -> None:
         assert isinstance(app.sender, ClusterSender)
@@ -92,7 +92,7 @@ class GatewayBot:
     async def _ask(
         self, home: str, part: dict[str, Any], patience: float, is_repeatable: bool = True
     ) -> dict[str, Any]:
-        """Return what the owner of a conversation answers. Raises BrokerError, StoreError,
+        """Return the answer of a conversation's owner. Raises BrokerError, StoreError,
         RemoteError."""
         name = name_of_slice(slice_of(home))
         calling = self._node.broker.call(name, wire.dump(part), patience, is_repeatable)
@@ -109,8 +109,8 @@ class GatewayBot:
     async def _ask_at(
         self, address: Address, part: dict[str, Any], patience: float, is_repeatable: bool = True
     ) -> dict[str, Any]:
-        """Return what the owner of the conversation answers to which this address leads. It may
-        lead to another since that was read here, or be on its way there: its owner knows."""
+        """Return the answer of the owner of the conversation that this address resolves to. The
+        address may resolve to another conversation by now, or be about to: the owner knows."""
         links = self._app.links
         for wait in MOVES:
             answer = await self._ask(links.key_of(address).id, part, patience, is_repeatable)
@@ -121,7 +121,7 @@ class GatewayBot:
         raise BrokerError(UNSETTLED)
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
-        """Hand a message to the owner of its conversation, who puts it on disk."""
+        """Send a message to the owner of its conversation, which writes it to disk."""
         address, data = inbound.address, self._app.config.data
         home = key_of(address).id
         part = await asyncio.to_thread(wire.spool, data, inbound)
@@ -153,7 +153,7 @@ class GatewayBot:
         return self._app.bot.language_of(address)
 
     def is_private(self, address: Address) -> bool:
-        """Return False: private conversations are refused where several processes are one bot."""
+        """Return False: private conversations are refused in a cluster."""
         return False
 
     async def command(self, address: Address, line: str) -> Reply:
@@ -168,7 +168,8 @@ class GatewayBot:
         return self._app.bot.list_commands()
 
     async def sessions(self, channel: str, words: str = "") -> Sequence[Session]:
-        """Return the sessions on disk, where a chat may have been led elsewhere by its owner."""
+        """Return the sessions on disk, after a reload of the current branches, which owners may
+        have changed."""
         await self._app.conversations.branches.take_up()
         return await self._app.bot.sessions(channel, words)
 
@@ -185,7 +186,7 @@ class GatewayBot:
         return wire.build(list[Said], answer["value"])
 
     async def list_files(self, address: Address) -> WorkspaceFiles:
-        """All processes share the folder of the data."""
+        """Return the files of a conversation; all processes share the data folder."""
         return await self._app.bot.list_files(address)
 
     async def open_file(self, address: Address, path: str) -> OpenedFile | None:
@@ -203,7 +204,7 @@ class GatewayBot:
     async def complete(
         self, holder: KeyHolder, request: CompletionRequest
     ) -> AsyncGenerator[Delta | Completed, None]:
-        """Any worker may answer it: chance chooses."""
+        """Send the request to a random worker, since any may answer it."""
         name = name_of_slice(random.randrange(SLICES))
         body = wire.dump({"do": "complete", "holder": holder, "request": request})
         calling = self._node.broker.call(name, body, LONG, is_repeatable=False)
@@ -244,7 +245,7 @@ class GatewayBot:
         part = {"do": "begin_with", "address": address, "exchanges": exchanges}
         return bool((await self._ask_at(address, part, PATIENCE))["value"])
 
-    # --- watching -----------------------------------------------------------------------------
+    # --- watching ----------------------------------------------------------------------------
 
     def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
         return self._watch(key_of(address).id)
@@ -261,36 +262,37 @@ class GatewayBot:
                 self._watched -= Counter([home])
 
     async def _ask_to_watch(self, home: str) -> None:
-        target = self._app.links.lead_of(home).id  # links are followed here: `EventBus.followers`
+        target = self._app.links.lead_of(home).id  # links are resolved here: `EventBus.followers`
         part = {"do": "watch", "home": target, "gateway": self._node.me}
         home = target
         with suppress(BrokerError, StoreError, wire.RemoteError):
             await self._ask(home, part, PATIENCE)
 
     async def keep_watching(self) -> None:
-        """Say again and again what is watched: its owner may be another by now."""
+        """Announce the watched conversations repeatedly, since their owners may change."""
         while True:
             await asyncio.sleep(RENEWAL)
             self.watch_anew()
 
     def watch_anew(self) -> None:
-        """Say at once what is watched: chats may lead elsewhere."""
+        """Announce the watched conversations at once, since chats may have been linked
+        elsewhere."""
         for home in tuple(self._watched):
             self._node.tasks.start(self._ask_to_watch(home))
 
     def watch_taken(self, slices: Collection[int]) -> None:
-        """Say to the new owner of these slices what is watched of them."""
+        """Announce the watched conversations of these slices to their new owner."""
         for home in tuple(self._watched):
             if slice_of(self._app.links.lead_of(home).id) in slices:
                 self._node.tasks.start(self._ask_to_watch(home))
 
     def hear(self, part: dict[str, Any]) -> None:
-        """Something happened in a conversation that is watched here."""
+        """Publish an event of a conversation that is watched here."""
         self._app.bus.publish(str(part["home"]), wire.build_event(part))
 
 
 class Gateway:
-    """Runs channels, and keeps (`Keeper`) those that only one process may have."""
+    """Runs channels, and keeps (`Keeper`) those that only one process may run."""
 
     def __init__(self, app: App, node: Node) -> None:
         assert isinstance(app.sender, ClusterSender)
@@ -309,8 +311,8 @@ class Gateway:
                 node.ownerships[group] = Ownership(node.broker, self, [group])
 
     async def run(self, until: str = "") -> bool:
-        """Serve the channels until they end (or the one that `until` names) or a signal comes;
-        returns False when others took this process for dead, and it has to begin anew."""
+        """Serve the channels until they end (or the one that `until` names) or a signal arrives.
+        Return False if other processes considered this one dead, so that it has to restart."""
         stopping = self.node.stopping
         await self.node.join()
         await self.app.begin()
@@ -341,7 +343,8 @@ class Gateway:
             left.discard(await self._ended.get())
 
     async def _until_answered(self) -> None:
-        """Until all that came in over the channels here is answered, and sent."""
+        """Wait until all messages received over the channels here are answered, and the answers
+        sent."""
         while self.bot.pending or await self._is_waiting():  # noqa: ASYNC110 - workers set no event
             await asyncio.sleep(FULL)
 
@@ -370,7 +373,7 @@ class Gateway:
     # --- channels -----------------------------------------------------------------------------
 
     async def _open(self, name: str) -> None:
-        """Serve a channel from now on, beginning with what was not sent there."""
+        """Serve a channel from now on, beginning with its unsent replies."""
         await self.node.broker.listen(topic_of(name))
         await self._send_unsent(name)
         self._listeners[name] = asyncio.create_task(self._listen(name), name=f"listen {name}")
@@ -388,7 +391,7 @@ class Gateway:
             self.app.sender.recent.channel_down(name, error)
             raise
         finally:
-            if name in self._listeners:  # else it goes on elsewhere, and this gateway with it
+            if name in self._listeners:
                 self._ended.put_nowait(name)
 
     async def gain(self, name: str) -> None:
@@ -399,7 +402,7 @@ class Gateway:
             await self._open(channel)
 
     async def finish(self, name: str, calls: Collection[asyncio.Task[None]]) -> None:
-        """Take nothing in any more, and let what is on its way out be sent."""
+        """Stop accepting messages, and send the outgoing ones."""
         channel = name.partition(".")[2]
         if (task := self._listeners.pop(channel, None)) is not None:
             await cancel_and_wait(task)
@@ -421,9 +424,9 @@ class Gateway:
         return await self.node.list_orphans(names, alive)
 
     async def handle(self, name: str, call: OwnerCall) -> None:
-        """Nobody asks a channel anything."""
+        """Do nothing: channels are never called."""
 
-    # --- what goes out ------------------------------------------------------------------------
+    # --- outgoing replies --------------------------------------------------------------------
 
     def _hear(self, topic: str, body: bytes) -> None:
         try:
@@ -442,7 +445,7 @@ class Gateway:
             log.exception("what was told on %s can't be read", topic)
 
     async def _rounds(self) -> None:
-        """Find what is in the outbox and was not told of."""
+        """Send the replies in the outbox that were not announced."""
         while True:
             await asyncio.sleep(ROUND)
             for name in tuple(self._listeners):
@@ -450,7 +453,7 @@ class Gateway:
                     await self._send_unsent(name)
                 except StoreError as error:
                     log.warning("the outbox can't be read: %s", error)
-                except Exception:  # nobody else looks for what was not told
+                except Exception:  # no other code finds unannounced replies
                     log.exception("the outbox could not be looked through")
 
     async def _send_unsent(self, channel: str) -> None:
@@ -467,7 +470,7 @@ def is_everywhere(channel: Channel) -> bool:
 
 
 def _of_channel(channel: str) -> Callable[[Hashable], bool]:
-    """Return whether a queue of replies is one of this channel's."""
+    """Return a predicate for the queues of this channel's replies."""
     return lambda queue: isinstance(queue, tuple) and queue[0] == channel
 
 

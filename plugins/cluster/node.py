@@ -1,4 +1,4 @@
-"""A process of a cluster: its name, its fence, its signs of life, and what all must hear of."""
+"""A process of a cluster: its name, fence and heartbeat, and the broadcasts."""
 
 from __future__ import annotations
 
@@ -38,34 +38,34 @@ from plugins.health import ClusterInfo
 log = logging.getLogger(__name__)
 
 MOST_KNOWN = 10_000
-"""Replies of which a gateway remembers that it has had them in hand."""
+"""The number of handled replies that a gateway remembers."""
 FORGOTTEN = 86_400.0
-"""Seconds of silence after which a process is no longer shown as one that may come back."""
+"""Seconds of silence after which a process is removed from the list."""
 CHANGES = "changed"
-"""The topic of settings and people that were changed."""
+"""The topic for changed settings and people."""
 TAKEN = "taken"
-"""The topic of slices that have another owner."""
+"""The topic for slices with a new owner."""
 
 
 def name_process(role: str) -> str:
-    """Return a name that no other process ever had."""
+    """Return a unique name of a process."""
     return f"{role}-{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
 
 
 def topic_of(channel: str) -> str:
-    """Return the topic on which replies are handed to the gateways that have a channel."""
+    """Return the topic for replies to the gateways that run a channel."""
     return f"out.{channel}"
 
 
 class _ReplyInHand(Struct, frozen=True):
-    """A reply that this gateway has had in hand, and whether it was given to the channel."""
+    """A reply that this gateway has handled, and whether it was passed to the channel."""
 
     channel: str
     is_sent: bool
 
 
 class QuestionEnd(Struct, frozen=True):
-    """A question at an address that is over, and how it ended."""
+    """The end of a question at an address, with its outcome."""
 
     address: Address
     question: str
@@ -73,8 +73,8 @@ class QuestionEnd(Struct, frozen=True):
 
 
 class ClusterSender(Sender):
-    """Hands replies to the gateways that have their channel; a gateway hands them on to it
-    (`deliver`). Of several that may have it, one claims a reply before it sends it."""
+    """Sends replies to the gateways that run their channel; a gateway passes them to the channel
+    (`deliver`). If several gateways may have it, one claims a reply before it sends it."""
 
     def __init__(
         self, store: Store, channels: Mapping[str, Channel], data: Path, recent: RecentActivity
@@ -82,12 +82,12 @@ class ClusterSender(Sender):
         super().__init__(store, channels, data, recent)
         self.node: Node | None = None
         self.is_claimed: Callable[[str], bool] = lambda channel: True
-        self._known: OrderedDict[int, _ReplyInHand] = OrderedDict()  # replies here
+        self._known: OrderedDict[int, _ReplyInHand] = OrderedDict()  # the replies handled here
         self.put_off: set[int] = set()  # what their channel did not take
-        self._unmarked: set[int] = set()  # sent, but the database was not there to say so
+        self._unmarked: set[int] = set()
 
     def send(self, outbound: Outbound, tries: int = 0) -> None:
-        """Hand a reply over; should that fail, a gateway finds it in the outbox."""
+        """Announce a reply; if that fails, a gateway finds it in the outbox."""
         address = outbound.address
         chat = (address.channel, address.chat, address.thread)
         self.queues.put(chat, lambda: self._hand_over(outbound))
@@ -96,14 +96,14 @@ class ClusterSender(Sender):
         await self._tell(outbound.address.channel, wire.dump({"outbound": outbound}))
 
     async def _tell(self, channel: str, body: bytes) -> None:
-        """Tell the gateways that have a channel."""
+        """Publish to the gateways that run a channel."""
         if self.node is None or self.node.is_fenced:
-            return  # who was taken for dead has nothing to say any more
+            return  # a fenced process must not publish
         with suppress(BrokerError):
             await self.node.broker.tell(topic_of(channel), body)
 
     def deliver(self, outbound: Outbound, tries: int = 0) -> None:
-        """Send a reply from here, unless it is on its way already."""
+        """Send a reply from here, unless that is already under way."""
         if outbound.id in self._unmarked:
             self._unmarked.remove(outbound.id)
             address = outbound.address
@@ -117,8 +117,9 @@ class ClusterSender(Sender):
         super().send(outbound, tries)
 
     async def _mark_sent(self, outbound: Outbound) -> None:
-        """Keep that the platform has a reply; without the database, once the outbox is read again:
-        this process still knows it then, and would wait for its mark for ever when it ends."""
+        """Mark a reply as received by the platform. If the database is unavailable, this is
+        repeated when the outbox is read again; otherwise a process that stops would wait for the
+        mark forever."""
         try:
             await super()._mark_sent(outbound)
         except StoreError as error:
@@ -126,13 +127,13 @@ class ClusterSender(Sender):
             self._unmarked.add(outbound.id)
 
     def close_question(self, address: Address, question: str, how: str) -> None:
-        """Have the gateway that has the channel do it, behind what was handed to it before."""
+        """Send the outcome to the gateway of the channel, after earlier replies."""
         chat = (address.channel, address.chat, address.thread)
         told = wire.dump({"closed": QuestionEnd(address, question, how)})
         self.queues.put(chat, lambda: self._tell(address.channel, told))
 
     def close_question_here(self, over: QuestionEnd) -> None:
-        """Show from here how a question ended."""
+        """Show the end of a question from here."""
         super().close_question(over.address, over.question, over.how)
 
     def _know(self, outbound: Outbound, is_sent: bool) -> None:
@@ -141,14 +142,14 @@ class ClusterSender(Sender):
             self._known.popitem(last=False)
 
     def forget(self, channel: str) -> None:
-        """Another gateway has this channel; should it come back, so does what that one left."""
+        """Forget the replies of a channel that another gateway runs now; if the channel returns,
+        its unsent replies are read again."""
         for outbox in [outbox for outbox, one in self._known.items() if one.channel == channel]:
             if outbox not in self.put_off:
                 del self._known[outbox]
 
     async def _send(self, channel: Channel, outbound: Outbound, tries: int) -> None:
-        """Send a reply. Where it can't be asked whether somebody else does, it is found in the
-        outbox again."""
+        """Send a reply. If its claim can't be checked, it is found in the outbox again."""
         try:
             await self._send_in_order(channel, outbound, tries)
         except StoreError as error:
@@ -159,8 +160,8 @@ class ClusterSender(Sender):
             del self._known[outbound.id]
 
     async def _send_in_order(self, channel: Channel, outbound: Outbound, tries: int) -> None:
-        """After those before it in its chat of which nobody was told: who wrote them may have died
-        over that."""
+        """Send a reply after the earlier unannounced replies of its chat, whose author may have
+        died before announcing them."""
         if outbound.id:
             place = columns_of(outbound.address)
             before = await self._store.read(
@@ -175,7 +176,7 @@ class ClusterSender(Sender):
         if outbound.id:
             known = self._known.get(outbound.id)
             if known is not None and known.is_sent:
-                return  # it was sent before its turn came
+                return  # it was sent ahead of its turn
             is_claimed = self.is_claimed(channel.name)
             claimed = await self._claim(outbound) if is_claimed else outbound
             self._know(outbound, is_sent=True)
@@ -187,8 +188,8 @@ class ClusterSender(Sender):
             self.put_off.add(outbound.id)
 
     async def _claim(self, outbound: Outbound) -> Outbound | None:
-        """Return the reply, marked where somebody else may have sent it; None where that is
-        certain."""
+        """Return the reply, marked if another process may have sent it; None if one certainly
+        has."""
         assert self.node is not None, "nothing is delivered before the node has started"
         me = self.node.me
         before = await self._store.write(lambda db: record.claim(db, outbound.id, me))
@@ -198,8 +199,8 @@ class ClusterSender(Sender):
 
 
 class Node:
-    """The part that gateways and workers have in common. `ownerships` are by the group that shares
-    them; `hear` is called with what is told on other topics, `on_links` when chats may lead
+    """The common part of gateways and workers. `ownerships` are by the group that shares them.
+    `hear` is called with messages on other topics, `on_links` when chats may have been linked
     elsewhere, `on_taken` when slices have another owner."""
 
     def __init__(self, app: App, broker: RabbitMQ, role: str, stopping: asyncio.Event) -> None:
@@ -224,11 +225,11 @@ class Node:
         broker.may_return = self._may_return
 
     async def join(self) -> None:
-        """Take part. Raises BrokerError, StoreError and MixedVersionsError."""
+        """Join the cluster. Raises BrokerError, StoreError and MixedVersionsError."""
         store = self.app.store
         await store.write(partial(_join, process=self.me, role=self.role))
-        # Who joined while this one looked is seen by one of both: it is in the record before it
-        # looks.
+        # This process is in the record before it looks, so of two that join at once, one sees the
+        # other.
         strangers = await store.read(lambda db: record.list_strangers(db, VERSION))
         if strangers:
             await store.write(lambda db: record.leave(db, self.me))
@@ -240,13 +241,13 @@ class Node:
         self.app.changes.connect(self._tell_of_change)
 
     async def start(self) -> None:
-        """Own what is to be owned, and say so."""
+        """Start to acquire ownership and send heartbeats."""
         for ownership in self.ownerships.values():
             await ownership.start()
         self._beating = asyncio.create_task(self._beat(), name="beat")
 
     async def hand_over(self) -> None:
-        """Own nothing any more, and say so."""
+        """Give up all ownership, and announce that."""
         if self._beating is not None:
             await cancel_and_wait(self._beating)
         with suppress(BrokerError):
@@ -256,19 +257,19 @@ class Node:
         await self.tasks.close()
 
     async def leave(self) -> None:
-        """Take part no more."""
+        """Leave the cluster."""
         with suppress(StoreError):
             await self.app.store.write(lambda db: record.leave(db, self.me))
         await self.broker.close()
 
     def give_up(self) -> None:
-        """Let others take over what this process owns, as if it were dead."""
+        """Let others take over this process's items, as if it were dead."""
         self.is_fenced = True
         self.fenced.set()
 
     async def abandon(self) -> None:
-        """Take part no more, as one who was taken for dead. Others need not wait for what ends
-        here: what this process owned is theirs once it has left the broker."""
+        """Leave the cluster after others have considered this process dead. They need not wait for
+        its cleanup: its items are free once it has left the broker."""
         if self._beating is not None:
             await cancel_and_wait(self._beating)
         await self.broker.close()
@@ -277,7 +278,7 @@ class Node:
         await self.tasks.close()
 
     def _check(self, database: Database) -> None:
-        """In the writer's thread, at the beginning of each transaction."""
+        """Check the fence in the writer's thread, at the start of each transaction."""
         try:
             record.check(database, self.me)
         except FencedError:
@@ -286,7 +287,7 @@ class Node:
                 self._loop.call_soon_threadsafe(self.fenced.set)
             raise
 
-    # --- what is heard ------------------------------------------------------------------------
+    # --- received messages -------------------------------------------------------------------
 
     async def _beat(self) -> None:
         body = wire.dump({"me": self.me, "groups": [*self.ownerships], "version": VERSION})
@@ -296,12 +297,12 @@ class Node:
             await asyncio.sleep(BEAT)
 
     def tell_of_death(self, process: str) -> None:
-        """Tell that a process was shut out: nobody need wait for its next sign of life. Others
-        stand in line for what it owned from now on."""
+        """Announce that a process was fenced, so that others need not wait for its heartbeat, and
+        register for its items at once."""
         self.broker.tell_soon(BEATS, wire.dump({"me": process, "groups": []}))
 
     def tell_of_taking(self, numbers: Collection[int]) -> None:
-        """Tell that these slices are owned by this process from now on."""
+        """Announce that this process owns these slices from now on."""
         self.broker.tell_soon(TAKEN, wire.dump({"slices": [*numbers]}))
 
     def _hear(self, topic: str, body: bytes) -> None:
@@ -320,7 +321,7 @@ class Node:
         if "version" in said:
             self._heard[process] = time.monotonic()
         else:
-            self._heard.pop(process, None)  # it says farewell
+            self._heard.pop(process, None)  # it has announced its end
         for group, ownership in self.ownerships.items():
             if group in said["groups"]:
                 ownership.see(process)
@@ -328,11 +329,11 @@ class Node:
                 ownership.unsee(process)
 
     async def forget_silent(self) -> None:
-        """Forget those that gave no sign of life for a day: nobody took anything over from them, so
-        that nobody missed them. Raises StoreError."""
+        """Forget the processes without a heartbeat for a day whose items were never taken over.
+        Raises StoreError."""
         now = time.monotonic()
         if now - self._begun < FORGOTTEN:
-            return  # nobody was listened to for so long
+            return  # not listening for long enough yet
         rows = await self.app.store.read(record.list_processes)
         silent = [
             row.id
@@ -343,27 +344,27 @@ class Node:
             await self.app.store.write(lambda db: record.forget(db, silent))
 
     async def look(self) -> ClusterInfo:
-        """Return the processes that are there, and what waits."""
+        """Return the processes and the backlog."""
         recorded = await self.app.store.read(record.read_all)
         now, queued = time.monotonic(), None
         if self.broker.is_up:
             with suppress(BrokerError):
                 queued = await self.broker.count_waiting(record.SLICE_NAMES)
         heard = {name for name, at in self._heard.items() if now - at < SILENCE}
-        if now - self._begun < SILENCE:  # nobody has had the time to be heard
+        if now - self._begun < SILENCE:  # too early for heartbeats
             heard |= {row.id for row in recorded.processes}
         return record.sum_up(recorded, queued, heard, time.time())
 
     async def list_orphans(self, names: Sequence[str], alive: Collection[str] | None) -> list[str]:
-        """See `Keeper`. Raises StoreError."""
+        """Implement `Keeper.list_orphans`. Raises StoreError."""
         recorded = await self.app.store.read(record.read_all)
         others = {row.id for row in recorded.processes if alive is None or row.id in alive}
         owned = {row.name for row in recorded.owners if row.process in others - {self.me}}
         return [name for name in names if name not in owned]
 
     async def _may_return(self) -> None:
-        """Ask, before anything is said over a new connection, whether others took this process for
-        dead meanwhile; if they did, it has nothing to say any more."""
+        """Before anything is sent over a new connection, check whether others considered this
+        process dead; if so, wait forever."""
         with suppress(StoreError):
             await self.app.store.write(lambda database: None, is_synced=False)
         if self.is_fenced:
@@ -378,13 +379,13 @@ class Node:
             await ownership.reconnected()
         await self._refresh()
 
-    # --- what all of them hold in memory ------------------------------------------------------
+    # --- state that all processes cache -------------------------------------------------------
 
     def _tell_of_change(self) -> None:
         self.broker.tell_soon(CHANGES, b"{}")
 
     async def _refresh(self) -> None:
-        """Read again what another process has changed, or may have: settings, people, limits."""
+        """Reload the state that another process may have changed: settings, people, limits."""
         try:
             changed = await self.app.store.read(overrides.load)
             self.app.config.book.adopt_anew(changed)

@@ -1,14 +1,14 @@
-"""Ownership: one process at a time has a slice, and every one gets its fair share.
+"""Ownership: each slice has one owner at a time, and each process gets its fair share.
 
-The broker gives a queue to one consumer at a time, and does not say to whom. So each queue has a
-token. Whoever holds it is the owner, and keeps it in hand without settling it: when he dies, or his
-connection does, the broker puts it back at the head of the queue, and the next in line gets it
-before anything else. What comes while somebody else still holds the token waits here. A second
-token does no harm: the owner settles one of them.
+The broker gives a queue to one consumer at a time, and does not say to which. So each queue has a
+token. Its holder is the owner, and keeps the token in hand without settling it. When the holder
+dies or loses its connection, the broker requeues the token at the head, and the next consumer gets
+it before anything else. Calls that arrive while another process still holds the token wait here. A
+second token does no harm: the owner settles one of them.
 
-Each name has two in line: who should own it, and who stands by. All processes say once a second
-that they are there, and work out from that who should own what (`slices.allot`); an owner who
-should not be one finishes what is under way and hands over.
+Each name has two registered consumers: the intended owner and a standby. All processes send a
+heartbeat once a second, and derive the intended owners from that (`slices.allot`). An owner that is
+not the intended one finishes its running work and hands over.
 """
 
 from __future__ import annotations
@@ -33,37 +33,37 @@ from plugins.cluster.wire import BrokerError, GiveBack, OwnerCall
 log = logging.getLogger(__name__)
 
 BEAT = 1.0
-"""Seconds between two signs of life."""
+"""Seconds between two heartbeats."""
 SILENCE = 4.0
-"""Seconds without one, after which a process counts for nothing when shares are worked out. Nothing
-is taken from it for that."""
+"""Seconds without a heartbeat, after which a process is ignored when shares are computed. Its items
+are not taken away for that."""
 RENEWAL = 600.0
-"""Seconds after which a token is exchanged: RabbitMQ closes the channel of one who keeps anything
-in hand for half an hour."""
+"""Seconds after which a token is replaced: RabbitMQ closes the channel of a consumer that holds a
+message for half an hour."""
 COURTESY = 2.0
-"""Seconds after the connection came back, for which only those stand in line who were owners."""
+"""Seconds after a reconnection during which only previous owners register as consumers."""
 AGAIN = 1.0
-"""Seconds after which what could not be taken over is tried again."""
+"""Seconds before a failed takeover is retried."""
 LOST = 40.0
-"""Seconds in line after which it is asked whether a token is lost: more than it takes a process to
-hand over in good order."""
+"""Seconds of waiting after which a token is checked for loss: longer than an orderly handover
+takes."""
 
 
 class Keeper(Protocol):
-    """A party that works with what this process owns."""
+    """The interface for code that works with the items that this process owns."""
 
     async def gain(self, name: str) -> None:
-        """Own it from now on; or still, after the connection broke. Raises to have it offered
-        again."""
+        """Begin to own an item; or continue, after a reconnection. If it raises, the item is
+        offered again."""
         ...
 
     async def finish(self, name: str, calls: Collection[asyncio.Task[None]]) -> None:
-        """Let what is under way end, first of all these calls, as long as there is patience; what
-        is left of the calls is cut short then."""
+        """Let running work end, these calls first, within a time limit; then the remaining calls
+        are cancelled."""
         ...
 
     async def lose(self, name: str) -> None:
-        """Cut short what is left: another process owns it when this returns."""
+        """Cancel the remaining work: another process owns the item when this returns."""
         ...
 
     async def list_orphans(
@@ -74,21 +74,21 @@ class Keeper(Protocol):
         ...
 
     async def handle(self, name: str, call: OwnerCall) -> None:
-        """Answer a call; they begin in order and run side by side. Raises GiveBack where another
-        process has to."""
+        """Answer a call; calls start in order and run concurrently. Raises GiveBack if another
+        process has to answer it."""
         ...
 
 
 class _Place(Struct, eq=False):
-    """A place in the line for a queue, since then (monotonic seconds). What comes to one that was
-    left, or that went with its connection, is not in hand."""
+    """A registration as consumer of a queue, since that time (monotonic seconds). Messages for a
+    cancelled registration, or one of a broken connection, are not in hand."""
 
     since: float
 
 
 class _Owned(Struct):
-    """A name, as it stands with this process. `since` is when the token came (monotonic
-    seconds); `is_sure` is not so from when the connection broke until the token is here again."""
+    """The state of a name in this process. `since` is when the token arrived (monotonic seconds);
+    `is_sure` is False from the loss of the connection until the token is here again."""
 
     name: str
     token: Delivered | None = None
@@ -102,7 +102,7 @@ class _Owned(Struct):
 
 
 class Ownership:
-    """The share of `names` that this process owns, among all that are members."""
+    """The share of `names` that this process owns, among all members."""
 
     def __init__(
         self, broker: RabbitMQ, keeper: Keeper, names: Sequence[str], lost_after: float = LOST
@@ -124,9 +124,10 @@ class Ownership:
         return [one.name for one in self._owned.values() if one.is_mine]
 
     async def start(self) -> None:
-        """Stand in line for what should be this process's."""
+        """Register as a consumer of the intended queues."""
         await self._broker.declare(self._names)
-        # None where another process may hold it: it would be taken for dead by who gets a new one.
+        # No token for an item that another process may hold: that process would be considered dead
+        # by the recipient of a new one.
         orphans = await self._keeper.list_orphans(self._names)
         await asyncio.gather(*map(self._broker.put_token, orphans))
         self.see(self._broker.me)
@@ -136,33 +137,33 @@ class Ownership:
         ]
 
     def see(self, process: str) -> None:
-        """Note that a process gave a sign of life."""
+        """Record a heartbeat of a process."""
         is_new = process not in self.members
         self._seen[process] = time.monotonic()
         if is_new:
             self._shares.set()
 
     def unsee(self, process: str) -> None:
-        """Note that a process said that it leaves."""
+        """Record that a process has announced its end."""
         if self._seen.pop(process, None) is not None:
             self._shares.set()
 
     @property
     def members(self) -> list[str]:
-        """The processes that gave a sign of life lately."""
+        """The processes with a recent heartbeat."""
         since = time.monotonic() - SILENCE
         return [one for one, at in self._seen.items() if at > since or one == self._broker.me]
 
     def disconnected(self) -> None:
-        """Note that the connection is gone, and with it all that was in hand. What this process
-        owned it goes on with, until it learns that somebody else has it."""
+        """Handle the loss of the connection and of all messages in hand. This process continues to
+        work with its items until it learns that another one owns them."""
         self._patient_until = math.inf  # until it is back, and a little longer
         for one in self._owned.values():
             one.token, one.place, one.is_sure = None, None, False
             one.waiting.clear()
 
     async def reconnected(self) -> None:
-        """Stand in line again, first of all for what was owned."""
+        """Register as a consumer again, for the owned items first."""
         self._patient_until = time.monotonic() + COURTESY
         await self._broker.declare(self._names)
         mine = [one for one in self._owned.values() if self._is_kept(one)]
@@ -178,8 +179,8 @@ class Ownership:
 
     @property
     def is_polite(self) -> bool:
-        """Return whether others may not have had the time to come back: their connections broke
-        with this process's."""
+        """Return whether others may still be reconnecting, since their connections broke with this
+        one's."""
         return time.monotonic() < self._patient_until
 
     async def close(self) -> None:
@@ -190,14 +191,14 @@ class Ownership:
         await self._tasks.close()
 
     async def abandon(self) -> None:
-        """End what is under way: others own everything."""
+        """Stop running work: others own everything."""
         self._is_leaving = True
         await self._tasks.close()
 
-    # --- what comes out of the queues ---------------------------------------------------------
+    # --- messages from the queues -------------------------------------------------------------
 
     def _take(self, place: _Place, name: str, delivered: Delivered) -> None:
-        """Something came out of the queue of this name."""
+        """Handle a message from the queue of this name."""
         one = self._owned[name]
         if one.place is not place:
             self._tasks.start(delivered.give_back())
@@ -220,7 +221,7 @@ class Ownership:
                 return
             try:
                 await self._keeper.gain(one.name)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next in line may be able
+            except Exception as error:  # noqa: BLE001 - the next consumer may succeed
                 log.warning("%s can't be taken over now: %r", one.name, error)
                 await self._pass_on(one, place)
                 return
@@ -231,22 +232,22 @@ class Ownership:
                     self._begin(one, one.waiting.popleft())
 
     async def _pass_on(self, one: _Owned, place: _Place) -> None:
-        """Let the next in line try it."""
+        """Pass the name on to the next consumer."""
         await asyncio.sleep(AGAIN)
         if one.place is place:
             await self._leave(one)
             await self._give_back(one)
 
     async def _leave(self, one: _Owned) -> None:
-        """Stand in line no more. What comes until the broker knows is in hand still, so that it
-        goes back in order."""
+        """Cancel the registration. Messages that arrive until the broker knows are still in hand,
+        so that they are requeued in order."""
         if (place := one.place) is not None:
             await self._broker.leave(one.name)
             if one.place is place:
                 one.place = None
 
     async def _give_back(self, one: _Owned, calls: Sequence[Delivered] = ()) -> None:
-        """Give back the token, then calls that were begun, then those that waited."""
+        """Requeue the token, then the begun calls, then the waiting ones."""
         back = [*([one.token] if one.token else ()), *calls, *one.waiting]
         one.token = None
         one.waiting.clear()
@@ -257,8 +258,8 @@ class Ownership:
         call = delivered.call
         assert call is not None, "tokens are taken otherwise"
         if (running := one.running.get(call.id)) is not None:
-            # It came once more: this process's connection had broken, or the caller's, who said it
-            # again. In the second case both are in hand.
+            # It was delivered again, because this process's connection had broken, or the caller's,
+            # which repeated it. In the second case both messages are in hand.
             one.running[call.id] = (running[0], delivered)
             self._tasks.start(running[1].done())
             return
@@ -277,8 +278,8 @@ class Ownership:
         await (delivered.done() if is_done else delivered.give_back())
 
     async def _settle(self, one: _Owned) -> None:
-        """End what is under way, and own it no more. What goes wrong over that keeps nobody else
-        from owning it: who takes over shuts this process out, if it has not given it up."""
+        """End the running work, and give up ownership. Errors do not keep another process from
+        owning it: a process that takes over fences this one if it has not given up."""
         one.is_sure = False
         try:
             await self._keeper.finish(one.name, [task for task, _ in one.running.values()])
@@ -286,7 +287,7 @@ class Ownership:
             log.exception("what is under way in %s could not end", one.name)
         running = [*one.running.values()]
         one.running.clear()
-        # Before it is given up: what these put on disk is there when the next owner looks.
+        # Before it is given up, so that the next owner finds their writes.
         await cancel_and_wait(*(task for task, _ in running))
         try:
             await self._keeper.lose(one.name)
@@ -298,13 +299,13 @@ class Ownership:
     # --- shares -------------------------------------------------------------------------------
 
     async def _share(self) -> None:
-        """Stand in line for what should be this process's, and hand over what should not."""
+        """Register for the items that this process should own, and hand over the others."""
         while True:
             try:
                 await self._move()
             except BrokerError as error:
                 log.info("%s", error)
-            except Exception:  # what fails now may not the next time, and nobody else shares
+            except Exception:  # it may succeed next time, and no other code shares
                 log.exception("what is owned could not be shared")
             self._shares.clear()
             with suppress(TimeoutError):
@@ -313,7 +314,7 @@ class Ownership:
 
     async def _move(self) -> None:
         places = allot(self._names, self.members)
-        if not places:  # nobody else is there, and this process has said farewell
+        if not places:  # no other process is there, and this one has announced its end
             return
         for name, place in places.items():
             one = self._owned[name]
@@ -329,8 +330,8 @@ class Ownership:
         await self._replace_tokens(places)
 
     async def _replace_tokens(self, places: Mapping[str, Allotment]) -> None:
-        """Publish a new token of what this process should own, and has stood in line for it for
-        long, while nobody alive owns it: the old one is lost."""
+        """Publish a new token for items that this process should own and has long waited for, if no
+        live process owns them: then the old token is lost."""
         before = time.monotonic() - self._lost_after
         names = [
             one.name
@@ -352,8 +353,8 @@ class Ownership:
         return self._broker.me in (place.owner, place.standby)
 
     def _is_elsewhere(self, one: _Owned, place: Allotment) -> bool:
-        """Return whether this process should leave it to another: one that gave a sign of life
-        since, so that nobody hands over to the dead."""
+        """Return whether this process should hand it to another one, which must have sent a
+        heartbeat since this process got it, so that nothing is handed to a dead process."""
         if place.owner == self._broker.me:
             return False
         is_there = self._seen.get(place.owner, 0.0) > one.since + BEAT / 2
@@ -362,13 +363,12 @@ class Ownership:
         return is_owner_elsewhere or (is_in_line and not self._belongs_here(place))
 
     async def _hand_over(self, one: _Owned) -> None:
-        """Hand it over. It may take its time: whatever else is to be shared does not wait for
-        it."""
+        """Hand it over. This may take time, and does not block the sharing of other items."""
         try:
             await self._release(one)
         finally:
             self._moving.discard(one.name)
-            self._shares.set()  # this process may have to stand by for it
+            self._shares.set()  # this process may have to be its standby
 
     async def _consume(self, one: _Owned) -> None:
         if one.place is not None or self._is_leaving:
@@ -377,12 +377,12 @@ class Ownership:
         try:
             await self._broker.consume(one.name, partial(self._take, place))
         except BaseException:
-            if one.place is place:  # and not one over a newer connection
+            if one.place is place:  # and not one of a newer connection
                 one.place = None
             raise
 
     async def _release(self, one: _Owned) -> None:
-        """Own it no more: what is under way is settled, all else goes back in order."""
+        """Give up an item: running work is settled, the rest is requeued in order."""
         await self._leave(one)
         async with one.changing:
             if one.is_mine:

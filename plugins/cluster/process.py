@@ -1,4 +1,4 @@
-"""The start of a process that is one of several, which are one bot (the setting broker)."""
+"""The start of a process that is one of several forming one bot (the setting broker)."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from plugins.cluster.checks import INSTALL
 
 
 class Face(Struct):
-    """A channel that is elsewhere: the gateways that have it send."""
+    """A placeholder for a channel that runs elsewhere: the gateways that run it send."""
 
     name: str
     has_fields: bool = False
     sound: str = ""
 
     async def listen(self, bot: Bot) -> None:
-        """Nothing comes in here."""
+        """Wait forever: no messages arrive here."""
         await asyncio.Event().wait()
 
     async def send(self, outbound: Outbound) -> None:
-        """Never asked: what goes out is handed to the gateways."""
+        """Raise NotImplementedError: outgoing replies are sent to the gateways."""
         raise NotImplementedError
 
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add what a process of a cluster may be told."""
+    """Add the options of a cluster's process."""
     parser.add_argument(
         "--role",
         action="append",
@@ -54,8 +54,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run_bot(start: BotStart) -> bool:
-    """Be one of several processes that are one bot, on a data folder that they share, where the
-    setting broker is set. Raises CommandRefused."""
+    """Run one of several processes that form one bot, on a shared data folder, if the setting
+    broker is set. Raises CommandRefused."""
     options, settings = start.options, start.settings
     if not settings.broker:
         if options.role:
@@ -71,7 +71,7 @@ def run_bot(start: BotStart) -> bool:
             "database, too."
         )
     try:
-        from plugins.cluster import run  # noqa: PLC0415 - only for this, and its client is an extra
+        from plugins.cluster import run  # noqa: PLC0415 - its client is an optional package
     except ModuleNotFoundError as error:
         raise CommandRefused(
             f"The setting broker needs a package that is not installed ({error.name}); install it "
@@ -110,7 +110,7 @@ async def _live(start: BotStart, plan: ProcessTask) -> None:
 
 
 def _make_faces(start: BotStart, settings: Callable[[], Settings]) -> list[Channel]:
-    """Make the channels as a worker knows them: what it must know to answer over them."""
+    """Make a worker's view of the channels: what it needs to know to answer over them."""
 
     page = Face("web", has_fields=True, sound="mp3")
     faces: list[Channel] = [Face("pipe"), Face("terminal"), page, *start.make_messengers()]

@@ -1,12 +1,12 @@
-"""RabbitMQ as the cluster's broker; the only module that knows it.
+"""RabbitMQ as the cluster's broker; the only module that uses its client.
 
-    exchange parley.owned    direct: a call to the queue of what is owned
-    queue parley.slice.7     quorum, one consumer at a time; so are the others that are owned
-    exchange parley.told     topic: what processes tell one another; nothing of it is kept
-    queue parley.at.ID       a process's own: answers to its calls, and what it listens to
+    exchange parley.owned    direct: a call to the queue of an owned item
+    queue parley.slice.7     quorum, one consumer at a time; so are the queues of other items
+    exchange parley.told     topic: messages between processes; not persistent
+    queue parley.at.ID       a process's own: answers to its calls, and its topics
 
-What is asked of an owner is persistent and confirmed. Answers and what is told are neither kept nor
-repeated: whoever waits for them is gone when his process is.
+Calls to an owner are persistent and confirmed. Answers and broadcasts are neither persistent nor
+repeated: their receivers end with their process.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from plugins.cluster.wire import BrokerError, OwnerCall
 log = logging.getLogger(__name__)
 
 HEARTBEAT = 5
-"""Seconds; a process that does not move for two or three of these has lost its connection, and with
-it what it owned."""
+"""Seconds; a process that is suspended for two or three of these loses its connection, and with it
+what it owned."""
 CONNECTING = 5.0
-"""Seconds that a broker has to answer an attempt to connect. One that has just been started takes
-some connections that it never answers, so the next attempt must not wait for long."""
+"""Seconds for a broker to answer an attempt to connect. A broker that was just started accepts some
+connections without ever answering, so the next attempt must not wait long."""
 ATTEMPTS = 4
-"""Attempts to connect at the start, if a broker is too busy to answer; one that is not there is
-known at once."""
+"""Attempts to connect at the start, if the broker is too busy to answer; a missing one is detected
+at once."""
 PREFETCH = 500
-"""Calls of one queue that are in hand at a time."""
+"""The maximum of calls of one queue in hand at a time."""
 PATIENCE = 10.0
-"""Seconds for which something that must be told waits for a broken connection."""
+"""Seconds that a broadcast waits for a broken connection."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
 """Seconds between two attempts to connect."""
 _TOKEN, _CALL, _TOLD, _MORE, _LAST = "token", "call", "told", "more", "last"
@@ -59,8 +59,8 @@ _GONE = (
     *(AMQPError, ChannelInvalidStateError, ConnectionError, OSError, RuntimeError, TimeoutError),
     StopAsyncIteration,
 )
-"""The exceptions of the client when the connection is no more; the last where it ended before the
-broker had said anything."""
+"""The exceptions of the client on a lost connection; the last one if it ended before the broker had
+sent anything."""
 UNREACHABLE = "The message broker can't be reached; try again in a moment."
 UNANSWERED = (
     "This took too long to be taken in. It may still be answered: look in a moment, and say it "
@@ -72,11 +72,11 @@ UNSURE = (
 )
 
 Hear = Callable[[str, bytes], None]
-"""Hears what is told on a topic."""
+"""A callback for a message on a topic."""
 
 
 class _Link(Struct):
-    """A connection: `sure` has what it publishes confirmed, `quick` has not."""
+    """A connection: publishing on `sure` is confirmed, on `quick` it is not."""
 
     connection: AbstractConnection
     sure: AbstractChannel
@@ -88,15 +88,15 @@ class _Link(Struct):
     own: AbstractQueue
     queues: dict[str, AbstractQueue] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
-    """The tags under which this process consumes, by the name of the queue."""
+    """The consumer tags of this process, by the name of the queue."""
 
 
 @contextmanager
 def _reaching() -> Iterator[None]:
-    """Around what is asked of the client. Raises BrokerError when the connection is no more: the
-    client may say so by cancelling what it was asked for, while nobody cancels who asked. Where
-    somebody does, just when the connection breaks, the client raises that instead; who asked would
-    go on for ever. DeliveryError is raised as it is."""
+    """Wrap operations of the client. Raises BrokerError if the connection is lost: the client may
+    report that by cancelling its own operation, while nobody cancels the caller. If the caller is
+    cancelled just when the connection breaks, the client raises its error instead, and the
+    cancellation would be lost. DeliveryError is raised unchanged."""
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0
     try:
@@ -131,7 +131,7 @@ class Delivered:
 
 
 Take = Callable[[str, Delivered], None]
-"""Hears what came out of the queue of this name, in order."""
+"""A callback for a message from the queue of this name, called in order."""
 
 
 class RabbitMQ:
@@ -158,7 +158,7 @@ class RabbitMQ:
     # --- the connection -----------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect. Raises BrokerError where that can't be done."""
+        """Connect. Raises BrokerError if that fails."""
         try:
             self._link = await self._connect_first()
         except _GONE as error:
@@ -174,7 +174,7 @@ class RabbitMQ:
 
     @property
     def version(self) -> str:
-        """The version of the server, as it says it; "" where there is no connection."""
+        """The version that the server reports; "" without a connection."""
         transport = self._link.connection.transport if self._link else None
         said = transport.connection.server_properties.get("version") if transport else ""
         return said.decode() if isinstance(said, bytes) else str(said or "")
@@ -220,7 +220,7 @@ class RabbitMQ:
         return _Link(connection, sure, quick, taking, sure_owned, sure_told, quickly, own)
 
     async def _stay(self) -> None:
-        """Connect again whenever the connection breaks."""
+        """Reconnect whenever the connection breaks."""
         returning: asyncio.Task[None] | None = None
         while True:
             assert self._link is not None
@@ -245,8 +245,7 @@ class RabbitMQ:
             log.warning("%s", error)
 
     async def _until_broken(self, link: _Link) -> None:
-        """Wait until any of its channels breaks, which is as good as all: what was in hand is
-        gone."""
+        """Wait until any of its channels breaks, since then all messages in hand are lost."""
         ways = (link.connection, link.sure, link.quick, link.taking)
         tasks = [asyncio.create_task(_closed(one)) for one in ways]
         try:
@@ -277,13 +276,13 @@ class RabbitMQ:
         assert self._link is not None
         return self._link
 
-    # --- what is owned ------------------------------------------------------------------------
+    # --- owned items --------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _answered(self, link: _Link) -> AsyncIterator[None]:
-        """Bound a question about a queue. A broker that has just come back may never answer one,
-        since the queue has no leader yet. The connection is given up then, and made anew. Raises
-        BrokerError."""
+        """Limit the time of an operation on a queue. A broker that has just restarted may never
+        answer one, because the queue has no leader yet. Then the connection is closed and replaced.
+        Raises BrokerError."""
         try:
             async with asyncio.timeout(PATIENCE):
                 with _reaching():
@@ -295,13 +294,13 @@ class RabbitMQ:
             raise BrokerError(UNREACHABLE) from None
 
     async def declare(self, names: Sequence[str]) -> None:
-        """Let there be these queues."""
+        """Declare these queues."""
         link = await self._linked()
         for name in names:
             await self._declare(link, name)
 
     async def _declare(self, link: _Link, name: str) -> AbstractQueue:
-        """Return the queue of this name, asked for once over each connection."""
+        """Return the queue of this name, declared once per connection."""
         if (known := link.queues.get(name)) is not None:
             return known
         arguments: dict[str, Any] = {"x-queue-type": "quorum", "x-single-active-consumer": True}
@@ -314,7 +313,7 @@ class RabbitMQ:
         return queue
 
     async def put_token(self, name: str) -> None:
-        """Put one more token into a queue."""
+        """Put another token into a queue."""
         await self._publish(name, aio_pika.Message(b"", type=_TOKEN, delivery_mode=2), PATIENCE)
 
     async def consume(self, name: str, take: Take) -> None:
@@ -335,7 +334,7 @@ class RabbitMQ:
             raise BrokerError(UNREACHABLE)
 
     async def leave(self, name: str) -> None:
-        """Take nothing more from a queue; what is in hand stays in hand until it is settled."""
+        """Stop consuming a queue; messages in hand stay in hand until they are settled."""
         if (link := self._link) is None:
             return
         if tag := link.tags.pop(name, ""):
@@ -355,8 +354,8 @@ class RabbitMQ:
         return OwnerCall(name, message.body, bool(message.redelivered), answer)
 
     async def _answer(self, caller: str, reply: aio_pika.Message, is_last: bool) -> None:
-        """Send an answer. The queue of a caller whose connection broke, too, may not be there again
-        yet; who is gone for good waits for none."""
+        """Send an answer. The queue of a caller whose connection broke as well may not exist again
+        yet; a caller that has ended gets no answer."""
         pause = FIRST_PAUSE
         while caller:
             try:
@@ -373,15 +372,15 @@ class RabbitMQ:
             await asyncio.sleep(pause)
 
     async def count_waiting(self, names: Sequence[str]) -> dict[str, int]:
-        """Return how many calls lie in these queues that no process has in hand; of those that were
-        never declared, nothing is said. Raises BrokerError."""
+        """Return the number of calls in these queues that no process has in hand; queues that were
+        never declared are omitted. Raises BrokerError."""
         link, counts = await self._linked(), dict[str, int]()
         try:
-            channel = await link.connection.channel()  # a queue that is not there closes it
+            channel = await link.connection.channel()  # a missing queue closes the channel
             for name in names:
                 queue = await channel.declare_queue(f"{self._kin}.{name}", passive=True)
                 found = queue.declaration_result
-                token = 0 if found.consumer_count else 1  # without an owner it lies there, too
+                token = 0 if found.consumer_count else 1
                 counts[name] = max(0, (found.message_count or 0) - token)
             await channel.close()
         except ChannelNotFoundEntity:
@@ -390,7 +389,7 @@ class RabbitMQ:
             raise BrokerError(UNREACHABLE) from error
         return counts
 
-    # --- calls --------------------------------------------------------------------------------
+    # --- calls -------------------------------------------------------------------------------
 
     async def call(
         self, name: str, body: bytes, patience: float, is_repeatable: bool = True
@@ -406,7 +405,7 @@ class RabbitMQ:
             correlation_id=identity,
             reply_to=f"{self._kin}.at.{self.me}",
             delivery_mode=2,
-            expiration=patience,  # nobody waits for it any more
+            expiration=patience,  # nobody waits for it afterwards
         )
         try:
             await self._publish(name, message, patience, is_repeatable)
@@ -423,7 +422,7 @@ class RabbitMQ:
     async def _publish(
         self, name: str, message: aio_pika.Message, patience: float, is_repeatable: bool = True
     ) -> None:
-        """Put a message into the queue of what is owned; it is on the broker's disk then."""
+        """Put a message into the queue of an item; when this returns it is on the broker's disk."""
         end = asyncio.get_running_loop().time() + patience
         while (left := end - asyncio.get_running_loop().time()) > 0:
             link = await self._linked(left)
@@ -431,7 +430,7 @@ class RabbitMQ:
                 with _reaching():
                     await link.owned.publish(message, name, timeout=left)
                 return
-            except DeliveryError as error:  # there is no such queue yet
+            except DeliveryError as error:  # the queue does not exist yet
                 log.info("%s is not there: %r", name, error)
             except BrokerError:
                 if not is_repeatable:
@@ -439,10 +438,10 @@ class RabbitMQ:
             await asyncio.sleep(FIRST_PAUSE)
         raise BrokerError(UNREACHABLE)
 
-    # --- what is told -------------------------------------------------------------------------
+    # --- broadcasts ---------------------------------------------------------------------------
 
     async def listen(self, topic: str) -> None:
-        """Hear what is told on a topic from now on, also over other connections."""
+        """Subscribe to a topic from now on, also over later connections."""
         self._topics.add(topic)
         link = await self._linked()
         try:
@@ -452,7 +451,8 @@ class RabbitMQ:
             log.info("%s is listened to when the connection is there again", topic)
 
     async def tell(self, topic: str, body: bytes) -> None:
-        """Tell those who listen to a topic now; confirmed by the broker. Raises BrokerError."""
+        """Publish to the current listeners of a topic, with the broker's confirmation. Raises
+        BrokerError."""
         message = aio_pika.Message(body, type=_TOLD, delivery_mode=1)
         link = await self._linked()
         try:
@@ -462,7 +462,7 @@ class RabbitMQ:
             raise BrokerError(UNREACHABLE) from error
 
     def tell_soon(self, to: str, body: bytes) -> None:
-        """Tell one process, or those who listen to a topic, something that may get lost."""
+        """Send a message that may be lost to one process, or to the listeners of a topic."""
         if self._is_up.is_set():
             self._tasks.start(self._tell_quickly(to, body))
 
@@ -484,4 +484,4 @@ async def _closed(part: AbstractConnection | AbstractChannel) -> None:
 
 
 async def _nothing() -> None:
-    """Nobody is told or asked."""
+    """Do nothing."""

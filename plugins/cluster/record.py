@@ -24,15 +24,15 @@ from plugins.health import ClusterInfo, ProcessInfo
 
 NOBODY = ""
 SCHEMA = len(MIGRATIONS)
-"""The version of the tables that this program works with."""
+"""The version of the tables that this program uses."""
 
 
 class FencedError(StoreError):
-    """This process was taken for dead, and others own what it owned."""
+    """This process was considered dead, and others own its items."""
 
 
 class ProcessRow(Struct, frozen=True):
-    """A process that takes part: `role` is "gateway" or "worker"; `since` in seconds since 1970."""
+    """A process of the cluster: `role` is "gateway" or "worker"; `since` in seconds since 1970."""
 
     id: str
     role: str
@@ -42,7 +42,7 @@ class ProcessRow(Struct, frozen=True):
 
 
 class OwnerRow(Struct, frozen=True):
-    """The owner of something, or `NOBODY`; `epoch` counts its owners."""
+    """The owner of an item, or `NOBODY`; `epoch` counts its owners."""
 
     name: str
     process: str
@@ -50,22 +50,22 @@ class OwnerRow(Struct, frozen=True):
 
 
 def join(database: Database, process: str, role: str, version: str) -> None:
-    """Let a process take part from now on."""
+    """Add a process to the cluster."""
     tables.Process.insert(
         id=process, role=role, version=version, since=time.time(), is_fenced=False
     ).execute(database)
 
 
 def leave(database: Database, process: str) -> None:
-    """Let a process end: it owns nothing any more."""
+    """Remove a process; it owns nothing afterwards."""
     table, owner = tables.Process, tables.Owner
     table.delete().where(table.id == process).execute(database)
     owner.update(process=NOBODY).where(owner.process == process).execute(database)
 
 
 def check(database: Database, process: str) -> None:
-    """Check that this process may write; until this transaction ends, nobody shuts it out. Raises
-    FencedError."""
+    """Check that this process may write; no other process can fence it until this transaction ends.
+    Raises FencedError."""
     statement = f'SELECT is_fenced FROM "process" WHERE id = ?{database.shared_lock}'
     found = database.execute_sql(statement, (process,)).fetchone()
     if found is None or found[0]:
@@ -73,11 +73,11 @@ def check(database: Database, process: str) -> None:
 
 
 def take(database: Database, name: str, process: str) -> OwnerRow:
-    """Let a process own something; returns who did before, who is shut out unless it is the same.
-    What this process owns already it still does, in the same epoch."""
+    """Make a process the owner of an item; return the previous owner, which is fenced if it is
+    another process. An item that the process already owns keeps its epoch."""
     table, processes = tables.Owner, tables.Process
     table.insert(name=name, process=NOBODY, epoch=0).on_conflict_ignore().execute(database)
-    # Written before it is read, so that two who take it at once come one after the other.
+    # Written before it is read, so that two concurrent takeovers are serialised.
     table.update(epoch=table.epoch + 1).where(
         (table.name == name) & (table.process != process)
     ).execute(database)
@@ -89,7 +89,7 @@ def take(database: Database, name: str, process: str) -> OwnerRow:
 
 
 def give(database: Database, names: Iterable[str], process: str) -> None:
-    """Let a process own these no more; nothing happens where it does not."""
+    """Give up these items of a process; others are ignored."""
     table = tables.Owner
     is_its = table.name.in_([*names]) & (table.process == process)
     table.update(process=NOBODY).where(is_its).execute(database)
@@ -109,7 +109,7 @@ def list_owners(database: Database) -> list[OwnerRow]:
 
 
 def list_processes(database: Database) -> list[ProcessRow]:
-    """All that take part, and those that were shut out, the oldest first."""
+    """Return all processes, including fenced ones, oldest first."""
     table = tables.Process
     fields = (table.id, table.role, table.version, table.since, table.is_fenced)
     query = table.select(*fields).order_by(table.since, table.id)
@@ -120,9 +120,9 @@ def list_processes(database: Database) -> list[ProcessRow]:
 
 
 def list_strangers(database: Database, version: str) -> list[ProcessRow]:
-    """List the processes that take part, or died and were never missed, and do not go together with
-    a process of this version that is about to start: theirs is another, or the tables are not as
-    this program has them. It may be asked of any database, also of one that has no tables yet."""
+    """List the processes that are in the cluster, or died unnoticed, and are incompatible with a
+    process of this version that is about to start: their version differs, or the tables differ from
+    this program's. Works with any database, also one without tables."""
     if "process" not in database.get_tables():
         return []
     is_same = database.schema_version() == SCHEMA
@@ -131,13 +131,13 @@ def list_strangers(database: Database, version: str) -> list[ProcessRow]:
 
 
 def shut_out(database: Database, processes: Collection[str]) -> None:
-    """Let these write nothing more; what they own goes to whoever takes it."""
+    """Fence these processes; their items can be taken by others."""
     table = tables.Process
     table.update(is_fenced=True).where(table.id.in_([*processes])).execute(database)
 
 
 def forget_fenced(database: Database) -> None:
-    """Delete those that were shut out and own nothing any more; deleted, they stay shut out."""
+    """Delete the fenced processes that own nothing; they stay fenced."""
     table, owner = tables.Process, tables.Owner
     owning = owner.select(owner.process)
     is_over = (table.is_fenced == 1) & table.id.not_in(owning)
@@ -145,14 +145,14 @@ def forget_fenced(database: Database) -> None:
 
 
 def forget(database: Database, processes: Collection[str]) -> None:
-    """Delete processes that are gone; they own nothing any more, and may write nothing."""
+    """Delete processes that have ended; they own nothing afterwards, and may not write."""
     for process in processes:
         leave(database, process)
 
 
 def claim(database: Database, outbox: int, process: str) -> str | None:
-    """Let a process send a reply, which no other does then; None where it is sent already. Returns
-    who claimed it before and may have sent it, `NOBODY` where nobody did."""
+    """Claim a reply for a process to send; return None if it is sent already. Otherwise return the
+    previous claimant, which may have sent it, or `NOBODY`."""
     table = tables.Outbox
     query = table.select(table.claim, table.is_sent).where(table.id == outbox)
     before, is_sent = next(iter(query.tuples().execute(database)), (NOBODY, 1))
@@ -174,7 +174,7 @@ class Recorded(Struct, frozen=True):
 
 
 def read_all(database: Database) -> Recorded:
-    """All of it, without those who were shut out."""
+    """Read the state, without the processes that were fenced."""
     living = (row for row in list_processes(database) if not row.is_fenced)
     owners = list_owners(database)
     return Recorded(tuple(living), tuple(owners), mailbox.measure_backlog(database))
@@ -183,8 +183,8 @@ def read_all(database: Database) -> Recorded:
 def sum_up(
     recorded: Recorded, queued: Mapping[str, int] | None, heard: Collection[str], now: float
 ) -> ClusterInfo:
-    """Sum it up: `queued` are the calls in the broker's queues by their names (None: it
-    can't be asked), `heard` who gave a sign of life, `now` in seconds since 1970."""
+    """Summarise the state: `queued` are the calls in the broker's queues by name (None: it can't be
+    reached), `heard` the processes with a heartbeat, `now` in seconds since 1970."""
     names = set(SLICE_NAMES)
     owned = Counter(row.process for row in recorded.owners if row.name in names)
     processes = tuple(

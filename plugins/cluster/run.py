@@ -1,4 +1,4 @@
-"""Lets this process take part in a cluster, as a gateway, a worker, or both."""
+"""Runs this process in a cluster, as a gateway, a worker, or both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from plugins.cluster.worker import Worker
 log = logging.getLogger(__name__)
 
 AGAIN = 1.0
-"""Seconds after which a worker that could not begin anew tries again."""
+"""Seconds before a failed restart of a worker is retried."""
 PASSED_OVER = (
     "This gateway stood still for so long that others took it for dead and took over what it did. "
     "Start it again."
@@ -42,9 +42,9 @@ UNREACHABLE = (
 
 
 class ProcessTask(Struct, frozen=True):
-    """The task of this process: `faces` are the channels as a worker knows them, `channels` those
-    that a gateway runs, which ends with the one that `until` names. Both are handed a function that
-    says what is set. `recent` hears what happens in this process."""
+    """The task of this process. `faces` makes a worker's view of the channels, `channels` those
+    that a gateway runs; the gateway ends with the one that `until` names. Both get a function that
+    returns the current settings. `recent` records this process's events."""
 
     layers: Layers
     data: Path
@@ -58,7 +58,7 @@ class ProcessTask(Struct, frozen=True):
 
 
 async def live(plan: ProcessTask) -> None:
-    """Take part until a signal comes, or the channels have ended. Raises ChannelError."""
+    """Run until a signal arrives, or the channels have ended. Raises ChannelError."""
     stopping = asyncio.Event()
     stop_on_signals(stopping)
     worker = asyncio.create_task(_work(plan, stopping)) if plan.is_worker else None
@@ -78,8 +78,8 @@ async def live(plan: ProcessTask) -> None:
 
 
 async def _work(plan: ProcessTask, stopping: asyncio.Event) -> None:
-    """Be a worker; one that others took for dead is another from then on. What cut it off from them
-    may last, so that it tries again and again then."""
+    """Run a worker; after others have considered it dead, start a new one. The cause of the
+    separation may last, so this is retried."""
     is_over = await _work_once(plan, stopping)
     while not is_over and not stopping.is_set():
         try:
@@ -92,7 +92,7 @@ async def _work(plan: ProcessTask, stopping: asyncio.Event) -> None:
 
 
 async def _work_once(plan: ProcessTask, stopping: asyncio.Event) -> bool:
-    """Work until the end; return False when others took this worker for dead."""
+    """Work until the end; return False if others have considered this worker dead."""
     app, node = await _join(plan, "worker", plan.faces, stopping)
     try:
         return await Worker(app, node).run()

@@ -1,4 +1,4 @@
-"""The slice that a conversation is in, and the process that should own it. Pure."""
+"""The slice of a conversation, and the process that should own it. Pure."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 SLICES = 64
-"""Into how many slices all conversations are divided. It is part of what is stored: never change
+"""The number of slices that conversations are divided into. It affects stored data: never change
 it."""
 _SLICE = "slice."
 
 
 def slice_of(identity: str) -> int:
-    """Return the slice of a conversation, by its id: that of its chat, whose threads and branches
-    share a memory."""
+    """Return the slice of a conversation by its id. It is that of its chat, whose threads and
+    branches share a memory."""
     chat = "/".join(identity.split("/")[:2])
     return int.from_bytes(_digest(chat), "big") % SLICES
 
 
 def name_of_slice(number: int) -> str:
-    """Return the name by which a slice is owned, which is its queue's, too."""
+    """Return the name of a slice's ownership, and of its queue."""
     return f"{_SLICE}{number}"
 
 
@@ -30,20 +30,20 @@ def number_of_slice(name: str) -> int:
 
 
 class Allotment(Struct, frozen=True):
-    """The process that should own something, and the one that takes it over first should that one
-    die ("": nobody)."""
+    """The process that should own an item, and its standby, which takes over if the owner dies ("":
+    none)."""
 
     owner: str
     standby: str
 
 
 def allot(names: Sequence[str], processes: Iterable[str]) -> dict[str, Allotment]:
-    """Return which of these processes should own each of these. All of them work out the same by
-    themselves; none has more than one more than another, and when one comes or goes, few others
-    move. Empty where there is no process.
+    """Return the intended owners of these names among these processes. All processes compute the
+    same result independently; their shares differ by at most one, and when one joins or leaves, few
+    other names move. Empty without processes.
 
-    Rendezvous hashing with a bounded load: each goes to the process that it ranks highest of those
-    that have room.
+    Rendezvous hashing with a bounded load: each name goes to its highest-ranked process with
+    capacity.
     """
     known = sorted(set(processes))
     if not known:
@@ -59,7 +59,7 @@ def allot(names: Sequence[str], processes: Iterable[str]) -> dict[str, Allotment
 
 
 def _room(count: int, processes: list[str]) -> dict[str, int]:
-    """Return how many each may have: as many as any other, or one more."""
+    """Return the capacity of each process: equal shares, or one more."""
     each, rest = divmod(count, len(processes))
     lucky = set(sorted(processes, key=_digest)[:rest])
     return {one: each + (one in lucky) for one in processes}

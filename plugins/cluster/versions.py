@@ -1,7 +1,8 @@
-"""All processes of a cluster are of one version: what one writes the others must be able to read.
+"""The check that all processes of a cluster have the same version, since each must be able to read
+the others' data.
 
-A process looks who is there before it brings the tables up to date. Whoever stands in the record
-and may have died (there is no farewell after kill -9) has a few seconds to give a sign of life.
+A process checks the others before it upgrades the tables. Recorded processes, which may have died
+(a killed process announces no end), have a few seconds to send a heartbeat.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from plugins.cluster.rabbit import RabbitMQ
 from plugins.cluster.record import ProcessRow
 
 BEATS = "beat"
-"""The topic of signs of life."""
+"""The topic of heartbeats."""
 
 
 class MixedVersionsError(ChannelError):
@@ -27,9 +28,9 @@ class MixedVersionsError(ChannelError):
 
 
 async def check_versions(engine: DatabaseEngine, broker: RabbitMQ) -> None:
-    """Look whether processes of another version are alive, over a connection of one's own. Those
-    that are not are shut out: should one of them only have stood still, it writes nothing more.
-    Raises MixedVersionsError, BrokerError and StoreError."""
+    """Check whether processes of another version are alive, over a separate connection. Those that
+    are not are fenced, so that a suspended one writes nothing more. Raises MixedVersionsError,
+    BrokerError and StoreError."""
     strangers, tables = await asyncio.to_thread(_list_strangers, engine)
     if not strangers:
         return
@@ -41,8 +42,8 @@ async def check_versions(engine: DatabaseEngine, broker: RabbitMQ) -> None:
 
 
 async def hear_beats(broker: RabbitMQ, awaited: Collection[str], enough: int) -> set[str]:
-    """Return which of these processes give a sign of life, until there are `enough` of them, or
-    somebody alive would have given one. Opens and closes the connection. Raises BrokerError."""
+    """Return the processes among `awaited` that send a heartbeat, until there are `enough`, or any
+    live one would have sent one. Opens and closes the connection. Raises BrokerError."""
     heard: set[str] = set()
     are_enough = asyncio.Event()
 
@@ -66,7 +67,7 @@ async def hear_beats(broker: RabbitMQ, awaited: Collection[str], enough: int) ->
 
 
 def describe(strangers: Sequence[ProcessRow], tables: int) -> str:
-    """Say which versions don't go together, and what to do."""
+    """Describe the incompatible versions, with advice."""
     theirs = ", ".join(sorted({row.version for row in strangers}))
     ours = VERSION
     if theirs == ours:

@@ -26,39 +26,39 @@ from memory.record.store import StoreError
 T = TypeVar("T")
 
 SPOOL = "spool"
-"""The folder in the data folder in which files wait that are on their way to a worker."""
+"""The folder in the data folder for files that are being sent to a worker."""
 STALE = 86_400.0
-"""Seconds after which a file in it belongs to nobody any more."""
+"""Seconds after which a file in it is abandoned."""
 _EVENTS = {kind.__name__: kind for kind in (*get_args(Activity), Completed)}
 
 
 class BrokerError(Exception):
-    """The broker, or whoever should answer, can't be reached. The text is a plain sentence."""
+    """The broker, or the process that should answer, can't be reached. The text is a plain
+    sentence."""
 
 
 class GiveBack(Exception):
-    """A call can't be answered here, or something not be owned: it goes back where it was."""
+    """A call can't be answered here, or an item can't be owned here: it is requeued."""
 
 
 class OwnerCall(Struct, frozen=True):
-    """A request as its owner gets it. `id` is the same however often it is delivered; `is_again`:
-    somebody may have begun with it, and died."""
+    """A request to the owner of a slice. `id` is the same for each delivery; `is_again`: another
+    process may have begun it, and died."""
 
     id: str
     body: bytes
     is_again: bool
     answer: Callable[[bytes, bool], Awaitable[None]]
-    """Sends a piece of the answer to the caller; the flag says whether it is the last."""
+    """Sends a piece of the answer to the caller; the flag marks the last one."""
 
 
 class RemoteError(Exception):
-    """A worker failed at what it was asked for; the text is a plain sentence."""
+    """A worker failed to execute a call; the text is a plain sentence."""
 
 
 def dump(value: object) -> bytes:
-    """Return a value, or a mapping of values, as it goes over the wire. Broken Unicode, which
-    platforms let through, is mended on the way, as it is when a message is taken in (`clean_text`).
-    """
+    """Return a value, or a mapping of values, as JSON. Invalid Unicode, which platforms let
+    through, is replaced, as when a message is received (`clean_text`)."""
     try:
         return orjson.dumps(value, default=_plainly)
     except TypeError:
@@ -67,15 +67,14 @@ def dump(value: object) -> bytes:
 
 
 def _plainly(value: Any) -> Any:
-    """Turn what the writers of JSON don't know into what they do."""
+    """Convert a value that JSON encoders don't know."""
     if isinstance(value, Struct):
         return asdict(value)
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
 def parse(body: bytes) -> dict[str, Any]:
-    """Parse what came over the wire, of which each part is still to be looked at. Raises
-    ValueError."""
+    """Parse a message, whose parts are not validated yet. Raises ValueError."""
     found = orjson.loads(body)
     if not isinstance(found, dict):
         raise ValueError("not an object")
@@ -103,7 +102,7 @@ def build_event(part: Mapping[str, Any]) -> Any:
 
 
 def merge(events: list[Activity]) -> list[Activity]:
-    """Return the same with fewer events: pieces of text that follow each other are one."""
+    """Return the events with consecutive pieces of text merged."""
     merged: list[Activity] = []
     for event in events:
         last = merged[-1] if merged else None
@@ -117,7 +116,8 @@ def merge(events: list[Activity]) -> list[Activity]:
 
 
 def dump_error(error: BaseException, sentence: str) -> bytes:
-    """Return why there is no answer; `sentence` is for what has none of its own."""
+    """Return the reason why there is no answer; `sentence` is for errors without one of their
+    own."""
     said: dict[str, Any] = {"kind": "", "text": sentence}
     if isinstance(error, NotCompleted):
         said = {"kind": "completion", "text": str(error), "problem": error.problem}
@@ -128,7 +128,7 @@ def dump_error(error: BaseException, sentence: str) -> bytes:
 
 
 def raise_error(part: Mapping[str, Any]) -> None:
-    """Raise what the worker raised, if it did."""
+    """Raise the worker's error, if there is one."""
     error = part.get("error")
     if error is None:
         return
@@ -138,11 +138,11 @@ def raise_error(part: Mapping[str, Any]) -> None:
     raise StoreError(text) if error["kind"] == "store" else RemoteError(text)
 
 
-# --- files on their way ---------------------------------------------------------------------------
+# --- files in transit ---------------------------------------------------------------------
 
 
 class SpooledFile(Struct, frozen=True):
-    """A file that came with a message, by its name in the spool."""
+    """A file of a message, with its place in the spool."""
 
     name: str
     media_type: str
@@ -150,7 +150,7 @@ class SpooledFile(Struct, frozen=True):
 
 
 def spool(data: Path, inbound: Inbound) -> dict[str, Any]:
-    """Return a message for the wire; its files are put into the folder that all processes share."""
+    """Return a message as JSON values; its files are written to the shared folder."""
     files = []
     for file in inbound.attachments:
         folder = data / SPOOL
@@ -172,13 +172,13 @@ def unspool(data: Path, part: Mapping[str, Any]) -> Inbound:
 
 
 def clear(data: Path, part: Mapping[str, Any]) -> None:
-    """Delete the files of a message that are no longer on their way."""
+    """Delete the files of a message that was transferred."""
     for file in build(list[SpooledFile], part.get("files", [])):
         (data / SPOOL / _safe(file.place)).unlink(missing_ok=True)
 
 
 def sweep(data: Path) -> None:
-    """Delete what gateways that were killed left on its way: nobody waits for a file for a day."""
+    """Delete the files of killed gateways: no file is in transit for a day."""
     before = time.time() - STALE
     folder = data / SPOOL
     for file in folder.iterdir() if folder.is_dir() else ():

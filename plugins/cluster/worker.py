@@ -1,8 +1,7 @@
-"""A worker: it has conversations, with their turns, commands and tools, slice by slice.
+"""A worker: it owns conversations, slice by slice, and runs their turns, commands and tools.
 
-What a channel asks of the bot comes as a call to the owner of the conversation's slice, and goes to
-the same `RunningBot` as in a single process: all that is known of a conversation is known in one
-place.
+A channel's request arrives as a call to the owner of the conversation's slice. It is executed by
+the same `RunningBot` as in a single process, so the state of a conversation is in one place.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ log = logging.getLogger(__name__)
 
 GROUP = "workers"
 WATCHED = 30.0
-"""Seconds for which somebody watches a conversation without saying so again."""
+"""Seconds after which a watcher of a conversation must renew its request."""
 REFRESH = 30.0
-"""Seconds after which what others have spent is read anew."""
+"""Seconds between two reloads of the other workers' spending."""
 PATIENCE = 30.0
-"""Seconds for which another owner's answer is waited for."""
+"""Seconds to wait for another owner's answer."""
 INTERRUPTED = (
     "The bot was interrupted while it carried this out. Check whether it took effect (/context "
     "shows it), and send it again if not."
 )
 FAILED = "This failed inside the bot; the log has the details (`python main.py logs`)."
 DEAF = 20.0
-"""Seconds for which a database that does not answer is waited for; after that another worker may
-reach it. One that starts again is back before."""
+"""Seconds to wait for a database that does not answer; then another worker may be able to reach it.
+A database that restarts is back before."""
 IN_USE = "it is still with another process"
 
 
@@ -77,15 +76,15 @@ class Worker(Struct):
         self.node.hear = self._hear
         self.app.conversations.is_ours = self._is_ours
         self.app.processes.owners = self
-        self.app.bus.followers = lambda home: ()  # gateways know who watches, and by which chat
-        self.app.bus.keep_running()  # they may ask for a turn when it has begun
+        self.app.bus.followers = lambda home: ()  # gateways know the watchers and their chats
+        self.app.bus.keep_running()  # they may ask for a turn after it has begun
 
     def _is_ours(self, identity: str) -> bool:
         return slice_of(identity) in self._owned
 
     async def run(self) -> bool:
-        """Work until a signal comes; returns False when others took this process for dead, and it
-        has to begin anew."""
+        """Work until a signal arrives. Return False if other processes considered this one dead, so
+        that it has to restart."""
         stopping = self.node.stopping
         await self.node.join()
         await self.app.begin()
@@ -108,7 +107,7 @@ class Worker(Struct):
         return not self.node.is_fenced
 
     async def _load(self) -> None:
-        """Load what the first turn would have to wait for, before anybody's turn is taken over."""
+        """Load what the first turn would otherwise wait for, before any turn is taken over."""
         await self.app.conversations.services.meter.ready()
         await asyncio.to_thread(catalogue.load)
         await asyncio.to_thread(import_module, "agent.models.openai_client")
@@ -121,8 +120,8 @@ class Worker(Struct):
                 await self.node.forget_silent()
 
     async def _watch_database(self) -> None:
-        """Give up when the database can't be heard any more: this process may be cut off from it
-        alone, and its broker does not know."""
+        """Give up when the database no longer answers: this process alone may be separated from it,
+        and the broker does not know."""
         while not self.node.is_fenced:
             await asyncio.sleep(BEAT)
             with suppress(StoreError):
@@ -133,11 +132,11 @@ class Worker(Struct):
                     log.warning("the database has not answered for %.0f s", DEAF)
                     self.node.give_up()
 
-    # --- what it owns -------------------------------------------------------------------------
+    # --- owned slices ------------------------------------------------------------------------
 
     async def gain(self, name: str) -> None:
-        """Go on where the owner before stopped: with what its inbox holds, as at a start. Many come
-        at once, when a worker has died: they are taken over together."""
+        """Continue the previous owner's work from its inbox, as at a start. After the death of a
+        worker many slices arrive at once; they are taken over together."""
         number = number_of_slice(name)
         gained = self._coming[number] = asyncio.get_running_loop().create_future()
         if not self._gaining.locked():
@@ -149,7 +148,7 @@ class Worker(Struct):
             while self._coming:
                 coming, self._coming = self._coming, {}
                 taking = asyncio.create_task(self._gain(sorted(coming)))
-                taking.add_done_callback(hear)  # also when nobody waits for it any more
+                taking.add_done_callback(hear)  # also if nobody waits for it any longer
                 await asyncio.wait((taking,))
                 for gained in coming.values():
                     _settle(gained, taking)
@@ -167,7 +166,7 @@ class Worker(Struct):
         for process in {row.process for row in before} - {NOBODY, me}:
             self.node.tell_of_death(process)
         new = {names[row.name] for row in before if row.process != me} | {*numbers} - self._owned
-        await self.app.let_go(_in_slices(new))  # of before others had it
+        await self.app.let_go(_in_slices(new))  # the state from before others owned them
         self._owned |= new
         try:
             await self.app.take_up(_in_slices(new))
@@ -177,13 +176,12 @@ class Worker(Struct):
         except BaseException:
             self._owned -= new
             await self.app.let_go(_in_slices(new))
-            given = [name_of_slice(number) for number in new]  # not what it has had all the time
+            given = [name_of_slice(number) for number in new]  # excludes the slices owned before
             await store.write(lambda db: record.give(db, given, me))
             raise
 
     async def finish(self, name: str, calls: Collection[asyncio.Task[None]]) -> None:
-        """Let what is under way end, for as long as there is patience; the rest is the next
-        owner's."""
+        """Let running work end within the time limit; the next owner continues the rest."""
         if (number := number_of_slice(name)) in self._owned:
             await self.app.finish(_in_slices((number,)), calls)
 
@@ -222,14 +220,14 @@ class Worker(Struct):
             if not isinstance(error, StoreError):
                 log.exception("a call of %s failed", name)
             answer = wire.dump_error(error, FAILED)
-        if self.node.is_fenced:  # in the middle of this: what it took for an answer is none
+        if self.node.is_fenced:  # meanwhile, so the result is invalid
             raise GiveBack
         if answer:
             await call.answer(answer, True)
 
     async def _has_moved(self, name: str, part: dict[str, object]) -> bool:
-        """Return whether the address of a call leads to a conversation that is not with this
-        process: whoever asked has an older answer to where it leads, or this process has."""
+        """Return whether the address of a call resolves to a conversation of another process:
+        either the caller's links are outdated, or this process's."""
         place = part.get("address")
         if isinstance(said := part.get("inbound"), dict):
             place = said.get("address")
@@ -293,7 +291,7 @@ class Worker(Struct):
         return slice_of(one) == slice_of(other)
 
     async def call_owner(self, identity: str, name: str, body: bytes) -> bytes | None:
-        """Have the owner of an identity carry out the call of a feature; None: it is this process.
+        """Send a feature's call to the owner of an identity; return None if that is this process.
         Raises CommandError."""
         number = slice_of(identity)
         if number in self._owned:
@@ -311,11 +309,11 @@ class Worker(Struct):
             raise CommandError(str(error)) from None
         return done
 
-    # --- what streams -------------------------------------------------------------------------
+    # --- streams -----------------------------------------------------------------------------
 
     async def _complete(self, part: dict[str, object], call: OwnerCall) -> bytes:
-        """Return the pieces of an answer as they come; its first says whom to tell that it is
-        wanted no more. The call is over at once, so that the slice may move meanwhile."""
+        """Stream the pieces of an answer; the first one tells the caller where to cancel it. The
+        call ends at once, so that the slice may move meanwhile."""
         holder = wire.build(KeyHolder, part["holder"])
         request = wire.build(CompletionRequest, part["request"])
         task = self.node.tasks.start(self._stream(holder, request, call), "completion")
@@ -330,11 +328,11 @@ class Worker(Struct):
                 async for event in events:
                     await call.answer(wire.dump(wire.dump_event(event)), False)
             await call.answer(b"{}", True)
-        except Exception as error:  # noqa: BLE001 - the client is told of it
+        except Exception as error:  # noqa: BLE001 - the client gets it
             await call.answer(wire.dump_error(error, FAILED), True)
 
     async def _watch(self, part: dict[str, object], call: OwnerCall) -> bytes:
-        """Let a gateway have what happens in a conversation, for a while."""
+        """Forward the events of a conversation to a gateway, for a while."""
         home, gateway = str(part["home"]), str(part["gateway"])
         until = time.monotonic() + WATCHED
         if (known := self._watchers.get((home, gateway))) is not None:
@@ -367,7 +365,7 @@ class Worker(Struct):
             self._watchers.pop(name).task.cancel()
 
     def _hear(self, topic: str, body: bytes) -> None:
-        """Note that a client of a stream has gone."""
+        """Cancel a stream whose client has disconnected."""
         part = wire.parse(body)
         if (task := self._streams.get(str(part.get("stream")))) is not None:
             task.cancel()
@@ -375,7 +373,7 @@ class Worker(Struct):
 
 def _settle(gained: asyncio.Future[None], taking: asyncio.Task[None]) -> None:
     if gained.done():
-        return  # who waited was cancelled
+        return  # the waiting caller was cancelled
     if taking.cancelled():
         gained.set_exception(GiveBack("it was cut short"))
     elif (error := taking.exception()) is not None:
@@ -385,5 +383,5 @@ def _settle(gained: asyncio.Future[None], taking: asyncio.Task[None]) -> None:
 
 
 def _in_slices(numbers: Collection[int]) -> Scope:
-    """Return whether a conversation is in one of these slices."""
+    """Return a predicate for the conversations in these slices."""
     return lambda identity: slice_of(identity) in numbers

@@ -1,5 +1,5 @@
-"""The form “Connect a model” of the page: its operations over HTTP.
+"""The HTTP operations of the page's form “Connect a model”.
 
-Only owners may ask for them. A model is tried out before anything is written (`bot/connecting.py`),
-and no key is ever sent back.
+Only owners may call them. A model is tested before anything is written (`bot/connecting.py`), and
+no key is ever sent back.
 """

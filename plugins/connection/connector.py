@@ -1,4 +1,5 @@
-"""Tries a model out, keeps it, and has the bot answer with it, without a restart."""
+"""The service that tests a model, stores its connection, and makes the bot use it without a
+restart."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ STRONGER = (
 
 
 class WantedModel(Struct, frozen=True):
-    """The form as it was filled in: `address` is meant where there is no provider."""
+    """The submitted form; `address` is used if there is no provider."""
 
     provider: str = ""
     address: str = ""
@@ -60,13 +61,13 @@ class WantedModel(Struct, frozen=True):
     model: str = ""
 
     def __repr__(self) -> str:
-        """Without the key, which must not get into a log."""
+        """Return a text without the key, which must not appear in a log."""
         return f"WantedModel({self.provider!r}, {self.model!r})"
 
 
 class ConnectOutcome(Struct, frozen=True):
-    """The outcome of a try: the model that answers from now on, or else the reason that none does,
-    in a sentence, or the questions that are to be answered first."""
+    """The outcome of a test: the model that answers from now on, or the problem as a sentence, or
+    the questions to answer first."""
 
     model: str = ""
     problem: str = ""
@@ -74,7 +75,8 @@ class ConnectOutcome(Struct, frozen=True):
 
 
 class ModelConnector:
-    """Connects the bot to a model. `addresses` says where servers of this machine listen."""
+    """The connection of the bot to a model. `addresses` returns the usual addresses of servers on
+    this machine."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel, self.addresses, self.seconds = kernel, usual_addresses, SECONDS
@@ -87,8 +89,7 @@ class ModelConnector:
         return config.models.uses_embedded(choice_of(config.book.effective()))
 
     def list_providers(self) -> list[tuple[str, bool]]:
-        """Return the providers in the order in which they are offered, each with whether its key
-        is there."""
+        """Return the providers in the order of the form, each with whether its key is stored."""
         secrets, found = self._kernel.secrets, []
         for name in order_providers():
             kept = {one: secrets.get(one, "") for one in PROVIDERS[name].variables}
@@ -97,18 +98,18 @@ class ModelConnector:
         return found
 
     async def find_servers(self) -> list[LocalServer]:
-        """Return the servers of models on this machine, but for the bot's own page."""
+        """Return the model servers on this machine, except for the bot's own page."""
         own = f":{self._kernel.config.book.effective().web.port}/"
         places = {name: url for name, url in self.addresses().items() if own not in url}
         return await find_servers(places)
 
     async def list_models(self, wanted: WantedModel) -> Sequence[str]:
-        """Return the models that are listed there. Raises SettingError and ModelError."""
+        """Return the models that the provider lists. Raises SettingError and ModelError."""
         return await list_models(self._read(wanted), min(self.seconds, 10.0))
 
     async def connect(self, wanted: WantedModel, may_replace: bool) -> ConnectOutcome:
-        """Try the model out, and keep it if it answers; what was written by somebody is replaced
-        only where that is allowed."""
+        """Test the model, and store the connection if it answers; existing lines of a person are
+        replaced only if `may_replace`."""
         if self._trying.locked():
             return ConnectOutcome(problem=BUSY)
         async with self._trying:
@@ -131,7 +132,7 @@ class ModelConnector:
         if planned.overwritten and not may_replace:
             return ConnectOutcome(questions=tuple(one.question for one in planned.overwritten))
         await try_out(served, self.seconds)
-        # Written by somebody while the model was tried out, it would be lost.
+        # Changes by a person during the test must not be lost.
         if plan_files(kernel.layers.config, served) != planned:
             raise SettingError(
                 "The files were changed meanwhile, so nothing was written; try again."
@@ -141,7 +142,7 @@ class ModelConnector:
         return ConnectOutcome(model=served.model)
 
     async def _keep(self, contents: Mapping[Path, str]) -> None:
-        """Write the files and have the bot read them; where it can't, they are as they were."""
+        """Write the files and make the bot read them; if that fails, restore them."""
         kernel = self._kernel
         before = {
             path: read_text(path, "as it was") if path.exists() else None for path in contents
@@ -149,7 +150,7 @@ class ModelConnector:
         write_all(contents)
         try:
             kernel.reread()
-        except Exception:  # whatever it was, the files are as they were before
+        except Exception:  # for any error, the files are restored
             write_all({path: text for path, text in before.items() if text is not None})
             for path in [path for path, text in before.items() if text is None]:
                 path.unlink(missing_ok=True)
@@ -157,14 +158,14 @@ class ModelConnector:
         await self._release()
 
     async def _release(self) -> None:
-        """Let the configuration say which model answers, and not what /config said everywhere."""
+        """Unset the model of /config for all conversations, so that the configuration applies."""
         settings = self._kernel.bot.settings
         if settings.describe("model", "").layer == "/config":
             await settings.unset("model", "", Person("connection", "owner"))
 
     def _read(self, wanted: WantedModel) -> ServedModel:
-        """Return who is meant, with the key, or with the one that is kept already for this
-        provider's own address. Raises SettingError."""
+        """Return the selected model with its key, or with the key stored for this provider's own
+        address. Raises SettingError."""
         if not wanted.provider:
             served, key = at_address(wanted.address.strip()), wanted.key.strip()
         else:
@@ -175,6 +176,6 @@ class ModelConnector:
 
 
 def describe_unwritable(error: OSError) -> str:
-    """Return why a file can't be written, in a sentence."""
+    """Return a sentence about a file that can't be written."""
     name = Path(os.fsdecode(error.filename or "the folder")).parent
     return UNWRITABLE.format(path=name, reason=error.strerror or "no reason given")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ConnectionFeature:
-    """The connector, made from the kernel's parts."""
+    """The connector, created from the kernel's services."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -30,7 +30,7 @@ class ConnectionFeature:
         return self._operations
 
     def _operations(self, bot: Bot) -> Sequence[Operation]:
-        # A bot without the web channel has none, and nothing to import.
+        # Without the web channel there are no operations, and nothing to import.
         from plugins.connection.routes import connection_operations  # noqa: PLC0415
 
         return connection_operations(self._connector, self._kernel.access)

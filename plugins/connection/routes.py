@@ -1,5 +1,5 @@
-"""The operations of the form “Connect a model”: what is offered, which models a provider lists, and
-the try. They are the owner's; the guard in front of them has seen to it that no other website asks
+"""The operations of the form “Connect a model”: the providers, the models of a provider, and the
+test. They are for owners; requests from other websites are rejected before
 (`channels/web/guard.py`)."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from plugins.connection.connector import ModelConnector, WantedModel
 
 PATH = "/api/connection"
 WORDS = 20_000
-"""Bytes of a body."""
+"""The maximum size of a body in bytes."""
 OWNERS_ONLY = "Only the owner of the bot may connect a model."
 
 
@@ -99,7 +99,7 @@ class ConnectionResult(BaseModel):
 
 
 def connection_operations(connector: ModelConnector, access: Access) -> Sequence[Operation]:
-    """Return the operations."""
+    """Return the operations of the form."""
 
     async def is_owner(request: Request) -> bool:
         holder: KeyHolder = getattr(request.state, HOLDER)
@@ -111,7 +111,7 @@ def connection_operations(connector: ModelConnector, access: Access) -> Sequence
             raise Problem(403, OWNERS_ONLY)
 
     async def show_offers(request: Request) -> Response:
-        if not await is_owner(request):  # the page asks for everybody
+        if not await is_owner(request):  # the page requests it for everybody
             return as_json(ConnectionOffers().model_dump())
         offers = [_offer(name, has_key) for name, has_key in connector.list_providers()]
         found = ConnectionOffers(

@@ -1,4 +1,4 @@
-"""Advice on the settings of the context, by a conversation's own figures: `/context advise`.
+"""Advice on the settings of the context, based on a conversation's own figures: `/context advise`.
 
-`facts` gathers the figures, `rows` is what they say.
+`facts` collects the figures, `rows` has the advice.
 """

@@ -1,4 +1,4 @@
-"""The facts for `/context advise`: the figures of a conversation, gathered at one moment."""
+"""The facts for `/context advise`: the figures of a conversation, collected at one moment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from plugins.builtin.context.soft_limit import SoftLimit, soft_limit_of
 from plugins.rules import find_compacting, parse
 
 LOOKED_AT = 100
-"""The newest turns that are looked at."""
+"""The number of newest turns that are considered."""
 
 
 class Results(Struct, frozen=True):
@@ -38,14 +38,14 @@ class Results(Struct, frozen=True):
 
 
 class Facts(Struct, frozen=True):
-    """The facts about a conversation. `limits` are in force, `max_tokens` is the window as it was
-    set (0: the model's own), `hooks` the rules as they are written, `events` those of the newest
-    turns, oldest first, `overflowing` the tool results of those turns that did not fit, as they
-    arrived, `searches` how often the model looked for what had left, and `summary_model` writes the
-    summaries ("": the one that answers). `too_small` says that the system prompt and the tools
-    leave no room for turns, and `enough` is a budget that would (0: none); `freeable` is what old
-    tool results would free as stubs, `tools` what the tools take (0: they are only listed), and
-    `cache` what is known of the provider's."""
+    """The facts about a conversation. `limits` are in force. `max_tokens` is the configured window
+    (0: the model's own). `hooks` are the rules as written. `events` are those of the newest turns,
+    oldest first. `overflowing` are the tool results of the turns that did not fit, in their
+    original size. `searches` counts the model's searches for removed turns. `summary_model` writes
+    the summaries ("": the one that answers). `too_small` is the warning that the system prompt and
+    the tools leave no room for turns, and `enough` a budget that would (0: none). `freeable` is the
+    number of tokens that old tool results would free as stubs, `tools` the size of the tools (0:
+    they are only listed), and `cache` the known state of the provider's cache."""
 
     limits: Limits
     turns: int
@@ -68,25 +68,26 @@ class Facts(Struct, frozen=True):
 
     @property
     def cuts(self) -> list[ViewEvent]:
-        """The cuts that the strategy in force has made, and those of rules."""
+        """Return the compactions by the strategy in force, and those by rules."""
         own = ("strategy", self.limits.strategy)
         compactions = (event for event in self.events if event.name == "compact")
         return [e for e in compactions if e.actor == "rule" or (e.actor, e.strategy) == own]
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """The ids of the person's own rules that compact."""
+        """Return the ids of the person's own rules that compact."""
         return find_compacting(parse(list(self.hooks)))
 
     @property
     def undone(self) -> int:
-        """Return how many of these cuts a person took back."""
+        """Return how many of these compactions a person has undone."""
         ids = {event.id for event in self.cuts}
         return sum(e.name == "undo" and e.target in ids for e in self.events)
 
     @property
     def huge(self) -> Results:
-        """The results with the largest one that a request has held, in context or clipped since."""
+        """Return the results with the largest one of all requests, whether still in context or
+        clipped since."""
         return max(self.results, self.overflowing, key=lambda results: results.largest)
 
     @property
@@ -95,20 +96,20 @@ class Facts(Struct, frozen=True):
 
     @property
     def distance(self) -> float:
-        """Turns from one cut to the next, on average; 0 with fewer than three cuts."""
+        """Return the average number of turns between compactions; 0 with fewer than three."""
         cuts = self.cuts
         return (cuts[-1].turn - cuts[0].turn) / (len(cuts) - 1) if len(cuts) > 2 else 0
 
     @property
     def broken(self) -> tuple[CutCost, ...]:
-        """Return what each of these cuts has broken in the provider's cache, as far as that is
+        """Return the costs of these compactions for the provider's cache, as far as they are
         known."""
         return tuple(filter(None, map(self.cache.of_event, self.cuts)))
 
     @property
     def saved(self) -> int:
-        """Tokens that were not sent, because cuts had taken them out: what each freed, for every
-        request until the next one."""
+        """Return the number of tokens that were not sent because of compactions: the tokens that
+        each freed, for every request until the next one."""
         cuts = self.cuts
         turns = pairwise((*(cut.turn for cut in cuts), self.turns))
         steps = self.answers.calls / max(1, self.turns)
@@ -120,7 +121,7 @@ class Facts(Struct, frozen=True):
 
 
 async def gather(ask: Ask) -> Facts:
-    """Return the facts about the conversation that is asked in."""
+    """Return the facts about the command's conversation."""
     conversation, settings = ask.conversation, ask.bot.settings
     newest, view = conversation.context.newest, conversation.context.view()
     first = max(1, newest - LOOKED_AT + 1)
@@ -128,7 +129,7 @@ async def gather(ask: Ask) -> Facts:
     events = tuple(e for e in await conversation.context.history() if e.turn >= first)
     turns = await conversation.context.turns(range(first, newest + 1))
     overflowed = {event.turn for event in events if _is_overflow(event)}
-    there = {turn.number for turn in view.turns}  # what is gone can't be the matter any more
+    there = {turn.number for turn in view.turns}  # removed turns can no longer be the reason
     return Facts(
         limits=conversation.context.limits,
         turns=newest,
@@ -154,7 +155,7 @@ async def gather(ask: Ask) -> Facts:
 
 
 def results_in(turns: Sequence[Turn], part: Callable[[int], int]) -> Results:
-    """Return the tool results in these turns; `part` makes the provider's tokens of raw ones."""
+    """Return the tool results in these turns; `part` converts raw tokens to the provider's."""
     found = [
         (part(entry.tokens), entry.message.tool, turn.number)
         for turn in turns

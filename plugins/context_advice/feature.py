@@ -1,4 +1,4 @@
-"""`/context advise`: what this conversation's own figures say about its settings."""
+"""`/context advise`: advice on the settings, based on this conversation's own figures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def parley_verbs() -> list[Verb]:
 
 
 async def show(ask: Ask) -> Reply:
-    """`/context advise`"""
+    """Run `/context advise`."""
     facts = await gather(ask)
     found = advice(facts)
     commands = [command for one in found for command in one.commands]
@@ -33,7 +33,7 @@ async def show(ask: Ask) -> Reply:
 
 
 def as_text(facts: Facts, found: Sequence[Advice]) -> str:
-    """Each advice with its lines; where there is none, that all is well; and the figures."""
+    """Return each piece of advice with its commands, or that there is none; and the figures."""
     parts = [
         "\n\n".join((f"**{one.found}** {one.do}", *(f"`{command}`" for command in one.commands)))
         for one in found
@@ -44,7 +44,7 @@ def as_text(facts: Facts, found: Sequence[Advice]) -> str:
 
 
 def format_figures(facts: Facts) -> str:
-    """Return the figures in one line."""
+    """Return the figures in one sentence."""
     limits, spent = facts.limits, facts.summaries
     often = _(", one every {distance:.1f} turns", distance=facts.distance) if facts.distance else ""
     results = sum(facts.results.tokens.values())
@@ -68,7 +68,7 @@ def format_figures(facts: Facts) -> str:
 
 
 def figures(facts: Facts) -> dict[str, Any]:
-    """Return the same as data."""
+    """Return the figures as data."""
     names = ("turns", "tokens", "undone", "overflows", "searches", "results", "saved")
     more = {"cuts": len(facts.cuts), "turns_between_cuts": facts.distance}
     return pick(facts, *names, "summaries", "answers", strategy=facts.limits.strategy, **more)

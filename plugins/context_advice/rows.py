@@ -1,7 +1,7 @@
-"""The advice on settings that a conversation's own figures give.
+"""The advice on settings that follows from a conversation's own figures.
 
-The rows are Digitorn's tuning checklist, and what the other strategies have like it. `advice` is
-pure; each row is a function from the facts to an advice, or to nothing.
+The rows are Digitorn's tuning checklist, with similar ones for the other strategies. `advice` is
+pure; each row is a function from the facts to a piece of advice, or None.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from plugins.rules import AUTO_COMPACT, find_compacting, parse
 from plugins.wording import amount, count, money
 
 OFTEN = 3.0
-"""Turns from one cut to the next, on average, at which they come too often (Digitorn: 2-3)."""
+"""The average number of turns between compactions up to which they are too frequent (Digitorn:
+2-3)."""
 LESS_OFTEN, EARLIER = 0.85, 0.6
-"""Triggers that Digitorn advises where cuts come too often, and where requests overflow."""
+"""The triggers that Digitorn advises if compactions are too frequent, and if requests overflow."""
 LONGER_SUMMARY = 2_048
 HUGE = 0.25
-"""A result of this share of the window makes a request overflow at once (Digitorn)."""
+"""The share of the window from which a single result causes an overflow (Digitorn)."""
 MUCH = 0.3
-"""The share of the context that old results must fill to be put away."""
+"""The minimum share of the context in old results for the advice to use stubs."""
 MUCH_FOR_TOOLS = 0.25
-"""The share of the window that schemas must fill to be left out."""
+"""The minimum share of the window in schemas for the advice to leave them out."""
 MANY_CALLS = 50
 CALLS_RULE = {
     "id": "many_calls",
@@ -42,7 +43,7 @@ CALLS_RULE = {
 
 
 class Advice(Struct, frozen=True):
-    """A finding, what to do about it, and the lines to type for that."""
+    """A finding, the advice, and the commands for it."""
 
     found: str
     do: str
@@ -50,7 +51,7 @@ class Advice(Struct, frozen=True):
 
 
 def advice(facts: Facts) -> tuple[Advice, ...]:
-    """Return the advice for these facts; empty where all is well."""
+    """Return the advice for these facts; empty if there is none."""
     return tuple(found for row in ROWS if (found := row(facts)) is not None)
 
 
@@ -79,7 +80,7 @@ def too_long_for_the_model(facts: Facts) -> Advice | None:
 
 
 def _at_most(facts: Facts) -> int:
-    """Return a budget of `trim` within the soft limit, as far as that leaves room for turns."""
+    """Return a budget for `trim` within the soft limit, as far as that leaves room for turns."""
     return max(1_000, facts.enough, facts.soft.tokens)
 
 
@@ -115,13 +116,13 @@ def cuts_do_not_pay(facts: Facts) -> Advice | None:
 
 
 def _broken(facts: Facts) -> str:
-    """Return a clause about what the newest cut has broken; "" where nothing is known of a
-    cache."""
+    """Return a clause about the cached tokens that the newest compaction has lost; "" if nothing is
+    known of a cache."""
     return facts.cache.clause(facts.broken[-1]) if facts.broken else ""
 
 
 def _later(facts: Facts) -> tuple[str, tuple[str, ...]]:
-    """Return a sentence and the commands that make cuts come later, by strategy."""
+    """Return a sentence and the commands that delay compactions, by strategy."""
     limits = facts.limits
     match limits.strategy:
         case "truncate" | "summarize" if limits.context.compression_trigger < LESS_OFTEN:
@@ -248,7 +249,7 @@ def one_tool_fills_the_window(facts: Facts) -> Advice | None:
     if not tokens or tokens < max(0.5 * facts.tokens, 0.15 * limits.budget):
         return None
     if facts.overflows and _has_huge_result(facts):
-        return None  # it was advised on already
+        return None  # covered by other advice
     limit = max(500, results.largest // 4)
     found = _(
         "{tool} fills the context: its results hold {tokens} of {all} tokens, the largest "
@@ -320,7 +321,7 @@ def many_calls(facts: Facts) -> Advice | None:
 
 
 def _pressure_rule(trigger: float) -> Mapping[str, Any]:
-    """Return the built-in rule as one of a person's own."""
+    """Return the built-in rule in the form of a person's own rule."""
     return {
         "id": "context_pressure",
         "on": "turn_start",
@@ -381,5 +382,5 @@ ROWS: Sequence[Callable[[Facts], Advice | None]] = (
 
 
 def here(key: str, value: object) -> str:
-    """Return the line that sets something for this conversation."""
+    """Return the command that sets a value for this conversation."""
     return f"/config {key} {value} --here"

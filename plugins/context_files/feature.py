@@ -1,8 +1,8 @@
 """`/context export` and `/context import`, and the hooks of a conversation's files.
 
-Where the settings say so, the files are kept up to date. All are written anew as a whole, which
-costs in proportion to the conversation. So it is done off the turn's path, for many changes
-together, and takes at most a twentieth of the time.
+If enabled in the settings, the files are kept up to date. Each update rewrites all of them, at a
+cost in proportion to the conversation. So it runs in the background, once for many changes, and
+takes at most a twentieth of the time.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from plugins.wording import amount, count, format_turns
 log = logging.getLogger(__name__)
 
 PAUSE = 1.0
-"""Seconds from a change until it is in the files, so that several are written at once."""
-_REST = 20  # times as long as the writing took, before the next
+"""Seconds from a change to its write, so that several changes are written at once."""
+_REST = 20  # the pause after a write, as a multiple of its duration
 
 
 async def write_files(conversation: Mirrored, *, is_readable: bool = False) -> Written:
-    """Write what was said, and a line for each turn, into a conversation's folder. `is_readable`:
-    also as Markdown. Raises OSError."""
+    """Write a conversation's messages, and a line for each turn, into its folder; with
+    `is_readable`, also as Markdown. Raises OSError."""
     name, hide = conversation.key.id, conversation.hide
     title = (await conversation.title() or name) if is_readable else ""
     return await conversation.write_turns(
@@ -54,7 +54,7 @@ def _is_kept(conversation: Mirrored) -> bool:
 
 
 class FileMirror(Mirror):
-    """Keeps the files of those conversations up to date that are touched."""
+    """Keeps the files of changed conversations up to date."""
 
     def __init__(self) -> None:
         self._touched: dict[str, Mirrored] = {}
@@ -63,8 +63,8 @@ class FileMirror(Mirror):
         self._hurry = asyncio.Event()
 
     def touch(self, conversation: Mirrored) -> None:
-        """Something was said in the conversation, or forgotten: its files are due, where they are
-        wanted."""
+        """Schedule a write of the conversation's files, if they are kept, after a change or a
+        deletion."""
         if not _is_kept(conversation):
             return
         name = conversation.key.id
@@ -74,24 +74,24 @@ class FileMirror(Mirror):
             self._tasks.start(self._follow(name), f"files {name}")
 
     async def renew(self, conversation: Mirrored) -> None:
-        """Write the files anew where they are kept, or were exported. Raises OSError."""
+        """Rewrite the files if they are kept or were exported. Raises OSError."""
         exported = conversation.folder / WHOLE
         if _is_kept(conversation) or await asyncio.to_thread(exported.exists):
             await write_files(conversation)
 
     async def settle(self) -> None:
-        """Write now what is due."""
+        """Write all pending files now."""
         self._hurry.set()
         await self._tasks.idle()
         self._hurry.clear()
 
     def drop(self, is_meant: Scope) -> None:
-        """Others keep the files of these conversations from now on."""
+        """Stop updating these conversations, which other processes own from now on."""
         for name in [name for name in self._touched if is_meant(name)]:
             del self._touched[name]
 
     async def close(self) -> None:
-        """Stop; what is due is written with the next change."""
+        """Stop; pending files are written with the next change."""
         await self._tasks.close()
 
     async def _follow(self, name: str) -> None:
@@ -176,8 +176,8 @@ async def import_(ask: Ask) -> Reply:
 
 
 def _read(root: Path, exported: str, name: str) -> list[list[Message]]:
-    """Return the turns of a file that was exported here, or of one elsewhere in the workspace;
-    beside `NAME.json` may lie its lines, in `NAME.terse.json`."""
+    """Return the turns of a file that was exported here, or of one elsewhere in the workspace; the
+    lines of `NAME.json` may be in `NAME.terse.json`."""
     try:
         place = _place(root, exported, name)
         whole, is_strange = _content(root, place)
@@ -198,8 +198,8 @@ def _read(root: Path, exported: str, name: str) -> list[list[Message]]:
 
 
 def _mark_untrusted(turns: Iterable[Iterable[Message]]) -> list[list[Message]]:
-    """Return the turns with every result marked, and all of them tainted, whatever the file
-    says."""
+    """Return the turns with every tool result marked untrusted, and all messages tainted,
+    regardless of the file."""
     return [
         [replace(m, is_untrusted=m.is_untrusted or m.role == "tool", is_tainted=True) for m in turn]
         for turn in turns
@@ -214,8 +214,8 @@ def _place(root: Path, exported: str, name: str) -> str:
 
 
 def _content(root: Path, name: str) -> tuple[bytes, bool]:
-    """Return a file's content, and whether somebody may have written it; an export lies where only
-    the bot writes."""
+    """Return a file's content, and whether an outsider may have written it. Only the bot can write
+    where exports are stored."""
     target = resolve(root, name, must_write=False)
     with plain_errors(name), open_file(root, target) as file:
         is_writable = target.is_relative_to(root / WRITABLE)

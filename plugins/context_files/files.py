@@ -29,12 +29,12 @@ from memory.turns import Entry, Turn
 FORMAT = "parley-context"
 VERSION = 1
 SAME = ("tool", "speaker", "reasoning", "is_error", "is_untrusted", "is_tainted", "mark", "terse")
-"""The fields that a message in the file has by the same name as a `Message`."""
+"""The fields that a message in the file shares with `Message`."""
 
 
 class Written(Struct, frozen=True):
-    """The files that were written, and the turns and messages in them; no files where no turn is
-    complete."""
+    """The files that were written, and the numbers of turns and messages in them; no files if no
+    turn is complete."""
 
     files: tuple[Path, ...]
     turns: int
@@ -48,12 +48,12 @@ def write(
     hide: Callable[[str], str],
     title: str = "",
 ) -> Written:
-    """Write both files of the complete turns, and the one for people where it is wanted (under a
-    `title`) or there is one, without what `hide` takes out of each text; readers see the old
-    content or the new. Raises OSError."""
+    """Write both files of the complete turns, and the one for people if a `title` is given or the
+    file exists. `hide` is applied to each text. Each file is replaced atomically. Raises
+    OSError."""
     turns = [turn for turn in turns if turn.is_complete]
     if not turns:
-        remove_files(folder)  # what stood there was taken away
+        remove_files(folder)  # their content was deleted
         return Written((), 0, 0)
     folder.mkdir(parents=True, exist_ok=True)
     contents = {
@@ -70,7 +70,7 @@ def write(
 
 
 def _hide(data: Any, hide: Callable[[str], str]) -> Any:
-    """Return the data with each text in it as `hide` leaves it."""
+    """Return the data with `hide` applied to each text."""
     if isinstance(data, str):
         return hide(data)
     if isinstance(data, dict):
@@ -79,7 +79,7 @@ def _hide(data: Any, hide: Callable[[str], str]) -> Any:
 
 
 def as_data(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
-    """Return the content of `context.json`; defaults are left out of each message."""
+    """Return the content of `context.json`; default values are omitted from messages."""
     return {
         **_head(conversation),
         "messages": [_entry(turn, entry) for turn in turns for entry in turn.entries],
@@ -87,8 +87,7 @@ def as_data(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
 
 
 def as_terse(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
-    """Return the content of `context.terse.json`: the lines of each turn, with their times in
-    UTC."""
+    """Return the content of `context.terse.json`: the lines of each turn, with times in UTC."""
     entries = [
         {
             "timestamp": line.at.astimezone(UTC).isoformat(),
@@ -103,7 +102,7 @@ def as_terse(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
 
 
 def as_markdown(turns: Iterable[Turn], title: str) -> str:
-    """Return the conversation to be read by people: what was said, and which tools were used."""
+    """Return the conversation as text for people: the messages, and the tools that were used."""
     now = datetime.now(UTC)
     pieces = [f"# {literal(title)}", f"Exported from Parley on {now:%Y-%m-%d at %H:%M} UTC."]
     for turn in turns:
@@ -124,7 +123,7 @@ def _head(conversation: str) -> dict[str, Any]:
 
 
 def _entry(turn: Turn, entry: Entry) -> dict[str, Any]:
-    """Return the fields of a message; what is empty is left out."""
+    """Return the fields of a message, without empty ones."""
     message = entry.message
     fields = {
         "turnId": turn.id,
@@ -152,7 +151,7 @@ Summary = Annotated[str, Field(min_length=1, max_length=10_000)]
 
 
 class Unreadable(ValueError):
-    """A file that is not taken; the text is a sentence that names the place that is wrong."""
+    """A file that is refused; the text is a sentence that names the invalid place."""
 
 
 class _ExchangedCall(StrictModel):
@@ -167,7 +166,7 @@ class _Image(StrictModel):
 
 
 class _Message(StrictModel):
-    turnId: Name  # the name that the format has (flo.monster)
+    turnId: Name  # the name in the format (flo.monster)
     role: Role
     content: str = ""
     timestamp: str = ""
@@ -220,8 +219,8 @@ _Kind = TypeVar("_Kind", _File, _Log)
 
 
 def parse(whole: bytes, terse: bytes = b"") -> list[list[Message]]:
-    """Return the turns in a `context.json`, each of which makes a valid part of a request, with the
-    lines of a `context.terse.json` where there is one. Raises Unreadable."""
+    """Return the turns in a `context.json`, each a valid part of a request, with the lines of a
+    `context.terse.json`, if any. Raises Unreadable."""
     file = _validate(_File, whole, "context.json")
     turns: dict[str, list[Message]] = {}
     for turn_id, messages in groupby(file.messages, key=lambda message: message.turnId):
@@ -251,7 +250,7 @@ def _complaint(error: ValidationError, name: str) -> str:
 
 
 def _take_lines(turns: dict[str, list[Message]], lines: Iterable[_LogLineRow]) -> None:
-    """Put the lines into the messages of their turns."""
+    """Add the lines to the messages of their turns."""
     by_turn: dict[str, list[_LogLineRow]] = {}
     for line in lines:
         by_turn.setdefault(line.turnId, []).append(line)
@@ -264,9 +263,9 @@ def _take_lines(turns: dict[str, list[Message]], lines: Iterable[_LogLineRow]) -
 
 
 def with_lines(messages: list[Message], lines: Sequence[tuple[str, str]]) -> list[Message]:
-    """Return a turn's messages with these lines, as (role, text): the sub-agents' at the results
-    that their tool returned, in order, the turn's own at its end. What a turn says by itself is not
-    written into it."""
+    """Return a turn's messages with these lines, as (role, text): the sub-agents' lines at the
+    results of their tool, in order, and the turn's own at its end. Lines that a turn generates by
+    itself are not stored."""
     if [(line.role, line.text) for line in _lines_of(messages)] == list(lines):
         return messages
     told = [replace(m, terse="") if m.role == "assistant" else m for m in messages]
@@ -294,8 +293,7 @@ _NO_TIME = datetime.fromtimestamp(0, UTC)
 
 
 def fault(messages: Sequence[Message]) -> str:
-    """Return what keeps messages from being a whole turn, to follow its name; "" if nothing
-    does."""
+    """Return the reason why messages are not a whole turn, to follow its name; "" if they are."""
     first, *others, last = messages if len(messages) > 1 else (*messages, messages[0])
     if first.role != "user" or not first.text.strip():
         return "does not begin with the user's text"
@@ -309,7 +307,8 @@ def fault(messages: Sequence[Message]) -> str:
 
 
 def _fault_of_calls(messages: Sequence[Message]) -> str:
-    """Every call has one result, before the next reply; every result answers a call."""
+    """Check that every call has one result, before the next reply, and every result answers a
+    call."""
     open_calls: set[str] = set()
     known: set[str] = set()
     for message in messages:

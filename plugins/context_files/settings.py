@@ -11,7 +11,7 @@ from plugins.features import SettingsSection
 
 
 class ContextFilesSettings(SettingsSection):
-    """The files that are kept up to date."""
+    """The setting that keeps files up to date."""
 
     SECTION: ClassVar[str] = "context"
 

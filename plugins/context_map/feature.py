@@ -1,11 +1,9 @@
 """The hook of the picture of the context.
 
-`/context map`: the context as a picture, SVG of our own from plain values, drawn and put into the
-audience's files.
-
-Above, the next request as one bar against the budget; below, every turn as a block that is as wide
-as it has tokens, coloured by its state. The ground is the picture's own, so that it can be read in
-a light and in a dark chat.
+`/context map` draws the context as SVG from plain values, and saves it as a picture in the
+audience's files. At the top, the next request is a bar against the budget. Below, every turn is a
+block, whose width shows its tokens and whose colour shows its state. The picture has its own
+background, so that it is readable in light and dark chats.
 """
 
 from __future__ import annotations
@@ -35,14 +33,14 @@ T = TypeVar("T")
 
 WIDTH = 760
 FONT = "Lato"
-"""The family that is named; whoever renders must have it, or takes another without serifs."""
+"""The font family; a renderer without it uses another sans-serif font."""
 _MARGIN = 28
 _INNER = WIDTH - 2 * _MARGIN
 _BAR = 34  # height of the bar, and of a block
-_LINE = 24  # height of a line of words
+_LINE = 24  # height of a text line
 _GAP = 4
 _WIDEST = _INNER / 3  # of a block
-_AIM = 4  # rows that the turns fill where they are many
+_AIM = 4  # the number of rows for many turns
 
 _GROUND, _INK, _FAINT, _RED = "#f7f6f2", "#22252b", "#6b6f78", "#c0392b"
 _PARTS = {
@@ -74,8 +72,8 @@ _LEFT = frozenset((state.LOGGED, state.SUMMARISED, state.CLEARED, state.DROPPED,
 
 
 class Picture(Struct, frozen=True):
-    """The figures for a drawing of the context. `parts` are tokens by name and add up to `tokens`;
-    `older` turns are not drawn."""
+    """The figures for a picture of the context. `parts` are tokens by name, and add up to `tokens`;
+    `older` counts the turns that are not drawn."""
 
     tokens: int
     budget: int
@@ -86,7 +84,7 @@ class Picture(Struct, frozen=True):
 
 
 class Box(Struct, frozen=True):
-    """A rectangle's place and size, in pixels."""
+    """A rectangle's position and size, in pixels."""
 
     x: float
     y: float
@@ -95,7 +93,7 @@ class Box(Struct, frozen=True):
 
 
 def as_data(picture: Picture) -> dict[str, Any]:
-    """Return the figures as data, for a program that draws them in another way."""
+    """Return the figures as data, for programs that draw them themselves."""
     blocks = [pick(block, "tokens", "state", turn=f"t{block.number}") for block in picture.blocks]
     return pick(picture, "budget", "parts", blocks=blocks)
 
@@ -132,7 +130,8 @@ def _pairs(things: Iterable[T], boxes: Sequence[Box]) -> Iterable[tuple[T, Box]]
 
 
 def flow(widths: Sequence[float], top: float, line: float) -> list[Box]:
-    """Boxes of these widths in lines, as words in a text; `line` is the height of a line."""
+    """Lay out boxes of these widths in lines, like words in a text; `line` is the height of a
+    line."""
     boxes: list[Box] = []
     x, y = float(_MARGIN), top
     for width in widths:
@@ -155,7 +154,7 @@ def _draw_heading(picture: Picture) -> str:
 
 
 def _request(picture: Picture) -> Iterator[str]:
-    """Headline, bar and budget line."""
+    """Draw the headline, the bar and the budget line."""
     how = "measured" if picture.is_measured else "estimated"
     share = picture.tokens / picture.budget
     yield _text(_MARGIN, 44, _title(picture), size=22, is_bold=True)
@@ -176,21 +175,21 @@ def _budget_line(x: float, budget: int) -> Iterator[str]:
 
 
 def _sizes(picture: Picture) -> dict[str, str]:
-    """Parts that are there, and what is free, each with its size."""
+    """Return the existing parts, and the free space, each with its size."""
     sizes = {**picture.parts, "free": max(0, picture.budget - picture.tokens)}
     return {name: f"{name} {amount(tokens)}" for name, tokens in sizes.items() if tokens}
 
 
 def _widths(blocks: Sequence[Row]) -> list[float]:
-    """Pixels of each turn by its tokens: the largest is as wide as a block may be, unless that
-    makes very many rows; the smallest still holds its name."""
+    """Return the width of each turn in pixels, by its tokens. The largest has the maximum width,
+    unless that makes very many rows; the smallest still fits its name."""
     tokens = [block.tokens for block in blocks]
     scale = min(_WIDEST / max([*tokens, 1]), _AIM * _INNER / max(sum(tokens), 1))
     return [max(12 + 6.5 * len(f"t{b.number}"), b.tokens * scale) for b in blocks]
 
 
 def _block(block: Row, box: Box) -> str:
-    """In colour while it is in context, hollow once it left; a second state is a stripe."""
+    """Draw a turn: filled while it is in context, otherwise hollow; a second state is a stripe."""
     main, *others = block.state
     name, is_gone = f"t{block.number}", main in _LEFT
     tip = f"<title>{name}: {amount(block.tokens)} tokens, {', '.join(block.state)}</title>"
@@ -206,7 +205,7 @@ def _entry_width(words: str) -> float:
 
 
 def _entry(box: Box, words: str, colour: str, is_hollow: bool = False) -> str:
-    """Return a line of the legend: a swatch and words."""
+    """Return an entry of the legend: a swatch and a text."""
     swatch = _rect(Box(box.x, box.y, 14, 14), colour, radius=3, is_hollow=is_hollow)
     return swatch + _text(box.x + 20, box.y + 12, words)
 
@@ -240,7 +239,7 @@ def _text(
 
 FILE = "context-map.png"
 NEWEST = 150
-"""Turns that are drawn at most."""
+"""The maximum of turns that are drawn."""
 _ZOOM = 2.0  # sharp on the screens of phones
 
 
@@ -280,8 +279,8 @@ def _save(root: Path, name: str, content: bytes) -> Path:
 
 
 def render(drawing: str) -> bytes:
-    """SVG text as a PNG, in our own letters: a server may have none."""
-    import resvg_py  # noqa: PLC0415 - 1.3 MB, which most runs of the bot never need
+    """Return SVG text as a PNG, with bundled fonts, since a server may have none."""
+    import resvg_py  # noqa: PLC0415 - 1.3 MB, which most runs never need
 
     return resvg_py.svg_to_bytes(
         svg_string=drawing, skip_system_fonts=True, font_files=_fonts(), zoom=_ZOOM
@@ -290,7 +289,7 @@ def render(drawing: str) -> bytes:
 
 @cache
 def _fonts() -> list[str]:
-    """Return the font files of the package `font-lato`, of which nothing else is used."""
+    """Return the font files of the package `font-lato`, the only part of it that is used."""
     spec = importlib.util.find_spec("font_lato")
     if spec is None or spec.origin is None:
         raise CommandError(

@@ -1,9 +1,8 @@
 """`/context map json`: the figures of the map that the page draws. They are the next request in
-blocks, in the order of the request, the limit that is nearest, and the size of each turn's largest
-request.
+blocks, in the order of the request, the nearest limit, and the size of each turn's largest request.
 
-A long conversation has thousands of turns, and a map some hundred pixels: neighbours that are too
-small to be seen are one block.
+A long conversation has thousands of turns, and a map some hundred pixels: adjacent blocks that are
+too small to be visible are merged.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ from plugins.turn_names import spell
 from plugins.wording import amount, clip, clip_words, shrink
 
 MOST = 150
-"""Blocks of turns, as many as can be told apart, and points of a line."""
-_WORDS = 80  # characters of a block that are told
+"""The maximum of blocks of turns, and of points of a line, which can still be distinguished."""
+_WORDS = 80  # characters shown of a block
 
 _INSIDE = (RANGE, TURN, RUNNING)
 
 
 class MapBlock(Struct, frozen=True):
-    """A block: its `part` of the request by name, and its tokens. It is, or stands for, `count`
-    turns from `first` to `last` (0: none); `turns` names those that can be steered, as commands
-    take them."""
+    """A block: its `part` of the request by name, and its tokens. It represents `count` turns from
+    `first` to `last` (0: none); `turns` names the ones that can be steered, in the notation of
+    commands."""
 
     part: str
     tokens: int
@@ -51,8 +50,8 @@ class MapBlock(Struct, frozen=True):
 
 
 def list_blocks(view: View, system: str = "", most: int = MOST) -> list[MapBlock]:
-    """Return the next request in its order; the tokens add up to its size. `system` is the text of
-    the system prompt."""
+    """Return the next request in order; the tokens add up to its size. `system` is the text of the
+    system prompt."""
     sizes, known = parts(view), [*blocks.list_blocks(view)]
     front = {block.part: block for block in known if block.part in (SUMMARY, LOG)}
     fixed = [
@@ -86,15 +85,14 @@ def _inside(block: RequestBlock, tokens: int, where: States) -> MapBlock:
 
 
 def _over(block: MapBlock, numbers: Sequence[int]) -> MapBlock:
-    """Return a block that is about these turns."""
+    """Return a block with these turns."""
     if not numbers:
         return block
     return replace(block, first=numbers[0], last=numbers[-1], count=len(numbers))
 
 
 def _merge(blocks: Sequence[MapBlock], view: View, most: int) -> list[MapBlock]:
-    """Return the blocks, those that are too small together with their neighbours of the same
-    state."""
+    """Return the blocks, with small ones merged with adjacent ones of the same state."""
     whole = {turn.number: turn for turn in view.turns}
     total = sum(block.tokens for block in blocks)
     merged = []
@@ -109,7 +107,7 @@ def _merge(blocks: Sequence[MapBlock], view: View, most: int) -> list[MapBlock]:
 
 
 def _gather(blocks: Sequence[MapBlock], least: float) -> Iterator[list[MapBlock]]:
-    """Yield runs of neighbours that are together at least so large."""
+    """Yield runs of adjacent blocks with a total size of at least `least`."""
     few: list[MapBlock] = []
     size = 0
     for block in blocks:
@@ -130,7 +128,7 @@ def _join(few: Sequence[MapBlock], whole: Mapping[int, Turn]) -> MapBlock:
 
 
 def _name(block: MapBlock, whole: Mapping[int, Turn]) -> MapBlock:
-    """Return a block with the first words of its first turn, where it has no words yet."""
+    """Return a block with the first words of its first turn, if it has none yet."""
     turn = whole.get(block.first)
     if block.words or turn is None:
         return block
@@ -138,8 +136,8 @@ def _name(block: MapBlock, whole: Mapping[int, Turn]) -> MapBlock:
 
 
 def spread(total: int, weights: Sequence[int]) -> list[int]:
-    """Return whole shares of a total by weight, which add up to it; those of no weight at all get
-    the same."""
+    """Return integer shares of a total by weight, which add up to it; without any weight, equal
+    shares."""
     if not weights:
         return []
     shares = weights if any(weights) else [1] * len(weights)
@@ -148,9 +146,8 @@ def spread(total: int, weights: Sequence[int]) -> list[int]:
 
 
 def find_limit(view: View, limits: Limits) -> dict[str, Any]:
-    """Return the limit that is nearest: of "turns" or of "tokens", how much of it is `used` and
-    what is the `most`, and the tokens `at` which it is reached, if turns go on as long as they
-    are (`per_turn`)."""
+    """Return the nearest limit: of "turns" or "tokens", the `used` and the `most` of it, and the
+    tokens `at` which it is reached if turns keep their average size (`per_turn`)."""
     turns, tokens = len(view.turns), view.tokens
     nearest, __ = limits.nearest(tokens, turns)
     per_turn = view.scale.part(find_sizes(view)[1])
@@ -162,7 +159,7 @@ def find_limit(view: View, limits: Limits) -> dict[str, Any]:
 
 
 def thin(points: Mapping[int, int], most: int = MOST) -> list[tuple[int, int]]:
-    """Return (turn, size) of at most so many turns: of neighbours, the largest."""
+    """Return (turn, size) of at most `most` turns: of adjacent ones, the largest."""
     pairs = [*points.items()]
     step = -(-len(pairs) // most)
     runs = (pairs[start : start + step] for start in range(0, len(pairs), step or 1))

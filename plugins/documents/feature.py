@@ -1,7 +1,7 @@
-"""The text of a document, read in a process of its own.
+"""The text of a document, extracted in a process of its own.
 
-Those who write documents are strangers, and what reads them is large: the process has limits of
-memory, time and output, and knows nothing of the bot
+Documents are written by strangers, and the parsers are large: the process has limits of memory,
+time and output, and no access to the bot
 ([why](../../docs/decisions/0011-foreign-patterns-in-a-process-of-their-own.md)).
 """
 
@@ -24,14 +24,14 @@ from bot.kernel import Kernel
 from plugins.api import hookimpl
 
 SECONDS = 30
-"""The seconds that reading one may take."""
+"""The maximum number of seconds for one document."""
 MEGABYTES = 1_000
-"""Memory that the process may have."""
+"""The maximum memory of the process."""
 TEXT = 20_000_000
-"""Bytes of text that are taken of one."""
+"""The maximum size of the text of a document in bytes."""
 _READER = Path(__file__).with_name("reader.py")
 _TOOLS = Path(page.__file__).parent
-_FAULT = 3  # the reader's exit code where it says what is wrong
+_FAULT = 3  # the reader's exit code with an error message
 
 
 class DocumentTexts(DocumentReader):
@@ -46,7 +46,7 @@ class DocumentTexts(DocumentReader):
             text.seek(0, os.SEEK_END)
             if code and not text.tell():
                 raise ToolError(f"{quote(path)} {fault}.")
-            if code:  # what was read by then is given
+            if code:  # the text before the error is kept
                 text.write(f"\n[The rest is left out: it {fault}.]\n".encode())
             text.seek(0)
             yield text
@@ -59,7 +59,8 @@ def parley_open(kernel: Kernel) -> DocumentTexts:
 
 
 def _run(file: BinaryIO, text: BinaryIO) -> tuple[int, str]:
-    """Read the document into `text`. Return the exit code, and what is wrong where it is not 0."""
+    """Extract the text of the document into `text`. Return the exit code, and the error if it is
+    not 0."""
     try:
         done = ReaderProcess(_READER, MEGABYTES, SECONDS, TEXT + 1_000).run(
             *(str(SECONDS), str(TEXT), str(_TOOLS)),
@@ -73,8 +74,8 @@ def _run(file: BinaryIO, text: BinaryIO) -> tuple[int, str]:
 
 
 def describe_end(code: int, said: bytes) -> str:
-    """Return what is wrong with a document, by how its reader ended: only a fault that the reader
-    knows is in its own words, and what a library says reaches nobody."""
+    """Return the error of a document from its reader's end. Only errors that the reader knows are
+    in its own words; messages of libraries are not shown."""
     if code == _FAULT:
         return said.decode("utf-8", "replace").strip()
     if code in SLOW:

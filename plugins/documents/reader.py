@@ -1,8 +1,9 @@
-"""The process in which a document that a stranger made is read.
+"""The process that reads one document of a stranger.
 
-It is started for one document (`feature.py`), under limits, and imports of Parley only how HTML
-becomes text and the readers in `formats/`. The document is its standard input, the text its output.
-Arguments: seconds of computing, bytes of text, the folder of the modules that read HTML.
+It is started for one document (`feature.py`), under limits. Of Parley it imports only the
+conversion of HTML to text and the readers in `formats/`. The document is its standard input, the
+text its output. Arguments: seconds of computing, bytes of text, the folder of the modules that read
+HTML.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_UNPACKED = 500_000_000  # bytes that the parts of an archive may have together
-_LOOKED_AT = 1_024  # bytes in which the mark of a PDF stands, and the encoding of HTML
-_JUDGED = 65_536  # bytes by which the encoding of HTML is told
-_LEAST, _SHARE = 2, 10  # seconds before the limit, and the share of it, in which reading ends
+_UNPACKED = 500_000_000  # maximum bytes of all parts of an archive together
+_LOOKED_AT = 1_024  # bytes searched for the mark of a PDF and the encoding of HTML
+_JUDGED = 65_536  # bytes used to detect the encoding of HTML
+_LEAST, _SHARE = 2, 10  # seconds, or a share of the limit, before it, when reading ends
 _EMPTY = "(no text; it may be a picture)"
 _TOO_LONG = "[The rest is left out: too long.]"
 _TOO_SLOW = "[The rest is left out: reading it takes more than {} seconds.]"
@@ -27,7 +28,7 @@ _TOO_LARGE = "[The rest is left out: it takes too much memory.]"
 
 
 def main() -> int:
-    """Write the text, page after page, as far as there is room and time."""
+    """Write the text, page by page, as far as there is room and time."""
     began = time.monotonic()
     seconds, room = map(int, sys.argv[1:3])
     sys.path[:0] = [str(Path(__file__).parent), sys.argv[3]]
@@ -55,12 +56,12 @@ def main() -> int:
 
 
 class _Text:
-    """The text that is written: pages, each with its mark above, up to a size and a time."""
+    """The output: pages, each with its mark before it, up to a size and a time limit."""
 
     def __init__(self, room: int, until: float, seconds: int) -> None:
         self._room, self._until, self._seconds = room, until, seconds
         self._flushed = time.monotonic()
-        self._is_empty = False  # the page has a mark and no line yet
+        self._is_empty = False  # the page has a mark but no line yet
         self.is_begun = False
 
     def add(self, line: str) -> bool:
@@ -69,7 +70,7 @@ class _Text:
         if now > self._until and self.is_begun:
             self.note(_TOO_SLOW.format(self._seconds))
             return False
-        if now - self._flushed > 1:  # what is written is kept if the process is ended from outside
+        if now - self._flushed > 1:  # flushed output is kept if the process is killed
             self._flush(now)
         if type(line) is not str:  # a Mark
             is_done = self._write(_EMPTY) if self._is_empty else True
@@ -156,7 +157,7 @@ def _parts(package: Any) -> Iterator[str]:
 
 
 def _text_of_html(content: bytes) -> Iterator[str]:
-    """As one page: it has no others."""
+    """Yield HTML as a single page."""
     from formats.package import Mark  # noqa: PLC0415
 
     named = re.search(rb"charset\s*=\s*[\"']?([\w:-]{1,40})", content[:_LOOKED_AT], re.IGNORECASE)
@@ -165,7 +166,7 @@ def _text_of_html(content: bytes) -> Iterator[str]:
 
 
 def _render(content: bytes, label: str | None) -> str:
-    """Return the text of HTML: a mark at its beginning counts more than what it says of itself."""
+    """Return the text of HTML; a byte order mark takes precedence over the declared encoding."""
     from charsets import WIDE, label_of  # type: ignore[import-not-found]  # noqa: PLC0415
     from page import decode, text_of  # type: ignore[import-not-found]  # noqa: PLC0415
 

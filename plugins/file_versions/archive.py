@@ -1,12 +1,12 @@
-"""The versions of an audience's files, in a folder beside its workspace.
+"""The versions of an audience's files, in a folder outside of its workspace.
 
-    {sha256}      a version: what a file held
-    log.jsonl     the changes, a line each (`points.ChangeRow`)
-    *.damaged     a file of these two that could not be read, or not all of it
-    state.json    how the files were when they were last looked at, and which tools run
+    {sha256}      a version: the content of a file
+    log.jsonl     the changes, one per line (`points.ChangeRow`)
+    *.damaged     one of the other two files, set aside since it was damaged
+    state.json    the files at the last scan, and the running tools
 
-A version is on disk before its file is changed, and what runs before it begins: after a crash, the
-next look finds what the tool had changed until then, and keeps it as that tool's change.
+A version is on disk before its file is changed, and so is the entry of a running tool: after a
+crash, the next scan finds the tool's changes until then, and logs them as that tool's.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ from plugins.file_versions.points import ChangeRow, FileStep, Kind, plan, withou
 log = logging.getLogger(__name__)
 
 MOST_FILES = 5_000
-"""Files of a workspace up to which all are looked at when a command runs."""
+"""The maximum number of files in a workspace for which all are scanned when a command runs."""
 MOST_ROWS = 5_000
-"""Changes that are kept of an audience's files; a fifth goes where there are more, but never a part
-of the newest batch."""
-_COARSE = 20_000_000  # nanoseconds by which the clock of files may be behind
+"""The maximum number of changes logged for an audience's files. Beyond it, a fifth is deleted, but
+never a part of the newest batch."""
+_COARSE = 20_000_000  # nanoseconds by which file timestamps may lag
 _STATE = "state.json"
 
 
 class SeenFile(Struct, frozen=True, array_like=True):
-    """A file when it was last looked at. One that is not `is_settled` had been changed just before,
-    and may have been again without a trace in its times."""
+    """A file at the last scan. If it is not `is_settled`, it had been changed just before, and may
+    have been changed again without a new timestamp."""
 
     version: str
     size: int
@@ -79,7 +79,7 @@ class SeenFile(Struct, frozen=True, array_like=True):
 
 
 class Running(Struct, frozen=True):
-    """A tool, or a restore, that may change these files now (None: any)."""
+    """A tool, or a restore, that may be changing these files now (None: any)."""
 
     conversation: str
     turn: int
@@ -88,26 +88,26 @@ class Running(Struct, frozen=True):
 
 
 class ArchiveState(Struct):
-    """The content of `state.json`; what runs, by an id."""
+    """The content of `state.json`; `running` is by id."""
 
     files: dict[str, SeenFile] = field(default_factory=dict)
     running: dict[str, Running] = field(default_factory=dict)
 
 
 class TooManyFiles(Exception):
-    """The workspace holds more files than are looked at."""
+    """A workspace with more files than are scanned."""
 
 
 class VersionArchive:
     """The versions of one audience. Its methods are for threads, one at a time; they raise OSError,
-    and StoreError where another process has taken over."""
+    and StoreError if another process has taken over."""
 
     def __init__(self, folder: Path, workspace: Path) -> None:
         self._folder, self._workspace = folder, workspace
         self._lock, self._live = threading.RLock(), set[str]()
 
     def begin(self, running: Running, most: int) -> str:
-        """Keep the files as they are before a tool changes them, within `most` bytes; return an id
+        """Store the files as they are before a tool changes them, within `most` bytes; return an id
         for `finish`. Raises TooManyFiles."""
         with self._lock:
             state, name = self._load(most), token_hex(8)
@@ -118,15 +118,15 @@ class VersionArchive:
             return name
 
     def finish(self, name: str, most: int) -> None:
-        """Keep what a tool has changed."""
+        """Store the changes of a tool."""
         with self._lock:
             self._live.discard(name)
-            state = self._load(most)  # which finishes what is not live
+            state = self._load(most)  # which finishes the tools that are not running
             self._sweep(state, self.rows())
 
     def rows(self) -> list[ChangeRow]:
-        """Return all changes, oldest first. A damaged log is put aside, and goes on with what can
-        be read of it."""
+        """Return all changes, oldest first. A damaged log is set aside, and its readable lines are
+        kept."""
         with self._lock:
             content = read_or_put_aside(self._folder / LOG)
             if content is None:
@@ -140,7 +140,7 @@ class VersionArchive:
             return rows
 
     def mark(self, running: Running) -> None:
-        """Keep that a chat has come to a conversation."""
+        """Log that a chat has switched to a conversation."""
         with self._lock:
             self._append([ChangeRow(0, 0, time.time(), running.conversation, running.turn, "here")])
 
@@ -151,7 +151,7 @@ class VersionArchive:
         kept: Collection[ChangeRow],
         paths: Iterable[str] | None = None,
     ) -> list[FileStep]:
-        """Return what would set files back to how they were before the changes of these rows after
+        """Return the steps that restore files to their state before the changes of these rows after
         the row `since`."""
         changed = {row.path for row in rows if row.path and row.seq > since}
         wanted = changed if paths is None else changed & {*paths}
@@ -160,8 +160,8 @@ class VersionArchive:
             return plan(rows, since, now, list_versions(self._folder), kept)
 
     def restore(self, steps: Sequence[FileStep], running: Running, most: int) -> dict[str, str]:
-        """Set files back; return those for which that failed, and why. Files that are deleted make
-        room for those that are written."""
+        """Restore files; return the failed ones with the reasons. Deletions come first, to make
+        room."""
         failed: dict[str, str] = {}
         with self._lock:
             name = self.begin(running, most)
@@ -176,7 +176,7 @@ class VersionArchive:
         return failed
 
     def weigh(self, steps: Sequence[FileStep]) -> int:
-        """Return how many bytes more the files take when they are set back."""
+        """Return by how many bytes a restore increases the size of the files."""
         more = 0
         for step in steps:
             with suppress(OSError):
@@ -186,8 +186,8 @@ class VersionArchive:
         return more
 
     def forget(self, goes: Callable[[ChangeRow], bool], *, is_asked: bool = True) -> None:
-        """Delete changes, and the versions that only they have; where a person has asked for it,
-        what was put aside as well, since they may be in there."""
+        """Delete changes, and the versions that only they use. If a person requested it, delete the
+        files set aside as well, which may contain them."""
         with self._lock:
             rows = self.rows()
             rest = without(rows, {row for row in rows if goes(row)})
@@ -219,17 +219,17 @@ class VersionArchive:
         fence.confirm()
         with suppress(FileNotFoundError), open_folder(self._workspace, target.parent) as folder:
             folder.unlink(target.name)
-        with suppress(OSError):  # the folders that are empty now, as far as they are
+        with suppress(OSError):  # folders that are empty now
             for parent in target.relative_to(self._workspace).parents:
                 if len(parent.parts) < 2:
                     break
                 (self._workspace / parent).rmdir()
 
-    # --- looking -----------------------------------------------------------------------------
+    # --- scanning ----------------------------------------------------------------------------
 
     def _load(self, most: int) -> ArchiveState:
-        """Return the state, after what a crash, or the end of a tool, has left was kept: what may
-        change only some files first."""
+        """Return the state, after logging the changes of tools that ended or crashed: those of
+        specific files first."""
         state = self._read_state()
         over = [(name, one) for name, one in state.running.items() if name not in self._live]
         for name, one in sorted(over, key=lambda item: item[1].paths is None):
@@ -242,7 +242,7 @@ class VersionArchive:
         return state
 
     def _find_wide(self, state: ArchiveState) -> Running | None:
-        """Return a command that may be changing any file just now."""
+        """Return a running command that may change any file."""
         return next((one for one in state.running.values() if one.paths is None), None)
 
     def _note(
@@ -252,8 +252,8 @@ class VersionArchive:
         by: Running | None,
         most: int,
     ) -> None:
-        """Look at files, and keep what has changed there as the change of `by`, or (None) of people
-        and others."""
+        """Scan files, and log their changes as those of `by`; with None (people and others), don't
+        log them."""
         before, keeper = _versions(state, paths), self._keeper(state, most)
         try:
             for path in sorted({*before, *self._list()} if paths is None else paths):
@@ -283,7 +283,7 @@ class VersionArchive:
         return found
 
     def _look(self, state: ArchiveState, path: str, keeper: VersionKeeper) -> None:
-        """Take a file as it is now into the state, and keep its version."""
+        """Update a file in the state, and store its version."""
         try:
             with open_file(self._workspace, self._workspace / path) as file:
                 status = os.fstat(file.fileno())
@@ -308,7 +308,7 @@ class VersionArchive:
             keeper.keep(version, content)
 
     def _read_version(self, path: str) -> str:
-        """Return the version that a file holds now; "" where there is none."""
+        """Return the current version of a file; "" if it does not exist."""
         try:
             with open_file(self._workspace, self._workspace / path) as file:
                 return name_version(file, os.fstat(file.fileno()))
@@ -318,7 +318,7 @@ class VersionArchive:
     def _has(self, version: str) -> bool:
         return (self._folder / version).exists()
 
-    # --- keeping -----------------------------------------------------------------------------
+    # --- storing -----------------------------------------------------------------------------
 
     def _keeper(self, state: ArchiveState, most: int) -> VersionKeeper:
         return VersionKeeper(
@@ -326,14 +326,14 @@ class VersionArchive:
         )
 
     def _sweep(self, state: ArchiveState, rows: Sequence[ChangeRow]) -> None:
-        """Delete the versions that nothing has any more."""
+        """Delete the unused versions."""
         used = {one for row in rows for one in row.versions}
         used |= {file.version for file in state.files.values()}
         for version in list_versions(self._folder).keys() - used:
             (self._folder / version).unlink()
 
     def _append(self, rows: Iterable[ChangeRow]) -> None:
-        """Put rows at the end of the log, with numbers."""
+        """Append rows to the log, with numbers."""
         if not (new := list(rows)):
             return
         known = self.rows()

@@ -1,6 +1,6 @@
-"""The hooks of the versions of files.
+"""The hooks of the file versions, and `/files`.
 
-`/files`: what tools have changed, and how to restore it; and the offers of other commands.
+`/files` shows the changes of tools and restores files; other commands offer the same.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ SUBS = (
     "files", "Show which files tools have changed, and restore them", "[restore t4|undo]", SUBS
 )
 async def files(ask: Ask) -> Reply:
-    """`/files`, `/files restore t4`, `/files restore t4 all`, `/files restore branch`, `/files
-    undo`."""
+    """Run `/files`, `/files restore t4`, `/files restore t4 all`, `/files restore branch` or
+    `/files undo`."""
     name, *rest = (word.lower() for word in ask.words or [""])
     versions, key = ask.service(FileVersions), ask.conversation.key
     if not versions.quota(key):
@@ -69,15 +69,15 @@ async def files(ask: Ask) -> Reply:
 
 
 def _find_turn(ask: Ask, word: str = "") -> int | None:
-    """Return the turn that a word names; without one the last in context, None for the branch as it
-    was left. Raises CommandError."""
+    """Return the turn that a word names; without one the last in context, None for the state in
+    which the branch was left. Raises CommandError."""
     if word == BRANCH:
         return None
     if word == "t0":
         return 0
     newest = ask.conversation.context.newest
     found = turns_of(word, newest) if word else numbers_in_context(ask.conversation)[-1:]
-    if len(found) != 1:  # nothing is in context: not all files are to go for that
+    if len(found) != 1:  # nothing is in context: that must not delete all files
         raise CommandError(_("/files restore takes one turn, like /files restore t4."))
     return found[0]
 
@@ -136,7 +136,7 @@ def _name(paths: Sequence[str]) -> str:
 async def offer(
     versions: FileVersions, ask: Ask, key: ConversationKey, turn: int | None
 ) -> Reply | None:
-    """Offer to set the files back to where a conversation ends now; None where nothing differs."""
+    """Offer to restore the files to the current end of a conversation; None if none differs."""
     if not versions.quota(key):
         return None
     if key != ask.conversation.key:
@@ -179,7 +179,8 @@ def _actions(point: FilesPoint, command: str) -> tuple[Action, ...]:
 
 
 def _warn(point: FilesPoint, command: str) -> list[str]:
-    """Return sentences about the files that need another yes, and those that can't be restored."""
+    """Return sentences about the files that need another confirmation, and those that can't be
+    restored."""
     foreign = [step.path for step in point.doubtful if step.is_foreign]
     kept = [step.path for step in point.doubtful if not step.is_foreign]
     sentences = {
@@ -204,7 +205,7 @@ def _warn(point: FilesPoint, command: str) -> list[str]:
 
 
 async def _restore(ask: Ask, versions: FileVersions, point: FilesPoint, *, is_sure: bool) -> Reply:
-    """Set back what may be, and name the rest."""
+    """Restore the allowed files, and name the others."""
     command = f"/files {' '.join(word.lower() for word in ask.words if word.lower() != YES)}"
     steps = [*point.free, *(point.doubtful if is_sure else ())]
     rest = [step for step in point.steps if step not in steps]
@@ -253,7 +254,7 @@ def make_offer(versions: FileVersions) -> Offer:
 
 
 class VersionsFeature:
-    """The versions, made from the kernel's parts."""
+    """The feature's service, created from the kernel's."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._versions = FileVersions(kernel)
@@ -272,8 +273,8 @@ class VersionsFeature:
 
 
 class VersionRows:
-    """The changes of files for the kernel (`memory.record.forget.FeatureRows`); they are in files,
-    and no rows of the database."""
+    """The changes of files for the kernel (`memory.record.forget.FeatureRows`); they are stored in
+    files, not in the database."""
 
     noun = "file change"
 

@@ -26,15 +26,15 @@ from memory.record.store import StoreError
 from plugins.file_versions.points import ChangeRow
 
 MOST_READ = 256_000_000
-"""Bytes of a file that is read: a larger one has no version, and counts as another file when its
-size or its times are others."""
+"""The maximum number of bytes read of a file. A larger one has no version, and counts as changed if
+its size or its times differ."""
 _VERSION = re.compile(r"[0-9a-f]{64}")
 _PIECE = 1 << 20
-_AT_ONCE = 8  # files that are synced together: a file system waits once for all of them
+_AT_ONCE = 8  # files that are synced concurrently: a file system waits once for all of them
 
 
 def name_version(file: BinaryIO, status: os.stat_result, begun: bytes = b"") -> str:
-    """Return the name of what a file holds, of which so much was read."""
+    """Return the name of a file's content, of which `begun` was already read."""
     if status.st_size > MOST_READ:
         told = (status.st_size, status.st_mtime_ns, status.st_ino)
         return hashlib.sha256(repr(told).encode()).hexdigest()
@@ -50,7 +50,7 @@ def is_version(name: str) -> bool:
 
 
 def list_versions(folder: Path) -> dict[str, int]:
-    """Return the versions of a folder with their sizes."""
+    """Return the versions in a folder with their sizes."""
     try:
         with os.scandir(folder) as found:
             return {e.name: e.stat().st_size for e in found if is_version(e.name)}
@@ -59,8 +59,8 @@ def list_versions(folder: Path) -> dict[str, int]:
 
 
 class VersionKeeper:
-    """Puts versions into a folder, within `most` bytes; `list_here` tells those of the files that
-    are there now. The folder is listed once, and the versions are on disk after `sync`."""
+    """The storage of versions in a folder, within `most` bytes; `list_here` returns the versions of
+    the current files. The folder is listed once, and the versions are on disk after `sync`."""
 
     def __init__(self, folder: Path, most: int, list_here: Callable[[], set[str]]) -> None:
         self._folder, self._most, self._list_here = folder, most, list_here
@@ -77,14 +77,15 @@ class VersionKeeper:
 
     @cached_property
     def _oldest(self) -> Iterator[str]:
-        """Versions that may go, the oldest first; never one of a file that is there now."""
+        """Return the versions that may be evicted, the oldest first; never one of a current
+        file."""
         going = {*self._sizes} - self._list_here()
         ages = {name: (self._folder / name).stat().st_mtime_ns for name in going}
         return iter(sorted(going, key=lambda name: (ages[name], name)))
 
     def keep(self, version: str, content: bytes) -> None:
-        """Put a version there, and the oldest away where there is no room; where that is not
-        enough, it is not kept."""
+        """Store a version, and evict the oldest ones if there is no room; if that is not enough,
+        don't store it."""
         path = self._folder / version
         if self._sizes.get(version) == len(content):
             os.utime(path)
@@ -116,7 +117,7 @@ class VersionKeeper:
         self._new.append(path)
 
     def sync(self) -> None:
-        """Have all that was put there on disk: together, which takes a fraction of the time."""
+        """Sync all new versions to disk concurrently, which takes a fraction of the time."""
         if self._new:
             with ThreadPoolExecutor(_AT_ONCE) as threads:
                 for _ in threads.map(_sync, self._new):
@@ -138,17 +139,17 @@ LOG = "log.jsonl"
 DAMAGED = (msgspec.DecodeError, UnicodeError, RecursionError)
 """The errors that decoding a damaged file may raise."""
 _FOR_NOW = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN)
-"""Numbers of errors that say nothing of a file: it can be read another time."""
+"""The numbers of temporary errors, which don't mean that a file is damaged."""
 
 
 def aside_of(name: str) -> str:
-    """Return the name that a damaged file gets."""
+    """Return the name under which a damaged file is set aside."""
     return f"{name}.damaged"
 
 
 def read_or_put_aside(file: Path) -> bytes | None:
-    """Return the content of a file; None where there is none. One that can't be read is put aside.
-    Raises StoreError where that fails, too."""
+    """Return the content of a file; None if it does not exist. An unreadable one is set aside.
+    Raises StoreError if that fails as well."""
     try:
         return file.read_bytes()
     except FileNotFoundError:
@@ -171,8 +172,8 @@ def _put_aside(file: Path, why: OSError) -> None:
 
 
 def read_rows(content: bytes) -> tuple[list[ChangeRow], bool]:
-    """Return the changes of a log, and whether all of its lines are some. Where a number is missing
-    beside a line that can't be read, a row says so."""
+    """Return the changes of a log, and whether all of its lines are valid. If a sequence number is
+    missing next to an invalid line, a row marks the loss."""
     rows, is_lost, is_whole = list[ChangeRow](), False, True
     for line in content.splitlines():
         if (row := _read_row(line)) is None:
@@ -189,7 +190,7 @@ def read_rows(content: bytes) -> tuple[list[ChangeRow], bool]:
 
 
 def mark_lost(after: int) -> ChangeRow:
-    """Return the row that stands for changes that can't be read, which came after another one."""
+    """Return the row that marks unreadable changes after another one."""
     return ChangeRow(after + 1, after + 1, time.time(), "", 0, "lost")
 
 
@@ -202,7 +203,7 @@ def _read_row(line: bytes) -> ChangeRow | None:
 
 
 def delete_any(path: Path) -> None:
-    """Delete a file, a link, or a folder with all that is in it, if it is there."""
+    """Delete a file, a link, or a folder with its content, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -1,7 +1,7 @@
-"""Pure functions of the log of changes of files: those that came after the end of a turn.
+"""Pure functions over the log of file changes: the changes after the end of a turn.
 
-The log has one order for all conversations of a chat. A file's state at the end of a turn is what
-the first change after it found.
+The log has one order for all conversations of a chat. A file's state at the end of a turn is the
+state before the first change after it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Kind = Literal["tool", "restore", "here", "lost"]
 
 
 class ChangeRow(Struct, frozen=True):
-    """A change of a file: what it held before and after, by hash ("": it was not there). Rows of
+    """A change of a file: its versions before and after, as hashes ("": it did not exist). Rows of
     one `batch` belong together. A `tool` ran in this turn; a `restore` came after it, or the chat
-    was led to this conversation then (`here`, without a file). `lost` stands, for all chats, in the
-    place of changes that can't be read any more. `cut`: the last change of this file before this
-    one that is not in the log any more."""
+    switched to this conversation then (`here`, without a file). `lost` marks, for all chats,
+    changes that are no longer readable. `cut` is the last earlier change of this file that is no
+    longer in the log."""
 
     seq: int
     batch: int
@@ -40,14 +40,14 @@ class ChangeRow(Struct, frozen=True):
         return self.before, self.after
 
     def is_within(self, turn: int) -> bool:
-        """Return whether this had happened when a turn of its conversation ended."""
+        """Return whether this was before the end of a turn of its conversation."""
         return self.turn <= turn if self.kind == "tool" else self.turn < turn
 
 
 class FileStep(Struct, frozen=True):
-    """A file that is to be set back to a version ("": it was not there). `is_foreign`: somebody
-    else has changed it meanwhile; `is_kept`: so has a turn that the conversation still has;
-    `is_lost`: the version is not kept any more."""
+    """A file to be restored to a version ("": it did not exist). `is_foreign`: somebody else has
+    changed it since; `is_kept`: a turn that is still in the conversation has changed it; `is_lost`:
+    the version is no longer stored."""
 
     path: str
     wanted: str
@@ -61,8 +61,8 @@ class FileStep(Struct, frozen=True):
 
 
 def without(rows: Sequence[ChangeRow], going: Collection[ChangeRow]) -> list[ChangeRow]:
-    """Return the rows but those that go. The next one of the same file in the same chat says so:
-    what the file held before these is not known any more."""
+    """Return the rows without the deleted ones. The next row of the same file in the same chat is
+    marked, since the state before it is no longer known."""
     rest, gone = list[ChangeRow](), dict[tuple[str, str], int]()
     for row in rows:
         key = (home_of(row.conversation), row.path)
@@ -76,11 +76,11 @@ def without(rows: Sequence[ChangeRow], going: Collection[ChangeRow]) -> list[Cha
 
 
 Line = Sequence[tuple[str, int]]
-"""A conversation and those that it was branched off, each with the last turn that it has of it."""
+"""A conversation and its ancestors, each with the last turn of it that belongs to the line."""
 
 
 def find_end(rows: Sequence[ChangeRow], line: Line) -> int:
-    """Return the last row from before the end of the last turn of this line."""
+    """Return the last row before the end of the last turn of this line."""
     last = dict(line)
     return max(
         (row.seq for row in rows if row.is_within(last.get(row.conversation, -1))), default=0
@@ -88,8 +88,8 @@ def find_end(rows: Sequence[ChangeRow], line: Line) -> int:
 
 
 def find_leaving(rows: Sequence[ChangeRow], conversation: str, line: Line) -> int:
-    """Return the last row from before the chat left this conversation, to which it came back; where
-    it was never there, from before the end of this line."""
+    """Return the last row before the chat left this conversation, to which it has returned; if it
+    was never there, the last row before the end of this line."""
     own = [row for row in rows if row.conversation == conversation]
     came = max((row.seq for row in own if row.kind == "here"), default=0)
     before = [row.seq for row in own if row.seq < came]

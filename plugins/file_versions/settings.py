@@ -1,4 +1,4 @@
-"""The setting of the versions of files, in the section `tools`."""
+"""The setting of the file versions, in the section `tools`."""
 
 from __future__ import annotations
 

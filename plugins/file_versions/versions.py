@@ -1,4 +1,4 @@
-"""Watches what tools change in `files/`, and offers to restore it."""
+"""The service that watches the changes of tools in `files/`, and restores them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from plugins.offers import numbers_in_context
 log = logging.getLogger(__name__)
 
 FOLDER = "versions"
-"""The folder in the data folder, with one for each audience."""
+"""The folder in the data folder, with a subfolder for each audience."""
 _ALL = 1 << 60  # more than any turn
 
 
 class FilesPoint(Struct, frozen=True):
-    """The moment to which files may be set back: the end of a turn, or (None) when the chat had
-    last left the branch that it is in; `since` is the last change before it."""
+    """The point to which files may be restored: the end of a turn, or (None) the time when the chat
+    last left its current branch; `since` is the last change before it."""
 
     turn: int | None
     since: int
@@ -44,7 +44,7 @@ class FilesPoint(Struct, frozen=True):
 
     @property
     def free(self) -> list[FileStep]:
-        """Return the files that are set back without another yes."""
+        """Return the files that are restored without another confirmation."""
         return [step for step in self.steps if not (step.needs_yes or step.is_lost)]
 
     @property
@@ -57,13 +57,12 @@ class FilesPoint(Struct, frozen=True):
 
     @property
     def is_incomplete(self) -> bool:
-        """Return whether changes of this time can't be read any more."""
+        """Return whether changes since then are no longer readable."""
         return any(row.kind == "lost" and row.seq > self.since for row in self.rows)
 
 
 class FilesRestored(Struct, frozen=True):
-    """The outcome of a restore: the files that were set back, and those where that failed, with the
-    reason."""
+    """The outcome of a restore: the restored files, and the failed ones with the reasons."""
 
     done: Sequence[FileStep]
     failed: dict[str, str]
@@ -78,7 +77,7 @@ class FileVersions(FileKeeper):
         self._processes = kernel.processes
 
     def quota(self, key: ConversationKey) -> int:
-        """Return the bytes that versions may take there; 0: none are kept."""
+        """Return the maximum number of bytes for versions there; 0: none are stored."""
         settings = self._config.book.effective(key.id).tools
         return settings.versions_quota * MEGABYTE if isinstance(settings, VersionSettings) else 0
 
@@ -90,7 +89,7 @@ class FileVersions(FileKeeper):
 
     @asynccontextmanager
     async def watch(self, context: ToolContext, path: str | None) -> AsyncIterator[None]:
-        """See `FileKeeper`."""
+        """Store the versions around a tool's run (`FileKeeper`)."""
         most, conversation = self.quota(context.key), context.conversation
         if not most or conversation is None:
             yield
@@ -108,26 +107,26 @@ class FileVersions(FileKeeper):
     def forget(
         self, audience: str, goes: Callable[[ChangeRow], bool], *, is_asked: bool = True
     ) -> None:
-        """Delete changes with their versions (`VersionArchive.forget`). In a thread; raises
+        """Delete changes with their versions (`VersionArchive.forget`). Blocking; raises
         OSError."""
         self.archive(audience).forget(goes, is_asked=is_asked)
 
     def list_audiences(self) -> list[str]:
-        """Return the audiences whose versions this process may delete: where there are several
-        processes, those that it has worked with."""
+        """Return the audiences whose versions this process may delete: in a cluster, those that it
+        has worked with."""
         if self._processes.owners is not None:
             return [*self._archives]
         return [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
 
     async def come(self, key: ConversationKey, turn: int) -> None:
-        """Keep that a chat has come to this conversation, where its tools have changed files."""
+        """Log that a chat has switched to this conversation, if its tools have changed files."""
         archive = self.archive(key.audience)
         rows = await self.rows(key)
         if rows and rows[-1].conversation != key.id:
             await _attempt(partial(archive.mark, Running(key.id, turn)))
 
     async def rows(self, key: ConversationKey) -> list[ChangeRow]:
-        """Return what was changed in a chat, in all its branches."""
+        """Return the changes in a chat, in all its branches."""
         found = await asyncio.to_thread(self.archive(key.audience).rows)
         return [r for r in found if r.kind == "lost" or home_of(r.conversation) == key.home]
 
@@ -136,7 +135,8 @@ class FileVersions(FileKeeper):
         return await asyncio.to_thread(self.archive(key.audience).measure)
 
     async def point(self, ask: Ask, key: ConversationKey, turn: int | None) -> FilesPoint:
-        """Return what the state at the end of a turn takes (None: when the chat had left)."""
+        """Return the point at the end of a turn (None: when the chat had left), with the steps to
+        restore it."""
         rows = await self.rows(key)
         if not rows:
             return FilesPoint(turn, 0, (), ())
@@ -148,7 +148,7 @@ class FileVersions(FileKeeper):
         return await self._plan(ask, key, turn, rows, since)
 
     async def last_restore(self, ask: Ask, key: ConversationKey) -> FilesPoint | None:
-        """Return what would take back the last restore of a conversation; None where there was
+        """Return the point that undoes the last restore of a conversation; None if there was
         none."""
         rows = await self.rows(key)
         mine = [row for row in rows if row.kind == "restore" and row.conversation == key.id]
@@ -176,14 +176,14 @@ class FileVersions(FileKeeper):
         self, ask: Ask, key: ConversationKey, rows: Sequence[ChangeRow]
     ) -> set[ChangeRow]:
         """Return the changes that were made in a turn that is in the context there."""
-        if ask.conversation.key != key:  # a branch that was just made, or come to
+        if ask.conversation.key != key:  # a branch that was just created or switched to
             return set()
         last = dict(await find_line(ask, key, _ALL))
         shown = frozenset(numbers_in_context(ask.conversation))
         return {r for r in rows if r.turn in shown and r.turn <= last.get(r.conversation, -1)}
 
     async def restore(self, ask: Ask, steps: Sequence[FileStep]) -> FilesRestored:
-        """Set files back. Raises CommandError where there is no room for them."""
+        """Restore files. Raises CommandError if there is no room for them."""
         key = ask.conversation.key
         archive, workspace = self.archive(key.audience), ask.bot.workspace(key)
         running = Running(
@@ -201,14 +201,14 @@ class FileVersions(FileKeeper):
 
 
 def newest_over(conversation: Conversation) -> int:
-    """Return the number of the newest turn that does not run."""
+    """Return the number of the newest turn that is not running."""
     state = conversation.context
     return state.current - 1 if state.current else state.newest
 
 
 async def find_line(ask: Ask, key: ConversationKey, turn: int) -> Line:
-    """Return the conversation and those that it was branched off, with the last turn of each that a
-    state at the end of this turn has."""
+    """Return the conversation and its ancestors, with the last turn of each that belongs to the
+    state at the end of this turn."""
     every = {one.number: one for one in await ask.bot.branches.all(key)}
     line, here = [(key.id, turn)], every.get(key.number)
     while here is not None and here.parent > 0:
@@ -226,13 +226,13 @@ def _begin(
         try:
             target = resolve(context.workspace, path, must_write=True)
         except ToolError:
-            return None  # the tool refuses it, too
+            return None  # the tool refuses it as well
         paths = (target.relative_to(context.workspace).as_posix(),)
     return archive.begin(Running(context.key.id, turn, "tool", paths), most)
 
 
 async def _attempt(work: Callable[[], str | None]) -> str | None:
-    """Return what came of it; a fault is logged, since tools run without it."""
+    """Run the work and return its result; an error is logged, since tools must run without it."""
     try:
         return await asyncio.to_thread(work)
     except TooManyFiles:

@@ -42,17 +42,17 @@ from agent.tools.workspace import (
 )
 from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool
 
-_READ_BYTES = 64_000_000  # how far into a file read_file goes
+_READ_BYTES = 64_000_000  # the maximum position in a file that read_file reads
 _WRITE_BYTES = 1_000_000
 _SHOWN_FILE = 60_000  # characters that one read_file shows
 _SHOWN_LINE = 5_000  # characters of a line that read_file shows
 _SHOWN_HIT = 300  # characters of a line that grep shows
 _SHOWN_NAMES = 500  # names that list_files and glob show
-_SHOWN_DOCUMENTS = 10  # names of those that grep did not look into
+_SHOWN_DOCUMENTS = 10  # the maximum of unsearched documents that grep names
 _SENT = 1_000_000  # characters of lines that are searched at once
-_OPEN = 64  # files that are held open meanwhile
-_COMPARED_NAMES = 2_000  # among which the nearest of a mistyped name are looked for
-_COMPARED = 100  # characters of each: comparing costs the square of them
+_OPEN = 64  # the maximum of files held open at once
+_COMPARED_NAMES = 2_000  # the maximum of names compared with a mistyped one
+_COMPARED = 100  # characters compared of each: the cost is quadratic
 
 
 @tool(touches={"reads"})
@@ -102,11 +102,11 @@ def read_file(
 
 
 AS_TEXT = "#text"
-"""At the end of the path of an HTML file: its text is wanted, and not its source."""
+"""The suffix of an HTML file's path that requests its text in place of its source."""
 
 
 def _split_wish(path: str) -> tuple[str, bool]:
-    """Return a path, and whether the text of a page is wanted."""
+    """Return a path, and whether the text of an HTML page is requested."""
     whole = path.removesuffix(AS_TEXT)
     return (whole, True) if whole != path and is_page(whole, b"") else (path, False)
 
@@ -157,7 +157,7 @@ async def grep(
         async with asyncio.timeout(None) as deadline:
 
             def begin() -> None:
-                with suppress(RuntimeError):  # who asked has left
+                with suppress(RuntimeError):  # the caller has left
                     deadline.reschedule(loop.time() + SECONDS)
 
             search.begun = lambda: loop.call_soon_threadsafe(begin)
@@ -170,7 +170,7 @@ async def grep(
             "simplify the pattern, or name a smaller folder."
         ) from None
     finally:
-        search.end()  # also when the turn is stopped
+        search.end()  # also if the turn is stopped
     return shown or f"No line of a text file matches {quote(pattern)} in {quote(path)}."
 
 
@@ -196,18 +196,17 @@ def parley_tools() -> list[Tool]:
 
 
 def _mark(context: ToolContext, targets: Iterable[Path]) -> None:
-    """Note that these names are shown: the result is marked where somebody else gave one of
-    them."""
+    """Mark the result as coming from outside if one of the shown names does."""
     if not Origins(context.workspace).are_own_names(targets):
         context.from_outside()
 
 
 def _find(context: ToolContext, path: str) -> Path:
-    """Return the place of `path`; raise ToolError with the nearest names where nothing is there."""
+    """Return the place of `path`. Raises ToolError with the nearest names if it does not exist."""
     root = context.workspace
     target = resolve(root, path, must_write=False)
     if target == root:
-        root.mkdir(parents=True, exist_ok=True)  # a workspace is there once it is looked at
+        root.mkdir(parents=True, exist_ok=True)  # the workspace exists once it is read
     if not os.path.lexists(target):
         raise ToolError(f"There is no {quote(path)} in the workspace. {_nearest(context, path)}")
     return target
@@ -229,8 +228,7 @@ def _nearest(context: ToolContext, path: str) -> str:
 
 
 def _names(root: Path) -> dict[str, str]:
-    """Return the paths in the workspace, each by its own name and by its path from the root, as far
-    as they are compared."""
+    """Return the paths in the workspace by name and by relative path, truncated for comparison."""
     with suppress(OSError):
         files = [
             file.relative_to(root) for file in islice(files_below(root, root), _COMPARED_NAMES)
@@ -263,7 +261,7 @@ def _start_of(file: BinaryIO) -> bytes:
 
 
 def _page(lines: Iterable[str], limit: int) -> tuple[list[str], bool]:
-    """Return the lines that fit on one page, and whether there are more."""
+    """Return the lines that fit on a page, and whether there are more."""
     shown: list[str] = []
     room = _SHOWN_FILE
     for line in map(_cut, lines):
@@ -280,7 +278,7 @@ def _cut(line: str) -> str:
 
 
 def _notices(shown: Sequence[str], offset: int, *, is_more: bool, is_too_far: bool) -> list[str]:
-    """Return notices about a page that is not the whole file as it is."""
+    """Return notices about a page that is not the whole file."""
     end = offset + len(shown)
     found = {
         f"[The file ends before line {offset:,}.]": not shown and not is_too_far,
@@ -292,7 +290,7 @@ def _notices(shown: Sequence[str], offset: int, *, is_more: bool, is_too_far: bo
 
 
 def _first(lines: Iterable[str], limit: int, what: str) -> str:
-    """Return the first lines, and how many more there are."""
+    """Return the first lines, and the number of the others."""
     rest = iter(lines)
     shown = list(islice(rest, limit))
     more = sum(1 for _ in rest)
@@ -308,15 +306,15 @@ def _entry(name: str, status: os.stat_result) -> str:
 
 
 def _size(count: int) -> str:
-    """Return a number of bytes as people write it."""
+    """Return a number of bytes in readable form."""
     if count < 1_000:
         return f"{count} bytes"
     return f"{count / 1_000:.1f} KB" if count < 1_000_000 else f"{count / 1_000_000:,.1f} MB"
 
 
 class _Glob:
-    """A pattern for paths; `**` stands for any number of folders, and a pattern without a slash
-    means any folder. Each part is compiled for this once, and kept nowhere."""
+    """A pattern for paths; `**` matches any number of folders, and a pattern without a slash
+    matches in any folder. Its parts are compiled without caching."""
 
     def __init__(self, pattern: str) -> None:
         parts = PurePosixPath(pattern if "/" in pattern else f"**/{pattern}").parts
@@ -327,7 +325,7 @@ class _Glob:
 
     def __call__(self, path: str) -> bool:
         names = path.split("/")
-        fits = [True, *(False for _ in names)]  # fits[n]: the first n names fit the steps so far
+        fits = [True, *(False for _ in names)]  # fits[n]: the first n names match the steps so far
         for step in self._steps:
             if step is None:
                 fits = list(accumulate(fits, operator.or_))
@@ -340,7 +338,7 @@ class _Glob:
 
 
 class _Line(Struct, frozen=True):
-    """A line of a file that is open meanwhile, so that what is judged is what was read."""
+    """A line of a file. The file stays open, so that the one judged is the one read."""
 
     path: Path
     file: BinaryIO
@@ -359,7 +357,7 @@ def _grep(context: ToolContext, search: Search, path: str, limit: int) -> str:
 
 
 def _hits(batches: Iterable[list[_Line]], search: Search) -> Iterator[tuple[_Line, int]]:
-    """Yield the lines that match, and where in them first."""
+    """Yield the matching lines, with the position of the first match."""
     for lines in batches:
         yield from (
             (lines[number], place) for number, place in search.hits([x.text for x in lines])
@@ -369,7 +367,7 @@ def _hits(batches: Iterable[list[_Line]], search: Search) -> Iterator[tuple[_Lin
 
 
 def _batches(reader: _Lines, files: Iterable[Path]) -> Iterator[list[_Line]]:
-    """Yield the lines of these files, as many as are searched at once."""
+    """Yield the lines of these files, in batches that are searched at once."""
     batch: list[_Line] = []
     size = 0
     with ExitStack() as opened:
@@ -388,9 +386,9 @@ def _batches(reader: _Lines, files: Iterable[Path]) -> Iterator[list[_Line]]:
 
 
 class _Lines:
-    """Reads the lines of text files of the workspace, and of a document that is meant by its name
-    (`wanted`: as the model wrote it): in a folder, reading all of them would take minutes. What is
-    binary, gone, or not to be opened has none."""
+    """Reads the lines of text files of the workspace, and of a document that was named explicitly
+    (`wanted`: as the model wrote it); reading all documents of a folder would take minutes. Binary,
+    missing or unreadable files have no lines."""
 
     def __init__(self, context: ToolContext, wanted: str | None) -> None:
         self._root, self._services, self._wanted = context.workspace, context.services, wanted
@@ -418,7 +416,7 @@ class _Lines:
             yield _Line(path, file, number, text, page)
 
     def notice(self) -> str:
-        """Return a notice of the documents that were not looked into, or ""."""
+        """Return a notice of the documents that were not searched, or ""."""
         if not self._left_out:
             return ""
         shown, more = self._left_out[:_SHOWN_DOCUMENTS], self._left_out[_SHOWN_DOCUMENTS:]
@@ -427,8 +425,7 @@ class _Lines:
 
 
 def _mark_hits(hits: Iterable[tuple[_Line, int]], context: ToolContext) -> Iterator[str]:
-    """Yield the hits as they are shown; one in a file that came from outside, or whose name did,
-    has the result marked."""
+    """Yield the formatted hits; a file or file name from outside marks the result."""
     root, origins = context.workspace, Origins(context.workspace)
     last: BinaryIO | None = None
     for line, place in hits:
@@ -442,7 +439,7 @@ def _mark_hits(hits: Iterable[tuple[_Line, int]], context: ToolContext) -> Itera
 
 
 def _around(line: str, place: int) -> str:
-    """Return a line, or of a long one the part in which the match begins."""
+    """Return a line, or the part of a long one around the match."""
     start = min(max(place - _SHOWN_HIT // 3, 0), max(len(line) - _SHOWN_HIT, 0))
     part = line[start : start + _SHOWN_HIT].strip()
     is_cut = start + _SHOWN_HIT < len(line)

@@ -1,7 +1,7 @@
-"""Standing instructions: orders of a person that hold until they are revoked (`/rules`).
+"""Standing instructions: a person's orders that apply until they are revoked (`/rules`).
 
-`detect` finds them in a person's own words (`own_words`), `standing` keeps them and decides,
-`record` stores them, `commands` is `/rules`, and `tool` lets the model ask a person to keep one.
-Their texts stand in the system prompt as a section of their own, so that no compaction, branch,
-model or restart loses one. The hook rules (`plugins/rules`) are something else.
+`detect` finds them in a person's own words, `standing` manages them, `record` stores them,
+`commands` is `/rules`, and with the tool `propose_rule` the model asks a person to keep one. Their
+texts are a section of the system prompt, so that no compaction, branch, model change or restart
+loses one. They are unrelated to the hook rules (`plugins/rules`).
 """

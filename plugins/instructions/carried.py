@@ -1,5 +1,4 @@
-"""Standing instructions in an export: a file beside the messages of the conversation that they come
-from."""
+"""Standing instructions in an export: a file next to the messages of their conversation."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ FILE, NOUN, WHERE = "rules.json", "standing rule", "/rules"
 
 
 class CarriedRule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A rule as an export has it."""
+    """A rule in an export."""
 
     text: str
     scope: Scope
@@ -32,7 +31,7 @@ class CarriedRule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
 
 
 def write(database: Database, conversation: str) -> bytes:
-    """Return the file of a conversation; b"" where there is nothing to be kept."""
+    """Return the file of a conversation; b"" if it has no rules."""
     found = [
         CarriedRule(r.text, r.scope, r.state, r.turn, r.person, r.at)
         for r in rows.load(database)
@@ -49,9 +48,9 @@ async def bring(
     is_own: bool,
     is_rehearsal: bool,
 ) -> int:
-    """Bring the rules of a conversation back, and return how many are new. Those of an export that
-    is not the person's own wait for a yes, and hold nowhere else; long ones are left out. Raises
-    ValueError for a file that is none of ours, and StoreError."""
+    """Import the rules of a conversation and return the number of new ones. Rules of somebody
+    else's export wait for approval and apply only to this conversation; long ones are skipped.
+    Raises ValueError for a file of another format, and StoreError."""
     try:
         found = msgspec.json.decode(content, type=tuple[CarriedRule, ...])
     except msgspec.MsgspecError as error:
@@ -60,7 +59,7 @@ async def bring(
     count = 0
     for one in found:
         text, turn = one.text.strip(), one.turn
-        if not is_own:  # a person is to see all of it before they keep it
+        if not is_own:  # a person must be able to see all of it before approving
             text, turn = " ".join(text.split()), 0
         if not normalise(text):
             continue
@@ -70,7 +69,7 @@ async def bring(
         rule = Instruction(text, state, "", "", key.id, turn, one.person, "person", one.at)
         rule = place_at(rule, key, one.scope if is_own else "conversation")
         if not isinstance(standing, StandingInstructions):
-            count += 1  # there is no bot yet
+            count += 1  # an import without a running bot
         elif await standing.bring(key, rule, is_rehearsal=is_rehearsal):
             count += 1
     return count

@@ -11,7 +11,7 @@ from plugins.instructions.settings import RuleSettings
 
 
 async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
-    """Look whether the file is there that rules.detect needs."""
+    """Check that the file for rules.detect exists."""
     del may_connect
     if settings.section(RuleSettings).detect == "off" or detect.is_there():
         return ()

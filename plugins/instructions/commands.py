@@ -1,4 +1,4 @@
-"""`/rules`: the standing instructions, and what may be done with each."""
+"""`/rules`: show and change the standing instructions."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ KINDS: Mapping[str, str] = {
     "move": "moved",
 }
 ASKED = 3
-"""Rules that are asked about below an answer."""
+"""The maximum number of rules with a question below one answer."""
 WITH_BUTTONS = 5
 NEWEST = 20
-"""Changes that are shown."""
+"""The maximum number of changes shown."""
 ALL = "all"
 _CHANGE = lazy(r"c(\d{1,15})")
 
@@ -67,7 +67,7 @@ _CHANGE = lazy(r"c(\d{1,15})")
     ),
 )
 async def rules(ask: Ask) -> Reply:
-    """`/rules`, and `/rules WORD …`."""
+    """Run `/rules` or `/rules WORD …`."""
     word, rest = (*ask.text.strip().split(None, 1), "", "")[:2]
     if not word:
         return await _list(ask)
@@ -76,7 +76,7 @@ async def rules(ask: Ask) -> Reply:
     return await _VERBS[word.lower()](ask, rest.strip())
 
 
-# --- what there is --------------------------------------------------------------------------------
+# --- show -----------------------------------------------------------------------------------------
 
 
 async def _list(ask: Ask) -> Reply:
@@ -179,12 +179,12 @@ async def _history(ask: Ask, rest: str) -> Reply:
     return Reply("\n".join(lines) or _("Nothing was done to rules here yet."), {"changes": data})
 
 
-# --- what is done ---------------------------------------------------------------------------------
+# --- change ---------------------------------------------------------------------------------------
 
 
 def _decides(ask: Ask, *scopes: Scope) -> bool:
-    """Return whether a person may decide on rules of these scopes: an owner on all, and who is
-    alone in a chat on what holds only there."""
+    """Return whether a person may decide on rules of these scopes: an owner on all, and a person in
+    a private chat on those of that chat."""
     return ask.person.is_owner or (ask.address.is_private and "everywhere" not in scopes)
 
 
@@ -339,14 +339,14 @@ async def _tell_done(ask: Ask, said: str) -> Reply:
 
 
 async def _list_undo(ask: Ask) -> list[Action]:
-    """Return the button that takes back the last change and no other, however often it is
-    pressed; none where there is no change."""
+    """Return a button that undoes only the last change, even if it is pressed repeatedly; none if
+    there is no change."""
     changes = await ask.service(StandingInstructions).find_last(ask.conversation.key, 0)
     return [Action("Undo", f"/rules undo c{one.batch}") for one in changes[:1]]
 
 
 def _numbered(ask: Ask, words: str, verb: str) -> list[Instruction]:
-    """Return the rules that are named by their numbers."""
+    """Return the rules with these numbers. Raises CommandError."""
     numbers = words.replace(",", " ").split()
     if not numbers or not all(word.isascii() and word.isdigit() for word in numbers):
         raise CommandError(_("/rules {verb} needs the number of a rule from /rules.", verb=verb))
@@ -371,8 +371,8 @@ _VERBS: Mapping[str, Callable[[Ask, str], Awaitable[Reply]]] = {
 
 
 def list_notes(standing: StandingInstructions, turn: OpenTurn) -> list[str | Reply]:
-    """Return what is said of rules below the answer of a turn: those that were kept in it, those
-    that wait for a yes, and those that it ended, or seems to."""
+    """Return the notes about rules below a turn's answer: rules kept in it, rules that wait for
+    approval, and rules that it ended or seems to end."""
     key = turn.log.state.key
     mine = [
         rule

@@ -1,18 +1,14 @@
-"""Standing instructions in what a person says, found without a model.
+"""Standing instructions in a person's messages, found without a model.
 
-A standing instruction is an order that holds from now on: "never write to my boss", "metric units
-please", "以后都用中文". The score of a sentence tells whether it is one. The words of
-others are left out: quotations, code, pasted text.
+A standing instruction is an order that applies from now on: "never write to my boss", "metric units
+please", "以后都用中文". The score of a sentence says how surely it is one. Only the person's own
+words count, without quotations, code, and forwarded or pasted text.
 
-The words in a message that are the person's own, without what they quote, forward or paste.
-
-The score of a sentence: how surely it is a standing instruction.
-
-A linear model over words: each word, pair and triple of neighbours, and each beginning and end of a
-word has a weight, and the weights of a sentence are added. They are learnt from sentences that were
-written for this, by `python -m benchmarks.instructions`, and are in `weights.bin`. Patterns could
-not foresee in how many ways people say what they want; the model finds most of what it has never
-seen, and takes a tenth of a millisecond for a sentence.
+The score is from a linear model over words: each word, each pair and triple of adjacent words, and
+each prefix and suffix of a word has a weight, and the weights of a sentence are added. They are
+trained by `python -m benchmarks.instructions` on sentences written for this purpose, and stored in
+`weights.bin`. Patterns could not cover the many ways of phrasing an order; the model finds most of
+those it has never seen, and takes a tenth of a millisecond per sentence.
 """
 
 from __future__ import annotations
@@ -31,26 +27,27 @@ from plugins.instructions.sentences import SaidSentence, mask_foreign_words, rea
 
 NAME = "weights.bin"
 LENGTH = 20
-"""Features that are added to a sentence's own before the sum is divided by their root: a long
-sentence does not count for more than a short one, and a very short one not for much more."""
+"""The number added to a sentence's number of features; the sum of weights is divided by the square
+root of the total. So a long sentence does not score higher than a short one, and a very short one
+not much higher."""
 
 _TOKEN = lazy(r"[^\W\d_\u3400-\u9fff]+(?:'[a-z]+)?|\d+|[\u3400-\u9fff]|[?,:;—-]")
 _CJK = ("\u3400", "\u9fff")
 
 
 def score(sentence: SaidSentence, language: str) -> float:
-    """Return the score of a sentence; more than 0 is an instruction, more than 1 surely one."""
+    """Return the score of a sentence; above 0 is an instruction, above 1 surely one."""
     found = set(features(sentence, language))
     return read_weights(__package__, NAME).total(found) / sqrt(len(found) + LENGTH)
 
 
 def is_there() -> bool:
-    """Return whether the weights could be read."""
+    """Return whether the weights could be loaded."""
     return read_weights(__package__, NAME).is_whole
 
 
 def features(sentence: SaidSentence, language: str) -> Iterator[str]:
-    """Yield the features of a sentence, some of them more than once."""
+    """Yield the features of a sentence, possibly with repetitions."""
     found = _TOKEN.findall(sentence.text)
     tokens = ["0" if token.isdigit() else token for token in found]
     yield f"@{language}"
@@ -80,30 +77,30 @@ _FORWARDED = lazy(
     r"|-{2,}\s?(?:转发的?邮件|转发的消息|原始邮件)\s?-{2,}",
     re.IGNORECASE,
 )
-_QUOTED = lazy(r"[q\W]+")  # as a quotation is masked
+_QUOTED = lazy(r"[q\W]+")  # the form of a masked quotation
 _BREAKS = lazy(r"[\s\u200b\ufeff]+")
 _EDGES = " .,;:!?。，；：！？…\"'“”„‘’«»`*_-"
 
 
 def cut_forwarded(text: str) -> str:
-    """Return a message without names of files, and without all that follows the mark of a forwarded
+    """Return a message without file names, and without the text after the mark of a forwarded
     message."""
     lines = takewhile(lambda line: not _FORWARDED.fullmatch(line.strip()), text.split("\n"))
     return "\n".join(line.removeprefix(HEARD) for line in lines if not _FILE.fullmatch(line))
 
 
 def is_forwarded(text: str) -> bool:
-    """Return whether a message has the mark of a forwarded one."""
+    """Return whether a message contains the mark of a forwarded one."""
     return any(_FORWARDED.fullmatch(line.strip()) for line in text.split("\n"))
 
 
 def own_words(text: str) -> str:
-    """Return a message in which the words of others say nothing."""
+    """Return a message with the words of others masked."""
     return mask_foreign_words(cut_forwarded(text))
 
 
 def own_sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a message that are not the words of others, as they were said."""
+    """Yield the sentences of a message that are the person's own, unmasked."""
     text = cut_forwarded(text)
     masked = mask_foreign_words(text)
     for sentence in read_sentences(masked):
@@ -112,21 +109,20 @@ def own_sentences(text: str) -> Iterator[str]:
 
 
 def normalise(text: str) -> str:
-    """Return a text in the form in which two that say the same are equal: without case, line breaks
-    and the signs around it."""
+    """Return a text without case, line breaks and surrounding punctuation, to compare two texts."""
     return _BREAKS.sub(" ", text.casefold()).strip(_EDGES)
 
 
 SCANNED = 20_000
-"""Characters of a message that are looked through."""
+"""The number of characters of a message that are searched."""
 MOST = 20
-"""Instructions of one message."""
+"""The maximum number of instructions found in one message."""
 SURE = 1.0
-"""A score above which an instruction may be kept without a question."""
+"""The score above which an instruction may be kept without a question."""
 
 
 class FoundInstruction(Struct, frozen=True):
-    """An order that holds from now on: the person's words, and where they are in the message."""
+    """An order that applies from now on: the person's words, and their position in the message."""
 
     text: str
     start: int
@@ -164,7 +160,7 @@ _ENGLISH = lazy(
 
 
 def language_of(text: str) -> str:
-    """Return the language whose words a sentence in lower case has most: "en", "de" or "zh"."""
+    """Return the language with the most words in a lower-case sentence: "en", "de" or "zh"."""
     if _CHINESE.search(text):
         return "zh"
     return "de" if len(_GERMAN.findall(text)) > len(_ENGLISH.findall(text)) else "en"

@@ -1,7 +1,6 @@
-"""Orders in what a person says that end or change another one: "forget what I said about French",
-"you may write to her again", "不用再提醒我了". Found without a model, by a cue and by words that
-both have.
-"""
+"""Messages that end or change an earlier order: "forget what I said about French", "you may write
+to her again", "不用再提醒我了". Found without a model, by a cue and by words in common with the
+order."""
 
 from __future__ import annotations
 
@@ -19,16 +18,16 @@ from memory.patterns import lazy
 from plugins.instructions.detect import language_of, score
 from plugins.instructions.sentences import SaidSentence, mask_foreign_words, read_sentences
 
-_SCANNED = 4_000  # characters of a message
+_SCANNED = 4_000  # maximum characters of a message
 _UNIQUE = frozenset(("name", "identifier", "address", "url", "path"))
-_MOST = 3  # orders that a sentence may end: the newest of those that are as like
+_MOST = 3  # maximum orders that a sentence may end: the newest of those equally similar
 _STEM = 4  # letters that inflected forms of a word share
-_LIKE = 1 / 2  # of the words of the shorter one
+_LIKE = 1 / 2  # minimum share of the words of the shorter text
 
 
 class Ending(Struct, frozen=True):
-    """An order that ends another: the place of that in those that were given, where it begins in
-    the message, whether its words leave no doubt, and how many words both have."""
+    """A message that ends an order: the order's index, the position in the message, whether it is
+    unambiguous, and the number of words that both share."""
 
     at: int
     start: int
@@ -37,7 +36,7 @@ class Ending(Struct, frozen=True):
 
 
 def find_endings(text: str, orders: Sequence[str]) -> list[Ending]:
-    """Return which of these orders a message ends, each once."""
+    """Return the orders that a message ends, each once."""
     found: dict[int, Ending] = {}
     if not orders:
         return []
@@ -53,8 +52,8 @@ def find_endings(text: str, orders: Sequence[str]) -> list[Ending]:
 
 
 def find_rewordings(text: str, orders: Sequence[str]) -> dict[int, str]:
-    """Return the orders of which a message corrects a value, by their places, as they would be with
-    the one that holds."""
+    """Return the orders of which a message corrects a value, by their indexes, with the corrected
+    text."""
     said = mask_foreign_words(text[:_SCANNED])
     found = {}
     for at, order in enumerate(orders):
@@ -71,8 +70,8 @@ def find_rewordings(text: str, orders: Sequence[str]) -> dict[int, str]:
 
 
 def _is_of_order(one: Correction, order: str, said: str) -> bool:
-    """Return whether a correction is about an order: words of both are the same, or it names a
-    value that no second thing has."""
+    """Return whether a correction is about an order: they share words, or the correction names a
+    value of a kind that is unique."""
     if not one.said.isdisjoint(content_words(order)):
         return one.is_certain or one.old.casefold() in said.casefold()
     return one.kind in _UNIQUE and one.old.casefold() in said.casefold()
@@ -101,8 +100,8 @@ def _find(sentence: SaidSentence, orders: Sequence[str]) -> Iterator[Ending]:
 
 
 def _topic_of(text: str) -> set[str]:
-    """Return the words of a text, in small letters, that say what it is about; of Chinese, the
-    pairs of signs."""
+    """Return the words of a lower-case text that say what it is about; for Chinese, the pairs of
+    characters."""
     words = {word[:_STEM] for word in _WORD.findall(text)} - _NO_TOPIC
     for run in _RUN.findall(_NO_TOPIC_SIGNS.sub(" ", text)):
         words |= {run[at : at + 2] for at in range(len(run) - 1)}
@@ -157,7 +156,7 @@ _ORDERS = lazy(
     r"^(?:please |pls |bitte )?(?:stop|quit|no more|don't|you|du|hör|(?:go|switch|change) back)\b"
     r"|\binstead$|\bstattdessen\b|\b(?:brauchst|musst)\b|^(?:请|以后)?(?:不用|不要|别|不必)再"
 )
-"""Shapes of orders that say so without a lasting word."""
+"""Forms of orders without a word of duration."""
 _STOPS = lazy(
     r"\b(?:stop|quit)\b|\b(?:no longer|no more|any ?more|any longer)\b|\b(?:needn't|don't (?:have"
     r"|need) to)\b|\bnicht (?:mehr|länger)\b|\bkein\w*\b.*\bmehr\b|\bhör auf\b"

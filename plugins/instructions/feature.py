@@ -1,5 +1,5 @@
-"""The hooks of standing instructions, and the model's tool `propose_rule`: it asks a person, and
-keeps nothing."""
+"""The hooks of standing instructions, and the model's tool `propose_rule`, which asks a person and
+keeps nothing itself."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def propose_rule(context: ToolContext, text: str) -> str:
 
 
 class InstructionsFeature:
-    """The parts of the feature, made from the kernel's."""
+    """The feature's services, created from the kernel's."""
 
     def __init__(self, standing: StandingInstructions) -> None:
         self._standing = standing

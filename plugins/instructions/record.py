@@ -1,4 +1,4 @@
-"""Rows of standing instructions, and of what was done to each."""
+"""The database rows of standing instructions and of their changes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from plugins.instructions.detect import normalise, own_sentences
 Scope = Literal["conversation", "audience", "everywhere"]
 State = Literal["proposed", "active", "dismissed", "revoked"]
 Origin = Literal["found", "auto", "model", "person"]
-"""The way in which one was made: found and asked about, found and kept at once, proposed by the
-model, or given with `/rules add`."""
+"""The origin of a rule: found and asked about, found and kept at once, proposed by the model, or
+given with `/rules add`."""
 NEWEST = 500
-"""Messages of a person in which the words of a proposal are looked for."""
+"""The number of a person's messages in which the words of a proposal are searched."""
 
 TABLES = (
     """CREATE TABLE instructions_rule (
@@ -44,9 +44,10 @@ TABLES = (
 
 
 class Instruction(Struct, frozen=True):
-    """A standing instruction: its `text` as it was said, where it holds (`home` is a chat's first
-    conversation, "" for all of its `audience`; both "": everywhere), and the conversation, the turn
-    (0: none), the person and the time it comes from, in seconds since 1970."""
+    """A standing instruction. `text` is as the person wrote it. It applies to a chat whose first
+    conversation is `home`, or with `home` "" to all of `audience`, or with both "" everywhere. The
+    conversation, the turn (0: none), the person and the time (in seconds since 1970) are its
+    origin."""
 
     text: str
     state: State
@@ -65,34 +66,34 @@ class Instruction(Struct, frozen=True):
 
     @property
     def place(self) -> tuple[str, str]:
-        """Return where it holds, so that two can be compared."""
+        """Return where it applies, for comparisons."""
         return self.audience, self.home
 
     @property
     def digest(self) -> str:
-        """Return what two have in common that say the same."""
+        """Return a digest that is equal for rules with the same text."""
         return hashlib.sha256(normalise(self.text).encode()).hexdigest()
 
     def reaches(self, audience: str, home: str) -> bool:
-        """Return whether it is about a chat of this audience."""
+        """Return whether it applies to a chat of this audience."""
         return self.home in ("", home) and self.audience in ("", audience)
 
 
 def place_at(rule: Instruction, key: ConversationKey, scope: Scope) -> Instruction:
-    """Return the rule as it holds in this scope, seen from a conversation."""
+    """Return the rule with this scope, relative to a conversation."""
     audience = "" if scope == "everywhere" else key.audience
     return replace(rule, audience=audience, home=key.home if scope == "conversation" else "")
 
 
 def in_place_of(known: Instruction | None, new: Instruction) -> Instruction:
-    """Return a new rule with the row of one that says the same in the same place, if it is one."""
+    """Return a new rule; with the id of a known one if that has the same place."""
     return replace(new, id=known.id) if known and known.place == new.place else new
 
 
 class InstructionChange(Struct, frozen=True):
-    """Something that was done to a rule, by whom and when; `was` is how it stood before (None: it
-    was not there), `undone` when that was undone (0: it was not). Those of one command have one
-    `batch`."""
+    """A change of a rule, with its person and time. `was` is the rule before (None: it did not
+    exist), `undone` the time at which the change was undone (0: it was not). The changes of one
+    command share a `batch`."""
 
     batch: int
     rule: int
@@ -110,7 +111,7 @@ _STANDING = ("text", "state", "audience", "home")
 
 
 def load(database: Database) -> list[Instruction]:
-    """Return all of them, in the order in which they were made; none where there is no table."""
+    """Return all rules in the order of their creation; none if the table does not exist."""
     if "instructions_rule" not in database.get_tables():
         return []
     columns = ", ".join((*_COLUMNS, "id"))
@@ -125,8 +126,8 @@ def save(
     person: str,
     wanted: Sequence[tuple[Instruction | None, Instruction]],
 ) -> list[Instruction]:
-    """Store rules as they are to stand (before, and from now on), and that this was done (kind "":
-    nobody decided anything); return them with their ids."""
+    """Store rules (each before and after) and log the change; with kind "" (nobody decided
+    anything) without a log entry. Return the rules with their ids."""
     now, batch, saved = time.time(), 0, []
     for before, rule in wanted:
         one = rule if before else replace(rule, id=_insert(database, rule, now))
@@ -165,7 +166,7 @@ def _update(database: Database, rule: Instruction, now: float) -> None:
 
 
 def list_changes(database: Database, home: str, most: int) -> list[InstructionChange]:
-    """Return what was done in a chat, the newest first."""
+    """Return the changes in a chat, the newest first."""
     rows = database.execute_sql(
         """SELECT batch, rule, kind, person, at, was, undone, id FROM instructions_change
             WHERE home = ? ORDER BY id DESC LIMIT ?""",
@@ -175,8 +176,8 @@ def list_changes(database: Database, home: str, most: int) -> list[InstructionCh
 
 
 def find_last(database: Database, home: str, rule: int = 0) -> list[InstructionChange]:
-    """Return what the last command did in a chat that was not undone, to this rule if one is
-    named."""
+    """Return the changes of the last command in a chat that was not undone; only those of this rule
+    if one is named."""
     is_of = "rule = ?" if rule else "0 = ?"
     rows = database.execute_sql(
         f"""SELECT batch, rule, kind, person, at, was, undone, id FROM instructions_change
@@ -194,15 +195,15 @@ def _to_change(row: Sequence[Any]) -> InstructionChange:
 
 
 def mark_undone(database: Database, changes: Sequence[InstructionChange]) -> None:
-    """Keep that changes were undone."""
+    """Store that changes were undone."""
     for change in changes:
         query = "UPDATE instructions_change SET undone = ? WHERE id = ?"
         database.execute_sql(query, (time.time(), change.id))
 
 
 def list_said(database: Database, home: str, person: str) -> list[str]:
-    """Return the newest messages of a chat that a person has written; those that were asked again
-    may have been somebody else's."""
+    """Return the newest messages that a person has written in a chat, without questions that were
+    asked again, which may be somebody else's."""
     rows = branches.list_rows(database, home)
     marks = ", ".join("?" * len(rows))
     found = database.execute_sql(
@@ -217,7 +218,7 @@ def list_said(database: Database, home: str, person: str) -> list[str]:
 
 
 def find_said(database: Database, home: str, person: str, text: str) -> str | None:
-    """Return the sentence of a person's own messages that a text repeats, as it was said."""
+    """Return the sentence of a person's own messages that a text repeats, as it was written."""
     wanted = [normalise(one) for one in own_sentences(text)]
     said = list_said(database, home, person) if len(wanted) == 1 else ()
     sentences = chain.from_iterable(map(own_sentences, said))
@@ -230,7 +231,7 @@ class InstructionRows:
     noun = "standing rule"
 
     def __init__(self, on_gone: Callable[[], None]) -> None:
-        """Have `on_gone` called when some are deleted, before that is committed."""
+        """Call `on_gone` when rules are deleted, before the transaction is committed."""
         self._on_gone = on_gone
 
     def count(self, database: Database, key: ConversationKey, turns: Sequence[str] | None) -> int:

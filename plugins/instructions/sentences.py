@@ -1,6 +1,5 @@
-"""Sentences of a message as instructions are looked for in them: without the words of others, and
-without what only leads to one ("By the way, ...").
-"""
+"""The sentences of a message in which instructions are searched: without the words of others, and
+without introductions ("By the way, ...")."""
 
 from __future__ import annotations
 
@@ -13,13 +12,13 @@ from msgspec import Struct
 from memory.patterns import lazy
 
 LONGEST = 600
-"""Characters of a sentence; nobody orders in a longer one."""
+"""The maximum length of a sentence in characters; orders are shorter."""
 MOST_SENTENCES = 1_000
-"""Sentences of a message that are looked at; a longer one was pasted."""
+"""The maximum number of sentences of a message that are checked; a longer message was pasted."""
 
 
 class SaidSentence(Struct, frozen=True):
-    """A sentence in lower case, and where it is in the message."""
+    """A sentence in lower case, and its position in the message."""
 
     text: str
     is_question: bool
@@ -82,12 +81,12 @@ _TOPIC = lazy(
     r"|zahlen|tipp|vorgaben?|bitte|please)\b|规定|回答|回复|格式|语言|语气|风格|日期|单位|事",
     re.IGNORECASE,
 )
-"""Matters of orders that stand before a colon, where a name would stand."""
+"""Subjects of orders before a colon, where otherwise a name would be."""
 
 
 def mask_foreign_words(text: str) -> str:
-    """Return a text of the same length in which the words of others say nothing: code, quoted lines
-    and quotations, mails, logs of chats, and what was pasted to be worked on."""
+    """Return a text of the same length with the words of others masked: code, quoted lines and
+    quotations, mails, chat logs, and text that was pasted to be worked on."""
     if "`" in text or "~~~" in text:
         text = _INLINE.sub(_as_name, _FENCE.sub(_as_nothing, text))
     if "{" in text:
@@ -106,7 +105,7 @@ def mask_foreign_words(text: str) -> str:
         if found := _WORK_ON_TEXT.search(text):
             text = text[: found.start(1)] + _blank(found[1])
         for found in _LEADS_TO_TEXT.finditer(text):
-            is_reply = _REPLIED_TO.match(quoting, found.end())  # and its end is known
+            is_reply = _REPLIED_TO.match(quoting, found.end())  # its end is known
             if not is_reply and not _LEADS_TO_RULES.search(found[0]):
                 text = text[: found.end()] + _blank(text[found.end() :])
                 break
@@ -114,8 +113,8 @@ def mask_foreign_words(text: str) -> str:
 
 
 def is_plain(text: str, start: int) -> bool:
-    """Return whether what stands at a place in a message can be but the person's own words: in the
-    first line of a single paragraph, without a name before it or a quotation that does not end."""
+    """Return whether the text at a position in a message can only be the person's own words: in the
+    first line of a single paragraph, without a name before it or an unclosed quotation."""
     first = text.lstrip().partition("\n")[0]
     at = len(text) - len(text.lstrip())
     prefix = _PREFIX.match(first)
@@ -133,15 +132,15 @@ def _without_line(found: re.Match[str], *, is_chat: bool) -> str:
 
 
 def _leads_to_own(name: str) -> bool:
-    """Return whether the words before a colon can't be a person's name: they lead to a rule, name
-    the matter of one, or are a word with which people begin."""
+    """Return whether the words before a colon can't be a person's name: they introduce a rule, name
+    its subject, or are a common introduction."""
     return any(one.search(name) for one in (_LEADS_TO_RULES, _TOPIC)) or bool(
         _LEAD.fullmatch(f"{name.rstrip()} ")
     )
 
 
 def _as_name(found: re.Match[str]) -> str:
-    """Return a name of the same length: quoted words order nothing, but an order may be about
+    """Return a name of the same length: quoted words contain no orders, but an order may be about
     them."""
     return "q" * len(found[0])
 
@@ -157,7 +156,7 @@ def _blank(text: str) -> str:
 # --- sentences -----------------------------------------------------------------------------------
 
 _END = lazy(
-    # What follows is tried where a sentence can end, and not at each place.
+    # The alternatives are tried only where a sentence can end.
     r"(?=[.!?…;。！？；\n])(?:"
     r"(?<!\b[A-Za-z])(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bSt)(?<!\bNr)(?<!\bNo)(?<!\bMrs)(?<!\bbzw)"
     r"(?<!\betc)(?<!\bz\.B)(?<!\be\.g)(?<!\bi\.e)(?<!\d)(?<!\.)[.]++(?=\s)|(?<=\d)\.(?=\s+[A-ZÄÖÜ])"
@@ -192,7 +191,7 @@ _OPEN = lazy(
     r"|ich (?:überlege|frage))\b[^,;]*",
     re.IGNORECASE,
 )
-"""A condition, or a request to find something out, which needs the question behind its comma."""
+"""A condition or a request for information, which belongs to the question after its comma."""
 _TAG = lazy(
     r"[,，]\s*(?:ok|okay|okey|right|yeah|yes|please|deal|alright|got it|understood|ja|gut|oder|"
     r"verstanden|klar|bitte|"
@@ -203,7 +202,7 @@ _LETTER = lazy(r"[^\W\d_]")
 
 
 def read_sentences(text: str) -> Iterator[SaidSentence]:
-    """Cut a masked text into sentences, without what leads to them and without a question at their
+    """Split a masked text into sentences, without introductions and without a question at their
     end."""
     at = 0
     for found in islice(_END.finditer(text), MOST_SENTENCES):

@@ -1,4 +1,4 @@
-"""The section `rules`: how standing instructions are found, and how long they may be."""
+"""The section `rules`: the detection of standing instructions, and their maximum size."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The standing instructions that there are: what holds where, and what may become of each.
+"""The service of the standing instructions: which rules apply where, and their changes.
 
-All are in memory, since the system prompt is made anew at every step; the table has them too, and
+All are in memory, since the system prompt is rebuilt at every step. The table has them too, and
 each change is written there first.
 """
 
@@ -46,21 +46,22 @@ HEADING = (
     "Where two of them contradict each other, the lower one is newer and holds."
 )
 SHORTEST = 4
-"""Characters of a rule, without the signs around it."""
+"""The minimum length of a rule in characters, without surrounding punctuation."""
 SHARE = 1 / 4
-"""The share of a model's window, without the room for its reply, that the rules may take."""
+"""The maximum share of a model's window, without the room for its reply, for the rules."""
 NAMED = 5
-"""Rules that a receipt names."""
+"""The maximum number of rules named in the text about a compaction."""
 MOST_OPEN = 10
-"""Rules of a person, but of an owner, that wait for a yes in a chat; more are not asked about."""
-_MOST_KNOWN = 1_000  # places whose section is remembered
-_MOST_ENDINGS = 100  # turns of which it is remembered which rules they may end
+"""The maximum number of rules of a person, unless an owner, that wait for approval in a chat; for
+further ones nobody is asked."""
+_MOST_KNOWN = 1_000  # places whose section is cached
+_MOST_ENDINGS = 100  # turns whose possible endings are cached
 _UNDOES = {"edit": ("text",), "move": ("audience", "home")}
 _OPEN: tuple[State, ...] = ("active", "proposed")
 
 
 def format_section(rules: Iterable[Instruction]) -> str:
-    """Return the part of the system prompt that these are; "" for none."""
+    """Return the section of the system prompt with these rules; "" for none."""
     once = {rule.digest: rule.text for rule in rules}
     lines = "\n".join(f"- {text}" for text in once.values())
     return f"{HEADING}\n{lines}" if lines else ""
@@ -72,14 +73,14 @@ T = TypeVar("T")
 def _remember(
     of_turns: dict[tuple[str, int], dict[int, T]], turn: tuple[str, int], rules: dict[int, T]
 ) -> None:
-    """Remember something of rules for a turn, and forget the oldest where there is much."""
+    """Cache data about rules for a turn, and evict the oldest turns."""
     of_turns.setdefault(turn, {}).update(rules)
     while len(of_turns) > _MOST_ENDINGS:
         of_turns.pop(next(iter(of_turns)))
 
 
 class StandingInstructions:
-    """Keeps them, and changes them for who may."""
+    """The standing instructions, and the operations that change them."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._store, self._config, self._changed = kernel.store, kernel.config, kernel.changes
@@ -92,27 +93,27 @@ class StandingInstructions:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.tasks = BackgroundTasks()
 
-    # --- what there is ----------------------------------------------------------------------------
+    # --- lookup -----------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Read all that there are."""
+        """Load all rules."""
         self._loop = asyncio.get_running_loop()
         async with self._lock:
             self.take(await self._store.read(rows.load))
 
     def take(self, rules: Iterable[Instruction]) -> None:
-        """Go on with these."""
+        """Replace the rules in memory."""
         self._rules, self._sections = {rule.id: rule for rule in rules}, {}
 
     def drop(self) -> None:
-        """Read them anew once the transaction that deletes some is over, and have other processes
-        do so. It may be called in any thread."""
+        """Reload the rules after the transaction that deletes some, and notify other processes. It
+        may be called from any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(lambda: self.tasks.start(self._drop()))
 
     async def _drop(self) -> None:
         try:
-            async with self._lock:  # in the line of writes it comes behind that transaction
+            async with self._lock:  # a write is queued after that transaction
                 self.take(await self._store.write(rows.load, is_synced=False, is_long=True))
         except StoreError:
             log.exception("the standing instructions could not be read anew")
@@ -120,7 +121,7 @@ class StandingInstructions:
             self._changed()
 
     def reload(self) -> None:
-        """Read them anew: another process has changed something."""
+        """Reload the rules, since another process has changed some."""
         self.tasks.start(self._reload())
 
     async def _reload(self) -> None:
@@ -130,8 +131,7 @@ class StandingInstructions:
             log.exception("the standing instructions could not be read anew")
 
     def find(self, key: ConversationKey, *states: State) -> list[Instruction]:
-        """Return those about a conversation in these states, in the order in which they were
-        made."""
+        """Return the rules for a conversation in these states, in the order of their creation."""
         if not self._rules:
             return []
         every = self._rules.values()
@@ -139,7 +139,7 @@ class StandingInstructions:
         return sorted(found, key=lambda rule: rule.id)
 
     def section(self, key: ConversationKey) -> str:
-        """Return the part of the system prompt of a conversation."""
+        """Return the section of a conversation's system prompt."""
         if not self._rules:
             return ""
         place = (key.audience, key.home)
@@ -150,7 +150,7 @@ class StandingInstructions:
         return self._sections[place]
 
     def describe_in_force(self, key: ConversationKey) -> tuple[str, dict[str, Any]]:
-        """Say what holds on where turns are removed; as data, too."""
+        """Describe the rules that stay in force after turns were removed, as text and as data."""
         rules = self.find(key, "active")
         if not rules:
             return "", {}
@@ -168,12 +168,12 @@ class StandingInstructions:
         return said, {"in_force": [rule.text for rule in rules]}
 
     async def count(self, rules: Sequence[Instruction]) -> int:
-        """Return the tokens of these in the system prompt."""
+        """Return the tokens of these rules in the system prompt."""
         await self._meter.ready()
         return await self._meter.text(format_section(rules))
 
     async def count_one(self, rule: Instruction) -> int:
-        """Return the tokens of a rule besides the heading."""
+        """Return the tokens of a rule without the heading."""
         await self._meter.ready()
         return await self._meter.text(f"\n- {rule.text}")
 
@@ -181,16 +181,16 @@ class StandingInstructions:
         return self._config.book.effective(key.id).section(RuleSettings)
 
     def get(self, key: ConversationKey, number: int) -> Instruction:
-        """Return the rule of this number. Raises CommandError where none there has it."""
+        """Return the rule with this number. Raises CommandError if it does not apply there."""
         rule = self._rules.get(number)
         if rule is None or rule.state not in _OPEN or not rule.reaches(key.audience, key.home):
             raise CommandError(_("There is no rule {n} here; /rules lists them.", n=number))
         return rule
 
-    # --- found when they are said -----------------------------------------------------------------
+    # --- detection in messages --------------------------------------------------------------------
 
     async def hear(self, said: SaidWords) -> None:
-        """Look for instructions in what a person said."""
+        """Detect instructions in a person's message."""
         mode = self.settings(said.key).detect
         if mode == "off":
             return
@@ -202,12 +202,12 @@ class StandingInstructions:
             await self._take_up(said, found.text, is_auto=is_auto)
         await self._end(said, written, is_auto=mode == "auto" and decides)
         spoken = said.spoken if said.spoken and not is_forwarded(said.written) else ()
-        for text in spoken:  # others may be heard in it: a person has to say yes
+        for text in spoken:  # other voices may be in the recording: a person must approve
             for found in find_instructions(text):
                 await self._take_up(said, found.text, is_auto=False)
 
     async def _take_up(self, said: SaidWords, text: str, *, is_auto: bool) -> None:
-        """Propose a rule that was said, or keep it."""
+        """Propose a detected rule, or keep it."""
         async with self._lock:
             new = self._make(said.key, text, "auto" if is_auto else "found", said.person.id)
             known = self._find_like(new)
@@ -222,7 +222,7 @@ class StandingInstructions:
                     await self._save(
                         "auto", said.key, said.person.id, [replace(new, state="active")]
                     )
-                except CommandError:  # it is asked about, and who keeps it is told why it can't be
+                except CommandError:  # it is proposed instead; keeping it reports the error
                     new = replace(new, origin="found")
                 else:
                     return
@@ -232,14 +232,13 @@ class StandingInstructions:
             await self._save("", said.key, said.person.id, [new])
 
     async def _end(self, said: SaidWords, written: str, *, is_auto: bool) -> None:
-        """Revoke the rules that a person ends in other words than `/rules revoke`, or have them
-        asked whether they mean that."""
+        """Revoke the rules that a message ends, or ask the person whether to revoke them."""
         key = said.key
         before = [
             r for r in self.find(key, "active") if (r.turn, r.conversation) != (said.turn, key.id)
         ]
         if not before:
-            return  # nearly always
+            return  # the usual case
         for ending in find_endings(written, [rule.text for rule in before]):
             rule = before[ending.at]
             is_theirs = said.person.is_owner or rule.scope != "everywhere"
@@ -263,8 +262,8 @@ class StandingInstructions:
         ]
 
     def find_rewordings(self, key: ConversationKey, turn: int) -> list[tuple[Instruction, str]]:
-        """Return the rules of which a turn corrects a value, with the words that they would have.
-        One that the turn seems to end is none."""
+        """Return the rules of which a turn corrects a value, with their new text, without those
+        that the turn seems to end."""
         ended = self._endings.get((key.id, turn), {})
         found = self._rewordings.get((key.id, turn), {})
         rules = ((self._rules.get(number), text) for number, text in found.items())
@@ -275,14 +274,15 @@ class StandingInstructions:
         ]
 
     def _is_full(self, key: ConversationKey, person: Person | None) -> bool:
-        """Return whether so many rules of a person wait for a yes that one more is refused."""
+        """Return whether so many rules of a person wait for approval that another one is
+        refused."""
         if person is not None and person.is_owner:
             return False
         name = person.id if person else ""
         return sum(rule.person == name for rule in self.find(key, "proposed")) >= MOST_OPEN
 
     async def propose(self, key: ConversationKey, turn: int, address: Address, text: str) -> str:
-        """Have a person asked to keep what the model proposes; return what the model is told."""
+        """Ask a person to keep a rule that the model proposes; return the text for the model."""
         if self.settings(key).detect == "off":
             return "Not proposed: rules.detect is off. The person can give it with /rules add."
         person = name_of(address)
@@ -303,12 +303,12 @@ class StandingInstructions:
             await self._save("", key, person, [in_place_of(known, new)])
         return "The person is asked below your answer whether to keep it."
 
-    # --- what a person decides --------------------------------------------------------------------
+    # --- decisions of a person --------------------------------------------------------------------
 
     async def add(
         self, key: ConversationKey, person: Person, text: str, scope: Scope, *, is_proposal: bool
     ) -> Instruction:
-        """Keep what a person gives, or propose it. Raises CommandError."""
+        """Keep a rule that a person gives, or propose it. Raises CommandError."""
         async with self._lock:
             new = place_at(self._make(key, text, "person", person.id), key, scope)
             if len(normalise(text)) < SHORTEST:
@@ -333,45 +333,45 @@ class StandingInstructions:
     async def settle(
         self, key: ConversationKey, person: str, kind: str, wanted: Sequence[Instruction]
     ) -> list[Instruction]:
-        """Let rules stand like this from now on. Raises CommandError."""
+        """Store rules with their new contents. Raises CommandError."""
         async with self._lock:
             for rule in wanted:
                 self._refuse_twice(rule)
             return await self._save(kind, key, person, wanted)
 
     async def find_last(self, key: ConversationKey, number: int) -> list[InstructionChange]:
-        """Return what `/rules undo` would take back: the last that was done in this chat, or to
-        this rule there."""
+        """Return the changes that `/rules undo` would undo: the last in this chat, or of this rule
+        there."""
         return await self._store.read(lambda db: rows.find_last(db, key.home, number))
 
     async def undo(
         self, key: ConversationKey, person: str, changes: Sequence[InstructionChange]
     ) -> list[Instruction]:
-        """Let rules stand as before. What was not there then is dismissed, so that nobody is asked
-        again. Raises CommandError."""
+        """Restore rules to their state before the changes. A rule that did not exist then is
+        dismissed, so that it is not proposed again. Raises CommandError."""
         async with self._lock:
             wanted = []
             for change in changes:
                 if (now := self._rules.get(change.rule)) is None:
                     continue
                 was = change.was or replace(now, state="dismissed")
-                fields = _UNDOES.get(change.kind, ("state",))  # others may have changed the rest
+                fields = _UNDOES.get(change.kind, ("state",))  # other changes may have set the rest
                 before = replace(now, **{name: getattr(was, name) for name in fields})
                 self._refuse_twice(before)
                 wanted.append(before)
             return await self._save("", key, person, wanted, undone=changes)
 
     async def list_changes(self, key: ConversationKey, most: int) -> list[InstructionChange]:
-        """Return what was done in a chat, the newest first."""
+        """Return the changes in a chat, the newest first."""
         return await self._store.read(lambda db: rows.list_changes(db, key.home, most))
 
     def look(self, number: int) -> Instruction | None:
-        """Return a rule in whatever state it is."""
+        """Return a rule in any state."""
         return self._rules.get(number)
 
     async def bring(self, key: ConversationKey, rule: Instruction, *, is_rehearsal: bool) -> bool:
-        """Take over a rule of an export, unless one says the same; where it would exceed the limit,
-        it waits for a yes. Returns whether it is new."""
+        """Import a rule of an export, unless an equal one exists. If it would exceed the limit, it
+        waits for approval. Return whether it is new."""
         async with self._lock:
             if self._find_like(rule) is not None:
                 return False
@@ -382,7 +382,7 @@ class StandingInstructions:
                     await self._save("", key, rule.person, [replace(rule, state="proposed")])
             return True
 
-    # --- how it is done ---------------------------------------------------------------------------
+    # --- implementation ---------------------------------------------------------------------------
 
     def _make(
         self, key: ConversationKey, text: str, origin: rows.Origin, person: str
@@ -392,8 +392,8 @@ class StandingInstructions:
         )
 
     def _find_like(self, new: Instruction) -> Instruction | None:
-        """Return the rule that says the same here or in a place around it: one that is open before
-        others, and one of the very same place before those."""
+        """Return an equal rule that applies here: preferably an open one, and then one with the
+        same place."""
         same = [
             rule
             for rule in self._rules.values()
@@ -425,7 +425,7 @@ class StandingInstructions:
         wanted: Sequence[Instruction],
         undone: Sequence[InstructionChange] = (),
     ) -> list[Instruction]:
-        """Write rules as they are to stand, and go on with them. Raises CommandError and
+        """Store rules with their new contents, and replace those in memory. Raises CommandError and
         StoreError."""
         await self._check_size(key, wanted)
         pairs = [(self._rules.get(rule.id), rule) for rule in wanted]
@@ -440,8 +440,8 @@ class StandingInstructions:
         return saved
 
     async def _check_size(self, key: ConversationKey, wanted: Sequence[Instruction]) -> None:
-        """Refuse what would make the rules of any conversation longer than they may be, or than the
-        window of the model that answers here leaves room for."""
+        """Raise CommandError if the rules of any conversation would exceed the limit, or the room
+        in the window of the model that answers here."""
         now = [*self._rules.values()]
         then = [*(self._rules | {rule.id: rule for rule in wanted if rule.id}).values()]
         then += [rule for rule in wanted if not rule.id]

@@ -1,7 +1,7 @@
-"""Jobs that are called over HTTP: who may, and what then happens, once for each call.
+"""Jobs that are called over HTTP: the verification of calls, and one run per call.
 
-Secrets stand where all secrets do, in the environment or `.env`. They are long, so that guessing
-needs no lock, which could keep out others who come from the same address.
+The secrets are in the environment or in `.env`, like all secrets. They are long enough to make
+guessing hopeless without a lockout, which could exclude other callers from the same address.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ log = logging.getLogger(__name__)
 
 MINUTE = 60.0
 QUIET = 10.0
-"""Seconds for which forged calls are counted until they are written down, and logged."""
+"""The seconds for which forged calls are counted before the count is stored and logged."""
 
 
 def secret_name(hook: str) -> str:
-    """Return the name of a hook's secret in the environment."""
+    """Return the name of the environment variable with a hook's secret."""
     return HOOK_SECRET + hook.upper().replace("-", "_")
 
 
 class ProvenCall(Struct, frozen=True):
-    """A call that was proved: of which job, at which address, with what its turn is told."""
+    """A verified call: its job, its address, and the text for its turn."""
 
     job: int
     address: Address
@@ -59,7 +59,7 @@ class ProvenCall(Struct, frozen=True):
 
 
 class HookCalls:
-    """Takes calls."""
+    """The handler of hook calls."""
 
     def __init__(self, runner: JobRunner, turns: Turns, known: Mapping[str, str]) -> None:
         self._runner, self._turns, self._known, self._uptime = runner, turns, known, time.monotonic
@@ -67,14 +67,14 @@ class HookCalls:
         self._nobodys = secrets.token_urlsafe(32)
 
     def has_secret(self, hook: str) -> bool:
-        """Return whether there is a secret by which this hook can be called."""
+        """Return whether a valid secret is set for this hook."""
         return not is_weak(self._secret_of(hook))
 
     def _secret_of(self, hook: str) -> str:
         return self._known.get(secret_name(hook), "").strip()
 
     async def opens(self, call: HookCall) -> bool:
-        """Return whether a call proves that it may be made."""
+        """Return whether a call has the hook's secret or a valid signature."""
         secret = self._secret_of(call.name) if self.has_secret(call.name) else self._nobodys
         if call.signature:
             proof = hmac.new(secret.encode(), call.body, hashlib.sha256).hexdigest()
@@ -86,7 +86,8 @@ class HookCalls:
         return is_right
 
     async def _note_forged(self, hook: str) -> None:
-        """Count a call that proves nothing; a flood of them is written down now and then."""
+        """Count a call without the secret. During a flood, the counts are stored only from time to
+        time."""
         self._forged[hook if self.has_secret(hook) else ""] += 1
         now = self._uptime()
         if now - self._written < QUIET:
@@ -107,19 +108,19 @@ class HookCalls:
             log.exception("forged calls could not be counted")
 
     async def call(self, bot: Bot, call: HookCall) -> bool:
-        """Have the job of a proved call run, in the process that owns its conversation; False where
-        it was called so before. Raises NotCompleted."""
+        """Run the job of a verified call, in the process that owns its conversation; return False
+        for a call that was already made. Raises NotCompleted."""
         proven = await self.read(call)
         done = await bot.call_owner(proven.address, "jobs.call", msgspec.json.encode(proven))
         return msgspec.json.decode(done, type=bool)
 
     async def carry_out(self, body: bytes) -> bytes:
-        """Take a `ProvenCall` as JSON; returns whether it is new, as JSON."""
+        """Run a `ProvenCall` given as JSON; return whether it is new, as JSON."""
         is_new = await self.take(msgspec.json.decode(body, type=ProvenCall))
         return msgspec.json.encode(is_new)
 
     async def read(self, call: HookCall) -> ProvenCall:
-        """Return a call, which is proved, as its job's turn is told of it. Raises NotCompleted."""
+        """Return a verified call with the text for its job's turn. Raises NotCompleted."""
         job = await self._runner.store.read(lambda db: rows.find_hook(db, call.name))
         if job is None:
             sentence = f"There is no hook {call.name}: /jobs hook makes one."
@@ -130,7 +131,7 @@ class HookCalls:
         return ProvenCall(job.id, address_of(job.place), f"{head}\n{filled}", delivery)
 
     async def take(self, call: ProvenCall) -> bool:
-        """Put a call into the line of its conversation; False where that was done before. Raises
+        """Add a call to the queue of its conversation; return False if it was added before. Raises
         NotCompleted, and StoreError."""
         now, runner = self._runner.clock(), self._runner
         job = await runner.store.read(lambda db: rows.find(db, call.job))
@@ -157,7 +158,7 @@ class HookCalls:
             row = rows.take_call(db, RunRow(job.id, now, now), message)
             if row is None:
                 return None
-            # What is raised here takes back what was written.
+            # An exception from here on rolls back the transaction.
             if rows.count_runs_since(db, job.id, now - MINUTE) > rate:
                 raise _too_fast(rate)
             if job.day_budget and rows.spent_since(db, job.id, midnight) >= job.day_budget:
@@ -179,28 +180,29 @@ def _too_fast(rate: int) -> NotCompleted:
 
 
 def _same(one: str, other: str) -> bool:
-    """Return whether two texts are the same, in a time that does not tell how far they are."""
+    """Compare two texts in constant time."""
     return hmac.compare_digest(
         one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass")
     )
 
 
-# --- the content of a call, as its job's turn reads it --------------------------------------------
+# --- the content of a call in its job's turn ------------------------------------------------------
 
-# A template is the word of whoever made the job, and the body that of anybody. So the one is not
-# written into the other: the template stays as it is, and the values that it names in braces follow
-# it between marks, under these names.
+# The template is written by the job's author, the body by anybody. So the body is not inserted into
+# the template. The template stays unchanged, and the values that it names in braces follow it
+# between marks, under these names.
 
 _NAME = re.compile(r"\{([\w-]+(?:\.[\w-]+)*)\}")
 WHOLE = "body"
-"""The name of all that came, as text."""
+"""The name of the whole body as text."""
 LONGEST_VALUE, LONGEST = 4_000, 16_000
-"""Characters of a value that a template names, and of the whole body."""
+"""The maximum number of characters of a value that a template names, and of the whole body."""
 
 
 def fill(template: str, body: bytes, hook: str) -> str:
-    """Return a template, and what the body has for the names in it ("{pull_request.title}"); where
-    it names nothing, the whole body. In a list a number is a place, from 0 on."""
+    """Return a template, followed by the body's values for the names in it
+    ("{pull_request.title}"); without names, followed by the whole body. In a list, a number is an
+    index from 0."""
     names = [*dict.fromkeys(_NAME.findall(template))] or [WHOLE]
     text, tree = body.decode("utf-8", "replace"), _parse(body)
     values = [f"{name}: {_value(name, text, tree)}" for name in names]
@@ -225,7 +227,7 @@ def _value(name: str, text: str, tree: object) -> str:
 
 
 def _find(path: Sequence[str], tree: object) -> object:
-    """Return the value at a path; None where nothing does."""
+    """Return the value at a path; None if there is none."""
     for step in path:
         if isinstance(tree, Mapping):
             tree = tree.get(step)

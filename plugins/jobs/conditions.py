@@ -1,5 +1,5 @@
-"""Conditions, which tell whether there is anything to ask a model about: a tool is called without
-one, and its result is compared with the one before."""
+"""Conditions of jobs: a tool is called without a model, and the job runs only if the result has
+changed since the last check."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ from plugins.jobs.runner import JobRunner
 log = logging.getLogger(__name__)
 
 TOLD, RESTS = 3, 10
-"""Looks that fail in a row after which that is told, and the job rests."""
+"""The number of consecutive failed checks after which the chat is notified, and after which the job
+is paused."""
 AT_ONCE = 4
-"""Looks that are under way at the same time."""
+"""The maximum number of concurrent checks."""
 PATIENCE = 120.0
-"""Seconds for one of them."""
+"""The timeout of a check in seconds."""
 LONGEST = 8_000
-"""Characters of what was found that the model is shown."""
+"""The maximum number of characters of a result that the model gets."""
 Finding = Literal["new", "same", "failed"]
 _PRINTED = re.compile(r"Exit code 0\.\n(.+)", re.DOTALL)
 
 
 def digest_of(text: str) -> str:
-    """Return the digest that is kept of a result."""
+    """Return the digest of a result, which is stored."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def judge_found(condition: str, before: str, text: str, *, is_error: bool) -> Finding:
-    """Return whether a result is new against that of the digest `before`. A command has something
-    to say where it succeeds and prints anything; of what else there is, the first look is only
-    kept. That a file is not there is a finding like any other; that a page can't be read is
-    none."""
+    """Return whether a result is new compared with the digest `before`. A command is new if it
+    succeeds and its output differs; the first result of other tools is only stored. A missing file
+    is a result like any other, but a page that can't be read is not."""
     tool = condition.partition(":")[0]
     if tool == "shell" and not is_error:
         is_new = _PRINTED.match(text) is not None and digest_of(text) != before
@@ -60,7 +60,7 @@ def judge_found(condition: str, before: str, text: str, *, is_error: bool) -> Fi
 
 
 class JobConditions:
-    """Looks, beside all else: a page that is slow holds up nothing."""
+    """The checks of conditions. They run in the background, so that a slow page delays nothing."""
 
     def __init__(self, runner: JobRunner) -> None:
         self._runner, self._conversations = runner, runner.kernel.conversations
@@ -69,8 +69,8 @@ class JobConditions:
         self.tasks = BackgroundTasks()
 
     def look(self, job: JobRow, key: ConversationKey, quiet: str = "") -> None:
-        """Have a job that is due, or is new, look, and run if there is anything to say; unless that
-        is under way."""
+        """Start the check of a job that is due or new, and run the job if the result is new; do
+        nothing if a check is already running."""
         if job.id not in self._looking:
             self._looking.add(job.id)
             self.tasks.start(self._look(job, key, quiet), f"look for job {job.id}")
@@ -103,7 +103,7 @@ class JobConditions:
         call = ToolCall(f"call_{uuid4().hex}", name, orjson.dumps({argument: text}).decode())
         try:
             async with asyncio.timeout(PATIENCE):
-                with speaking(ENGLISH):  # the model reads it, too
+                with speaking(ENGLISH):  # the model reads the result as well
                     return await agent.toolbox.run(call, surroundings)
         except TimeoutError:
             return f"{name} took longer than {PATIENCE:g} s.", True
@@ -113,11 +113,11 @@ class JobConditions:
     ) -> None:
         now = self._runner.clock()
         finding = judge_found(job.condition, job.found, text, is_error=is_error)
-        if job.due > now:  # a new one, which has something to compare with from now on
+        if job.due > now:  # a new job; later checks are compared with this result
             after = replace(job, looked_at=now, found=job.found if is_error else digest_of(text))
             await self._runner.move(job, after)
             return
-        is_again = job.retry_at > 0  # a run of what was new then has failed
+        is_again = job.retry_at > 0  # a run for the same result has failed
         moved = replace(plan_after(job, now, quiet), looked_at=now)
         if finding == "failed":
             await self._fail(job, moved, text, now)
@@ -129,7 +129,7 @@ class JobConditions:
             await self._runner.move(job, replace(moved, found=digest_of(text), failures=0))
 
     async def _fail(self, job: JobRow, moved: JobRow, why: str, now: float) -> None:
-        """Keep that a look has failed; the next is the next time that it is due."""
+        """Store that a check has failed; the next check is at the job's next time."""
         why = " ".join(why.split())[:300]
         after = replace(moved, failures=job.failures + 1)
         if after.failures >= RESTS and after.state == "active":
@@ -147,8 +147,8 @@ class JobConditions:
 
 
 def _approve_look(*, may_own: bool) -> Approve:
-    """Return a check that allows the call, since the job's author wrote it; but what only an owner
-    may allow is refused unless `may_own`."""
+    """Return a check that allows the call, since the job's author wrote it; except that calls which
+    only an owner may allow are refused unless `may_own`."""
 
     async def approve(wanted: Permission) -> None:
         if wanted.is_for_owner and not may_own:

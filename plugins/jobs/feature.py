@@ -51,7 +51,7 @@ from plugins.jobs.wording import JobView, describe_when
 from plugins.wording import literal
 
 SHORTEST_FOR_MODEL = 900
-"""Seconds between two runs of a job that the model makes."""
+"""The minimum number of seconds between two runs of a job that the model creates."""
 
 
 @tool(is_once=True, is_parallel=False, needs_conversation=True)
@@ -82,8 +82,8 @@ async def _to_new(context: ToolContext, kind: Kind, when: str, text: str) -> New
 
 
 async def _check_prompt(context: ToolContext, new: NewJob, when: str) -> None:
-    """Refuse what runs too often; a person is asked first where what others wrote may have had it
-    made."""
+    """Raise ToolError for a job that runs too often. Ask the person for permission if the turn
+    contains text of others, which may have caused the call."""
     if new.rule.startswith("every ") and int(new.rule.split()[1]) < SHORTEST_FOR_MODEL:
         least = format_seconds(SHORTEST_FOR_MODEL)
         raise ToolError(f"Not made: every {least} is the most. The user may use /jobs add.")
@@ -93,7 +93,7 @@ async def _check_prompt(context: ToolContext, new: NewJob, when: str) -> None:
 
 
 class JobsFeature:
-    """The parts of the feature, made from the kernel's."""
+    """The feature's services, created from the kernel's."""
 
     def __init__(self, kernel: Kernel) -> None:
         runner = JobRunner(kernel)
@@ -157,7 +157,7 @@ def parley_rows() -> FeatureRows:
 # --- /remind and /jobs ----------------------------------------------------------------------------
 
 SHOWN = 20
-"""Jobs that are listed."""
+"""The maximum number of jobs listed."""
 
 _SUBS = (
     ("add", "a prompt that runs by itself: /jobs add every day 8:00 Sum up my mail"),
@@ -177,7 +177,7 @@ _SUBS = (
     _SUBS,
 )
 async def jobs_command(ask: Ask) -> Reply:
-    """`/jobs`, `/jobs 3`, `/jobs add every weekday 8:00 PROMPT`, `/jobs pause 3`."""
+    """Run `/jobs`, `/jobs 3`, `/jobs add every weekday 8:00 PROMPT` or `/jobs pause 3`."""
     word, _space, rest = ask.text.strip().partition(" ")
     if not word:
         return await _list(ask)
@@ -204,8 +204,8 @@ Act = Callable[[Address, int], Awaitable[JobView]]
 
 
 class _Change(Struct, frozen=True):
-    """The action of a subcommand, its button, and the sentence for when it is done; `next` also
-    says when the job happens next."""
+    """A subcommand: its action, its button, and the sentence after it is done; `next` is a sentence
+    that also has the job's next time."""
 
     act: Callable[[Ask], Act]
     label: str

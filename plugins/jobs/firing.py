@@ -1,4 +1,4 @@
-"""Fires what is due."""
+"""The scheduler: it fires the jobs that are due."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from plugins.wording import money
 log = logging.getLogger(__name__)
 
 TOGETHER = 10
-"""Late reminders that are told in one message."""
+"""The maximum number of late reminders in one message."""
 
 
 class Jobs:
-    """All jobs, those that other processes own too, of which it fires its own."""
+    """All jobs; it fires those of this process, and skips those that other processes own."""
 
     def __init__(
         self, runner: JobRunner, conversations: Conversations, conditions: JobConditions
@@ -50,7 +50,7 @@ class Jobs:
         self._ticking = asyncio.Lock()
 
     async def tick(self) -> None:
-        """Fire what is due, and have this happen again when something is."""
+        """Fire the due jobs, and set the timer for the next one."""
         async with self._ticking:
             try:
                 now = self._runner.clock()
@@ -66,11 +66,11 @@ class Jobs:
                 log.exception("what is due could not be looked up; it is tried again in a minute")
 
     async def idle(self) -> None:
-        """Wait until none looks whether it has to run."""
+        """Wait until no condition check is running."""
         await self._conditions.tasks.idle()
 
     async def stop(self) -> None:
-        """None looks any more; who did looks again at the next start."""
+        """Cancel the condition checks; they are repeated after the next start."""
         await self._conditions.tasks.close()
 
     async def _try(self, job: JobRow, work: Awaitable[None]) -> None:
@@ -78,12 +78,12 @@ class Jobs:
             await work
         except StoreError as error:
             log.warning("job %d was not fired, and is tried again in a minute: %s", job.id, error)
-        except Exception:  # one row must not hold up the others
+        except Exception:  # one row must not block the others
             log.exception("job %d could not be fired", job.id)
 
     async def _may_happen(self, job: JobRow, now: float) -> bool:
-        """Return whether a job that is due is to happen here and now; it is put off, or rests,
-        where it is not for good reasons."""
+        """Return whether a due job may be fired here and now. A job in its quiet hours is
+        postponed, and one that can't run is paused."""
         try:
             key = self._runner.lead(job)
             if not self._conversations.is_ours(key.id):
@@ -97,7 +97,7 @@ class Jobs:
                 await self._runner.pause(job, why)
             else:
                 return True
-        except Exception:  # one row must not hold up the others
+        except Exception:  # one row must not block the others
             log.exception("job %d could not be fired", job.id)
         return False
 
@@ -125,7 +125,7 @@ class Jobs:
         return 0 < job.day_budget <= spent
 
     async def _rest_until_tomorrow(self, job: JobRow, now: float) -> None:
-        """Say once that a job has spent what it may on this day."""
+        """Notify the chat once that a job has used its budget for the day."""
         runner = self._runner
         after = plan_tomorrow(job, now, runner.midnight(), runner.zone)
         why = "This job has spent what it may on one day."
@@ -148,14 +148,14 @@ class Jobs:
         await self._runner.tell_run(job, plan_after(job, now, quiet), reply, "told", now)
 
     async def _remind_late(self, jobs: Sequence[JobRow], now: float) -> None:
-        """Tell the reminders of one place that are late in one message."""
+        """Send the late reminders of one place in one message."""
         with self._runner.speaking_to(jobs[0]):
             reply = list_late([(job, _count_missed(job, now)) for job in jobs])
         moved = [(job, plan_after(job, now, self._quiet(job))) for job in jobs]
         await self._runner.tell_together(moved, reply, now)
 
     async def _pass_over(self, job: JobRow, now: float, quiet: str) -> None:
-        """Say that a prompt was not run, since that would have been too late."""
+        """Notify the chat that a prompt was not run, since it was too late."""
         with self._runner.speaking_to(job):
             text = _(
                 "Job {n} was due on {due}, when I was not running. That is over a day ago, so it "
@@ -172,8 +172,8 @@ def _count_missed(job: JobRow, now: float) -> int:
 
 
 def _part_late(jobs: Sequence[JobRow], now: float) -> tuple[list[list[JobRow]], list[JobRow]]:
-    """Late reminders of which a place has several, by place, as many as fit in a message; and all
-    others."""
+    """Return the groups of late reminders for the same place, each small enough for one message;
+    and all other jobs."""
     by_place = defaultdict[AddressColumns, list[JobRow]](list)
     for job in jobs:
         if job.kind == "reminder" and now - job.due > GRACE:

@@ -27,7 +27,7 @@ _LAST_OPTION = re.compile(r"\s--(allow|budget|branch|if)\s+(?:\"([^\"]*)\"|(\S+)
 
 
 async def read_when(text: str, zone: ZoneInfo) -> When:
-    """Return the time that the beginning of a text names; in a thread, since the first call is
+    """Return the time at the beginning of a text. It runs in a thread, since the first call is
     slow. Raises CommandError."""
     return await asyncio.to_thread(_read_when, text, zone)
 
@@ -43,7 +43,7 @@ def _read_when(text: str, zone: ZoneInfo) -> When:
 
 @command("remind", "Set a reminder", "WHEN TEXT")
 async def remind_command(ask: Ask) -> Reply:
-    """`/remind tomorrow 9:00 Call Mom`, `/remind every monday 18:30 Gym`."""
+    """Run `/remind tomorrow 9:00 Call Mom` or `/remind every monday 18:30 Gym`."""
     if not ask.text.strip():
         raise CommandError(
             _(
@@ -92,7 +92,7 @@ def _with_options(new: NewJob, options: dict[str, str]) -> NewJob:
 
 
 def _tools_of(value: str) -> tuple[str, ...]:
-    """Return the tools in a list with commas."""
+    """Return the tools in a comma-separated list."""
     return tuple(filter(None, (name.strip() for name in value.split(","))))
 
 
@@ -110,7 +110,7 @@ def _confirm(view: JobView, when: When) -> Reply:
 
 
 def _changes(number: int, when: When) -> tuple[Action, ...]:
-    """Buttons for what may have been meant instead, and for another time."""
+    """Return buttons for other readings of the time, and for another time."""
     others = [
         Action(_("{time} instead", time=name), f"/jobs at {number} {written}")
         for name, written in when.others
@@ -119,7 +119,7 @@ def _changes(number: int, when: When) -> tuple[Action, ...]:
 
 
 async def move(ask: Ask, text: str) -> Reply:
-    """`/jobs at 3 tomorrow 10:00`: another time for a reminder, which gets a new number."""
+    """Change the time of a reminder, which gets a new number (`/jobs at 3 tomorrow 10:00`)."""
     number, _space, written = text.partition(" ")
     found = [
         view for view in await ask.service(JobOrders).all(ask.address) if str(view.job.id) == number
@@ -138,7 +138,7 @@ async def move(ask: Ask, text: str) -> Reply:
         raise CommandError(_("“{text}” is no time.", text=literal(clip(when.rest))))
     rule, anchor, zone = when.rule, when.anchor or time.time(), when.zone or view.job.zone
     new = NewJob("reminder", view.job.text, rule, anchor, zone, branch=view.job.branch)
-    # The new one is kept first, so that none is lost.
+    # The new reminder is stored before the old one is deleted, so that none is lost.
     made = await ask.service(JobOrders).add(ask.address, ask.conversation.key, new)
     try:
         await ask.service(JobOrders).delete(ask.address, view.job.id)
@@ -164,7 +164,7 @@ _HOOK = re.compile(r"([a-z0-9][a-z0-9-]{0,39})\s+(.+)", re.DOTALL)
 
 
 async def add_hook(ask: Ask, text: str) -> Reply:
-    """`/jobs hook github Say what {pusher.name} pushed`: a prompt that a program calls."""
+    """Create a prompt that a program calls (`/jobs hook github Say what {pusher.name} pushed`)."""
     ask.require_owner("let programs call a job")
     name, _space, rest = text.partition(" ")
     options, prompt = await _read_options(ask, rest.strip())
@@ -186,7 +186,7 @@ async def add_hook(ask: Ask, text: str) -> Reply:
 
 
 async def _read_options(ask: Ask, text: str) -> tuple[dict[str, str], str]:
-    """Return the options that a text begins or ends with, and the rest of it. Raises
+    """Return the options at the beginning or end of a text, and the rest of it. Raises
     CommandError."""
     options, here = {}, ask.conversation.key.id
     while found := _OPTION.match(text):

@@ -31,13 +31,13 @@ from plugins.jobs.wording import JobView, describe_last, describe_made, describe
 from plugins.wording import clip, format_list, literal, money
 
 MOST_A_TURN = 5
-"""Jobs that the model may make in one turn."""
+"""The maximum number of jobs that the model may create in one turn."""
 LONGEST_TEXT = 4_000
-"""Characters of a reminder or a prompt."""
+"""The maximum length of a reminder or a prompt in characters."""
 
 
 class JobOrders:
-    """Makes jobs, shows and changes them."""
+    """The operations on jobs."""
 
     def __init__(
         self,
@@ -51,22 +51,22 @@ class JobOrders:
         self._made: defaultdict[tuple[str, int], list[JobView]] = defaultdict(list)
 
     def list_made(self, turn: OpenTurn) -> list[str]:
-        """Return sentences about what a turn has made for a later time; told once."""
+        """Return sentences about the jobs that a turn has created. Each is returned once."""
         if not self._made:
             return []
         made = self._made.pop((turn.log.state.key.id, turn.number), [])
         return [describe_made(view) for view in made]
 
     async def add(self, address: Address, key: ConversationKey, new: NewJob) -> JobView:
-        """Keep a new job. Raises CommandError, and StoreError."""
+        """Store a new job. Raises CommandError, and StoreError."""
         job = self._make(address, key, new, "")
         return await self._keep(job, key)
 
     async def bring(
         self, address: Address, key: ConversationKey, new: NewJob, *, is_rehearsal: bool
     ) -> bool:
-        """Keep a job of another program, which rests until a person resumes it; return whether it
-        is new here. Raises CommandError, and StoreError."""
+        """Store a job imported from another program, paused until a person resumes it; return
+        whether it is new here. Raises CommandError, and StoreError."""
         made = replace(self._make(address, key, new, ""), state="paused", why="it was imported")
         known = {_sign(view.job) for view in await self.all(address)}
         if _sign(made) in known:
@@ -76,8 +76,8 @@ class JobOrders:
         return True
 
     async def add_for_model(self, key: ConversationKey, address: Address, new: NewJob) -> str:
-        """Keep a job that the model wants; returns what it is told. The person is told beside the
-        answer. Raises ToolError."""
+        """Store a job that the model creates; return the tool's result. The person is notified with
+        the answer. Raises ToolError."""
         conversation = await self._conversations.get(key)
         number = conversation.turns.state.current
         made = self._made[key.id, number]
@@ -165,7 +165,7 @@ class JobOrders:
         return JobView(kept)
 
     async def all(self, address: Address) -> list[JobView]:
-        """Return the jobs of the chat that an address leads to."""
+        """Return the jobs of the chat that an address resolves to."""
         home = self._runner.home_of(address)
 
         def work(db: Database) -> list[JobView]:
@@ -175,12 +175,11 @@ class JobOrders:
         return await self._runner.store.read(work)
 
     def missing_secret(self, hook: str) -> str:
-        """Return the name in the environment under which a hook still needs a secret; "": it has
-        one."""
+        """Return the environment variable in which a hook's secret is missing; "" if it has one."""
         return "" if self._calls.has_secret(hook) else secret_name(hook)
 
     async def run(self, address: Address, number: int) -> JobView:
-        """Tell or run a job now, besides its times. Raises CommandError, and StoreError."""
+        """Run a job now, in addition to its schedule. Raises CommandError, and StoreError."""
         job = await self._find(address, number)
         now = self._runner.clock()
         if job.hook:
@@ -197,7 +196,7 @@ class JobOrders:
         return await self._view(number)
 
     async def pause(self, address: Address, number: int) -> JobView:
-        """Let a job rest. Raises CommandError, and StoreError."""
+        """Pause a job. Raises CommandError, and StoreError."""
         job = await self._find(address, number)
         if job.state != "active":
             raise CommandError(
@@ -209,7 +208,7 @@ class JobOrders:
         return await self._view(number)
 
     async def resume(self, address: Address, number: int) -> JobView:
-        """Let a job go on. Raises CommandError, and StoreError."""
+        """Resume a job. Raises CommandError, and StoreError."""
         job, now = await self._find(address, number), self._runner.clock()
         if job.state != "paused":
             raise CommandError(_("Job {n} is not paused.", n=number))
@@ -227,13 +226,14 @@ class JobOrders:
         return await self._view(number)
 
     async def delete(self, address: Address, number: int) -> JobView:
-        """Delete a job; returns what it was. Raises CommandError, and StoreError."""
+        """Delete a job and return it. Raises CommandError, and StoreError."""
         job = await self._find(address, number)
         await self._runner.store.write(lambda db: rows.delete(db, job.id))
         return JobView(job)
 
     async def _find(self, address: Address, number: int) -> JobRow:
-        """Return a job that may be changed from an address: by who made it, or an owner."""
+        """Return a job if it may be changed from this address: by its creator or an owner. Raises
+        CommandError."""
         job = await self._runner.store.read(lambda db: rows.find(db, number))
         if job is None or self._runner.lead(job).home != self._runner.home_of(address):
             raise CommandError(
@@ -248,7 +248,8 @@ class JobOrders:
         return job
 
     async def _check_may_happen(self, job: JobRow) -> None:
-        """Raise CommandError for a job that would happen in no chat, or in another's context."""
+        """Raise CommandError for a job that has no chat to run in, or would run in another chat's
+        context."""
         if why := await self._runner.find_why_not(job):
             raise CommandError(
                 _(
@@ -269,7 +270,7 @@ class JobOrders:
 
 
 def _sign(job: JobRow) -> object:
-    """Return by what a job that was imported is known again."""
+    """Return the fields by which an imported job is recognised."""
     return job.kind, job.text, job.rule, 0.0 if job.rule else job.anchor
 
 
@@ -287,7 +288,7 @@ def _first_time(new: NewJob, settings: JobSettings, now: float) -> float:
 
 
 def describe_bounds(view: JobView) -> list[str]:
-    """Describe what a job may do while nobody looks."""
+    """Describe the limits of a job's unattended runs."""
     job = view.job
     if job.kind == "reminder":
         return []
@@ -326,7 +327,7 @@ def to_data(view: JobView) -> dict[str, Any]:
 
 
 def describe_call(ask: Ask, view: JobView) -> list[str]:
-    """Say what is still to be done so that a hook can be called, and what was refused."""
+    """Describe the missing secret of a hook, and its refused calls."""
     job, missing = view.job, ask.service(JobOrders).missing_secret(view.job.hook)
     said = []
     if missing:

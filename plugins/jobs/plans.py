@@ -1,4 +1,5 @@
-"""The next state of a job at its time and after a run, and the words for it; pure."""
+"""The next state of a job when it is due and after a run, with the texts for people; pure
+functions."""
 
 from __future__ import annotations
 
@@ -20,15 +21,15 @@ from plugins.jobs.settings import JobSettings
 from plugins.jobs.wording import describe_rule
 
 GRACE = 90.0
-"""Seconds after its time from which on what is told or run is called late."""
+"""The number of seconds after its due time from which a reminder or run is called late."""
 CATCH_UP = 86_400.0
-"""Seconds after its time up to which a prompt is still run: what costs money is not made up for
-after a long absence, or when an old backup is restored."""
+"""The number of seconds after its due time within which a prompt is still run. Prompts cost money,
+so they are skipped after a long absence or when an old backup is restored."""
 WAITS = (300.0, 900.0)
-"""Seconds until a run that failed is tried again, for each attempt after the first."""
+"""The seconds before each retry of a failed run."""
 ATTEMPTS = len(WAITS) + 1
 MOST_FAILURES = 3
-"""Runs in a row that may fail for good until a job rests."""
+"""The number of consecutive failed runs after which a job is paused."""
 
 SHUT_OUT = "the person who made it has no access any more"
 BRANCH_GONE = "its branch is gone"
@@ -38,7 +39,7 @@ _WORTH_AGAIN: frozenset[Problem] = frozenset(
 
 
 def plan_after(job: JobRow, now: float, quiet: str = "") -> JobRow:
-    """Return a job once it is fired: with when it is due next, outside of the quiet hours."""
+    """Return a job after it was fired, with its next due time outside of the quiet hours."""
     if 0 < job.retry_at <= now:
         return replace(job, retry_at=0.0)
     zone = ZoneInfo(job.zone)
@@ -48,8 +49,8 @@ def plan_after(job: JobRow, now: float, quiet: str = "") -> JobRow:
 
 
 def plan_tomorrow(job: JobRow, now: float, midnight: float, zone: ZoneInfo) -> JobRow:
-    """Return a job that comes again, once it has spent what it may on the day that began at
-    midnight: it is due next on the day after."""
+    """Return a recurring job after it has used its budget for the day that began at midnight: it is
+    due next on the following day."""
     day = datetime.fromtimestamp(midnight, zone).replace(tzinfo=None) + timedelta(1)
     at = next_time(job.rule, job.anchor, in_zone(day, zone) - 1, ZoneInfo(job.zone))
     state = job.state if at else "done"
@@ -57,21 +58,21 @@ def plan_tomorrow(job: JobRow, now: float, midnight: float, zone: ZoneInfo) -> J
 
 
 def quiet_hours_of(job: JobRow | NewJob, settings: JobSettings) -> str:
-    """Return the hours in which a job is held back: not what was asked for at one time, nor what is
-    told to nobody."""
+    """Return the hours in which a job is postponed. One-off reminders and commands, whose answer
+    nobody gets, are not postponed."""
     is_held = job.kind == "prompt" or (job.kind == "reminder" and job.rule != "")
     return settings.quiet_hours if is_held else ""
 
 
 def is_doubtful(job: JobRow, now: float, believed: float) -> bool:
-    """Return whether a job is due by a clock alone that is not believed: planned before it jumped,
-    for a time that may not have come."""
+    """Return whether a job is due only by an invalid clock: it was planned before the clock jumped,
+    for a time that may not have come yet."""
     return believed < now and job.planned_at <= believed < job.due
 
 
 def plan_retry(job: JobRow, due: float, now: float) -> JobRow:
-    """Return a job after a run of it has failed: tried again, or when that was the last attempt,
-    counted; one that fails again and again rests."""
+    """Return a job after a failed run: scheduled for a retry, or after the last attempt counted as
+    a failure; after several failures in a row it is paused."""
     if job.attempts < len(WAITS):
         at = now + WAITS[job.attempts]
         return replace(job, retry_at=at, retry_due=due, attempts=job.attempts + 1)
@@ -82,9 +83,8 @@ def plan_retry(job: JobRow, due: float, now: float) -> JobRow:
 
 
 def to_message(job: JobRow) -> str:
-    """Return the text that goes into the inbox for a run: a command with its budget, or what the
-    model reads of a prompt that runs by the clock. That never begins with a slash, which would make
-    it a command."""
+    """Return the inbox text for a run: a command with its budget, or the model's text for a
+    scheduled prompt. The latter never begins with a slash, which would make it a command."""
     if job.kind == "command":
         return f"{job.text} --budget {plain_number(job.run_budget)}" if job.run_budget else job.text
     with speaking(ENGLISH):
@@ -111,8 +111,8 @@ def describe_lateness(due: float, now: float, zone: ZoneInfo, missed: int = 0) -
 
 
 def list_late(late: Sequence[tuple[JobRow, int]]) -> Reply:
-    """Reminders of one chat that are late, in one message; each with how often it was missed since
-    it was due."""
+    """Return one message with the late reminders of a chat, each with the number of times that it
+    was missed since it was due."""
     lines = [
         number_of(
             missed,
@@ -138,7 +138,7 @@ def to_reminder(job: JobRow, late: str = "") -> Reply:
 
 
 class RunEnding(Struct, frozen=True):
-    """The end of a run, and whether it is worth another try."""
+    """The end of a run, and whether a retry makes sense."""
 
     outcome: Outcome
     why: str = ""
@@ -148,7 +148,7 @@ class RunEnding(Struct, frozen=True):
 def judge(reply: Reply, mark: Mark, kind: Kind = "prompt") -> RunEnding:
     if mark == "stopped":
         return RunEnding("stopped", "it was stopped", _(INTERRUPTED) in reply.text)
-    if not reply.problem:  # what a command says is told nowhere else
+    if not reply.problem:  # a command's answer is sent nowhere else
         return RunEnding("done", reply.text.partition("\n")[0][:300] if kind == "command" else "")
     why = " ".join(_find_reason(reply.text).split())[:300]
     outcome: Outcome = "refused" if reply.problem in ("refused", "spent") else "failed"
@@ -156,26 +156,26 @@ def judge(reply: Reply, mark: Mark, kind: Kind = "prompt") -> RunEnding:
 
 
 def _find_reason(text: str) -> str:
-    """Return why there is no answer, of all that is said instead: what the model had begun stands
-    before it, and what else there is to say behind it."""
+    """Return the reason why there is no answer. The text of the reply may have the beginning of the
+    answer before the reason, and notes after it."""
     parts = text.split("\n\n")
     said = [part[1:-1] for part in parts if part.startswith("(") and part.endswith(")")]
     return (said or parts)[0]
 
 
 def plan_ended(job: JobRow, run: RunRow, ending: RunEnding, now: float) -> JobRow:
-    """Return a job once a run of it has ended."""
+    """Return a job after a run of it has ended."""
     if ending.outcome == "done":
         return replace(job, failures=0, attempts=0, retry_at=0.0)
     if ending.is_worth_again and job.state != "paused" and not job.hook:
         return plan_retry(job, run.due, now)
-    if ending.outcome == "failed":  # what a hook was called with is in no row of the job
+    if ending.outcome == "failed":  # the content of a hook's call is not stored with the job
         return plan_retry(replace(job, attempts=len(WAITS)), run.due, now)
     return replace(job, attempts=0, retry_at=0.0)
 
 
 def describe_run(job: JobRow, after: JobRow, run: RunRow, ending: RunEnding) -> str:
-    """Return the line below the answer of a run: whose it is, and what follows."""
+    """Return the line below a run's answer: the job, and what happens next."""
     zone = ZoneInfo(job.zone)
     parts = [_("Job {n}, {rule}", n=job.id, rule=describe_rule(job))]
     if run.at - run.due > GRACE:

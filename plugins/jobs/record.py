@@ -1,8 +1,8 @@
-"""Reminders and jobs: what is to be told or run at a time, and what came of each run.
+"""The database rows of reminders and jobs, and of their runs.
 
-A row says when it is due next. Whoever fires it moves that on and puts the reminder into the
-outbox, or the prompt into the inbox, in one transaction: no process that dies in between tells or
-runs anything twice, or not at all.
+A row has the job's next due time. Firing a job changes that time and puts the reminder into the
+outbox, or the prompt into the inbox, in one transaction. So a crash never sends or runs anything
+twice, or skips it.
 """
 
 from __future__ import annotations
@@ -22,36 +22,38 @@ from memory.record.database import Database
 from memory.record.mailbox import AddressColumns, InboxRow, OutboxRow
 
 Kind = Literal["reminder", "prompt", "command"]
-"""The kinds of jobs: one is told, one runs as a turn, and one is carried out without a word."""
+"""The kinds of jobs: a reminder is sent, a prompt runs as a turn, and a command runs without a
+message."""
 State = Literal["active", "paused", "done"]
 Outcome = Literal["", "done", "failed", "stopped", "refused", "told"]
-"""The outcome of a run; "": it waits, or is under way."""
+"""The outcome of a run; "": it waits or is running."""
 KEPT_RUNS = 20
-"""Runs of a job that are kept, besides those of the last days."""
+"""The number of runs kept for each job, besides those of the last days."""
 KEPT_FOR = 2 * 86_400.0
-"""Seconds for which all runs of a job are kept: what they cost counts for its day."""
+"""The number of seconds for which all runs of a job are kept, since their cost counts for the day's
+budget."""
 
 
 class JobRow(Struct, frozen=True):
-    """A reminder, whose `text` is told at its `place`, a prompt, which runs as a turn there, or a
-    command ("/memory distill"), whose answer is told to nobody.
+    """A reminder, whose `text` is sent to its `place`; a prompt, which runs as a turn there; or a
+    command ("/memory distill"), whose answer is sent to nobody.
 
-    Times are in seconds since 1970. `rule` says when it comes again ("": never; see
-    `recurrence.py`), in the time zone `zone`, counted from `anchor`; `next_at` is when it
-    is due next (0: not any more), which was worked out at `planned_at`. A run that failed is tried
-    again at `retry_at` (0: no), for the `attempts`-th time, and was due at `retry_due`; `failures`
-    counts runs in a row that failed for good. `home` is the chat's conversation that it was made
-    in, `turn` that of the model's turn which made it ("pipe/main t5"; "": a person made it).
-    `grants` are the tools, with spaces between, that need not ask; `run_budget` and `day_budget`
-    are in US dollars (0: no limit). `branch` is the number of the chat's branch that it runs in (0:
-    whichever the chat leads to). `why` says why it rests.
+    Times are in seconds since 1970. `rule` defines the recurrence ("": none; see `recurrence.py`)
+    in the time zone `zone`, counted from `anchor`. `next_at` is the next due time (0: none),
+    calculated at `planned_at`. A failed run is retried at `retry_at` (0: no retry), for the
+    `attempts`-th time; it was due at `retry_due`. `failures` counts consecutive runs that failed
+    for good. `home` is the chat's conversation in which the job was created, `turn` the model's
+    turn that created it ("pipe/main t5"; "": a person created it). `grants` are the tools that need
+    no permission, separated by spaces. `run_budget` and `day_budget` are in US dollars (0: no
+    limit). `branch` is the number of the chat's branch that it runs in (0: the current one). `why`
+    is the reason why it is paused.
 
-    A prompt with a `hook` is due when it is called by that name over HTTP, and at no time. Of the
-    calls in that name, `forged` had not its secret, the last of them at `forged_at`.
+    A prompt with a `hook` runs when it is called by that name over HTTP, and at no set time.
+    `forged` counts the calls of that name without its secret, the last of them at `forged_at`.
 
-    A prompt with a `condition` ("web_fetch:https://example.org") has that tool called when it is
-    due, and runs only where the result is another than before, whose digest is `found` ("": none
-    yet). That was done last at `looked_at`.
+    A prompt with a `condition` ("web_fetch:https://example.org") calls that tool when it is due. It
+    runs only if the result has changed; the digest of the last result is `found` ("": none yet),
+    from `looked_at`.
     """
 
     home: str
@@ -86,14 +88,14 @@ class JobRow(Struct, frozen=True):
 
     @property
     def due(self) -> float:
-        """Return the time at which it is, or was, to happen next; 0: not any more."""
+        """Return the time of the next, or the last, run or retry; 0: none."""
         return self.retry_due if self.retry_at else self.next_at
 
 
 class NewJob(Struct, frozen=True):
-    """A job that somebody wants: its `rule` counts from `anchor` (seconds since 1970), which for
-    what happens once is its time; `budget` is what a run may cost, in US dollars (None: what is
-    set), `branch`, `hook` and `condition` as in `JobRow`."""
+    """A job to be created. Its `rule` counts from `anchor` (seconds since 1970), which for a
+    one-off job is its time. `budget` is the maximum cost of a run in US dollars (None: the
+    setting). `branch`, `hook` and `condition` are as in `JobRow`."""
 
     kind: Kind
     text: str
@@ -108,8 +110,9 @@ class NewJob(Struct, frozen=True):
 
 
 class RunRow(Struct, frozen=True):
-    """A run of a job that was `due` and begun at `at`. `inbox` is its message (0: a reminder),
-    `outbox` what was said of it, with spaces between; `cost` in US dollars."""
+    """A run of a job that was `due` and began at `at`. `inbox` is the id of its message (0: a
+    reminder), `outbox` has the ids of its messages to the chat, separated by spaces; `cost` is in
+    US dollars."""
 
     job: int
     due: float
@@ -124,8 +127,8 @@ class RunRow(Struct, frozen=True):
 
 
 class RunDelivery(Struct, frozen=True):
-    """The delivery of what a run said: how many parts wait to be sent, how often the first of these
-    was tried in vain, and how many were put aside."""
+    """The delivery of a run's messages: the number of parts that wait to be sent, the number of
+    failed attempts for the first of these, and the number of parts set aside."""
 
     waiting: int = 0
     tries: int = 0
@@ -133,7 +136,7 @@ class RunDelivery(Struct, frozen=True):
 
 
 def insert(database: Database, job: JobRow, most: int) -> int:
-    """Store a job; returns its id, or 0 where its chat has so many that are not done."""
+    """Store a job and return its id; 0 if its chat has reached the maximum of unfinished jobs."""
     columns = tables.ScheduledJob
     mine = columns.select(columns.id).where((columns.home == job.home) & (columns.state != "done"))
     if mine.count(database) >= most:
@@ -144,7 +147,7 @@ def insert(database: Database, job: JobRow, most: int) -> int:
 
 
 def count_of(database: Database, place: AddressColumns) -> int:
-    """Return how many jobs the person at this place has in all chats that are not done."""
+    """Return the number of unfinished jobs of the person at this place, in all chats."""
     columns = tables.ScheduledJob
     is_theirs = (columns.channel == place.channel) & (columns.user == place.user)
     query = columns.select(columns.id).where(is_theirs & (columns.state != "done"))
@@ -159,21 +162,21 @@ def find(database: Database, job: int) -> JobRow | None:
 
 
 def find_hook(database: Database, name: str) -> JobRow | None:
-    """Return the job that is called by this name."""
+    """Return the job of the hook of this name."""
     columns = tables.ScheduledJob
     rows = columns.select().where((columns.hook == name) & (columns.hook != ""))
     return next(tables.readable(rows.dicts().execute(database), _job), None)
 
 
 def list_all(database: Database) -> list[JobRow]:
-    """All jobs, the next first; those that are done last."""
+    """Return all jobs, the next due first, finished ones last."""
     columns = tables.ScheduledJob
     query = columns.select().order_by(columns.next_at == 0, columns.next_at, columns.id)
     return list(tables.readable(query.dicts().execute(database), _job))
 
 
 def list_due(database: Database, now: float) -> list[JobRow]:
-    """Jobs that are due, those that were due first before the others."""
+    """Return the due jobs, the earliest first."""
     columns = tables.ScheduledJob
     is_due = (columns.next_at > 0) & (columns.next_at <= now) & (columns.state == "active")
     is_again = (columns.retry_at > 0) & (columns.retry_at <= now) & (columns.state != "paused")
@@ -182,7 +185,7 @@ def list_due(database: Database, now: float) -> list[JobRow]:
 
 
 def next_due(database: Database) -> float:
-    """Return the time at which the next job is due; 0 where none is."""
+    """Return the time at which the next job is due; 0 if none is."""
     columns = tables.ScheduledJob
     times = [
         columns.select(fn.MIN(column)).where((column > 0) & (columns.state != "paused"))
@@ -193,7 +196,7 @@ def next_due(database: Database) -> float:
 
 
 def delete(database: Database, job: int) -> None:
-    """Delete a job, and what is kept of its runs."""
+    """Delete a job and its runs."""
     tables.ScheduledJob.delete().where(tables.ScheduledJob.id == job).execute(database)
     tables.JobRun.delete().where(tables.JobRun.job == job).execute(database)
 
@@ -202,8 +205,8 @@ def delete(database: Database, job: int) -> None:
 
 
 def claim(database: Database, before: JobRow, after: JobRow) -> bool:
-    """Move a job on to what comes `after`; False, and nothing done, where it is not any more what
-    it was `before`: somebody else has fired, changed or deleted it."""
+    """Change a job from `before` to `after`; return False, without a change, if it is no longer in
+    the state `before`, because another process or a person has fired, changed or deleted it."""
     columns = tables.ScheduledJob
     is_it = (columns.id == before.id) & (columns.state == before.state)
     is_it &= (columns.next_at == before.next_at) & (columns.retry_at == before.retry_at)
@@ -223,14 +226,14 @@ def claim(database: Database, before: JobRow, after: JobRow) -> bool:
 
 
 def is_running(database: Database, job: int) -> bool:
-    """Return whether a run of a job waits, or is under way."""
+    """Return whether a run of a job waits or is running."""
     columns = tables.JobRun
     query = columns.select(columns.id).where((columns.job == job) & (columns.outcome == ""))
     return bool(query.count(database))
 
 
 def begin_run(database: Database, run: RunRow) -> int:
-    """Store a run, and drop the oldest of its job; returns its id."""
+    """Store a run, delete the oldest runs of its job, and return the new id."""
     values = asdict(run)
     del values["id"]
     row = tables.insert(database, tables.JobRun, **values)
@@ -252,8 +255,8 @@ def put_in(database: Database, run: int, message: InboxRow, digest: str) -> Inbo
 
 
 def take_call(database: Database, run: RunRow, call: InboxRow) -> InboxRow | None:
-    """Put what a hook was called with into the inbox, as a run of its job; None: that was done
-    before, by the call's `platform_id`."""
+    """Put the content of a hook's call into the inbox, as a run of its job; None if that was done
+    before, for the same `platform_id`."""
     row, is_new = mailbox.receive(database, call, "")
     if not is_new:
         return None
@@ -263,14 +266,14 @@ def take_call(database: Database, run: RunRow, call: InboxRow) -> InboxRow | Non
 
 
 def count_runs_since(database: Database, job: int, since: float) -> int:
-    """Return how many runs of a job have begun since a time."""
+    """Return the number of runs of a job since a time."""
     columns = tables.JobRun
     query = columns.select(columns.id).where((columns.job == job) & (columns.at >= since))
     return query.count(database)
 
 
 def count_forged(database: Database, hook: str, calls: int, at: float) -> None:
-    """So many more calls in the name of a hook had not its secret."""
+    """Add to the number of calls of a hook without its secret."""
     columns = tables.ScheduledJob
     columns.update(forged=columns.forged + calls, forged_at=at).where(
         (columns.hook == hook) & (columns.hook != "")
@@ -278,14 +281,14 @@ def count_forged(database: Database, hook: str, calls: int, at: float) -> None:
 
 
 def put_out(database: Database, run: int, parts: Sequence[OutboxRow]) -> list[int]:
-    """Put what a reminder says into the outbox; returns the ids."""
+    """Put a reminder's messages into the outbox and return their ids."""
     ids = [mailbox.put_out(database, part) for part in parts]
     note_told(database, run, ids)
     return ids
 
 
 def note_told(database: Database, run: int, outbox: Sequence[int]) -> None:
-    """Note the rows of the outbox that hold what was said of a run."""
+    """Store the outbox ids of a run's messages."""
     tables.update(database, tables.JobRun, run, outbox=" ".join(map(str, outbox)))
 
 
@@ -297,7 +300,7 @@ def end_run(
     outbox: Sequence[int] = (),
     cost: float = 0.0,
 ) -> None:
-    """Keep what came of a run, with what it has cost: what its turn has, and `cost` besides."""
+    """Store the outcome of a run with its cost: that of its turn plus `cost`."""
     tables.update(
         database,
         tables.JobRun,
@@ -325,7 +328,7 @@ def list_runs(database: Database, job: int, most: int = KEPT_RUNS) -> list[RunRo
 
 
 def cost_of(database: Database, run: int) -> float:
-    """Return the cost of a run so far, in US dollars, by the ledger."""
+    """Return the cost of a run so far in US dollars, from the ledger."""
     message, usage, runs = tables.Message, tables.Usage, tables.JobRun
     inbox = runs.select(runs.inbox).where((runs.id == run) & (runs.inbox > 0))
     turns = message.select(message.conversation, message.turn).where(message.inbox.in_(inbox))
@@ -344,7 +347,7 @@ def spent_since(database: Database, job: int, since: float) -> float:
 
 
 def delivery_of(database: Database, run: RunRow) -> RunDelivery:
-    """Return how far the delivery of what a run said has come."""
+    """Return the state of the delivery of a run's messages."""
     if not (ids := [int(word) for word in run.outbox.split()]):
         return RunDelivery()
     outbox, aside = tables.Outbox, tables.Aside
@@ -355,14 +358,14 @@ def delivery_of(database: Database, run: RunRow) -> RunDelivery:
     return RunDelivery(len(tries), max(tries, default=0), len({*named} & {*ids}))
 
 
-# --- what else happens to them ----------------------------------------------------------------
+# --- deletion and pruning ---------------------------------------------------------------------
 
 
 def list_made(
     database: Database, key: ConversationKey, turns: Sequence[str] | None = None
 ) -> list[int]:
-    """Return the ids of the jobs that these of the model's turns made ("pipe/main t5"); without
-    turns, those of the whole chat, or where a branch is meant, those that its turns made."""
+    """Return the ids of the jobs that these turns of the model created ("pipe/main t5"). Without
+    turns, return those of the whole chat, or for a branch those that its turns created."""
     columns = tables.ScheduledJob
     if turns is not None:
         is_meant = columns.turn.in_([*turns])

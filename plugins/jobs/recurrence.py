@@ -1,9 +1,9 @@
-"""The next time of something that is due again and again; pure, and all of it in time zones.
+"""The next time of a recurring job, in its time zone; pure functions.
 
-A rule is a text: "" for what happens once, "cron 0 9 * * 1-5" for five fields of crontab, "every
-7200" for so many seconds, "days 2" for every second day at the same time of the day. Clocks of
-people jump twice a year: what is due at a time of the day that is left out is due within the hour
-after it, and what is due at one that comes twice is due the first time.
+A rule is a text: "" for a one-off job, "cron 0 9 * * 1-5" for five fields of crontab, "every 7200"
+for an interval in seconds, "days 2" for every second day at the same time of the day. Daylight
+saving time changes the clocks twice a year: a job due at a skipped time runs within the hour after
+it, and one due at a repeated time runs the first time.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from channels.dates import MONTHS, at_clock, say_day
 from channels.language import _, number_of
 
 SHORTEST = 60
-"""Seconds between two times of a rule, at least."""
+"""The minimum number of seconds between two times of a rule."""
 LONGEST_CRON = 200
-"""Characters of the fields of crontab, at most."""
+"""The maximum length of the fields of crontab in characters."""
 _QUIET = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\s*[-–]\s*([01]?\d|2[0-3]):([0-5]\d)")
 
 
 class RuleError(ValueError):
-    """A rule that means nothing. The text is a sentence."""
+    """An invalid rule. The text is a sentence."""
 
 
 def next_time(rule: str, anchor: float, after: float, zone: tzinfo) -> float:
-    """Return the first time after `after` at which something is due by a rule that is counted from
-    `anchor`; 0 where there is none. Times are in seconds since 1970. Raises RuleError."""
+    """Return the first time after `after` at which a rule that is counted from `anchor` is due; 0
+    if there is none. Times are in seconds since 1970. Raises RuleError."""
     kind, _space, rest = rule.partition(" ")
     match kind:
         case "":
@@ -70,13 +70,13 @@ def _next_by_cron(fields: str, after: float, zone: tzinfo) -> float:
 
 
 def in_zone(wall: datetime, zone: tzinfo) -> float:
-    """Return the time at which a clock on the wall says this, in seconds since 1970; an hour later
-    where it never does."""
+    """Return the timestamp of a local time, in seconds since 1970; an hour later if clocks skip
+    that time."""
     return wall.replace(tzinfo=zone, fold=0).astimezone(UTC).timestamp()
 
 
 def check(rule: str, zone: tzinfo, now: float) -> None:
-    """Raise RuleError for a rule that means nothing, never happens, or happens too often."""
+    """Raise RuleError for a rule that is invalid, is never due, or is due too often."""
     first = next_time(rule, now, now, zone)
     if not first:
         raise RuleError(_("That never happens."))
@@ -85,7 +85,7 @@ def check(rule: str, zone: tzinfo, now: float) -> None:
 
 
 def count_missed(rule: str, anchor: float, due: float, now: float, zone: tzinfo) -> int:
-    """Return how often something was due after `due` and until `now`, up to 1,000 times."""
+    """Return how many times a rule was due after `due` and until `now`, up to 1,000."""
     missed, at = 0, due
     while rule and missed < 1_000 and 0 < (at := next_time(rule, anchor, at, zone)) <= now:
         missed += 1
@@ -93,7 +93,8 @@ def count_missed(rule: str, anchor: float, due: float, now: float, zone: tzinfo)
 
 
 def postpone(at: float, quiet: str, zone: tzinfo) -> float:
-    """Return the time itself, or where it is within the quiet hours ("22:00-07:00"), their end."""
+    """Return the time itself, or the end of the quiet hours ("22:00-07:00") if it is within
+    them."""
     if not at or not (found := _QUIET.fullmatch(quiet.strip())):
         return at
     begin, end = (time(int(found[n]), int(found[n + 1])) for n in (1, 3))
@@ -110,7 +111,7 @@ def postpone(at: float, quiet: str, zone: tzinfo) -> float:
 
 
 def is_quiet_span(text: str) -> bool:
-    """Return whether this names quiet hours; "" names none."""
+    """Return whether a text is a span of quiet hours; "" (none) is valid."""
     return not text or _QUIET.fullmatch(text.strip()) is not None
 
 
@@ -161,7 +162,7 @@ def _describe_cron(fields: str) -> str:
 
 
 def _describe_days(day: str, months: str, at: str) -> str:
-    """Return a day of the month, or every day, in words; "" where they are not said so."""
+    """Return a day of the month, or every day, in words; "" if there is no wording for it."""
     if months == "*":
         if day == "*":
             return _("every day at {at}", at=at)
@@ -178,7 +179,7 @@ def _describe_days(day: str, months: str, at: str) -> str:
 
 
 def format_seconds(seconds: int) -> str:
-    """Return a span in its largest unit that it is a whole number of: "2 hours"; for the model."""
+    """Return a span in its largest whole unit, for the model: "2 hours"."""
     count, unit = _in_units(seconds)
     return unit if count == 1 else f"{count} {unit}s"
 
@@ -191,8 +192,7 @@ def _in_units(seconds: int) -> tuple[int, str]:
 
 
 def format_time(at: float, zone: tzinfo) -> str:
-    """Return a moment as people are told it, with its zone: "Mon 23 Nov 2026, 09:00
-    (Europe/Berlin)"."""
+    """Return a time with its zone, for people: "Mon 23 Nov 2026, 09:00 (Europe/Berlin)"."""
     name = zone.key if isinstance(zone, ZoneInfo) else "UTC"
     wall = datetime.fromtimestamp(at, zone)
     clock = wall.strftime("%H:%M:%S" if wall.second else "%H:%M")

@@ -1,5 +1,5 @@
-"""Webhooks: programs that call a job by its name. They prove who they are by a secret of the hook's
-own, or as GitHub does, by a signature that is made with it; neither a token nor a cookie helps."""
+"""Webhooks: programs that call a job by its name. They authenticate with the hook's own secret, or
+like GitHub with a signature made with it. Tokens and cookies are not accepted."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from channels.web.shapes import NAME, HookState
 from plugins.jobs.calls import HookCalls
 
 LARGEST = 1_000_000
-"""Bytes of a call."""
+"""The maximum size of a call's body in bytes."""
 DELIVERIES = ("Idempotency-Key", "Webhook-Id", "X-GitHub-Delivery", "X-Gitlab-Event-UUID")
-"""Headers in which a caller names a call, so that the same one is known when it comes again."""
+"""The headers with a caller's id for a call, so that a repeated call is recognised."""
 SIGNATURE = "X-Hub-Signature-256"
 REFUSED = (
     "This needs the hook's secret: send it as “Authorization: Bearer …”, or sign the body with it "
@@ -27,7 +27,7 @@ REFUSED = (
 
 
 def hook_operations(bot: Bot, calls: HookCalls) -> Sequence[Operation]:
-    """Return the one operation."""
+    """Return the operation that calls a hook."""
 
     async def call_hook(request: Request) -> Response:
         headers = request.headers

@@ -1,4 +1,4 @@
-"""The run of one job: it is told, or its prompt is put into the line of its conversation."""
+"""The run of one job: its reminder is sent, or its prompt is added to its conversation's queue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from plugins.jobs.settings import JobSettings
 
 
 class JobRunner:
-    """Moves jobs on, and lets them happen."""
+    """The operations that change a job's state and run it."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.store, self.access, self.config = kernel.store, kernel.access, kernel.config
@@ -43,50 +43,50 @@ class JobRunner:
         return self.config.book.effective().zone
 
     def midnight(self) -> float:
-        """Return when the day began, in seconds since 1970."""
+        """Return the beginning of the current day, in seconds since 1970."""
         now = datetime.now(self.zone)
         return now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
 
     def lead(self, job: JobRow) -> ConversationKey:
-        """Return the conversation that a job belongs to now."""
+        """Return the conversation that a job currently belongs to."""
         key = self._turns.lead(address_of(job.place))
         return key.branch(job.branch) if job.branch else key
 
     def speaking_to(self, job: JobRow) -> AbstractContextManager[None]:
-        """Return a context in which the bot speaks the language of the person whom a job is told
-        to."""
+        """Return a context in which the bot uses the language of the person who gets the job's
+        messages."""
         return self._delivery.speaking_to(address_of(job.place), self.lead(job).id)
 
     def home_of(self, address: Address) -> str:
-        """Return the chat's conversation that an address leads to."""
+        """Return the chat's conversation that an address resolves to."""
         return self._turns.lead(address).home
 
     async def find_why_not(self, job: JobRow) -> str:
-        """Return why a job may not happen any more; "": it may. What has a branch of its own runs
-        in no other context."""
+        """Return the reason why a job may no longer run; "" if it may. A job of a branch runs only
+        in that branch."""
         if self.access.identify(address_of(job.place)) is None:
             return SHUT_OUT
         branches = self.kernel.conversations.branches
         return BRANCH_GONE if job.branch and await branches.is_gone(self.lead(job)) else ""
 
     async def wake(self) -> None:
-        """Have what is due next happen in time."""
+        """Set the timer for the next due job."""
         at = await self.store.read(rows.next_due)
         if at > self.clock():
             self.kernel.schedule.wake_at(at)
 
     async def move(self, before: JobRow, after: JobRow) -> None:
-        """Keep what comes after a job, unless somebody else has changed it."""
+        """Store the new state of a job, unless it was changed meanwhile."""
         await self.store.write(lambda db: rows.claim(db, before, after))
 
     async def pause(self, job: JobRow, why: str) -> None:
-        """Let a job rest."""
+        """Pause a job."""
         await self.move(job, replace(job, state="paused", why=why, retry_at=0.0))
 
     async def note_run(
         self, job: JobRow, after: JobRow, outcome: Outcome, why: str, now: float
     ) -> None:
-        """Keep what came of a run of which nothing is said."""
+        """Store the outcome of a run without a message."""
 
         def work(db: Database) -> None:
             if rows.claim(db, job, after):
@@ -103,7 +103,7 @@ class JobRunner:
         now: float,
         why: str = "",
     ) -> None:
-        """Say something of a job in its chat, which is all that there is to this run."""
+        """Send a message about a job to its chat, as a complete run."""
 
         def put(db: Database, parts: list[OutboxRow]) -> list[int]:
             if not rows.claim(db, job, after):
@@ -116,8 +116,8 @@ class JobRunner:
     async def tell_together(
         self, moved: Sequence[tuple[JobRow, JobRow]], reply: Reply, now: float
     ) -> None:
-        """Say one thing that several reminders of a place have to say, each with what comes after
-        it. Raises StoreError where one of them was changed meanwhile, and tells none."""
+        """Send one message for several reminders of a place, and store the next state of each.
+        Raises StoreError, and sends nothing, if one of them was changed meanwhile."""
 
         def put(db: Database, parts: list[OutboxRow]) -> list[int]:
             ids: list[int] = []
@@ -142,9 +142,9 @@ class JobRunner:
         due: float = 0.0,
         found: str = "",
     ) -> bool:
-        """Put a prompt into the inbox and its conversation's line, unless an earlier run of it is
-        still under way; says whether it was. What its condition has `found` is text from
-        outside."""
+        """Put a prompt into the inbox and its conversation's queue, unless an earlier run of it is
+        still running; return whether it was added. `found` is the result of its condition, which is
+        untrusted text."""
         address = address_of(job.place)
         text = "\n\n".join(filter(None, (to_message(job), found)))
 

@@ -1,4 +1,4 @@
-"""Runs of jobs as turns: what one may do, and what is kept of how it ended."""
+"""Runs of jobs as turns: their limits, and the storing of their outcome."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from plugins.wording import money
 
 
 class RunBudget(Struct, frozen=True):
-    """The amount that a run of a job may cost, in US dollars, and that all runs of the job on one
-    day may (0: no limit). `spent` is asked what the run has cost so far; `earlier` is what the
-    others of the day have."""
+    """The maximum cost in US dollars of a run, and of all runs of its job on one day (0: no limit).
+    `spent` returns the cost of the run so far; `earlier` is the cost of the other runs of the
+    day."""
 
     run: float
     day: float
@@ -37,7 +37,7 @@ class RunBudget(Struct, frozen=True):
     earlier: float = 0.0
 
     def check(self, coming: float = 0.0) -> None:
-        """Raise BudgetSpent where a request that will cost at least so much may not be sent."""
+        """Raise BudgetSpent if a request with at least this cost may not be sent."""
         spent = self.spent()
         today = spent + self.earlier
         if self.run and (spent >= self.run or spent + coming > self.run):
@@ -53,14 +53,13 @@ class RunBudget(Struct, frozen=True):
 
 
 class JobTurns(RunHandler):
-    """The part of runs that turns must know of (`bot.runs.RunHandler`)."""
+    """The handling of runs by their turns (`bot.runs.RunHandler`)."""
 
     def __init__(self, runner: JobRunner) -> None:
         self._runner, self._delivery = runner, runner.kernel.delivery
 
     async def prepare(self, received: Received, conversation: Conversation, agent: Agent) -> Agent:
-        """Return the agent that answers a run: within its budget, and with nobody there to be
-        asked."""
+        """Return the agent for a run: with its budget, and without permission questions."""
         _run, job, earlier = await self._look(received)
         before = await self._runner.store.read(lambda db: rows.cost_of(db, received.run))
         if job is None:
@@ -85,7 +84,7 @@ class JobTurns(RunHandler):
         )
 
     async def refusal(self, received: Received) -> str:
-        """Return why a run that waited does not begin; "": it does."""
+        """Return the reason why a waiting run does not start; "" if it does."""
         run, job, earlier = await self._look(received)
         if run is None or job is None:
             return _("The job was deleted before its turn came.")
@@ -95,7 +94,7 @@ class JobTurns(RunHandler):
         return _("This job has spent what it may on one day.") if is_spent else ""
 
     async def _look(self, received: Received) -> tuple[RunRow | None, JobRow | None, float]:
-        """Return a run, its job, and what the job's runs of this day have cost."""
+        """Return a run, its job, and the cost of the job's runs of this day."""
         midnight = self._runner.midnight()
 
         def look(db: Database) -> tuple[RunRow | None, JobRow | None, float]:
@@ -108,7 +107,7 @@ class JobTurns(RunHandler):
     async def answer(
         self, received: Received, reply: Reply, turn: str | None = None, mark: Mark = ""
     ) -> bool:
-        """Keep what came of a run, in one transaction with its reply, if it is told."""
+        """Store the outcome of a run, in one transaction with its reply if that is sent."""
         run, job, _earlier = await self._look(received)
         if run is None or job is None:
             return False
@@ -140,7 +139,7 @@ class JobTurns(RunHandler):
 
 
 def _approve_granted(job: JobRow, is_asked: bool, may_own: bool) -> Approve:
-    """Return a function that allows what was granted when the job was made, and asks nobody."""
+    """Return a check that allows the tools granted when the job was created, and asks nobody."""
     granted = frozenset(job.grants.split())
 
     async def approve(wanted: Permission) -> None:

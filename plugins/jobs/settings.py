@@ -1,4 +1,4 @@
-"""The section `jobs`: what reminders and jobs may do while nobody looks."""
+"""The section `jobs`: the limits of reminders and jobs, which run unattended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _check_span(text: str) -> str:
 
 
 class JobSettings(SettingsSection):
-    """The settings of jobs that are made from now on, and when they rest."""
+    """The settings of new jobs, and the quiet hours."""
 
     SECTION: ClassVar[str] = "jobs"
     most: int = Field(

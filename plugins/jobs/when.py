@@ -1,10 +1,10 @@
-"""The time that a person means, in English, German, Chinese, French or Spanish: "tomorrow 9:00",
-"jeden Montag um 8 Uhr", "demain à 19h30".
+"""A parser for times in English, German, Chinese, French or Spanish: "tomorrow 9:00", "jeden Montag
+um 8 Uhr", "demain à 19h30".
 
-A text begins with pieces (a day, a time of the day, a part of the day, a span, what comes again, a
-zone), which are read one after the other by grammars of our own; the rest is the reminder's text.
-Nothing is left out: what stands behind the pieces and looks like one more of them, or like a number
-where a time is missing, is asked about.
+A text begins with pieces (a day, a time of the day, a part of the day, a span, a recurrence, a
+zone). They are parsed one after the other by hand-written grammars; the rest is the reminder's
+text. Nothing is silently ignored: text after the pieces that looks like another piece, or like a
+number where a time is missing, is refused with a question.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ __all__ = ["When", "WhenError", "read"]
 
 
 def read(text: str, now: float, zone: ZoneInfo) -> When:
-    """Return the time that the beginning of a text names, as much of it as names one, and what
-    follows. Raises WhenError."""
+    """Return the time at the beginning of a text and the text after it. Raises WhenError."""
     text = text.strip()
     try:
         found = _read_cron(text) or _read_iso(text, zone) or _read_words(text, now, zone)
@@ -46,7 +45,7 @@ def read(text: str, now: float, zone: ZoneInfo) -> When:
         raise WhenError(str(error)) from None
     except WhenError:
         raise
-    except (OverflowError, ValueError):  # a year at the end of all calendars
+    except (OverflowError, ValueError):  # a year beyond the calendar's range
         raise unknown() from None
     return found
 
@@ -68,7 +67,7 @@ _ISO = re.compile(
 
 
 def _read_iso(text: str, zone: ZoneInfo) -> When | None:
-    """Return the moment of a text that begins with one as programs write it (ISO 8601)."""
+    """Return the time of a text that begins with an ISO 8601 timestamp."""
     if not (found := _ISO.match(text)):
         return None
     moment = datetime.fromisoformat(found[0])
@@ -86,7 +85,7 @@ _WORD = re.compile(r"(?<!\S)\S")
 
 
 def _read_words(text: str, now: float, zone: ZoneInfo) -> When:
-    """Read the time at the beginning of a text, or else at its end: "call Mom tomorrow at 9"."""
+    """Return the time at the beginning of a text, or else at its end: "call Mom tomorrow at 9"."""
     asked = _REMIND_ME.match(text)
     text = text[asked.end() :] if asked else text
     try:
@@ -98,8 +97,8 @@ def _read_words(text: str, now: float, zone: ZoneInfo) -> When:
 
 
 def _read_behind(text: str, now: float, zone: ZoneInfo) -> When:
-    """Read the time at the end of a text. The first piece that looks like a time must be the
-    beginning of it: "at 7 Eleven at 9pm" is asked about."""
+    """Return the time at the end of a text. It must begin with the first piece that looks like a
+    time: "at 7 Eleven at 9pm" is refused with a question."""
     text = text.rstrip(" .!?。！？")
     for begin in _WORD.finditer(text, max(1, len(text) - LONGEST)):
         try:
@@ -119,6 +118,6 @@ def _read_behind(text: str, now: float, zone: ZoneInfo) -> When:
 
 
 def _ends_vaguely(text: str) -> bool:
-    """Return whether a text ends with a time that only its person knows ("after lunch")."""
+    """Return whether a text ends with a time that only the person knows ("after lunch")."""
     said = fold(text[-LONGEST:].rstrip())
     return any(found.end() == len(said) for found in VAGUE.finditer(said))

@@ -28,10 +28,10 @@ from plugins.jobs.when_words import (
 
 
 class Every(Struct, frozen=True):
-    """A recurring time: on days of the week (0 for Sunday), on a day of the month, of the year, or
-    after so many days or seconds; and where that ends in the text. `nth` is which one of a month
-    its day of the week is, and LAST is the last, of the days of a month as well. `months` is after
-    how many months a day of the month comes again, from `month` on (0: from the next one)."""
+    """A recurring time: on days of the week (0 for Sunday), on a day of the month or of the year,
+    or at an interval of days or seconds; with its end in the text. `nth` is the number of the
+    weekday within the month. LAST is the last one, also for the days of a month. `months` is the
+    interval in months of a day of the month, from `month` on (0: from the next one)."""
 
     end: int
     week: tuple[int, ...] = ()
@@ -108,8 +108,8 @@ _FIRST_OR_LAST = re.compile(
     rf"(?P<nth>{'|'.join(words for words, n in _NTH.items() if n in (1, LAST))})\s+"
     rf"(?P<weekday>{WEEKDAY}){EDGE}"
 )
-"""A day of the week of which a month has one: "every last friday". "Every second friday" is every
-other one."""
+"""A weekday that occurs once a month: "every last friday". "Every second friday" means every other
+one."""
 _QUARTER = re.compile(
     r"(?:quarters?(?!\s+(?:of\s|hour))|quartal|trimestres?|(?:个|個)?季度(?:的?第一天)?)" + EDGE
 )
@@ -155,8 +155,8 @@ _YEAR_DAY = re.compile(
 
 
 def read_every(text: str, start: int) -> Every | None:  # noqa: C901  # one case after another
-    """Return the recurring time that is named at a place in folded text. Raises WhenError for what
-    no rule says."""
+    """Return the recurring time at a position in folded text. Raises WhenError for one that no rule
+    can express."""
     if found := _ALONE.match(text, start):
         return _alone(text, found)
     found = _NTH_OF_MONTH.match(text, start)
@@ -209,7 +209,7 @@ def _begins_range(text: str, end: int) -> bool:
 
 
 def _on_nth(found: re.Match[str]) -> Every:
-    """Return what comes on the first Monday, or on the last day, of each month."""
+    """Return a recurrence on the first Monday, or on the last day, of each month."""
     got = found.groupdict()
     nth = "一二三四".find(got["han"]) + 1 if got.get("han") else LAST
     if got["nth"]:
@@ -240,7 +240,7 @@ def _alone(text: str, found: re.Match[str]) -> Every | None:
 
 
 def _days(text: str, start: int) -> Every | None:
-    """Return a list of days of the week, with ranges in it."""
+    """Return a list of days of the week, which may contain ranges."""
     first = _DAY_ONE.match(text, start)
     if first is None:
         return None
@@ -310,7 +310,7 @@ def _no_day() -> WhenError:
 
 
 def _on_year_day(found: re.Match[str]) -> Every | None:
-    """Return what comes on a day that each year has."""
+    """Return a recurrence on a day that each year has."""
     name = found["n"] or found["n2"]
     number = month(name) if name else int(found["m"])
     day = int(found["d"] or found["d2"] or found["d3"])
@@ -320,7 +320,7 @@ def _on_year_day(found: re.Match[str]) -> Every | None:
 
 
 def _on_quarter(text: str, end: int) -> Every:
-    """Return what comes in January, April, July and October: on the first, if no day is said."""
+    """Return a recurrence in January, April, July and October: on the first, if no day is named."""
     found = _MONTH_DAY.match(text, end)
     if found is None:
         return Every(end, month_day=1, month=1, months=3)
@@ -329,7 +329,7 @@ def _on_quarter(text: str, end: int) -> Every:
 
 
 def _after_months(text: str, found: re.Match[str]) -> Every | None:
-    """Return what comes on a day of every second, third, fourth or sixth month."""
+    """Return a recurrence on a day of every second, third, fourth or sixth month."""
     said = found["n"] or found["han"]
     months = _OF_A_YEAR.get(said) or int(count(said))
     if months not in (2, 3, 4, 6):
@@ -341,8 +341,8 @@ def _after_months(text: str, found: re.Match[str]) -> Every | None:
 
 
 def list_months(every: Every, today: date) -> str:
-    """Return the months in which a day comes again, as fields of crontab have them: where none is
-    said, one of them is the next that has the day to come."""
+    """Return the months of a recurring day, as a field of crontab: if no month is named, the first
+    is the next one in which the day is still to come."""
     first = every.month or today.month + (today.day >= every.month_day)
     return ",".join(map(str, sorted((first + n - 1) % 12 + 1 for n in range(0, 12, every.months))))
 

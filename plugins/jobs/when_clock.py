@@ -1,5 +1,5 @@
 """Times of the day as people write them: "7.30pm", "halb neun", "3点一刻", "19h30", "las siete y
-media". Pure functions over folded text; each pattern is bounded, so that reading is linear."""
+media". Pure functions over folded text; each pattern is bounded, so that parsing is linear."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from plugins.jobs.when_words import EDGE, HAN_NUMBER, HOUR_WORD, NUMBERS, PARTS,
 
 
 class TimeOfDay(Struct, frozen=True):
-    """An hour as it was said, where it ends in the text, and "a" or "p" where that was said.
+    """An hour as it was written, its end in the text, and "a" or "p" if that was written.
 
-    `part` is a part of the day that was said with it; `is_loose` says that it was a bare number
-    behind a word like "at".
+    `part` is a part of the day that was named with it; `is_loose` is set for a bare number after a
+    word like "at".
     """
 
     hour: int
@@ -29,7 +29,7 @@ class TimeOfDay(Struct, frozen=True):
 
 
 class ClockError(ValueError):
-    """A time that no day has."""
+    """A time that does not exist on any day."""
 
 
 _AT_WORDS = (
@@ -48,7 +48,7 @@ _ONES = any_of(word for word, n in NUMBERS.items() if n in range(1, 10))
 _MINUTES = (
     rf"(?:(?:oh|o)[ -](?:{_ONES})|{any_of(w for w, n in NUMBERS.items() if n in range(10, 60))})"
 )
-"""Minutes as they are said behind an hour: "nine oh five", "neun Uhr dreißig"."""
+"""Minutes in words after an hour: "nine oh five", "neun Uhr dreißig"."""
 _HOUR = rf"(?:\d{{1,2}}|{HOUR_WORD})"
 
 _FORMS = tuple(
@@ -94,7 +94,7 @@ _SPOKEN = re.compile(
     rf"(?P<h>{HOUR_WORD})\s+(?:(?P<m>{_MINUTES})|hundred(?:\s+hours)?){EDGE}(?![\d:/%-]|[.,]\d)"
 )
 _SHARP = re.compile(rf"\s+(?:sharp|on the dot|exactly|punktlich|precises?|pile|en punto){EDGE}")
-"""Words behind a time that say nothing more of it."""
+"""Words after a time that don't change it."""
 _LOOSE = re.compile(rf"(?P<h>{_HOUR}){EDGE}(?!\d|[/%-]|[:.,]\d)")
 _DOTTED = re.compile(r"(?<![\d.:,/-])(?P<h>\d{1,2})\.(?P<m>\d{2})(?![\d.]|,\d)" + EDGE)
 _FOUR = re.compile(r"(?<![\d.:,/-])(?P<h>[01]\d|2[0-3])(?P<m>[0-5]\d)(?![\d.,/%-]|:\d)" + EDGE)
@@ -114,7 +114,7 @@ _SHORT_PART = {"早": "morning", "晚": "evening"}
 
 
 def read_part(text: str, start: int) -> tuple[str, int] | None:
-    """Return the part of the day that is named at a place, and where its name ends."""
+    """Return the part of the day that is named at a position, and the end of its name."""
     best: tuple[str, int] | None = None
     for name, pattern in _PART.items():
         found = pattern.match(text, start)
@@ -124,8 +124,8 @@ def read_part(text: str, start: int) -> tuple[str, int] | None:
 
 
 def read_clock(text: str, start: int, is_after_day: bool) -> TimeOfDay | None:
-    """Return the time of the day at a place in folded text. Behind a day, "1930" and "7.30" are
-    one, and behind a word like "at" also a bare hour. Raises ClockError for 25:00."""
+    """Return the time of the day at a position in folded text. After a day, "1930" and "7.30" are
+    times, and after a word like "at" also a bare hour. Raises ClockError for 25:00."""
     found = _read_with_part(text, start, is_after_day)
     sharp = _SHARP.match(text, found.end) if found else None
     return replace(found, end=sharp.end()) if found and sharp else found
@@ -196,9 +196,9 @@ def _to_clock(found: re.Match[str], *, is_loose: bool = False) -> TimeOfDay:
 
 
 def to_time(clock: TimeOfDay, part: str) -> tuple[time, int]:
-    """Return the time of the day, and by how many days it is later (twelve at night). An hour
-    without "am", "pm" or a part of the day is one of the 24. Raises ClockError for what fits no
-    day."""
+    """Return the time of the day, and the number of days by which it is later (twelve at night). An
+    hour without "am", "pm" or a part of the day is in 24-hour time. Raises ClockError for a time
+    that no day has."""
     hour, part_before, part = clock.hour, part, clock.part or part
     if part == "exact":
         return time(hour, clock.minute), int(not hour and part_before in ("evening", "night"))
@@ -218,7 +218,7 @@ def to_time(clock: TimeOfDay, part: str) -> tuple[time, int]:
 
 def _in_part(hour: int, minute: int, part: str) -> tuple[time, int]:
     fits: dict[str, tuple[range, int, int]] = {
-        # which hours stay, which get twelve more from, and whether twelve is the end of the day
+        # the hours that stay, the hour from which 12 is added, and whether 12 is the end of the day
         "morning": (range(12), 99, 0),
         "small": (range(7), 99, 1),
         "noon": (range(11, 13), 1, 0),

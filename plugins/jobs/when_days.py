@@ -36,12 +36,12 @@ from plugins.jobs.when_words import (
 
 
 class WhenError(ValueError):
-    """Nobody knows when. The text is a sentence."""
+    """A time that can't be determined. The text is a sentence."""
 
 
 class Day(Struct, frozen=True):
-    """A day that was named, where its name ends, and the part of it. `again` are the days of the
-    week (0 for Sunday) that it comes again on; `other` is another day that may be meant."""
+    """A day that was named, the end of its name, and the part of it. `again` are the days of the
+    week (0 for Sunday) on which it recurs; `other` is another day that may be meant."""
 
     on: date
     end: int
@@ -52,7 +52,7 @@ class Day(Struct, frozen=True):
 
 
 class Duration(Struct, frozen=True):
-    """A span of time: months, days, and seconds, and where it ends in the text."""
+    """A span of time in months, days and seconds, and its end in the text."""
 
     months: int
     days: int
@@ -99,7 +99,7 @@ _NO_PREFIX = re.compile(r"an?\s+hour\s+and\s+a\s+half|half\s+an\s+hour|(?:andert
 
 
 def read_after(text: str, start: int) -> Duration | None:
-    """Read a span that begins with "in" or ends with "from now": how long from now."""
+    """Return a span from now, which begins with "in" or ends with "from now"."""
     if found := _read_han(text, start):
         return found
     before = _BEFORE.match(text, start)
@@ -114,7 +114,7 @@ def read_after(text: str, start: int) -> Duration | None:
 
 
 def read_span(text: str, start: int) -> Duration | None:
-    """Read a span: numbers with their units, the larger before the smaller."""
+    """Return a span: numbers with their units, the larger before the smaller."""
     for size, pattern in _HALF_SPANS:
         if found := pattern.match(text, start):
             return Duration(0, 0, size, found.end())
@@ -168,7 +168,7 @@ def _add(span: Duration | None, amount: float, size: int, end: int, said: str) -
 
 
 def add_months(day: date, months: int) -> date:
-    """So many months later, at the latest on the last day of that month."""
+    """Return the day this many months later, at most the last day of that month."""
     index = day.year * 12 + day.month - 1 + months
     year, number = index // 12, index % 12 + 1
     return date(year, number, min(day.day, calendar.monthrange(year, number)[1]))
@@ -239,12 +239,13 @@ _OF_MONTH = re.compile(
     r"|(?P<han>\d{1,2})[号號])" + EDGE
 )
 _NEXT_LEAP = 9
-"""Years among which there is a 29th of February to come."""
+"""The number of years that include a future 29th of February."""
 
 
 def read_day(text: str, start: int, today: date, *, is_behind: bool) -> Day | None:
-    """Return the day that is named at a place. `is_behind` says that a time was said before, so
-    that a short word ("sun") may be of the text. Raises WhenError for a day that can't be told."""
+    """Return the day that is named at a position. `is_behind` means that a time came before it, so
+    that a short word ("sun") may belong to the reminder's text. Raises WhenError for an ambiguous
+    or impossible day."""
     for pattern, days, part in _RELATIVE:
         if found := pattern.match(text, start):
             return Day(today + timedelta(days), found.end(), part)
@@ -260,7 +261,7 @@ def read_day(text: str, start: int, today: date, *, is_behind: bool) -> Day | No
         number = ("一二三四五六日".find(found["day"]) if found["day"] else 0) % 7
         monday = today - timedelta(today.weekday())
         day = monday + timedelta(7 * weeks + number)
-        if day < today:  # said on a Sunday, the week that begins is meant
+        if day < today:  # on a Sunday, the coming week is meant
             day += timedelta(7)
         return Day(day, found.end(), is_weekday=True)
     if found := _WEEKDAY.match(text, start):
@@ -271,7 +272,8 @@ def read_day(text: str, start: int, today: date, *, is_behind: bool) -> Day | No
 
 
 def _in_next_unit(text: str, found: re.Match[str], today: date) -> Day:
-    """Return the Monday of the next week, or a day of the next month, the first if none is said."""
+    """Return the Monday of the next week, or a day of the next month, the first if none is
+    named."""
     if not _IS_MONTH.search(found[0]):
         return Day(today + timedelta(7 - today.weekday()), found.end())
     first = add_months(today.replace(day=1), 1)
@@ -315,7 +317,7 @@ def _read_date(text: str, start: int, today: date) -> Day | None:
 
 
 def _to_date(year: str | None, number: str, day: str, today: date) -> date:
-    """Return a day of the calendar; one without a year is the next."""
+    """Return a calendar day; without a year, its next occurrence."""
     years = range(today.year, today.year + _NEXT_LEAP)
     if year:
         whole = int(year) + (2000 if len(year) == 2 else 0)
@@ -333,7 +335,8 @@ def _to_date(year: str | None, number: str, day: str, today: date) -> date:
 def _in_order(
     written: str, first: str, second: str, year: str | None, today: date
 ) -> tuple[str, str]:
-    """Month and day of a date in digits, which one half of the world reads the other way."""
+    """Return month and day of a date in digits, whose order differs between countries. Raises
+    WhenError if both orders are possible."""
     if int(first) <= 12 and int(second) <= 12 and int(first) != int(second):
         raise WhenError(
             _(

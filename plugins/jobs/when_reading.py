@@ -1,4 +1,4 @@
-"""The pieces of a text that say when, read one after the other, and what they mean together."""
+"""The parsing of the pieces that name a time, one after the other, and their combined meaning."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ from plugins.jobs.when_words import (
 from plugins.jobs.when_zones import read_zone, unknown_zone
 
 GUESSES = {"morning": 9, "noon": 12, "afternoon": 15, "evening": 20, "night": 20}
-"""The hour that is taken where only a part of the day is named; 9 where nothing is."""
+"""The hour that is assumed if only a part of the day is named; 9 if none is."""
 LONGEST = 120
-"""Characters that say when, at most."""
+"""The maximum length of the text of a time, in characters."""
 SEARCHED = 1_000
-"""Characters of a text that are looked through for a time of the day."""
+"""The number of characters of a text that are searched for a time of the day."""
 
 
 class When(Struct, frozen=True):
-    """A rule (`recurrence.py`) that counts from `anchor` (seconds since 1970), which is the
-    time itself for what happens once; and the text after it. `is_assumed` says that no time of the
-    day was given; `zone` is a time zone that was named. `others` are what may have been meant
-    instead: how each is called, and how it is written."""
+    """A rule (`recurrence.py`) that counts from `anchor` (seconds since 1970), which for a one-off
+    job is its time; and the text after it. `is_assumed` means that no time of the day was given;
+    `zone` is a time zone that was named. `others` are other possible readings: the label of each,
+    and how it is written."""
 
     rule: str
     anchor: float
@@ -63,7 +63,7 @@ class When(Struct, frozen=True):
 
 
 class NoTimeSaid(WhenError):
-    """Nothing at the beginning of a text says when."""
+    """A text that does not begin with a time."""
 
 
 def unknown() -> WhenError:
@@ -92,12 +92,12 @@ _ALSO_DAILY = re.compile(r"\s*(?:每[天日]|都)")
 
 
 class PhraseReading:
-    """The state of reading one text."""
+    """The state of parsing one text."""
 
     def __init__(self, text: str, now: float, zone: ZoneInfo) -> None:
         self.text, self.now, self.zone = text, now, zone
         self.folded = fold(text[:LONGEST])
-        if _HINT.search(self.folded):  # "um 9:00 am Fenster": no morning
+        if _HINT.search(self.folded):  # "um 9:00 am Fenster" is not in the morning
             self.folded = re.sub(r"(?<=\d) am(?= )", " an", self.folded)
         self.folded = _EVERY_OTHER.sub("每个两", self.folded)
         self.today = datetime.fromtimestamp(now, zone).date()
@@ -125,7 +125,7 @@ class PhraseReading:
         return self._again(self.every, rest) if self.every else self._once(rest)
 
     def _take(self) -> bool:
-        """Read one more piece."""
+        """Parse one more piece; return False if there is none."""
         if self.end and _CLOSED.match(self.folded, self.end):
             return False
         gap = _GAP.match(self.folded, self.end)
@@ -151,7 +151,7 @@ class PhraseReading:
         )
 
     def _before_word(self, at: int, gap: str) -> int:
-        """Return the place where a word like "at" begins that the gap has passed over."""
+        """Return the beginning of a word like "at" that is inside the gap."""
         return at - len(gap.lstrip(" ,，\n\t"))
 
     def _take_span(self, months: int, days: int, seconds: float, end: int) -> bool:
@@ -170,7 +170,7 @@ class PhraseReading:
         return True
 
     def _take_from(self) -> bool:
-        """Read "a week from friday"."""
+        """Parse "a week from friday"."""
         span = read_span(self.folded, 0)
         word = _FROM.match(self.folded, span.end) if span else None
         day = read_day(self.folded, word.end(), self.today, is_behind=False) if word else None
@@ -183,7 +183,7 @@ class PhraseReading:
         return Day(add_months(day.on, span.months) + timedelta(span.days), day.end)
 
     def _take_weeks(self, at: int) -> bool:
-        """Read "in two weeks" behind a day or a time."""
+        """Parse "in two weeks" after a day or a time."""
         span = read_after(self.folded, at) if self.day or self.clocks else None
         if span is None or self.every:
             return False
@@ -263,10 +263,10 @@ class PhraseReading:
         self.part = self.part or found.part
         return True
 
-    # --- what is asked about ----------------------------------------------------------------------
+    # --- questions about unclear times ------------------------------------------------------------
 
     def _doubt(self) -> None:  # noqa: C901  # one question after another
-        """Raise WhenError for what looks like a time and was not used."""
+        """Raise WhenError for text that looks like a time and was not used."""
         folded, end = self.folded, self.end
         if (
             end < len(folded)
@@ -314,13 +314,13 @@ class PhraseReading:
             raise self._unused(end + found.start(), found[0])
 
     def _is_part(self, at: int) -> bool:
-        """Return whether one more part of the day is named here: "in the morning and evening"."""
+        """Return whether another part of the day is named here: "in the morning and evening"."""
         part = read_part(self.folded, at)
         is_bound = part and BOUND_PART.match(self.folded[at : part[1]])
         return bool(part and (is_bound or (self.part and not self.clocks)))
 
     def _is_piece(self, at: int) -> bool:
-        """Return whether one more time or day begins here."""
+        """Return whether another time or day begins here."""
         folded = self.folded
         try:
             if (clock := read_clock(folded, at, False)) and clock.part != "exact":
@@ -342,7 +342,7 @@ class PhraseReading:
             )
         )
 
-    # --- what is meant ----------------------------------------------------------------------------
+    # --- the meaning ------------------------------------------------------------------------------
 
     def _moments(self) -> list[tuple[time, int]]:
         if self.clocks:
@@ -353,7 +353,7 @@ class PhraseReading:
 
     @property
     def _is_open(self) -> bool:
-        """Return whether an hour was said that could be of the morning or of the evening."""
+        """Return whether the hour could be in the morning or in the evening."""
         if len(self.clocks) != 1 or self.part:
             return False
         (clock,) = self.clocks
@@ -390,7 +390,7 @@ class PhraseReading:
         return When("", anchor, rest, not self.clocks, self.zone_key, tuple(others))
 
     def _check_zone(self, at: float, zone: ZoneInfo) -> None:
-        """Raise WhenError where clocks go by another name then: EST in summer."""
+        """Raise WhenError if the zone has another name at that time: EST in summer."""
         if self.zone_name and datetime.fromtimestamp(at, zone).tzname() != self.zone_name:
             raise unknown_zone(self.zone_name)
 
@@ -434,7 +434,7 @@ class PhraseReading:
         return moments[0][1]
 
     def _to_cron(self, every: Every, later: int) -> str:
-        """Return the last three fields; "" for what crontab can't say."""
+        """Return the last three fields of crontab; "" if crontab can't express the recurrence."""
         if later and (every.month_day or every.nth):
             raise unknown()
         if every.month_day == LAST:

@@ -18,18 +18,18 @@ EXAMPLES = (
 )
 
 EDGE = r"(?![^\W\d_\u3400-\u9fff])"
-"""No letter follows that could be of the same word; Chinese stands without spaces."""
+"""The end of a word: no letter follows. Chinese is written without spaces."""
 
 
 def fold(text: str) -> str:
-    """Return the text in small letters without accents, character by character."""
+    """Return the text in lower case without accents, character by character."""
     return "".join(_fold_one(one) for one in text)
 
 
 def _fold_one(one: str) -> str:
     if one in "’‘`´":
         return "'"
-    if unicodedata.category(one) == "No":  # "½" and "²" are no digits
+    if unicodedata.category(one) == "No":  # "½" and "²" are not digits
         return one
     bare = [c for c in unicodedata.normalize("NFKD", one) if not unicodedata.combining(c)]
     small = bare[0].lower() if len(bare) == 1 else one
@@ -92,7 +92,7 @@ _HAN_DIGITS = "零一二三四五六七八九"
 
 
 def count(word: str) -> float:
-    """Return the number that a word or digits say."""
+    """Return the number written as a word or in digits."""
     word = word.strip()
     if re.fullmatch(r"\d+(?:[.,]\d+)?", word):
         return float(word.replace(",", "."))
@@ -113,7 +113,7 @@ def _digit(word: str) -> int:
 
 SECOND, MINUTE, HOUR, DAY, WEEK = 1, 60, 3_600, 86_400, 604_800
 FORTNIGHT, MONTH, YEAR = 1_209_600, 2_592_000, 31_536_000
-"""Seconds; those of a month and a year only tell them apart."""
+"""The units in seconds; those of a month and a year only tell the two apart."""
 UNITS = {
     SECOND: r"s|secs?|seconds?|sekunden?|sek|秒|secondes?|segundos?",
     MINUTE: r"m|mins?|minutes?|minuten?|分钟|分鐘|minutos?",
@@ -147,13 +147,13 @@ PLURAL = re.compile(
     r"(?:sun|mon|tues|wednes|thurs|fri|satur)days|(?:sonn|mon|diens|donners|frei|sams)tags"
     r"|mittwochs|sonnabends"
 )
-"""Names of days that alone mean every such day."""
+"""Names of days that mean every such day."""
 SHORT = re.compile(r"(?:sun|mon|tues?|wed|thurs?|thu|fri|sat)")
-"""Names of days that may be other words, too."""
+"""Names of days that may also be other words."""
 
 
 def weekday(name: str) -> int:
-    """Return the number of a day of the week in crontab, where Sunday is 0."""
+    """Return the number of a day of the week in crontab (Sunday is 0)."""
     return next(n for n, words in enumerate(WEEKDAYS) if re.fullmatch(words, name))
 
 
@@ -210,7 +210,7 @@ PARTS = {
 BOUND_PART = re.compile(
     r"(?:in the|at|am|in der|de|por|du|le|au|la) |fruh$|(?:morgen|mittag|abend|nacht)s$"
 )
-"""Parts of the day that go with a time before them, and can't begin a reminder's text."""
+"""Parts of the day that belong to a time before them, and can't begin a reminder's text."""
 
 
 RANGE = re.compile(
@@ -219,7 +219,7 @@ RANGE = re.compile(
 )
 _WORDS_OF_NUMBERS = any_of(word for word, n in NUMBERS.items() if n != 1 and word != "once")
 JOINED = re.compile(r"-[a-z]|'")
-"""The characters that belong to the word before them: "noon-ish"."""
+"""Characters that belong to the word before them: "noon-ish"."""
 TIME_NUMBER = re.compile(
     rf"(?:(?:at|um|gegen|around|ca\.?|a las|vers|de|from|von|between|zwischen|entre|desde"
     r"|before|after|by|vor|nach|bis|avant|apres|antes de|despues de)\s+(?:las?\s+)?)?"
@@ -239,7 +239,7 @@ OFTEN = re.compile(
     rf"(?:\d+|{any_of(NUMBERS)}|[一二两兩三四五六七八九十]+)\s*(?:times?|mal|fois|ve(?:z|ces)|次|遍)"
     + EDGE
 )
-"""Numbers of times within a day or week."""
+"""A number of times within a day or week."""
 _MEALS = (
     "breakfast|lunch(?:time)?|dinner(?:time)?|supper|work|school|bed(?:time)?|sunrise|sunset|fruhstuck"
     "|mittagessen|abendessen|essen|arbeit|feierabend|schule|sonnenaufgang|sonnenuntergang"

@@ -1,4 +1,4 @@
-"""Time zones as people write them behind a time of the day: "9am EST", "(UTC+2)", "Tokyo time"."""
+"""Time zones as people write them after a time of the day: "9am EST", "(UTC+2)", "Tokyo time"."""
 
 from __future__ import annotations
 
@@ -49,13 +49,12 @@ _AREAS = ("Africa", "America", "Asia", "Australia", "Europe")
 _NO_CITIES = re.compile(
     "act|central|east|general|nome|north|oral|regina|south|victoria|virgin|west"
 )
-"""Names in the data of time zones that mean something else where they stand alone."""
+"""Names in the time zone database that have another meaning on their own."""
 
 
 @cache
 def _cities(*, is_alone: bool) -> dict[str, str]:
-    """Return the zones by the names of their cities, those that can hardly mean something else
-    where `is_alone`."""
+    """Return the zones by the names of their cities; with `is_alone`, only unambiguous names."""
     found = {fold(key.rpartition("/")[2].replace("_", " ")): key for key in available_timezones()}
     found |= {"auckland": "Pacific/Auckland", "honolulu": "Pacific/Honolulu"}
     if not is_alone:
@@ -66,10 +65,10 @@ def _cities(*, is_alone: bool) -> dict[str, str]:
 
 
 def read_zone(text: str, start: int, *, is_half: bool) -> tuple[str, str, int] | None:
-    """Return the zone at a place, what its clocks are called there and then, and where its name
-    ends."""
+    """Return the zone at a position, its abbreviation if that was given ("EST"; else ""), and the
+    end of its name. Raises WhenError for an ambiguous zone."""
     found = _ZONE.match(text, start)
-    if not found and is_half:  # "9am est" is no word of a text
+    if not found and is_half:  # in "9am est", "est" is a zone
         word = re.match(r"\s+(est|edt|pst|pdt|cst|cet|cest|utc|gmt)\b", text[start:])
         found = _ZONE.match(text[:start] + text[start : start + 6].upper(), start) if word else None
     if found is None:
@@ -95,8 +94,8 @@ def read_zone(text: str, start: int, *, is_half: bool) -> tuple[str, str, int] |
 
 
 def _find_key(found: re.Match[str], said: str) -> str:
-    """Return the key of a zone that is named by its distance from UTC or by a city; "" where it is
-    no zone."""
+    """Return the key of a zone that is named by its offset from UTC or by a city; "" if it is not a
+    zone. Raises WhenError."""
     if found["odd"]:
         raise unknown_zone(said)
     if off := found["off"]:

@@ -14,7 +14,7 @@ from plugins.wording import aside, series
 
 
 class JobView(Struct, frozen=True):
-    """A job with its last run, and how far what that said has come."""
+    """A job with its last run, and the delivery state of the run's messages."""
 
     job: JobRow
     last: RunRow | None = None
@@ -26,14 +26,15 @@ class JobView(Struct, frozen=True):
 
 
 def describe_rule(job: JobRow) -> str:
-    """Say when a job happens again and again: "every day at 09:00", "the hook github"; "once"."""
+    """Return the schedule of a job: "every day at 09:00", "the hook github"; "once"."""
     if job.hook:
         return _("the hook {hook}", hook=job.hook)
     return describe(job.rule, job.anchor, ZoneInfo(job.zone))
 
 
 def describe_when(view: JobView) -> str:
-    """Say when it happens: "every day at 09:00, next on Mon 23 Nov 2026, 09:00 (Europe/Berlin)"."""
+    """Return the schedule with the next time: "every day at 09:00, next on Mon 23 Nov 2026, 09:00
+    (Europe/Berlin)"."""
     job, zone = view.job, view.zone
     if job.hook:
         return _("whenever `POST /api/hooks/{hook}` is called", hook=job.hook)
@@ -48,12 +49,12 @@ def describe_when(view: JobView) -> str:
 
 
 def describe_made(view: JobView) -> str:
-    """Describe what was made, in a sentence for the person and for the model."""
+    """Describe a new job, in a sentence for the person and for the model."""
     return _("{made} /jobs delete {n} deletes it.", made=describe_set(view), n=view.job.id)
 
 
 def describe_set(view: JobView) -> str:
-    """Say that it is set, and for when."""
+    """Return the confirmation that a job is set, with its time."""
     return (
         _("Reminder {n} is set: {when}.", n=view.job.id, when=describe_when(view))
         if view.job.kind == "reminder"
@@ -62,8 +63,7 @@ def describe_set(view: JobView) -> str:
 
 
 def describe_last(view: JobView) -> str:
-    """Describe the result of the last run, and how far the delivery of what it said has come; "":
-    there was none."""
+    """Describe the outcome of the last run, and the delivery of its messages; "" without a run."""
     run = view.last
     if run is None:
         return ""

@@ -30,7 +30,7 @@ from plugins.links.record import LinkCode, LinkRequest
 from plugins.wording import clip, format_turns, literal
 
 VALID = 600.0
-"""Seconds for which a code can be used, and for which its giver can say yes."""
+"""Seconds for which a code is valid, and for which its giver can confirm."""
 
 PRIVATE = "A chat can only be linked where nobody else reads it: send this in a private chat."
 WRONG = (
@@ -52,20 +52,20 @@ LINKED = "This chat is linked to the conversation of {chat} already; /unlink end
 
 
 class Asked(Struct, frozen=True):
-    """A chat that asks to be linked, and where the code for it was given."""
+    """A chat that requests a link, and the address where its code was given."""
 
     request: LinkRequest
     giver: AddressColumns
 
 
 def is_alone(address: Address) -> bool:
-    """Return whether nobody but one person reads what is said there."""
+    """Return whether only one person reads this chat."""
     return address.is_private or not address.user
 
 
 class ChatLinks:
-    """Chats of one person that share a conversation. Chats are named like "telegram/42"; what is
-    refused raises CommandError."""
+    """Chats of one person that share a conversation. Chats are named like "telegram/42"; refusals
+    raise CommandError."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._store, self._clock, self._links = kernel.store, time.time, kernel.links
@@ -75,8 +75,8 @@ class ChatLinks:
         kernel.links.read_from(record.list_links)
 
     async def give_code(self, address: Address) -> str:
-        """Return a code by which another chat comes to go on in this one's conversation. Raises
-        CommandError, and StoreError."""
+        """Return a code for linking another chat to this one's conversation. Raises CommandError,
+        and StoreError."""
         if not is_alone(address):
             raise CommandError(_(PRIVATE))
         code, now = new_code(), self._clock()
@@ -87,7 +87,7 @@ class ChatLinks:
         return f"{code[:4]}-{code[4:]}"
 
     async def _request(self, address: Address, code: str) -> Asked:
-        """Ask whoever gave a code whether the chat at this address may go on where it leads. Raises
+        """Store a request to link the chat at this address to the conversation of a code. Raises
         CommandError, and StoreError."""
         if not is_alone(address):
             raise CommandError(_(PRIVATE))
@@ -116,8 +116,8 @@ class ChatLinks:
     async def _settle(
         self, address: Address, which: str, private: PrivatePort | None = None
     ) -> LinkRequest:
-        """Answer a chat that asks to go on in the conversation of this one, by its name ("": the
-        only one), as whoever gave the code: with yes, where `private` is given. Raises
+        """Answer a chat's request to join this chat's conversation, by the chat's name ("": the
+        only one), as the giver of the code. The answer is yes if `private` is given. Raises
         CommandError, and StoreError."""
         target, giver, now = self._links.key_of(address).id, name_of(address), self._clock()
         waiting = await self._store.read(
@@ -140,15 +140,15 @@ class ChatLinks:
         return found[0]
 
     def _check_free(self, home: str) -> None:
-        """Raise CommandError where a chat is linked already."""
+        """Raise CommandError if a chat is linked already."""
         if (target := self._links.lead_of(home).id) != home:
             raise CommandError(_(LINKED, chat=format_home(target)))
         if followers := self._links.followers(home):
             raise CommandError(_(LEADS, chats=", ".join(map(format_home, followers))))
 
     async def ask(self, address: Address, code: str) -> str:
-        """Ask whoever gave the code whether this chat may go on where it leads; returns whose
-        conversation that is."""
+        """Ask the giver of the code whether this chat may join the conversation; return the name of
+        that conversation's chat."""
         asked = await self._request(address, code)
         here, there = format_home(asked.request.home), format_home(asked.request.target)
         giver = address_of(asked.giver)
@@ -165,8 +165,8 @@ class ChatLinks:
         return there
 
     async def agree(self, address: Address, which: str, private: PrivatePort) -> str:
-        """Let a chat that asks for it ("": the only one) go on in the conversation of this one, and
-        say so there; returns its name."""
+        """Link a requesting chat ("": the only one) to this chat's conversation, and notify it;
+        return its name."""
         request = await self._settle(address, which, private)
         self._show(request.home)
         asker, there = address_of(request.place), format_home(request.target)
@@ -183,8 +183,7 @@ class ChatLinks:
         return format_home(request.home)
 
     async def decline(self, address: Address, which: str) -> str:
-        """Let a chat that asks for it ("": the only one) go on as it is, and say so there; returns
-        its name."""
+        """Decline a chat's request ("": the only one), and notify it; return its name."""
         request = await self._settle(address, which)
         asker = address_of(request.place)
         with self._delivery.speaking_to(asker):
@@ -196,8 +195,8 @@ class ChatLinks:
         return format_home(request.home)
 
     async def end(self, address: Address, which: str) -> list[str]:
-        """Let this chat ("") go on in its own conversation again, or another one that goes on here
-        (its name, or "all"); returns which did."""
+        """Unlink this chat (""), or another one that is linked to it (its name, or "all"); return
+        the unlinked chats."""
         home = self._links.key_of(address).id
         ending = [key_of(address).id] if home != key_of(address).id else []
         if which:
@@ -210,22 +209,23 @@ class ChatLinks:
         return [format_home(one) for one in ending]
 
     def leads_to(self, address: Address) -> str:
-        """Return in whose conversation this chat goes on; "" in its own."""
+        """Return the chat whose conversation this chat is linked to; "" if it has its own."""
         home = self._links.key_of(address).id
         return "" if home == key_of(address).id else format_home(home)
 
     def list_linked(self, address: Address) -> list[str]:
-        """Return the other chats that go on in this conversation."""
+        """Return the other chats that are linked to this conversation."""
         home = self._links.key_of(address).id
         return [format_home(link.home) for link in self._links.list_to(home)]
 
     async def read_own(self, address: Address, most: int) -> Sequence[Turn]:
-        """Return the last turns that were said in this chat while it was linked to none."""
+        """Return the last turns of this chat's own conversation, from the time when it was not
+        linked."""
         own = self._conversations.branches.current(key_of(address)).id
         return await self._store.read(lambda db: transcript.newest_turns(db, own, most))
 
     def _show(self, home: str) -> None:
-        """Tell whoever watches a chat that it leads elsewhere."""
+        """Notify the watchers of a chat that its conversation has changed."""
         key = self._conversations.branches.current(self._links.lead_of(home))
         self._bus.publish(home, BranchChanged(key.number))
 
@@ -242,7 +242,7 @@ def parley_commands() -> list[Command]:
 
 BEFORE, YES, NO = "before", "yes", "no"
 SHOWN, LONGEST = 10, 300
-"""Turns of the chat's own conversation that are shown, and characters of a message."""
+"""The maximum of turns shown of the chat's own conversation, and of characters of a message."""
 ALL = "all"
 
 

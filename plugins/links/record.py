@@ -1,7 +1,7 @@
-"""Chats that go on in another chat's conversation (`/link`), those that ask to, and the codes by
-which they ask: of a code only the digest is kept.
+"""The rows of linked chats (`/link`), of requests for links, and of codes, stored as digests.
 
-A link that is over keeps its row: messages that were taken in while it held belong where it led.
+A link that has ended keeps its row: messages that were received while it was active belong to its
+target.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from memory.record.mailbox import AddressColumns
 
 
 class LinkCode(Struct, frozen=True):
-    """A code that leads to a conversation, without itself; `place` is where it was given."""
+    """A code for linking to a conversation, without the code itself; `place` is where it was
+    given."""
 
     target: str
     digest: str
@@ -29,8 +30,8 @@ class LinkCode(Struct, frozen=True):
 
 
 class LinkRequest(Struct, frozen=True):
-    """The chat `home` asks to go on in the conversation `target`, by the code that `giver` was
-    given; `place` is where its `person` wrote that, `at` when."""
+    """A request of the chat `home` to join the conversation `target`, by the code that `giver` was
+    given; `place` is where its `person` sent it, `at` when."""
 
     home: str
     target: str
@@ -41,7 +42,7 @@ class LinkRequest(Struct, frozen=True):
 
 
 def list_links(database: Database) -> list[ChatLink]:
-    """All links, those that are over too, in the order in which they were made."""
+    """Return all links in order of creation, including those that have ended."""
     columns = tables.Link
     query = columns.select().order_by(columns.at, columns.home)
     rows = query.dicts().execute(database)
@@ -49,11 +50,11 @@ def list_links(database: Database) -> list[ChatLink]:
 
 
 def put_code(database: Database, code: LinkCode, since: float) -> None:
-    """Keep a code in the place of the one that led to the same conversation; those that were made
-    before `since` go."""
+    """Store a code, replacing the one for the same conversation; delete codes from before
+    `since`."""
     columns = tables.LinkCode
     columns.delete().where(columns.at <= since).execute(database)
-    row = _to_row(code) | {"tries": 0}  # which is counted no more (`channels/guessing.py`)
+    row = _to_row(code) | {"tries": 0}  # no longer counted here (`channels/guessing.py`)
     tables.put(database, columns, ("target",), **row)
 
 
@@ -70,8 +71,9 @@ def find_code(database: Database, digest: str, since: float) -> LinkCode | None:
 
 
 def ask(database: Database, code: LinkCode, request: LinkRequest, since: float) -> bool:
-    """Keep that a chat asks to be linked, in the place of what it asked before, and use the code
-    up; False, and nothing done, where it was used meanwhile. Requests from before `since` go."""
+    """Store a chat's request for a link, replacing its previous one, and use the code up. Return
+    False, without a change, if the code was used already. Requests from before `since` are
+    deleted."""
     columns, asked = tables.LinkCode, tables.LinkRequest
     is_it = (columns.target == code.target) & (columns.digest == code.digest)
     if not columns.delete().where(is_it).execute(database):
@@ -82,8 +84,7 @@ def ask(database: Database, code: LinkCode, request: LinkRequest, since: float) 
 
 
 def list_requests(database: Database, target: str, giver: str, since: float) -> list[LinkRequest]:
-    """Return the chats that ask to go on in a conversation by a code of this person, oldest
-    first."""
+    """Return the requests to join a conversation by a code of this person, oldest first."""
     columns = tables.LinkRequest
     is_theirs = (columns.target == target) & (columns.giver == giver) & (columns.at > since)
     rows = columns.select().where(is_theirs).order_by(columns.at).dicts().execute(database)
@@ -91,9 +92,9 @@ def list_requests(database: Database, target: str, giver: str, since: float) -> 
 
 
 def settle(database: Database, request: LinkRequest, link_at: float | None) -> bool:
-    """End a request, and let its chat go on where it asked to from `link_at` on (None: not); False,
-    and nothing done, where it was over. Codes for the chat's own conversation, and requests to go
-    on there, lead nowhere then."""
+    """Close a request, and link its chat from `link_at` on (None: refuse). Return False, without a
+    change, if it was closed already. On success, codes for the chat's own conversation and requests
+    to join it are deleted."""
     asked, code, link = tables.LinkRequest, tables.LinkCode, tables.Link
     is_it = (asked.home == request.home) & (asked.at == request.at)
     if not asked.delete().where(is_it).execute(database):
@@ -109,7 +110,7 @@ def settle(database: Database, request: LinkRequest, link_at: float | None) -> b
 
 
 def end(database: Database, home: str) -> None:
-    """Let a chat go on in its own conversation again."""
+    """End the link of a chat."""
     columns = tables.Link
     columns.update(is_over=1).where(columns.home == home).execute(database)
 

@@ -9,9 +9,9 @@ failed, `session` supervises one, `servers` has them all with what is known of t
 
 
 class ServerDown(Exception):
-    """A server that does not do what it is asked for. The text is a sentence."""
+    """A server that does not work as required. The text is a sentence."""
 
 
 class SessionOver(ServerDown):
-    """A call that was not looked at, since the server has forgotten the session: it was restarted.
-    In a new one it may be made."""
+    """A call that was not executed, since the server has lost the session: it was restarted. The
+    call may be repeated in a new session."""

@@ -1,8 +1,8 @@
-"""Tools made of what a server lists, such that any model takes, whatever the server wrote.
+"""The tools of a server's list, in a form that any model accepts.
 
-Nothing here believes a server. Names become such as OpenAI's and Anthropic's protocols take, and
-are those of the same tools for ever; descriptions and schemas are cut, and a schema that is none
-becomes one that takes anything: the server checks its arguments itself.
+Servers are untrusted. Names are converted to the form that OpenAI's and Anthropic's protocols
+accept, and are stable for the same tools. Descriptions and schemas are truncated. An invalid schema
+becomes one that accepts anything, since the server validates its arguments itself.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from memory.patterns import lazy
 
 SEPARATOR = "__"
 LIST_RESOURCES, READ_RESOURCE = "resources/list", "resources/read"
-"""Ours, by which the resources of a server are reached; no tool of its own is called so."""
+"""Our names for the access to a server's resources; no tool of a server has them."""
 _OURS = {LIST_RESOURCES: "list_resources", READ_RESOURCE: "read_resource"}
 MOST_TOOLS = 1_000
-"""Tools of a server that are known."""
+"""The maximum number of tools of a server."""
 _LONGEST_NAME = 64
-_LONGEST_RAW = 1_000  # characters of a name that a server gives; a longer one is left out
+_LONGEST_RAW = 1_000  # characters of a server's name; a tool with a longer one is skipped
 _LONGEST_DESCRIPTION = 2_000
 _LONGEST_SCHEMA = 20_000
 _DEEPEST = 12
@@ -33,7 +33,7 @@ _ANYTHING: Mapping[str, Any] = {"type": "object"}
 
 
 class ListedTool(Struct, frozen=True):
-    """A tool as its server calls it, and what the model is told of it. `parameters` is a JSON
+    """A tool by its server's name, with its description for the model. `parameters` is a JSON
     Schema."""
 
     name: str
@@ -41,7 +41,7 @@ class ListedTool(Struct, frozen=True):
     parameters: Mapping[str, Any] = field(default_factory=lambda: dict(_ANYTHING))
 
     def to_json(self) -> str:
-        """All that the model is told, the same for the same."""
+        """Return the text for the model; it is deterministic."""
         told = {"description": self.description, "parameters": self.parameters}
         return json.dumps(told, ensure_ascii=False, sort_keys=True)
 
@@ -52,7 +52,7 @@ class ListedTool(Struct, frozen=True):
 
 
 def read_tool(name: str, description: object, schema: object) -> ListedTool | None:
-    """Return a tool as a server lists it; None for one that can't be called by any name."""
+    """Return a tool from a server's list; None if its name can't be used."""
     if not name or len(name) > _LONGEST_RAW or not name.isprintable() or name in _OURS:
         return None
     said = " ".join(str(description or "").split())
@@ -63,7 +63,7 @@ def read_tool(name: str, description: object, schema: object) -> ListedTool | No
 
 
 def _read_schema(schema: object) -> Mapping[str, Any]:
-    """Return a schema of arguments with the shape that others rely on."""
+    """Return a valid schema of arguments."""
     if not isinstance(schema, Mapping) or _is_too_deep(schema):
         return _ANYTHING
     properties, required = schema.get("properties", {}), schema.get("required", [])
@@ -85,7 +85,7 @@ def _read_schema(schema: object) -> Mapping[str, Any]:
 
 
 def _with_lists(parameter: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a parameter whose `enum`, if it has one, is a list."""
+    """Return a parameter whose `enum`, if there is one, is a list."""
     is_wrong = "enum" in parameter and not isinstance(parameter["enum"], list)
     return {key: value for key, value in parameter.items() if key != "enum" or not is_wrong}
 
@@ -106,8 +106,8 @@ def _inside(value: object) -> Iterable[object]:
 
 
 def name_for_model(server: str, tool: str) -> str:
-    """Return the name of a tool in requests. Where its own name can't be used as it is, a piece of
-    its digest keeps it apart from others that would be called the same."""
+    """Return the name of a tool in requests. If its own name is not allowed, a part of its digest
+    makes the name unique."""
     if tool in _OURS:
         return f"{server}{SEPARATOR}{_OURS[tool]}"
     plain = f"{server}{SEPARATOR}{tool}"
@@ -119,13 +119,13 @@ def name_for_model(server: str, tool: str) -> str:
 
 
 def server_of(name: str) -> str:
-    """Return the server whose tool is called so, if it is one's."""
+    """Return the name of the server whose tool has this name; "" if it is no server's."""
     return name.partition(SEPARATOR)[0] if SEPARATOR in name else ""
 
 
 def describe_difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """Describe how a server's tools differ from before, in a clause; "": not at all.
-    Both by the tools' names."""
+    """Describe the changes of a server's tools, in a clause; "" if there are none. Both arguments
+    are by tool name."""
     new = sorted(now.keys() - before.keys())
     gone = sorted(before.keys() - now.keys())
     changed = sorted(name for name in before.keys() & now.keys() if before[name] != now[name])

@@ -12,14 +12,14 @@ from plugins.mcp.settings import McpServer, McpSettings
 
 
 async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
-    """Look for what the servers of the configuration need on this machine; none is asked."""
+    """Check the requirements of the configured servers on this machine, without starting them."""
     del may_connect
     servers = settings.section(McpSettings).all.values()
     return [check_servers(servers, find_spec("mcp") is not None)] if servers else ()
 
 
 def check_servers(servers: Collection[McpServer], has_sdk: bool) -> Finding:
-    """Return whether what these servers need is there; none of them is started."""
+    """Check the requirements of these servers, without starting them."""
     if not has_sdk:
         advice = "Run: python main.py add mcp"
         return Finding("MCP servers", "broken", "The package mcp is missing.", advice)

@@ -1,8 +1,8 @@
-"""A server, spoken to by the `mcp` SDK, which is imported here and in the modules beside it that
-carry and read its messages.
+"""The connection to a server with the `mcp` SDK, which only this module and those that carry and
+parse its messages import.
 
 Sampling and elicitation are off: a server may not ask the model or the person for anything. It has
-no roots unless its settings say so; its only one is the folder of the chats that it serves then.
+no roots unless its settings allow it; then its only root is the folder of the chats that it serves.
 """
 
 from __future__ import annotations
@@ -61,26 +61,26 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LONGEST_RESULT = 1_000_000
-"""Characters of a result that are taken; the conversation's own limit is far below."""
+"""The maximum length of a result in characters; the conversation's own limit is much lower."""
 _CLOSED = ("Connection closed", "SSE stream ")
-"""The beginning of what the SDK says itself with that code; servers use it for whatever goes
-wrong."""
+"""The beginnings of the SDK's own messages with that error code, which servers use for all
+errors."""
 _BREAKS = "its answer breaks the protocol"
-_OLDER = 5.0  # seconds in which a server has to show that it is of the older kind
+_OLDER = 5.0  # timeout in seconds for the connection to a server of the older kind
 _MOST_PAGES = 50
 _MOST_RESOURCES = 200
 _URI = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
 
 
 class McpConnection(Struct):
-    """A server that is ready."""
+    """A connection to a server that is ready."""
 
     client: Client
     health: Health
     is_changed: asyncio.Event
 
     async def list_tools(self) -> list[ListedTool]:
-        """Its tools, and those by which its resources are read. Raises ServerDown."""
+        """Return its tools, and those that read its resources. Raises ServerDown."""
         found: dict[str, ListedTool] = {}
         cursor: str | None = None
         if self.client.server_capabilities.tools is not None:
@@ -93,7 +93,7 @@ class McpConnection(Struct):
                     raise ServerDown(why) from None
                 for one in page.tools:
                     if one.execution is not None and one.execution.task_support == "required":
-                        continue  # it is refused when it is called as others are
+                        continue  # such a tool refuses ordinary calls
                     listed = read_tool(one.name, one.description, one.input_schema)
                     if listed is not None and len(found) < MOST_TOOLS:
                         found.setdefault(listed.name, listed)
@@ -109,8 +109,8 @@ class McpConnection(Struct):
         return list(found.values())
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> str:
-        """Return the result of a tool as text. Raises ToolError with what it says of its failure,
-        and ServerDown."""
+        """Return the result of a tool as text. Raises ToolError with the tool's own error, and
+        ServerDown."""
         if tool in (LIST_RESOURCES, READ_RESOURCE):
             return await self._about_resources(tool, arguments)
         result = await _asked(self.client.call_tool(tool, arguments))
@@ -166,7 +166,7 @@ def _join(parts: Any) -> str:
 
 
 async def _asked(work: Awaitable[T]) -> T:
-    """Return the answer of a server. Raises ToolError where it refuses, and ServerDown."""
+    """Return the server's answer. Raises ToolError if it refuses, and ServerDown."""
     try:
         return await work
     except MCPError as error:
@@ -181,7 +181,7 @@ async def _asked(work: Awaitable[T]) -> T:
         raise ToolError(f"The server refused this: {error.message[:2_000]}") from None
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         raise ServerDown("it has ended") from None
-    except (ValueError, RuntimeError) as error:  # what it says is not of the protocol
+    except (ValueError, RuntimeError) as error:  # its answer breaks the protocol
         log.debug("an MCP server breaks the protocol: %s", error)
         raise ServerDown(_BREAKS) from None
 
@@ -190,8 +190,8 @@ async def _asked(work: Awaitable[T]) -> T:
 async def connect(
     server: McpServer, fill: Callable[[str], str], folder: Path, version: str = "0"
 ) -> AsyncGenerator[McpConnection, None]:
-    """Connect to a server, which is ready to be asked then; `fill` puts secrets in the place of
-    their names, and `folder` is where it works. Raises ServerDown."""
+    """Connect to a server; `fill` replaces the names of secrets by their values, and `folder` is
+    its working folder. Raises ServerDown."""
     health = Health()
     is_changed = asyncio.Event()
 
@@ -214,7 +214,7 @@ async def connect(
     try:
         async with AsyncExitStack() as stack:
             client, health = await _enter(stack, server, make, fill, folder, health)
-            # A server's own schema of results may take for ever to be checked.
+            # The validation against a server's own schema of results may take very long.
             client.session.validate_tool_result = _believe  # type: ignore[method-assign]
             connection = McpConnection(client, health, is_changed)
             following = asyncio.create_task(_follow(client, is_changed))
@@ -238,8 +238,8 @@ async def _enter(
     folder: Path,
     health: Health,
 ) -> tuple[Client, Health]:
-    """Return the client of a server; one at an address that refuses to be asked in the newer way is
-    asked in the older one, as the protocol says, unless its settings say which it is."""
+    """Return the client of a server. If a server at an address refuses the newer kind of HTTP, the
+    older kind is tried, as the protocol prescribes, unless its settings name the kind."""
     if server.is_process:
         environ = {name: fill(value) for name, value in server.env.items()}
         arguments = [fill(one) for one in server.args]
@@ -257,13 +257,14 @@ async def _enter(
             async with asyncio.timeout(_OLDER):
                 older = Health()
                 client = await stack.enter_async_context(make(run_http(url, headers, "sse", older)))
-        except Exception:  # noqa: BLE001 - the first reason is the better one
+        except Exception:  # noqa: BLE001 - the first error is more useful
             raise first from None
         return client, older
 
 
 async def _follow(client: Client, is_changed: asyncio.Event) -> None:
-    """Hear when the tools of a server of the newer kind change; older ones say so unasked."""
+    """Watch for changes of the tools of a server of the newer kind; older ones send them
+    unasked."""
     if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return
     try:
@@ -275,11 +276,11 @@ async def _follow(client: Client, is_changed: asyncio.Event) -> None:
 
 
 async def _believe(name: str, result: CallToolResult) -> None:
-    """Results are text for the model, whatever schema they were promised by."""
+    """Skip the validation: results are text for the model, regardless of their schema."""
 
 
 def _find_reason(error: BaseException) -> str | None:
-    """Return why a server could not be reached; None where that is not what went wrong."""
+    """Return the reason why a server could not be reached; None for any other error."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, ServerDown):

@@ -1,6 +1,6 @@
-"""The hooks of MCP servers.
+"""The hooks of MCP servers, and `/mcp`.
 
-`/mcp`: servers whose tools the model may use.
+`/mcp` shows and changes the servers whose tools the model may use.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST_BUTTONS = 8
 
 
 async def show(ask: Ask, rest: str) -> Reply:
-    """`/mcp list`"""
+    """Run `/mcp list`."""
     del rest
     servers = await _visible(ask)
     if not servers:
@@ -49,7 +49,7 @@ async def show(ask: Ask, rest: str) -> Reply:
 
 
 async def tools(ask: Ask, rest: str) -> Reply:
-    """`/mcp tools [NAME]`"""
+    """Run `/mcp tools [NAME]`."""
     if not rest.strip():
         return await show(ask, "")
     server = _find(await _visible(ask), rest)
@@ -66,7 +66,8 @@ async def tools(ask: Ask, rest: str) -> Reply:
 
 
 async def add(ask: Ask, rest: str) -> Reply:
-    """`/mcp add NAME PROGRAM ARGUMENTS`, or an address, or JSON, also as others write it."""
+    """Run `/mcp add` with NAME PROGRAM ARGUMENTS, an address, or JSON, also in other programs'
+    formats."""
     ask.require_owner("add servers")
     servers = _read_servers(rest)
     for written in servers:
@@ -88,7 +89,7 @@ async def add(ask: Ask, rest: str) -> Reply:
 
 
 async def _refuse(ask: Ask, written: Mapping[str, Any]) -> None:
-    """Check that a server can be added. Raises CommandError."""
+    """Raise CommandError if a server can't be added."""
     name = written["name"]
     if not re.fullmatch(NAME, name):
         raise CommandError(_(USAGE))
@@ -108,7 +109,7 @@ async def _refuse(ask: Ask, written: Mapping[str, Any]) -> None:
 
 
 async def _look(ask: Ask, name: str) -> tuple[str, dict[str, Any]]:
-    """Return what is said of a server that was added, and the same as data."""
+    """Return the text and the data about a server that was added."""
     why = await ask.service(ManagedServers).look(name, ask.conversation.key)
     server = _find(await _all(ask), name)
     risk = _(
@@ -129,8 +130,8 @@ async def _look(ask: Ask, name: str) -> tuple[str, dict[str, Any]]:
 
 
 def _read_servers(rest: str) -> list[dict[str, Any]]:
-    """Return the servers that are to be added, as they are written in the settings: one by its
-    name, or all that stand in JSON as others write it."""
+    """Return the servers to add, in the form of the settings: one with its name, or all in a JSON
+    text in other programs' formats. Raises CommandError."""
     name, _space, what = rest.strip().partition(" ")
     is_named = bool(re.fullmatch(NAME, name))
     found = read_pasted(rest)
@@ -144,7 +145,7 @@ def _read_servers(rest: str) -> list[dict[str, Any]]:
 
 
 def _read_server(what: str) -> dict[str, Any]:
-    """Read the settings of a server that follow its name."""
+    """Return the settings of a server, which follow its name. Raises CommandError."""
     try:
         if what.startswith("{"):
             read = json.loads(what)
@@ -160,7 +161,7 @@ def _read_server(what: str) -> dict[str, Any]:
 
 
 async def remove(ask: Ask, rest: str) -> Reply:
-    """`/mcp remove NAME`"""
+    """Run `/mcp remove NAME`."""
     ask.require_owner("remove servers")
     server = _find(await _all(ask), rest)
     if not server.is_added:
@@ -177,7 +178,7 @@ async def remove(ask: Ask, rest: str) -> Reply:
 
 
 async def restart(ask: Ask, rest: str) -> Reply:
-    """`/mcp restart NAME`"""
+    """Run `/mcp restart NAME`."""
     ask.require_owner("restart servers")
     server = _find(await _all(ask), rest)
     if why := await ask.service(ManagedServers).restart(server.name, ask.conversation.key):
@@ -189,8 +190,8 @@ async def restart(ask: Ask, rest: str) -> Reply:
 
 
 async def trim(ask: Ask, rest: str) -> Reply:
-    """`/mcp trim`, `/mcp trim undo`; with the mark of a list, as a button says it, only where these
-    tools are hidden still."""
+    """Run `/mcp trim` or `/mcp trim undo`; with the mark of a list, as buttons send it, only if
+    these tools are still hidden."""
     ask.require_owner("hide tools")
     verb, mark = (*rest.lower().split(None, 1), "", "")[:2]
     if verb == "undo":
@@ -217,7 +218,7 @@ async def trim(ask: Ask, rest: str) -> Reply:
 
 
 def _mark(hidden: Sequence[str]) -> str:
-    """Return a few signs that stand for a list of hidden tools."""
+    """Return a short digest of a list of hidden tools."""
     return hashlib.sha256(json.dumps([*hidden]).encode()).hexdigest()[:8]
 
 
@@ -239,7 +240,7 @@ VERBS: Mapping[str, tuple[Callable[[Ask, str], Awaitable[Reply]], str]] = {
     slow=("add", "tools", "restart"),
 )
 async def mcp_command(ask: Ask) -> Reply:
-    """Return the one command for servers; the word that follows it says what to do."""
+    """Run the subcommand that the first word names; without one, list the servers."""
     name, rest = (*ask.text.split(None, 1), "", "")[:2]
     if not name:
         return await show(ask, "")
@@ -264,7 +265,7 @@ async def _all(ask: Ask) -> list[ServerView]:
 
 
 async def _visible(ask: Ask) -> list[ServerView]:
-    """Return an owner sees all, others those whose tools they may use here."""
+    """Return all servers for an owner, and for others those whose tools they may use here."""
     return [one for one in await _all(ask) if ask.person.is_owner or one.is_served_here]
 
 
@@ -280,9 +281,9 @@ def _find(servers: list[ServerView], rest: str) -> ServerView:
 
 
 def _added(ask: Ask) -> list[dict[str, Any]]:
-    """Return the servers that were added, as they are written."""
+    """Return the servers that were added, in the form of the settings."""
     value = ask.bot.settings.describe(ADDED, "").value
-    if isinstance(value, dict):  # as a group of names, in the configuration
+    if isinstance(value, dict):  # grouped by name, in the configuration
         return [{**one, "name": name} for name, one in value.items()]
     return list(value)
 
@@ -296,7 +297,7 @@ def _describe_down(name: str, why: str) -> str:
 
 
 class McpFeature:
-    """The parts of the feature, made from the kernel's."""
+    """The feature's services, created from the kernel's."""
 
     def __init__(self, kernel: Kernel) -> None:
         meter = kernel.conversations.services.meter

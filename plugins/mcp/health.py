@@ -14,22 +14,22 @@ from memory.patterns import lazy
 from memory.plain_text import without_controls
 
 LONGEST = 4_000_000
-"""Bytes of one message of a server."""
+"""The maximum length of one message in bytes."""
 MOST_ITEMS = 1_000
-"""Tools, parts of a result, resources, … that are taken of one message."""
-_MESSAGES = 200.0  # a second that are taken in; whoever sends more has to wait
-_BYTES = 4_000_000.0  # a second
+"""The maximum number of tools, parts of a result, resources, … in one message."""
+_MESSAGES = 200.0  # maximum per second; further messages are delayed
+_BYTES = 4_000_000.0  # maximum per second
 
 
 class Rate:
-    """Lets through what comes in at a bearable rate, and holds up the rest; `clock` in seconds."""
+    """A rate limiter for incoming data, which delays the excess; `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._room, self._at = 1.0, clock()
 
     async def wait(self, size: int, messages: int = 1) -> None:
-        """Wait until so many bytes, and so many messages, may be taken in."""
+        """Wait until this many bytes and messages may be processed."""
         now = self._clock()
         self._room = min(1.0, self._room + now - self._at)
         self._at = now
@@ -39,9 +39,9 @@ class Rate:
 
 
 class Health(Struct):
-    """State of a connection to a server: `over` is set when it has ended; `why` says what happened
-    ("": it was ended, or only its session is over). `said` is the end of what it wrote for people,
-    `refused` the last status of HTTP with which it refused a call."""
+    """The state of a connection to a server. `over` is set when it has ended; `why` is the reason
+    ("": it was ended by us, or only its session is over). `said` is the end of its standard error,
+    `refused` the last HTTP status with which it refused a call."""
 
     over: asyncio.Event = field(default_factory=asyncio.Event)
     why: str = ""
@@ -49,7 +49,7 @@ class Health(Struct):
     refused: int = 0
 
     def end(self, why: str) -> None:
-        """End it; what is said first counts."""
+        """Mark it as ended; only the first reason is kept."""
         if not self.over.is_set():
             self.why = why
             self.over.set()
@@ -70,7 +70,7 @@ _NOISE = lazy(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""Lines that stand around a reason and say nothing of it."""
+"""Lines around a reason that don't contain it."""
 _REASON = lazy(
     r"""
     \b(?:not\ found|no\ such|can(?:not|'t)|could\ not|couldn't|unable|missing|requires?d?|must\ be
@@ -83,12 +83,12 @@ _SIGN = lazy(r".{0,40}\b(?:error|fatal|fail(?:ed|ure)?|critical|ERR!)(?!\w)", re
 _NAMED = lazy(
     r"(?:[\w ]{0,30}\b)?[\w.]*(?:Error|Exception|Rejection|panic)\b(?: \[\w+\])?\s*:\s*\S", re.I
 )
-"""The beginning of a line that names an error, by which programs of most languages end."""
+"""The beginning of a line that names an error, as programs in most languages end with."""
 
 
 def find_reason(said: bytes) -> str:
-    """Return the line that says best why it failed: the last that names an error, or the last that
-    sounds like one, or the last that says anything."""
+    """Return the line that best explains the failure: the last that names an error, else the last
+    that sounds like one, else the last with any content."""
     text = without_controls(said.decode("utf-8", "replace"))
     lines = [line.strip(" \t\r|") for line in text.splitlines()]
     if named := [line for line in lines if _NAMED.match(line)]:
@@ -101,7 +101,7 @@ def find_reason(said: bytes) -> str:
 
 
 def add_last_words(why: str, said: bytes) -> str:
-    """Return why a server is down, with what it said of it itself."""
+    """Return the reason why a server is down, with the reason in its own output."""
     reason = find_reason(said)
     return f"{why}; it said: {reason}" if reason else why
 

@@ -1,8 +1,8 @@
-"""HTTP to a server: what comes is bounded and read (`messages`) before the SDK sees it, and whether
-the server, and the session with it, is still there is known from what HTTP says.
+"""The HTTP transport to a server. Incoming data is limited and parsed (`messages`) before the SDK
+gets it, and HTTP errors tell whether the server and its session still exist.
 
-A call that is refused with a status ends at once with a sentence. A status that means that the
-server has forgotten the session (404 by the protocol, 400 in many servers) ends the session alone.
+A call that is refused with a status ends at once with a sentence. A status that means a lost
+session (404 in the protocol, 400 in many servers) ends only the session.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from plugins.mcp.messages import (
 Transport = AbstractAsyncContextManager[TransportStreams]
 
 NOT_THIS_KIND = frozenset((400, 404, 405, 406, 415, 501))
-"""Statuses with which a server of the older kind (SSE) refuses to be asked as one of the newer."""
+"""The statuses with which a server of the older kind (SSE) refuses requests of the newer kind."""
 _SESSION = "mcp-session-id"
 _GENUINE = frozenset((-32700, -32601, -32602, -32603))
-"""Codes of errors that are about the request, not the session."""
-_SHORT = 64_000  # bytes of what comes with a status that refuses
+"""The error codes that concern the request, not the session."""
+_SHORT = 64_000  # maximum bytes read of an error response
 _HINTS = {
     401: "it wants a key, in `headers`",
     403: "it does not allow this",
@@ -54,7 +54,7 @@ _HINTS = {
 
 
 class BadAnswer(httpx2.ReadError):
-    """A server says what is not taken; the text says what that is, in our words."""
+    """An invalid answer of a server; the text says what is wrong, in our words."""
 
 
 @asynccontextmanager
@@ -97,15 +97,15 @@ async def _sse(
 def _client(headers: dict[str, str], reader: _Reader) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         headers={"Accept-Encoding": "identity", **headers},
-        timeout=httpx2.Timeout(30.0, read=None),  # every call has a time-out of its own
+        timeout=httpx2.Timeout(30.0, read=None),  # every call has its own timeout
         transport=reader,
     )
 
 
 @asynccontextmanager
 async def _watched(transport: Transport, health: Health) -> AsyncGenerator[TransportStreams, None]:
-    """Do the same, with no more messages in a second than can be borne; it is over when the server
-    says nothing any more."""
+    """Wrap a transport: limit the number of messages per second, and end the connection once the
+    server's stream ends."""
     into, out = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     rate = Rate()
     with into, out:
@@ -125,18 +125,18 @@ async def _watched(transport: Transport, health: Health) -> AsyncGenerator[Trans
                 tasks.cancel_scope.cancel()
 
 
-# --- what comes -----------------------------------------------------------------------------------
+# --- incoming data --------------------------------------------------------------------------------
 
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Return the authorities of this machine. To read them takes longer than all else of a
-    connection."""
+    """Return the certificate authorities of this machine. Loading them takes longer than the rest
+    of a connection."""
     return httpx2.create_ssl_context()
 
 
 class _Reader(httpx2.AsyncBaseTransport):
-    """HTTP of which the bodies are read before they are passed on."""
+    """An HTTP transport that parses response bodies before passing them on."""
 
     def __init__(self, health: Health) -> None:
         self._inner = httpx2.AsyncHTTPTransport(verify=_trusted())
@@ -147,7 +147,7 @@ class _Reader(httpx2.AsyncBaseTransport):
         try:
             response = await self._inner.handle_async_request(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            # It was there before, so whether it is back is for a new connection to find out.
+            # It was reachable before; a new connection has to find out whether it is again.
             self._health.end("" if self._is_known else say_fault(error, UNREACHABLE))
             if call is None or not self._is_known:
                 raise
@@ -155,7 +155,7 @@ class _Reader(httpx2.AsyncBaseTransport):
             _replace(response, make_error(call, SESSION_OVER, "It can't be reached."))
             return response
         except httpx2.TransportError as error:
-            if request.method != "DELETE":  # with which a session is left
+            if request.method != "DELETE":  # the request that ends a session
                 self._health.end(say_fault(error, BROKE_OFF))
             raise
         self._is_known = True
@@ -166,7 +166,7 @@ class _Reader(httpx2.AsyncBaseTransport):
         return response
 
     def _note(self, request: httpx2.Request) -> MessageId | None:
-        """Return the id of the call that a request is."""
+        """Return the id of the call that a request contains; None without one."""
         if request.method != "POST":
             return None
         for message in read_messages(request.content):
@@ -185,8 +185,8 @@ class _Reader(httpx2.AsyncBaseTransport):
 
 
 class _SseReader(_Reader):
-    """The older kind: all that a server says is one stream of events, and what it is asked is
-    posted, which it only confirms."""
+    """The older kind: the server sends one stream of events; requests are posted and only
+    acknowledged."""
 
     async def _read(
         self, request: httpx2.Request, response: httpx2.Response, call: MessageId | None
@@ -206,8 +206,8 @@ class _SseReader(_Reader):
 
 
 class _StreamableReader(_Reader):
-    """The newer kind: an answer comes with the request, as one body or as events; what else a
-    server says comes in a stream that it may offer."""
+    """The newer kind: an answer is in the response to the request, as one body or as events. Other
+    messages come in a separate stream that the server may offer."""
 
     def __init__(self, health: Health) -> None:
         super().__init__(health)
@@ -221,7 +221,7 @@ class _StreamableReader(_Reader):
             text = await _take(response, _SHORT)
             _replace(response, self._read_refusal(request, status, text, call))
         elif status >= 400 and request.method == "GET":
-            if self._has_stream and status in (400, 404):  # it had one until it was restarted
+            if self._has_stream and status in (400, 404):  # it had one before a restart
                 self._health.end("")
         elif _is_events(response):
             self._has_stream = self._has_stream or request.method == "GET"
@@ -235,13 +235,13 @@ class _StreamableReader(_Reader):
     def _read_refusal(
         self, request: httpx2.Request, status: int, text: bytes, call: MessageId
     ) -> JSONRPCMessage:
-        """Return the error in the place of an answer."""
+        """Return the error that replaces an answer."""
         self._health.refused = status
         found: list[JSONRPCMessage] = []
         with suppress(UnreadableAnswerError):
             found = read_messages(text)
         errors = [one.error for one in found if isinstance(one, JSONRPCError)]
-        if not errors:  # many give no id, or none that they can know
+        if not errors:  # many send no id, or one that they can't know
             with suppress(ValueError, AttributeError, TypeError):
                 fault = json.loads(text)["error"]
                 errors = [make_error(call, int(fault["code"]), str(fault["message"])).error]
@@ -281,7 +281,7 @@ class _StreamableReader(_Reader):
 
 
 def _read_aside(data: bytes, is_whole: bool) -> list[JSONRPCMessage]:
-    """Return what comes in a stream in which there are no answers."""
+    """Return the messages of a stream that contains no answers."""
     if is_whole:
         with suppress(UnreadableAnswerError):
             return read_messages(data)
@@ -294,7 +294,7 @@ def _is_events(response: httpx2.Response) -> bool:
 
 
 async def _take(response: httpx2.Response, most: int) -> bytes:
-    """As much of a body, and an end of what follows."""
+    """Return the beginning of a body, and discard the rest."""
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     rate, held = Rate(), bytearray()
     try:
@@ -309,7 +309,7 @@ async def _take(response: httpx2.Response, most: int) -> bytes:
 
 
 def _replace(response: httpx2.Response, message: JSONRPCMessage) -> None:
-    """Have a message as the whole body."""
+    """Replace the whole body by a message."""
     (body,) = encode([message])
     response.headers.pop("content-length", None)
     response.headers["content-type"] = "application/json"
@@ -332,7 +332,7 @@ class _ReadBody(httpx2.AsyncByteStream):
 
 
 async def _read_bounded(inner: object) -> AsyncGenerator[bytes, None]:
-    """Yield a body that nobody reads as messages."""
+    """Yield a body that is not parsed as messages, up to the maximum length."""
     assert isinstance(inner, httpx2.AsyncByteStream)
     rate, total = Rate(), 0
     async for piece in inner:
@@ -346,19 +346,19 @@ async def _read_bounded(inner: object) -> AsyncGenerator[bytes, None]:
 async def _read_events(
     inner: object, read: Callable[[bytes, bool], list[JSONRPCMessage]]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield a stream of events, in which those that are messages are read, and written anew; `read`
-    gets the data of one, and whether it is whole."""
+    """Yield a stream of events in which messages are parsed and re-encoded. `read` gets the data of
+    an event, and whether it is complete."""
     assert isinstance(inner, httpx2.AsyncByteStream)
     rate, lines = Rate(), StreamLines()
     event = _Event()
     async for piece in inner:
         await rate.wait(len(piece), 0)
         try:
-            # An end of a line may be CR alone, by the standard of events; no server writes it so.
+            # The standard also allows CR alone as a line end, but no server uses it.
             for line, is_whole in lines.feed(piece):
                 if line or not is_whole:
                     is_cut = event.take(line, is_whole)
-                    if is_cut:  # whoever waits for it hears of it at once
+                    if is_cut:  # the caller that waits for it gets the error at once
                         yield event.write(read)
                 else:
                     yield b": cut\n\n" if event.is_cut else event.write(read)
@@ -368,7 +368,7 @@ async def _read_events(
 
 
 class _Event:
-    """An event of a stream, line by line; `is_cut` where it is longer than a message may be."""
+    """An event of a stream, line by line; `is_cut` means that it exceeds the maximum length."""
 
     def __init__(self) -> None:
         self._other: list[bytes] = []
@@ -376,7 +376,7 @@ class _Event:
         self._size, self.is_cut = 0, False
 
     def take(self, line: bytes, is_whole: bool) -> bool:
-        """Take a line of it; whether that makes it too long."""
+        """Add a line; return whether the event now exceeds the maximum length."""
         if self.is_cut:
             return False
         field, _colon, value = line.partition(b":")
@@ -399,7 +399,7 @@ class _Event:
 
 
 def _describe_status(status: int, text: bytes) -> str:
-    """Return the sentence about a status that refuses."""
+    """Return a sentence about an error status."""
     said = " ".join(text[:300].decode("utf-8", "replace").split())
     shown = "" if said.startswith("<") else "".join(c for c in said if c.isprintable())[:150]
     why = _HINTS.get(status, shown)

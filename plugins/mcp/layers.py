@@ -1,7 +1,7 @@
-"""Large messages of a server, read in layers: of each no more is built than is ever used, so that
-what the SDK gets is small, whatever was sent.
+"""Large messages of a server, parsed in layers. Only the used parts are built, so that the SDK
+always gets small data.
 
-The SDK would build each value of a message while everybody waits: 2 s for 4 MB of brackets.
+The SDK would build each value of a message and block the event loop: 2 s for 4 MB of brackets.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from msgspec import Raw, Struct
 from plugins.mcp.health import MOST_ITEMS
 
 LARGE = 100_000
-"""Bytes up to which a message is built as it is."""
-_ROOM = 900_000  # bytes of a message that the SDK gets; its own bound for an event is 1 MiB
-_LONGEST_VALUE, _MOST_VALUES = 20_000, 300_000  # bytes of schemas that are built: one, and all
+"""The size in bytes up to which a message is built completely."""
+_ROOM = 900_000  # maximum bytes of a message for the SDK, whose own limit for an event is 1 MiB
+_LONGEST_VALUE, _MOST_VALUES = 20_000, 300_000  # bytes of schemas built: one, and all
 _KINDS = frozenset(("text", "image", "audio", "resource_link", "resource"))
-"""The kinds of pieces that the result of a tool may have."""
+"""The kinds of parts that a tool's result may have."""
 
 _TASK_SUPPORT = ("forbidden", "optional", "required")
 
@@ -26,8 +26,8 @@ MessageId = int | str
 
 
 class UnreadableAnswerError(ValueError):
-    """An answer that can't be read; `id` is the call's that it answers, if that much is known. The
-    text goes on after "its answer can't be read: "."""
+    """An answer that can't be read; `id` is the id of its call, if known. The text continues the
+    sentence "its answer can't be read: "."""
 
     def __init__(self, why: str, id: MessageId | None = None) -> None:
         super().__init__(why)
@@ -53,7 +53,7 @@ class _Resource(Struct, rename="camel"):
 
 
 class _Piece(Struct, rename="camel"):
-    """A piece of a result; what is not text (a picture) is not even looked at."""
+    """A part of a result; data other than text (a picture) is not parsed."""
 
     type: str
     text: str = ""
@@ -84,8 +84,8 @@ class _Tool(Struct, rename="camel"):
 
 
 class _Result(Struct, rename="camel"):
-    """The parts of a result that are ever used. What is needed of an item has no default, so that
-    a million of empty ones end at the first."""
+    """The parts of a result that are used. Required fields have no default, so that parsing a
+    million of empty items fails at the first."""
 
     content: list[_Piece] | None = None
     contents: list[_Resource] | None = None
@@ -98,12 +98,12 @@ class _Result(Struct, rename="camel"):
 
 
 def read_large(data: bytes) -> dict[str, Any]:
-    """Return a message of which no more is built than is used."""
+    """Return a message with only the parts that are used."""
     text = data.decode("utf-8", "replace").lstrip("\ufeff").encode()
     envelope = msgspec.json.decode(text, type=_Envelope)
     id = msgspec.json.decode(envelope.id)
     read: dict[str, Any] = {"jsonrpc": "2.0", "id": id}
-    if envelope.method:  # what it asks for is refused, and what it tells is not that long
+    if envelope.method:  # its requests are refused, and its notifications are short
         return {**read, "method": envelope.method} if id is not None else {}
     if bytes(envelope.error) not in (b"", b"null"):
         fault = msgspec.json.decode(envelope.error, type=_Fault)
@@ -136,7 +136,7 @@ def _shrink(result: _Result) -> dict[str, Any]:
 
 
 class _MessageRoom:
-    """The bytes that the SDK gets of a message, which the first pieces take."""
+    """The remaining bytes of a message for the SDK; the first parts use them up."""
 
     def __init__(self) -> None:
         self._left, self._values = _ROOM, _MOST_VALUES
@@ -176,7 +176,7 @@ class _MessageRoom:
         return {"uri": self.cut(part.uri), "blob": "", **kind}
 
     def fill_tool(self, tool: _Tool) -> dict[str, Any]:
-        """Return a tool, with its schema while there is room."""
+        """Return a tool, with its schema if there is room."""
         filled: dict[str, Any] = {"name": self.cut(tool.name[:2_000])}
         filled["description"] = self.cut((tool.description or "")[:10_000])
         filled["inputSchema"] = self._build(tool.input_schema, {"type": "object"})
@@ -193,14 +193,13 @@ class _MessageRoom:
 
 
 def left_out(media_type: str | None) -> str:
-    """Return the note in the place of what is no text."""
+    """Return the note that replaces data other than text."""
     return f"[{(media_type or 'data')[:200]} is left out: it is no text]"
 
 
 def tidy(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the same, without what a list in it has beyond what is ever used. A piece that this
-    version of the protocol does not have becomes a note: for the SDK it would break the whole
-    answer."""
+    """Return a result with lists truncated to the maximum number of items. A part of an unknown
+    kind becomes a note, since the SDK would reject the whole answer."""
     for name, value in result.items():
         if isinstance(value, list) and len(value) > MOST_ITEMS:
             result[name] = value[:MOST_ITEMS]
@@ -216,8 +215,8 @@ def _is_named(tool: Any) -> bool:
 
 
 def _as_tool(tool: dict[str, Any]) -> dict[str, Any]:
-    """Return the parts of a tool that are ever used, as the SDK wants them: for one schema that is
-    none, it would break the whole list."""
+    """Return the used parts of a tool in the form that the SDK requires. A single invalid schema
+    would make it reject the whole list."""
     read: dict[str, Any] = {"name": tool["name"], "inputSchema": {"type": "object"}}
     if isinstance(about := tool.get("description"), str):
         read["description"] = about
@@ -231,7 +230,7 @@ def _as_tool(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 def _has_properties(schema: dict[str, Any]) -> bool:
-    """Return whether the properties of a schema, if it has any, are schemas by their names."""
+    """Return whether a schema's properties, if it has any, are schemas by name."""
     known, required = schema.get("properties", {}), schema.get("required", [])
     return (
         isinstance(known, dict)

@@ -1,8 +1,8 @@
-"""Messages of a server, read from their bytes: what the SDK gets is small, whatever was sent.
+"""The parsing of a server's messages from bytes, so that the SDK always gets small data.
 
-The SDK would build each value of a message while everybody waits (2 s for 4 MB of brackets). A
-message above `LARGE` is therefore looked at in layers, of which only what is used is ever built.
-An answer that can't be read becomes an error for whoever waits for it.
+The SDK would build each value of a message and block the event loop (2 s for 4 MB of brackets). So
+a message above `LARGE` is parsed in layers, and only the used parts are built. An answer that can't
+be read becomes an error for its caller.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from plugins.mcp.layers import LARGE, MessageId, UnreadableAnswerError, read_lar
 log = logging.getLogger(__name__)
 
 UNREADABLE, SESSION_OVER, REFUSED = -32990, -32991, -32992
-"""Codes of errors that are made here: for an answer that can't be read, for a call that was not
-looked at, since the server does not know the session, and for a status of HTTP without more."""
+"""Our own error codes: for an answer that can't be read, for a call that was not executed, since
+the server does not know the session, and for an HTTP status without details."""
 _CANCELLED = "notifications/cancelled"
-_EDGE = 1_000  # bytes at both ends of a message in which its id is looked for
-_MOST_DROPPED = 64_000_000  # bytes of a message that is too long which are read over
+_EDGE = 1_000  # bytes at both ends of a message that are searched for its id
+_MOST_DROPPED = 64_000_000  # maximum bytes of a message that is too long which are skipped
 _ID = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{1,200}")\s*'
 _RPC = rb'"jsonrpc"\s*:\s*"2.0"\s*'
 _ID_FIRST = re.compile(rb"\s*\{\s*(?:" + _RPC + rb",\s*)?" + _ID + rb"[,}]")
@@ -41,13 +41,13 @@ _ID_LAST = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _RPC + rb")?\}\s*$")
 _ANSWER = re.compile(
     rb'[\s\xef\xbb\xbf]*(?:\[?\s*\{\s*"(?:jsonrpc|result|error|id)"|"jsonrpc")\s*:'
 )
-"""The beginning of a line that was meant as a message; a line of a log may quote one further on."""
+"""The beginning of a line that is meant as a message; a log line may quote one further on."""
 TOO_LONG = f"it is longer than {LONGEST // 1_000_000} MB"
 
 
 def read_messages(data: bytes) -> list[JSONRPCMessage]:
-    """Return the messages in a line, a body or an event; none in what is no message, as some
-    servers write their log there. Raises UnreadableAnswerError."""
+    """Return the messages in a line, a body or an event; none for other text, since some servers
+    write their log there. Raises UnreadableAnswerError."""
     try:
         values = [read_large(data)] if len(data) > LARGE else _read_small(data)
     except (ValueError, RecursionError) as error:
@@ -64,34 +64,33 @@ def read_messages(data: bytes) -> list[JSONRPCMessage]:
 
 
 def find_id(data: bytes) -> MessageId | None:
-    """Return the id of a message that can't be read, where it stands at the message's begin or
-    end."""
+    """Return the id of a message that can't be read, if it is at the beginning or end."""
     found = _ID_FIRST.match(data[:_EDGE]) or _ID_LAST.search(data[-_EDGE:])
     return json.loads(found[1].decode("utf-8", "replace")) if found else None
 
 
 def make_error(id: MessageId, code: int, text: str, more: Any = None) -> JSONRPCError:
-    """Return the error that a call ends with."""
+    """Return the error with which a call ends."""
     return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=text, data=more))
 
 
 class ServerAnswers:
-    """Reads what a server sends, and knows which calls wait for an answer."""
+    """The parser of a server's messages, with the calls that wait for an answer."""
 
     def __init__(self) -> None:
         self._waiting: dict[MessageId, None] = {}
 
     def sent(self, message: JSONRPCMessage) -> None:
-        """Note what the server was asked."""
+        """Register a message to the server."""
         if isinstance(message, JSONRPCRequest):
             self._waiting[message.id] = None
         elif isinstance(message, JSONRPCNotification) and message.method == _CANCELLED:
             self._settle((message.params or {}).get("requestId", ""))
 
     def read(self, data: bytes, call: MessageId | None = None) -> list[JSONRPCMessage]:
-        """Return the messages in it. For an answer that can't be read, an error for the call that
-        it answers, which is `call`, or says so itself; else for all that wait: none of them would
-        hear of it otherwise."""
+        """Return the messages in the data. For an answer that can't be read, return an error for
+        its call: `call`, or the id in the answer, or else all waiting calls, which would otherwise
+        never end."""
         try:
             found = read_messages(data)
         except UnreadableAnswerError as error:
@@ -102,7 +101,7 @@ class ServerAnswers:
         return found
 
     def read_begin(self, begin: bytes) -> list[JSONRPCMessage]:
-        """Return the errors for a message that is too long, of which this is the begin."""
+        """Return the errors for a message that is too long, given its beginning."""
         return self.fail(TOO_LONG, find_id(begin)) if _ANSWER.match(begin) else []
 
     def fail(self, why: str, call: MessageId | None = None) -> list[JSONRPCMessage]:
@@ -118,19 +117,19 @@ class ServerAnswers:
 
 
 class TooMuchError(ValueError):
-    """A message that never ends."""
+    """A message without an end."""
 
 
 class StreamLines:
-    """Lines in pieces of a stream. Of one that is longer than a message may be the begin is given
-    as soon as that is known, and the rest is read over."""
+    """The lines of a stream that is read in pieces. Of a line that exceeds the maximum length, the
+    beginning is returned at once, and the rest is skipped."""
 
     def __init__(self, longest: int = LONGEST) -> None:
         self._longest, self._held, self._looked, self._dropped = longest, bytearray(), 0, 0
 
     def feed(self, piece: bytes) -> Iterator[tuple[bytes, bool]]:
-        """Yield the lines that end in this piece, without their end, and whether each is whole.
-        Raises TooMuchError."""
+        """Yield the lines that end in this piece, without the line end, and whether each is
+        complete. Raises TooMuchError."""
         self._held += piece
         while (end := self._held.find(b"\n", self._looked)) >= 0:
             line = bytes(self._held[:end]).removesuffix(b"\r")
@@ -154,7 +153,7 @@ class StreamLines:
                 raise TooMuchError
 
     def rest(self) -> bytes:
-        """Return what stands behind the last line's end."""
+        """Return the text after the last line end."""
         held, self._looked = bytes(self._held), 0
         self._held.clear()
         return b"" if self._dropped else held
@@ -171,7 +170,7 @@ def _is_list(value: object) -> bool:
 
 
 def _read_small(data: bytes) -> list[Any]:
-    """Return the values that stand in it, one behind the other, read as leniently as can be."""
+    """Return the JSON values in the data, one after the other, parsed leniently."""
     text = data.decode("utf-8", "replace").strip("\ufeff \t\r\n")
     found: list[Any] = []
     at = 0
@@ -182,13 +181,13 @@ def _read_small(data: bytes) -> list[Any]:
             if not found:
                 raise
             break
-        if not isinstance(value, dict | list):  # a word or a number at the begin of a line
+        if not isinstance(value, dict | list):  # a word or a number at the beginning of a line
             if not found:
                 raise ValueError("no message")
             break
         found.append(value)
         at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
-    if "\\ud" in text.lower():  # halves of a character, which can't be written again
+    if "\\ud" in text.lower():  # lone surrogates, which can't be encoded again
         found = json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
     return found
 
@@ -197,7 +196,7 @@ def _read_small(data: bytes) -> list[Any]:
 
 
 def _to_message(value: Any) -> JSONRPCMessage | None:
-    """Return what a value means; None for none. Raises UnreadableAnswerError."""
+    """Return the message of a value; None if it is not one. Raises UnreadableAnswerError."""
     if not isinstance(value, Mapping):
         return None
     id = value.get("id")
@@ -231,7 +230,7 @@ def _to_answer(value: Mapping[str, Any], call: MessageId | None) -> JSONRPCMessa
 
 
 def _read_fault(fault: Any) -> tuple[int, str, Any]:
-    """Return the code and the text of an error, whatever its shape, and what else it says."""
+    """Return the code, the text and the data of an error, whatever its shape."""
     if not isinstance(fault, Mapping):
         return 0, fault if isinstance(fault, str) else json.dumps(fault)[:2_000], None
     code, text = fault.get("code"), fault.get("message")
@@ -241,7 +240,7 @@ def _read_fault(fault: Any) -> tuple[int, str, Any]:
 
 
 def encode(messages: Sequence[JSONRPCMessage]) -> list[bytes]:
-    """Return the same messages as they are sent."""
+    """Return the messages in encoded form."""
     return [msgspec.json.encode(_to_sent(one)) for one in messages]
 
 

@@ -1,4 +1,4 @@
-"""MCP servers in conversations: in whose chats their tools are offered, and their views for
+"""MCP servers in conversations: the chats in which their tools are offered, and their views for
 commands."""
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from plugins.mcp.wording import RemoteToolView, ServerView
 
 
 class ServerOffers(Struct, frozen=True):
-    """Finds the servers that serve a conversation, and the person who speaks in it."""
+    """The selection of the servers for a conversation and for the person who speaks in it."""
 
     servers: Servers
     access: Access
 
     def offer(self, key: ConversationKey, address: Address | None) -> OfferedServers | None:
-        """Return the servers of a conversation, all of which its prompt names; whoever asks at an
-        address may use those that serve them there. None: no server is set."""
+        """Return the servers of a conversation, all of which its prompt names; the person at an
+        address may use those that serve them there. None: no server is configured."""
         settings = self.servers.settings
         if not settings.servers and not settings.added:
             return None
@@ -43,7 +43,7 @@ class ServerOffers(Struct, frozen=True):
         return OfferedServers(self.servers, offered, may_use)
 
     def _kinds_of(self, key: ConversationKey) -> frozenset[str]:
-        """Return the words of `serves` that fit a conversation, by whose chat it is."""
+        """Return the words of `serves` that match a conversation, by its chat."""
         channel, chat = map(unquote, key.home.split("/")[:2])
         name = f"{channel}/{chat}"
         people = {name, f"{channel}/{chat.partition('/')[0]}"}
@@ -51,12 +51,12 @@ class ServerOffers(Struct, frozen=True):
             return frozenset({name, "owners", "users"})
         if any(map(self.access.is_known, people)):
             return frozenset({name, "users"})
-        if channel in LOCAL:  # whoever started the bot sits there
+        if channel in LOCAL:  # the person who started the bot is there
             return frozenset({name, "owners", "users"})
         return frozenset({name, "groups"})
 
     def _kinds_at(self, address: Address) -> frozenset[str]:
-        """Return those that fit the person who speaks, and the place."""
+        """Return the words of `serves` that match the speaker and the place."""
         person, name = self.access.identify(address), f"{address.channel}/{address.chat}"
         if person is None:
             return frozenset()
@@ -74,7 +74,7 @@ class ManagedServers(Struct, frozen=True):
     config: RuntimeConfig
 
     async def all(self, key: ConversationKey, address: Address) -> list[ServerView]:
-        """Return the servers that are set, in the order of their names."""
+        """Return the configured servers, sorted by name."""
         now = self.servers.all
         if not now:
             return []
@@ -116,7 +116,7 @@ class ManagedServers(Struct, frozen=True):
         running, why = self.servers.state_of(server.name)
         line = f"- {server.name}: {server.about}" if server.about else f"- {server.name}"
         is_added = server.name not in {one.name for one in self.servers.settings.servers}
-        url = urlsplit(server.url)  # what follows may be a key
+        url = urlsplit(server.url)  # the rest of the URL may contain a key
         where = f"{url.scheme}://{url.hostname}" if server.url else server.command
         return ServerView(
             name=server.name,
@@ -132,14 +132,14 @@ class ManagedServers(Struct, frozen=True):
         )
 
     async def look(self, name: str, key: ConversationKey) -> str:
-        """Start a server for the people of a conversation, if nothing is known of its tools. Return
-        why it does not work, or ""."""
+        """Start a server for the people of a conversation if its tools are unknown. Return the
+        reason why it does not work, or ""."""
         wrong = await self.servers.look([name], key.audience, self.config.workspace(key))
         return self.servers.hide(wrong.get(name, ""))
 
     async def restart(self, name: str, key: ConversationKey) -> str:
-        """End a server everywhere, and start it for the people of a conversation. Return why it
-        does not work, or ""."""
+        """Stop all sessions of a server, and start it for the people of a conversation. Return the
+        reason why it does not work, or ""."""
         await self.servers.restart(name)
         why = await self.servers.start(name, key.audience, self.config.workspace(key))
         return self.servers.hide(why)

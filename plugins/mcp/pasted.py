@@ -1,8 +1,8 @@
-"""Servers as the documentation of others writes them, in JSON: for Claude, Cursor, VS Code,
-Windsurf, Gemini, Zed, OpenCode and those like them. Pure.
+"""Server settings in the JSON formats of other programs: Claude, Cursor, VS Code, Windsurf, Gemini,
+Zed, OpenCode and similar ones. Pure functions.
 
-All of these name servers in some group, each with a command or an address; which group, and what
-the fields are called, differs. Comments, commas too many, fences and prose around are passed over.
+All of these list servers in a group, each with a command or an address. The names of the group and
+of the fields differ. Comments, trailing commas, code fences and surrounding prose are skipped.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _IDLE = frozenset(
         "source",
     )
 )
-"""Fields that change nothing of what a server does here."""
+"""Fields without an effect here."""
 _HERE = frozenset(("workspaceFolder", "workspaceRoot", "workspace", "cwd", "projectRoot"))
 _DEEPEST, _MOST_STARTS = 4, 50
-# A text or a comment that does not end goes up to the end, so that nothing is looked at twice.
+# An unclosed text or comment extends to the end, so that nothing is scanned twice.
 _STRING = r'"(?:[^"\\]|\\.)*+(?:"|\Z)'
 _TOKENS = lazy(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)|[^\"/]+|.", re.DOTALL)
 _PARTS = lazy(rf"({_STRING})", re.DOTALL)
@@ -56,8 +56,8 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 class PastedServer(Struct, frozen=True):
-    """A server that was read: what it is called there, its fields as the settings have them, and
-    the names of those that can't be used."""
+    """A server that was read: its name there, its fields in the form of the settings, and the names
+    of fields that can't be used."""
 
     name: str
     fields: Mapping[str, Any]
@@ -65,7 +65,7 @@ class PastedServer(Struct, frozen=True):
 
 
 def read_pasted(text: str) -> list[PastedServer]:
-    """Return the servers in a text, as they are written there; none where there are none."""
+    """Return the servers in a text; none if it has none."""
     straight = text.translate(_STRAIGHT)
     for strip in (str, _strip_comments):
         for key, value in _objects(strip(straight)):
@@ -75,7 +75,8 @@ def read_pasted(text: str) -> list[PastedServer]:
 
 
 def make_name(written: str) -> str:
-    """Return the name of a server as the settings take it; "" where nothing is left of it."""
+    """Return a server's name in the form that the settings accept; "" if it has no usable
+    characters."""
     last = written.strip().rstrip("/").rpartition("/")[2] or written
     name = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")
     if name and not name[0].isalpha():
@@ -84,8 +85,7 @@ def make_name(written: str) -> str:
 
 
 def _objects(text: str) -> Iterator[tuple[str, Any]]:
-    """Return what may be JSON in a text, each with the key that stands before it, from the first
-    on."""
+    """Yield possible JSON values in a text, each with the key before it."""
     starts = [found.start() for found in islice(re.finditer(r"\{", text), _MOST_STARTS)]
     for start in starts:
         try:
@@ -97,7 +97,7 @@ def _objects(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _strip_comments(text: str) -> str:
-    """JSON without its comments, and without commas behind the last of a list."""
+    """Return JSON without comments and trailing commas."""
     kept = (
         "" if one.startswith(("//", "/*")) else one
         for one in (found[0] for found in _TOKENS.finditer(text))
@@ -107,7 +107,7 @@ def _strip_comments(text: str) -> str:
 
 
 def _find_servers(value: Any, key: str, depth: int = 0) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the servers in a value, which is called `key`, with their names."""
+    """Return the servers in a value named `key`, with their names."""
     if depth > _DEEPEST:
         return []
     if _is_server(value):
@@ -144,7 +144,7 @@ def _first(value: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def _read_server(name: str, written: Mapping[str, Any]) -> PastedServer:
-    """Return a server's fields, as the settings have them."""
+    """Return a server's fields in the form of the settings."""
     read: dict[str, Any] = {key: value for key, value in written.items() if key in _OURS}
     used = {*_COMMANDS, *_ADDRESSES, *_ENVIRONS, *_HEADERS, *_KINDS, "args", *_OURS, *_IDLE}
     command = _first(written, _COMMANDS)
@@ -169,7 +169,7 @@ def _read_server(name: str, written: Mapping[str, Any]) -> PastedServer:
 
 
 def _read_command(group: Mapping[str, Any]) -> list[str]:
-    """Return the words of a command: one, all in a list, or all in a text."""
+    """Return the words of a command, given as one word, a list, or a text."""
     command = group.get("path") if isinstance(group.get("command"), Mapping) else None
     command = command or _first(group, _COMMANDS)
     args = group.get("args")
@@ -184,7 +184,7 @@ def _read_command(group: Mapping[str, Any]) -> list[str]:
             words = shlex.split(words[0])
     words = [_fill(one) for one in words] + rest
     if words[0].lower() in ("cmd", "cmd.exe") and words[1:2] and words[1].lower() == "/c":
-        return words[2:]  # how Windows finds a program
+        return words[2:]  # the way in which Windows finds a program
     return words
 
 
@@ -197,8 +197,7 @@ def _fill_all(group: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _fill(text: str) -> str:
-    """Return a text with our way to write variables, which are secrets, and the folder it works
-    in."""
+    """Return a text with variables in our syntax: as secrets, or the working folder."""
 
     def fill(found: re.Match[str]) -> str:
         name = found[1] or found[2]

@@ -1,7 +1,8 @@
-"""A server as a process: messages in lines, through its standard input and output.
+"""The transport to a server that runs as a process: messages in lines, through its standard input
+and output.
 
-The SDK has this, too; this one bounds what a server can cost: the length of a message, how many
-come in a second, and what it says on its standard error.
+The SDK has one as well; this one limits the resources of a server: the length of a message, the
+number of messages per second, and the amount of text on its standard error.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from plugins.mcp import ServerDown
 from plugins.mcp.health import Health, Rate
 from plugins.mcp.messages import ServerAnswers, StreamLines, TooMuchError
 
-_GRACE = 0.5  # seconds for which a server may end by itself, and again when it is told to
-_SAID = 8_000  # bytes of what it said last that are kept
+_GRACE = 0.5  # seconds for each step of ending a server
+_SAID = 8_000  # bytes of its last output on standard error that are kept
 NO_PROGRAM = "it is no program of this machine"
 _NEEDED = ("TMPDIR", "LANG", "LC_ALL", "XDG_RUNTIME_DIR", "PYTHONUTF8")
 
 
 class Program(Struct, frozen=True):
-    """A program to start: with `environ` beside what every program needs, in `folder`."""
+    """A program to start, with `environ` in addition to the default variables, in `folder`."""
 
     command: str
     arguments: Sequence[str]
@@ -45,7 +46,7 @@ class Program(Struct, frozen=True):
 
 @asynccontextmanager
 async def run_program(program: Program, health: Health) -> AsyncGenerator[TransportStreams, None]:
-    """Run the program; it is ended with all that it has started. Raises ServerDown."""
+    """Run the program; at the end, kill it with all its child processes. Raises ServerDown."""
     process, answers = await _start(program), ServerAnswers()
     to_session, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
@@ -72,7 +73,7 @@ async def _start(program: Program) -> Process:
     command = shutil.which(program.command, path=environ.get("PATH"))
     if command is None:
         raise ServerDown(f"there is no program {program.command[:200]!r}")
-    # Where the bot is killed, nobody else would end a server that does not mind its input's end.
+    # If the bot is killed, a server that ignores the end of its input would keep running.
     guard = shutil.which("setpriv")
     before = (guard, "--pdeathsig", "KILL", "--") if guard else ()
     try:
@@ -128,12 +129,12 @@ async def _write(
                 text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
                 process.stdin.write(text.encode() + b"\n")
                 await process.stdin.drain()
-        except (OSError, RuntimeError, anyio.ClosedResourceError):  # uvloop says RuntimeError
+        except (OSError, RuntimeError, anyio.ClosedResourceError):  # uvloop raises RuntimeError
             health.end("it takes nothing any more")
 
 
 async def _hear(process: Process, health: Health) -> None:
-    """Keep the end of what it says on its standard error, for whoever asks why it has ended."""
+    """Keep the end of its standard error, to explain why it has ended."""
     assert process.stderr is not None
     rate = Rate()
     while piece := await process.stderr.read(65_536):
@@ -142,7 +143,7 @@ async def _hear(process: Process, health: Health) -> None:
 
 
 async def _end(process: Process, tasks: Sequence[asyncio.Task[None]]) -> None:
-    """End the process and what it has started: it is asked twice before it is killed."""
+    """End the process and its children: close its input, then terminate, then kill."""
     if process.stdin is not None:
         process.stdin.close()
     for number in (None, signal.SIGTERM, KILL):
@@ -152,16 +153,17 @@ async def _end(process: Process, tasks: Sequence[asyncio.Task[None]]) -> None:
             async with asyncio.timeout(_GRACE):
                 await _gone(process)
                 break
-    end_group(process.pid)  # what it has left behind
+    end_group(process.pid)  # remaining children
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
-    transport = getattr(process, "_transport", None)  # which a child that holds a pipe keeps open
+    transport = getattr(process, "_transport", None)  # a child that holds a pipe keeps it open
     if transport is not None:
         transport.close()
 
 
 async def _gone(process: Process) -> None:
-    """Until the process itself is over: `Process.wait` waits for all who hold its pipes."""
+    """Wait until the process itself has ended; `Process.wait` also waits for all holders of its
+    pipes."""
     while process.returncode is None:  # noqa: ASYNC110 - asyncio tells of it in no other way
         await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""The tools of MCP servers as they were listed last, and how often each was called."""
+"""The database rows of MCP servers: their tools as last listed, and the number of calls of each."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from memory.record.database import Database
 
 
 class ServerTool(Struct, frozen=True):
-    """A tool of a server, by the names that both have for it there; `listed` is what is told of it,
-    as JSON. `is_gone` where its server lists it no more. `called_at` in seconds since 1970."""
+    """A tool of a server, by the server's name and the tool's own name. `listed` is its description
+    and schema as JSON. `is_gone` means that the server no longer lists it. `called_at` is in
+    seconds since 1970."""
 
     server: str
     tool: str
@@ -24,7 +25,7 @@ class ServerTool(Struct, frozen=True):
 
 
 class ListingChange(Struct, frozen=True):
-    """A change of a server's list of tools; `at` in seconds since 1970."""
+    """A change of a server's list of tools; `at` is in seconds since 1970."""
 
     server: str
     at: float
@@ -33,11 +34,11 @@ class ListingChange(Struct, frozen=True):
 
 _TOOL, _CHANGE = tables.McpTool, tables.McpChange
 _MOST_CHANGES = 100
-"""Changes of a server's tools that are kept."""
+"""The maximum number of stored changes of a server's tools."""
 
 
 def load(database: Database) -> list[ServerTool]:
-    """All that are known, in the order of their names."""
+    """Return all known tools, sorted by name."""
     rows = _TOOL.select().order_by(_TOOL.server, _TOOL.tool).execute(database)
     return [
         ServerTool(
@@ -53,8 +54,8 @@ def load(database: Database) -> list[ServerTool]:
 
 
 def keep_listing(database: Database, server: str, listed: Mapping[str, str], change: str) -> None:
-    """Keep what a server lists now, by the tools' names, and what of that is new ("": nothing
-    is)."""
+    """Store a server's current list by the tools' names, and the description of its change ("":
+    unchanged)."""
     mine = _TOOL.server == server
     rows = _TOOL.select(_TOOL.tool, _TOOL.listed, _TOOL.is_gone).where(mine).execute(database)
     before = {row["tool"]: (row["listed"], bool(row["is_gone"])) for row in rows}
@@ -85,14 +86,14 @@ def keep_listing(database: Database, server: str, listed: Mapping[str, str], cha
 
 
 def count_call(database: Database, server: str, tool: str) -> None:
-    """Count that a tool was called."""
+    """Count a call of a tool."""
     _TOOL.update(calls=_TOOL.calls + 1, called_at=time.time()).where(
         (_TOOL.server == server) & (_TOOL.tool == tool)
     ).execute(database)
 
 
 def list_changes(database: Database, server: str, most: int = 5) -> list[ListingChange]:
-    """Return the newest changes of what a server lists, the newest first."""
+    """Return the newest changes of a server's list, the newest first."""
     rows = (
         _CHANGE.select()
         .where(_CHANGE.server == server)
@@ -104,6 +105,6 @@ def list_changes(database: Database, server: str, most: int = 5) -> list[Listing
 
 
 def forget_server(database: Database, server: str) -> None:
-    """Keep nothing of a server's tools any more."""
+    """Delete all data about a server's tools."""
     _TOOL.delete().where(_TOOL.server == server).execute(database)
     _CHANGE.delete().where(_CHANGE.server == server).execute(database)

@@ -1,8 +1,8 @@
-"""All servers: what is known of their tools, and a session with each for each audience that uses
-it, so that none of them sees what another one does there.
+"""All servers, with their known tools, and a session for each server and audience, so that no
+audience sees another one's data.
 
-Nothing is started, or imported, before somebody needs it: a search for tools of which nothing is
-known yet, or a call. What was listed once is known from then on, whether the server runs or not.
+A server is started, and its SDK imported, only when it is needed: by a search while its tools are
+unknown, or by a call. Tools that were listed once stay known, whether the server runs or not.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from plugins.mcp.settings import SECRET, McpServer, McpSettings
 log = logging.getLogger(__name__)
 
 MOST_SESSIONS = 50
-"""Servers that run at a time, for all audiences together."""
+"""The maximum number of running servers, for all audiences together."""
 GUIDE = "Servers with more tools; find these with tool_search, and call them with use_tool:"
 
 
 class _Running(Struct, frozen=True):
-    """A session, and how its server was set when it was made."""
+    """A session, and the settings with which it was created."""
 
     server: McpServer
     session: ServerSession
@@ -70,12 +70,12 @@ class Servers:
 
     @property
     def all(self) -> Mapping[str, McpServer]:
-        """Return the servers that are set, by their names."""
+        """Return the configured servers by name."""
         return self.settings.all
 
     def fill(self, text: str) -> str:
-        """Put secrets in the place of their names. Raises ServerDown where one is missing, or would
-        not be masked in logs and results."""
+        """Replace the names of secrets by their values. Raises ServerDown if one is missing, or
+        would not be masked in logs and results."""
         secrets = self._kernel.secrets
         masked = secrets.to_mask()
         for name in SECRET.findall(text):
@@ -103,11 +103,11 @@ class Servers:
         )
         self._kernel.alerts.report(f"tools of {server}", sentence)
 
-    # --- what is known ---------------------------------------------------------------------------
+    # --- known tools -----------------------------------------------------------------------------
 
     async def known(self) -> Mapping[str, Mapping[str, ServerTool]]:
-        """Each server's tools that were listed, by their own names; read anew, since another
-        process may know more."""
+        """Return each server's known tools by their own names. They are reloaded, since another
+        process may have stored more."""
         found: dict[str, dict[str, ServerTool]] = {}
         for one in await self._store.read(rows.load):
             found.setdefault(one.server, {})[one.tool] = one
@@ -136,13 +136,13 @@ class Servers:
     # --- sessions --------------------------------------------------------------------------------
 
     def state_of(self, server: str) -> tuple[int, str]:
-        """Return how many sessions of a server run, and why the last one that failed did."""
+        """Return the number of running sessions of a server, and the reason of the last failure."""
         mine = [one.session for (name, _), one in self._sessions.items() if name == server]
         why = next((one.why_down for one in mine if one.why_down), "")
         return sum(one.is_running for one in mine), why
 
     async def check(self) -> None:
-        """Find out which connections are still there: of a process that is known anyway."""
+        """Check which connections are still alive; for processes this is always known."""
         mine = [one for one in self._sessions.values() if not one.server.is_process]
         await asyncio.gather(*(one.session.check() for one in mine))
 
@@ -173,7 +173,7 @@ class Servers:
     async def _connect(
         self, server: McpServer, folder: Path
     ) -> AbstractAsyncContextManager[ServerConnection]:
-        """Connect to a server; the SDK takes most of a second to load, which is done aside."""
+        """Connect to a server. The SDK is loaded in a thread, since that takes most of a second."""
         try:
             client = await asyncio.to_thread(import_module, "plugins.mcp.client")
         except ImportError:
@@ -189,27 +189,27 @@ class Servers:
         self._ending.start(self._sessions.pop(key).session.stop())
 
     def settle(self) -> None:
-        """End what the settings do not name any more, or name otherwise."""
+        """Stop the servers that are no longer in the settings, or have changed there."""
         now = self.all
         for key, one in list(self._sessions.items()):
             if now.get(key[0]) != one.server:
                 self._end(key)
 
     async def restart(self, name: str) -> None:
-        """End a server, and let it be started again however often it has failed."""
+        """Stop a server, and reset its failures, so that it can be started again."""
         mine = [key for key in self._sessions if key[0] == name]
         for key in mine:
             self._end(key)
         await self._ending.idle()
 
     async def forget(self, name: str) -> None:
-        """End a server, and know nothing of its tools any more."""
+        """Stop a server, and delete its known tools."""
         await self.restart(name)
         await self._store.write(lambda db: rows.forget_server(db, name))
         await self.known()
 
     async def close(self) -> None:
-        """End all of them."""
+        """Stop all servers."""
         for key in list(self._sessions):
             self._end(key)
         await self._ending.idle()
@@ -217,7 +217,8 @@ class Servers:
     # --- their tools -----------------------------------------------------------------------------
 
     async def look(self, names: Collection[str], audience: str, folder: Path) -> dict[str, str]:
-        """Have those of these servers listed of which nothing is known; why it failed, by name."""
+        """Start those of these servers whose tools are unknown; return the reasons of failures, by
+        name."""
         now = self.all
         known: Mapping[str, Mapping[str, ServerTool]] = self._known
         if not known.keys() >= {name for name in names if name in now}:
@@ -227,7 +228,7 @@ class Servers:
         return {one.name: why for one, why in zip(new, said, strict=True) if why}
 
     async def start(self, name: str, audience: str, folder: Path) -> str:
-        """Start a server; why it does not work, or ""."""
+        """Start a server; return the reason why it does not work, or ""."""
         server = self.all.get(name)
         return await self._look_at(server, audience, folder) if server else "there is none"
 
@@ -239,7 +240,7 @@ class Servers:
         return ""
 
     def tools(self, names: Collection[str]) -> list[Tool]:
-        """Return the tools of these servers that may be used, as far as they are known."""
+        """Return the usable tools of these servers, as far as they are known."""
         found: list[Tool] = []
         for server in (self.all[name] for name in names if name in self.all):
             hidden, made = self.hidden(server), self._make_tools(server)
@@ -255,7 +256,8 @@ class Servers:
         return frozenset(one.removeprefix(before) for one in hidden if one.startswith(before))
 
     def _make_tools(self, server: McpServer) -> dict[str, Tool]:
-        """All tools of a server that were ever listed, by their own names; made once."""
+        """Return all tools of a server that were ever listed, by their own names; the result is
+        cached."""
         made = self._made.get(server.name)
         if made is None or made[0] != server:
             known = self._known.get(server.name, {}).values()
@@ -265,8 +267,7 @@ class Servers:
         return made[1]
 
     def make_tool(self, server: McpServer, listed: ListedTool) -> Tool:
-        """Return a tool of a server, as any other: a stranger's, that may do what can't be done
-        twice."""
+        """Return a server's tool as a `Tool`. It is untrusted, and its calls are not repeatable."""
         return Tool(
             name=name_for_model(server.name, listed.name),
             description=listed.description,
@@ -281,7 +282,7 @@ class Servers:
         )
 
     def _find_known(self, name: str, tool: str) -> ListedTool | None:
-        """Return a tool as its server lists it now."""
+        """Return a tool as its server lists it now; None if it does not."""
         known = self._known.get(name, {}).get(tool)
         if known is None or known.is_gone:
             return None
@@ -290,7 +291,8 @@ class Servers:
     async def _run(
         self, name: str, tool: ListedTool, arguments: dict[str, Any], context: ToolContext
     ) -> str:
-        """Call a tool as it was when the model, and a person, were told of it."""
+        """Call a tool, if it is unchanged since the model and the person saw it. Raises
+        ToolError."""
         server = self.all.get(name)
         if server is None:
             raise ToolError(f"There is no server {name!r} any more.")
@@ -312,8 +314,8 @@ class Servers:
 
 
 class OfferedServers(Struct, frozen=True):
-    """Servers whose tools are offered in a conversation (`RemoteTools`); `may_use` are those that
-    the person who asks may use, too."""
+    """The servers whose tools are offered in a conversation (`RemoteTools`); the current person may
+    use those in `may_use`."""
 
     servers: Servers
     offered: tuple[tuple[str, str], ...]
@@ -321,8 +323,8 @@ class OfferedServers(Struct, frozen=True):
 
     @property
     def listed(self) -> str:
-        """The lines of the prompt about them: nothing that a server wrote, or that changes with
-        it; "" where none is offered."""
+        """Return the lines about them in the prompt, which contain nothing that a server wrote or
+        that changes with it; "" if none is offered."""
         if not self.offered:
             return ""
         lines = (f"- {name}: {about}" if about else f"- {name}" for name, about in self.offered)
@@ -333,7 +335,7 @@ class OfferedServers(Struct, frozen=True):
         return any(name.startswith(f"{one}{SEPARATOR}") for one, _ in self.offered)
 
     async def all(self, context: ToolContext) -> tuple[Sequence[Tool], str]:
-        """Their tools, and what is wrong with those of which nothing is known."""
+        """Return their tools, and the errors of servers with unknown tools."""
         names = self._names
         wrong = await self.servers.look(names, context.key.audience, context.workspace)
         said = "\n".join(
@@ -342,7 +344,7 @@ class OfferedServers(Struct, frozen=True):
         return self.servers.tools(names), said
 
     async def find(self, name: str, context: ToolContext) -> Tool | None:
-        """Return the tool that is called so, if it may be used."""
+        """Return the tool of this name, if it may be used. Raises ToolError."""
         mine = [one for one in self._names if one == server_of(name)]
         wrong = await self.servers.look(mine, context.key.audience, context.workspace)
         for server, why in wrong.items():
@@ -351,7 +353,7 @@ class OfferedServers(Struct, frozen=True):
             for tool in self.servers.tools(mine):
                 if tool.name == name:
                     return tool
-            await self.servers.known()  # another process may know more
+            await self.servers.known()  # another process may have stored more
         return None
 
     @property

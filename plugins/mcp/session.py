@@ -1,8 +1,8 @@
-"""A server for one audience, as a supervised task: started when it is needed, ended when it is not,
-and not started again and again where it fails.
+"""A server for one audience, as a supervised task: started on demand, stopped when idle, and not
+restarted endlessly if it fails.
 
-Everybody who asks it for something waits for a limited time, and hears in a sentence what became of
-it. Nothing is asked twice: a call that was under way may have happened.
+Every caller waits for a limited time and gets an error as a sentence. A call is never repeated,
+since it may have been executed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ log = logging.getLogger(__name__)
 
 
 MOST_FAILURES = 3
-"""Failures within `WINDOW` seconds after which a server is left alone until these are over."""
+"""The number of failures within `WINDOW` seconds after which a server is not started until these
+have passed."""
 WINDOW = 600.0
-_CHECK = 3.0  # seconds for finding out whether a server is still there
+_CHECK = 3.0  # timeout in seconds for the check whether a server is alive
 MOST_SILENT = 3
-"""Calls in a row that came to no answer, after which a server is ended, and then started anew."""
+"""The number of consecutive calls without an answer after which a server is stopped, to be started
+again."""
 
 
 class ServerConnection(Protocol):
@@ -46,11 +48,11 @@ class ServerConnection(Protocol):
 
 
 Connect = Callable[[], Awaitable[AbstractAsyncContextManager[ServerConnection]]]
-"""Says how a server is reached; what comes of it raises ServerDown when it is entered."""
+"""A factory of connections to a server; entering its result raises ServerDown."""
 
 
 class ServerPatience(Struct, frozen=True):
-    """Seconds: for a start, for a call, and for which a server may be idle (0: any number)."""
+    """Timeouts in seconds: for a start, for a call, and for an idle server (0: none)."""
 
     start: float
     call: float
@@ -58,8 +60,8 @@ class ServerPatience(Struct, frozen=True):
 
 
 class ServerSession:
-    """A server, running or not. `on_listed` hears what tools it lists, at each start and each time
-    that it says they have changed; `on_down` hears why it failed."""
+    """A server, running or not. `on_listed` is called with its tools, at each start and each time
+    that it reports a change; `on_down` is called with the reason of a failure."""
 
     def __init__(
         self,
@@ -97,14 +99,14 @@ class ServerSession:
         return self._ready.result()
 
     async def ready(self) -> None:
-        """Start it, if it does not run, and wait until its tools are known. Raises ServerDown."""
+        """Start it if it is not running, and wait until its tools are known. Raises ServerDown."""
         await self._connection()
 
     async def call(self, tool: str, arguments: dict[str, object]) -> str:
-        """Call one of its tools. Raises ToolError with what it says, and ServerDown."""
+        """Call one of its tools. Raises ToolError with the tool's own error, and ServerDown."""
         try:
             return await self._call(tool, arguments)
-        except SessionOver:  # it was restarted, and has not looked at the call
+        except SessionOver:  # it was restarted, and has not executed the call
             pass
         try:
             return await self._call(tool, arguments)
@@ -112,7 +114,7 @@ class ServerSession:
             raise ToolError(f"The server refused this: {error}") from None
 
     async def check(self) -> None:
-        """Find out whether a server that was connected is still there, and connect anew if not."""
+        """Check whether a connected server is still alive, and reconnect if not."""
         if not self.is_running:
             return
         with suppress(ServerDown, TimeoutError):
@@ -154,7 +156,7 @@ class ServerSession:
         return result
 
     def _note_answer(self, connection: ServerConnection) -> None:
-        """Note that it works: what it said until now is not why it fails, if it does."""
+        """Register an answer: earlier output and failures no longer explain a later failure."""
         self._silent, connection.health.said = 0, b""
         self._failures.clear()
 
@@ -165,7 +167,7 @@ class ServerSession:
 
     async def _connection(self) -> ServerConnection:
         while not self._is_alive or self._ready is None:
-            if self._task is not None and not self._task.done():  # it is just being ended
+            if self._task is not None and not self._task.done():  # it is being stopped
                 await asyncio.wait({self._task})
                 continue
             self._refuse_while_resting()
@@ -173,7 +175,7 @@ class ServerSession:
             self._silent, self._used_at = 0, self._clock()
             self._ready = asyncio.get_running_loop().create_future()
             self._task = asyncio.create_task(self._run(self._ready), name=f"mcp {self.name}")
-        # Who waits may be stopped; the start goes on, for whoever asks next.
+        # A waiting caller may be cancelled; the start continues for the next one.
         return await asyncio.shield(self._ready)
 
     def _refuse_while_resting(self) -> None:
@@ -186,7 +188,7 @@ class ServerSession:
             )
 
     async def _run(self, ready: asyncio.Future[ServerConnection]) -> None:
-        """Start it, and stay until it is over, one way or the other."""
+        """Start it, and keep it running until it ends or is stopped."""
         why = ""
         patience = self._patience()
         try:
@@ -209,7 +211,7 @@ class ServerSession:
             why = str(error)
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # the SDK's own faults are a server's, too
+        except BaseException as error:  # the SDK's own errors count as the server's
             log.warning("the MCP server %s failed", self.name, exc_info=error)
             why = f"it failed ({type(error).__name__})"
         finally:
@@ -223,10 +225,10 @@ class ServerSession:
             self._on_down(why)
         if not ready.done():
             ready.set_exception(ServerDown(why or "it was stopped"))
-            ready.exception()  # whoever waits hears of it; nobody has to
+            ready.exception()  # marks it as retrieved: there may be no caller
 
     async def _stay(self, connection: ServerConnection) -> None:
-        """Until it has ended, is wanted no more, or nobody has used it for long."""
+        """Wait until it has ended, is stopped, or was idle for too long."""
         while True:
             over = asyncio.create_task(connection.health.over.wait())
             leaving = asyncio.create_task(self._leaving.wait())
@@ -248,14 +250,14 @@ class ServerSession:
                     await self._on_listed(await connection.list_tools())
 
     def _idle_left(self) -> float | None:
-        """Seconds after which it is ended unless somebody uses it; None: it is kept."""
+        """Return the seconds until it is stopped as idle; None: it never is."""
         idle = self._patience().idle
         if not idle or self._users:
             return min(60.0, idle) if idle else None
         return max(0.0, idle - (self._clock() - self._used_at))
 
     async def stop(self) -> None:
-        """End it, and wait until it has ended."""
+        """Stop it, and wait until it has ended."""
         self._leaving.set()
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=5.0)

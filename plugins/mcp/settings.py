@@ -1,4 +1,4 @@
-"""The section `mcp`: which servers there are, whom they serve, and what they may."""
+"""The section `mcp`: the servers, the chats that they serve, and their permissions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from plugins.features import Fault, SettingFaults, SettingsSection
 from plugins.rules.rule import quote
 
 NAME = r"[a-z][a-z0-9-]{0,23}"
-"""The pattern of a server's name: the names of its tools begin with it, and two low lines."""
+"""The pattern of a server's name. The names of its tools begin with it and two underscores."""
 MOST_SERVERS = 100
 SECRET = lazy(r"\{\{\s*secret\.(\w+)\s*\}\}", re.ASCII)
 _SECRET_NAME = lazy(r"key|token|secret|pass|authorization|cookie", re.IGNORECASE)
@@ -33,9 +33,9 @@ _Pattern = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class McpServer(BaseModel):
-    """A server: a `command` that is started, or a `url` that is asked. `tools` are patterns of the
-    tools that it may offer, `allow` of those that are called without asking; `serves` says in whose
-    chats. `roots` tells it the folder of their people as the one that it may work in."""
+    """A server: a `command` to start, or a `url` to call. `tools` are patterns of the tools that it
+    may offer, `allow` of those that need no permission; `serves` names the chats. `roots` passes it
+    the folder of their people as its working folder."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -61,11 +61,11 @@ class McpServer(BaseModel):
 
     @property
     def is_process(self) -> bool:
-        """Return whether it runs on this machine, outside of the box."""
+        """Return whether it runs on this machine, outside of the sandbox."""
         return bool(self.command)
 
     def offers(self, tool: str) -> bool:
-        """Return whether this tool of it may be used at all."""
+        """Return whether this tool may be used at all."""
         return any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
     def asks(self, tool: str) -> bool:
@@ -74,13 +74,13 @@ class McpServer(BaseModel):
 
 
 class ServerFaults(SettingFaults):
-    """Servers that can't be taken."""
+    """The errors in the settings of servers."""
 
     SETTING: ClassVar[str] = "mcp.servers"
 
 
 def parse_servers(written: Any) -> tuple[McpServer, ...]:
-    """Return the servers that are written as a group of names, or as a list in which each has its
+    """Return the servers of the setting, which is a mapping by name, or a list in which each has a
     `name`. Raises ServerFaults."""
     named = _by_place(written)
     if len(named) > MOST_SERVERS:
@@ -150,8 +150,8 @@ _WANTS = {
 
 
 def find_plain_secret(written: Any) -> str:
-    """Return the place of a key in plain text in servers as they are written ("files.env.TOKEN");
-    "" where there is none."""
+    """Return the place of a plain-text key in the settings of servers ("files.env.TOKEN"); "" if
+    there is none."""
     try:
         named = _by_place(written)
     except ServerFaults:
@@ -219,8 +219,8 @@ class McpSettings(SettingsSection):
 
     @property
     def all(self) -> Mapping[str, McpServer]:
-        """The servers by their names, in an order that never changes; one of the configuration goes
-        before one of the same name that was added."""
+        """Return the servers by name, sorted. A server of the configuration takes precedence over
+        an added one of the same name."""
         found = {one.name: one for one in (*self.added, *self.servers)}
         return {name: found[name] for name in sorted(found)}
 

@@ -1,4 +1,4 @@
-"""MCP servers as commands see them, and the texts in which people read of them."""
+"""Views of MCP servers for commands, and the texts about them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from msgspec import Struct
 from channels.language import _, explain
 from plugins.wording import amount, clip, count, literal, shorten, table
 
-_FIRST, _LAST = 40, 5  # tools that are listed of very many
+_FIRST, _LAST = 40, 5  # tools listed if there are many
 
 
 class RemoteToolView(Struct, frozen=True):
-    """A tool of a server. `name` is what the model calls it, `own_name` what its server does;
-    `tokens` are those of its schema, which the model reads when it looks the tool up; `is_hidden`
-    where the settings do not offer it, `asks` where a person is asked before each call."""
+    """A tool of a server. `name` is its name for the model, `own_name` the server's. `tokens` is
+    the size of its schema, which the model reads when it looks the tool up. `is_hidden` means that
+    the settings don't offer it, `asks` that a person is asked before each call."""
 
     name: str
     own_name: str
@@ -29,9 +29,9 @@ class RemoteToolView(Struct, frozen=True):
 
 
 class ServerView(Struct, frozen=True):
-    """A server with its tools, as far as they are known. `where` is its program or its address,
-    `line` the tokens of its line in the prompt; `running` counts its processes or connections,
-    `why_down` says why the last one failed; `changes` are when and how its tools have changed."""
+    """A server with its known tools. `where` is its program or its address, `line` the tokens of
+    its line in the prompt. `running` counts its processes or connections, `why_down` is the reason
+    of the last failure. `changes` are the times and descriptions of changes of its tools."""
 
     name: str
     where: str
@@ -66,7 +66,7 @@ class ServerView(Struct, frozen=True):
 
 
 def format_servers(servers: Sequence[ServerView]) -> str:
-    """Return the servers in a table, and how many of their tools were never called."""
+    """Return a table of the servers, and the number of tools that were never called."""
     rows = [
         (
             literal(one.name),
@@ -82,7 +82,7 @@ def format_servers(servers: Sequence[ServerView]) -> str:
 
 
 def describe_uncalled(servers: Sequence[ServerView]) -> str:
-    """Return how many tools were never called; "" where all were, or none is known."""
+    """Return the number of tools that were never called; "" if there are none."""
     tools = [tool for one in servers for tool in one.offered]
     never = sum(not tool.calls for tool in tools)
     if not never:
@@ -95,7 +95,7 @@ def describe_uncalled(servers: Sequence[ServerView]) -> str:
 
 
 def format_tools(server: ServerView) -> str:
-    """Return a server's tools in a table, the largest first."""
+    """Return a table of a server's tools, the largest first."""
     ordered = sorted(server.tools, key=lambda one: (one.is_hidden, -one.tokens, one.name))
     rows = [
         (
@@ -112,7 +112,7 @@ def format_tools(server: ServerView) -> str:
 
 
 def describe_cost(servers: Sequence[ServerView]) -> str:
-    """Describe what these servers cost in each request, and what is only looked up."""
+    """Describe the cost of these servers in each request."""
     here = [one for one in servers if one.is_served_here]
     return _(
         "In each request: {line} tokens for {servers}. Schemas are read when they are looked up.",
@@ -122,7 +122,7 @@ def describe_cost(servers: Sequence[ServerView]) -> str:
 
 
 def to_data(server: ServerView) -> dict[str, Any]:
-    """Return the same as data."""
+    """Return a server as data."""
     return {
         "server": server.name,
         "where": server.where,

@@ -10,7 +10,7 @@ from memory.context import correction_score
 
 
 async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
-    """Look whether the file is there by which corrections are found."""
+    """Check that the file for detecting corrections exists."""
     del settings, may_connect
     if correction_score.is_there():
         return ()

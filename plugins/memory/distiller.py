@@ -1,7 +1,7 @@
-"""Distils the daily files of an audience into its `MEMORY.md`, piece by piece.
+"""The distillation of an audience's daily files into its `MEMORY.md`, in batches.
 
-A piece is what fits the model's window. What came of each is stored before the next one is asked
-for, so that a crash, an empty account or a stop loses nothing that is paid for.
+A batch is what fits the model's window. The result of each is stored before the next request, so
+that a crash, an empty account or a stop loses nothing that was paid for.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from plugins.memory.operations import ANSWER_TOKENS, TASK, BadAnswerError
 log = logging.getLogger(__name__)
 
 MOST_SECTIONS = 40
-"""In one piece."""
-_FILLED = 0.8  # of the window: tokenizers differ
-_LINES = 3  # the share of the room that the lines may take
-_LEAST = 200  # tokens that a section may have in any window
+"""The maximum number of sections in one batch."""
+_FILLED = 0.8  # maximum share of the window, since tokenizers differ
+_LINES = 3  # the lines may take a third of the room
+_LEAST = 200  # minimum tokens for a section in any window
 
 
 class NotAskedError(Exception):
-    """The model gave no answer. The text is a sentence; `window` is the one that an error named, or
-    0."""
+    """A request without a usable answer. The text is a sentence; `window` is the one that an error
+    named, or 0."""
 
     def __init__(self, sentence: str, window: int = 0) -> None:
         super().__init__(sentence)
@@ -57,9 +57,8 @@ class NotAskedError(Exception):
 
 
 class DistillRequest(Struct, frozen=True):
-    """A call to the model: the task and the material, for a `person` with limits of their own ("":
-    for nobody in particular). `on_spent` is called with what it cost, also where nothing came of
-    it."""
+    """A call to the model: the task and the material, for a `person` with spending limits of their
+    own ("": nobody). `on_spent` is called with the cost, even if the call failed."""
 
     task: str
     text: str
@@ -70,15 +69,15 @@ class DistillRequest(Struct, frozen=True):
 
 
 class PaidModels(WorkModels, Protocol):
-    """The models, and the rules for what they may cost."""
+    """The models, and their spending rules."""
 
     @property
     def spending(self) -> SpendingRules: ...
 
 
 class ModelDistiller(Struct, frozen=True):
-    """Asks the model that writes summaries, as long as money may be spent; `count` says how many
-    tokens a text has for the model of a name."""
+    """The calls to the summary model, within the spending limits; `count` counts the tokens of a
+    text for a named model."""
 
     models: PaidModels
     watch: WorkWatch
@@ -122,10 +121,10 @@ def _wire(request: DistillRequest) -> ModelRequest:
 
 
 class Order(Struct, frozen=True):
-    """The order of a distillation: all that was not distilled yet, or what is of these days (again,
-    if it was already); for at most so many US dollars (0: no limit). `is_auto` says whether what
-    comes of it is in force without a person's yes, `person` is the one whose spending limits hold
-    besides the chat's ("": nobody's)."""
+    """The parameters of a distillation: everything not distilled yet, or all of these `days`
+    (again, if done before), for at most `budget` US dollars (0: no limit). `is_auto` means that the
+    result is in force without approval. `person` is the one whose spending limits apply in addition
+    to the chat's ("": nobody's)."""
 
     days: Collection[date] = ()
     budget: float = 0.0
@@ -134,17 +133,17 @@ class Order(Struct, frozen=True):
 
 
 class DistillProgress(Struct, frozen=True):
-    """The progress of a distillation: sections done, and of how many."""
+    """The progress of a distillation: the number of finished sections, and of all."""
 
     done: int
     total: int
 
 
 class Distilled(Struct, frozen=True):
-    """The result of a distillation: how many sections of how many were distilled, how many
-    operations came of them, what the calls cost (None: the price of one is unknown), and why it
-    ended early ("": it did not). `away` counts the sections that were left out because a person
-    removed some of their turns."""
+    """The result of a distillation: the numbers of distilled and of all sections, the number of
+    operations, the cost of the calls (None: unknown for one of them), and the reason of an early
+    end ("": none). `away` counts the sections skipped because a person removed some of their
+    turns."""
 
     done: int = 0
     total: int = 0
@@ -168,7 +167,8 @@ _SPENT = "The budget is used up."
 
 
 class Distillation:
-    """A run of the distillation, on the bill of a conversation; of its audience's daily files."""
+    """A distillation of the daily files of a conversation's audience, billed to the
+    conversation."""
 
     def __init__(
         self,
@@ -214,7 +214,7 @@ class Distillation:
             on_progress(DistillProgress(self._said.done, self._said.total))
 
     async def _find_waiting(self) -> tuple[list[Note], int]:
-        """Return the sections to distil, oldest first, and how many are left out."""
+        """Return the sections to distil, oldest first, and the number of skipped ones."""
         services, audience, days = self._services, self._memory.audience, self._order.days
 
         def read() -> list[Note]:
@@ -233,7 +233,7 @@ class Distillation:
         return kept, len(fresh) - len(kept)
 
     async def _take(self, waiting: Sequence[Note]) -> int:
-        """Distil the first of these sections, as many as fit; returns how many. Raises
+        """Distil the first of these sections, as many as fit, and return their number. Raises
         NotAskedError."""
         memory = self._memory
         async with memory.state.changing:
@@ -261,14 +261,14 @@ class Distillation:
         return len(piece)
 
     async def _as_shown(self, sections: Sequence[Note]) -> list[Note]:
-        """Return sections as the model reads them everywhere: with the values that hold by now."""
+        """Return the sections as the model always sees them: with corrected values."""
         path = ended.path_of(self._services.data, self._memory.audience)
         gone = await asyncio.to_thread(ended.read, path)
         return [replace(note, text=ended.show_note(note, gone)) for note in sections]
 
     async def _still_there(self, found: Sequence[LineOperation]) -> list[LineOperation]:
-        """Return the operations that were not made from turns that a person removed while the model
-        answered."""
+        """Return the operations without those based on turns that a person has removed
+        meanwhile."""
         audience = self._memory.audience
         away = await self._services.store.read(lambda db: summaries.jobs_taken_away(db, audience))
         return [one for one in found if not any(s.job in away for s in one.sources if s.job)]
@@ -276,8 +276,7 @@ class Distillation:
     async def _piece(
         self, lines: Sequence[MemoryLine], sections: Sequence[Note]
     ) -> tuple[list[MemoryLine], list[Note]]:
-        """Return the lines that are shown, and the first sections, as far as they fit beside
-        them."""
+        """Return the lines to show, and the first sections, as far as they fit together."""
         count = self._services.meter.text
         most = min(ANSWER_TOKENS, self._window // 4)
         room = int((self._window - most - await count(TASK)) * _FILLED)
@@ -298,11 +297,11 @@ class Distillation:
         return operations.choose_related(lines, piece, known), piece
 
     def _cut(self, note: Note, tokens: int) -> Note:
-        """Return a section that is longer than the window by itself: its beginning."""
+        """Return the beginning of a section that alone exceeds the window."""
         return replace(note, text=self._services.meter.clip(note.text, tokens // 2))
 
     async def _ask(self, text: str) -> tuple[str, str]:
-        """Return an answer, put on the bill. Raises NotAskedError."""
+        """Return an answer, and bill its cost. Raises NotAskedError."""
         order = self._order
         if order.budget and (self._said.cost or 0.0) >= order.budget:
             raise NotAskedError(_SPENT)
@@ -327,7 +326,7 @@ class Distillation:
 
 
 class Distilling:
-    """The distillations of all conversations, as commands begin them."""
+    """The factory of distillations, for commands."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel, talks = kernel, kernel.conversations

@@ -1,6 +1,6 @@
-"""`/memory`: what the daily memory files hold, and all that was said, for who may read it.
+"""`/memory`: the daily memory files, for the people who may read them, and corrections.
 
-Corrections in the chat, as edits of `MEMORY.md` that wait for approval.
+Corrections in the chat become edits of `MEMORY.md` that wait for approval.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ from plugins.memory.views import day_of, name_conversations
 from plugins.wording import count, literal, say_marks, say_turns, sentence
 
 KEPT = 100
-"""Turns whose note is not shown yet."""
+"""The maximum number of turns whose note is still to be shown."""
 DIFF = Action("Show the changes", "/memory diff")
 
 
 class MemoryCorrections:
-    """Proposes to end corrected values in remembered lines, and says so below the turn's answer."""
+    """The listener that proposes to replace corrected values in remembered lines, with a note below
+    the turn's answer."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._conversations, self._config = kernel.conversations, kernel.config
         self._changed: dict[tuple[str, int], int] = {}
 
     async def hear(self, said: SaidWords) -> None:
-        """Propose what follows from the corrections in a person's message."""
+        """Propose the edits that follow from the corrections in a person's message."""
         if not any(map(may_correct, said.texts)):
             return
         conversation = await self._conversations.get(said.key)
@@ -62,7 +63,7 @@ class MemoryCorrections:
             self._changed[said.key.id, said.turn] = changed
 
     def list_notes(self, turn: OpenTurn) -> Sequence[str | Reply]:
-        """Return what is said of it below the answer."""
+        """Return the note below the answer."""
         changed = self._changed.pop((turn.log.state.key.id, turn.number), 0)
         if not changed:
             return ()
@@ -88,7 +89,7 @@ SUBS = (
     *((name, about) for name, (_, about) in long_term.COMMANDS.items()),
 )
 LONGEST = 6_000
-"""Characters of a day that are shown, the newest."""
+"""The maximum number of characters shown of a day, the newest ones."""
 
 
 USAGE = (
@@ -98,7 +99,7 @@ USAGE = (
 
 @command("memory", "Show and change the memory", USAGE, SUBS, slow=("distill",))
 async def memory(ask: Ask) -> Reply:
-    """Without a word: today's file."""
+    """Run `/memory …`; without a word, show today's file."""
     verb, rest = (*ask.text.strip().split(None, 1), "", "")[:2]
     if verb.lower() in long_term.COMMANDS:
         return await long_term.COMMANDS[verb.lower()][0](ask, rest)
@@ -153,7 +154,7 @@ async def _day(ask: Ask, day: date, today: date) -> Reply:
 
 
 def _neighbours(days: Sequence[date], day: date) -> tuple[Action, ...]:
-    """Return the nearest days with a file, before and after."""
+    """Return buttons for the nearest days with a file, before and after."""
     before = [other for other in days if other < day][-1:]
     after = [other for other in days if other > day][:1]
     return tuple(Action(say_date(other), f"/memory {other}") for other in (*before, *after))
@@ -167,7 +168,7 @@ def _as_text(note: Note, names: Mapping[str, str]) -> str:
 
 
 def _newest(text: str) -> str:
-    """Return the end of a long text, from the beginning of a line on."""
+    """Return the end of a long text, starting at a new line."""
     if len(text) <= LONGEST:
         return text
     kept = text[-LONGEST:].partition("\n")[2] or text[-LONGEST:]
@@ -232,11 +233,11 @@ NOTHING = (
     "people sent) wait here until an owner has reviewed them."
 )
 SHOWN = 10
-"""Sections that are shown at once, those that wait the longest."""
+"""The maximum number of sections shown at once, the oldest ones."""
 
 
 async def show_pending(ask: Ask) -> Reply:
-    """Show the sections that wait, with buttons for each."""
+    """Show the sections that wait for review, with buttons for each."""
     everything = await visible(ask)
     shown = everything[:SHOWN]
     data = {"pending": [_data(one) for one in everything]}
@@ -256,16 +257,16 @@ async def show_pending(ask: Ask) -> Reply:
 
 
 async def visible(ask: Ask) -> list[Waiting]:
-    """Return the sections that wait and may be shown here: of this chat's audience, and to an owner
-    whom nobody watches, of everybody."""
+    """Return the waiting sections that may be shown here: those of this chat's audience, or for an
+    owner in a private chat all of them."""
     sees_all = ask.person.is_owner and _is_alone(ask)
     audience = "" if sees_all else ask.conversation.key.audience
     return await ask.conversation.quarantine.list_waiting(audience)
 
 
 def _is_alone(ask: Ask) -> bool:
-    """Return whether nobody else reads this: a private chat, or one without users, as the terminal
-    is."""
+    """Return whether only this person reads the chat: it is private, or has no users, like the
+    terminal."""
     return ask.address.is_private or not ask.address.user
 
 
@@ -308,8 +309,8 @@ def _data(one: Waiting) -> dict[str, object]:
 
 
 async def settle(ask: Ask, verb: str, number: str) -> Reply:
-    """Carry out `/memory approve N`, for an owner, or `/memory reject N`, also for the person whose
-    memory it is."""
+    """Run `/memory approve N`, for owners, or `/memory reject N`, also for the person whose memory
+    it is."""
     if verb == "approve" or not _may_reject(ask):
         ask.require_owner("decide what is remembered of what came from outside")
     if not (number.isascii() and number.isdigit()):
@@ -326,7 +327,7 @@ async def settle(ask: Ask, verb: str, number: str) -> Reply:
 
 
 class MemoryFeature:
-    """The parts of the feature, made from the kernel's."""
+    """The feature's services, created from the kernel's."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._distilling, self._corrections = Distilling(kernel), MemoryCorrections(kernel)

@@ -1,5 +1,5 @@
-"""`/memory list`, `distill`, `diff`, `edit`, `why`, `history`, `undo`, and `/remember`: what is
-remembered for good, in `MEMORY.md`."""
+"""`/memory list`, `distill`, `diff`, `edit`, `why`, `history`, `undo`, and `/remember`: the
+long-term memory in `MEMORY.md`."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ HISTORY = Action("History", "/memory history")
 
 _BASE = lazy(r"v(\d{1,9})(?:\s+|$)")  # of a form: the version that was shown
 _VERSION = lazy(r"v(\d{1,9})")
-_SHOWN = 100  # lines, or versions, that are shown at once
+_SHOWN = 100  # maximum lines or versions shown at once
 _NOTHING = (
     "The long-term memory is empty. `/remember TEXT` adds a line; `/memory distill` asks the model "
     "to propose lines from the conversations of the last days."
 )
 
 
-# --- what is there -------------------------------------------------------------------------
+# --- show ----------------------------------------------------------------------------------
 
 
 async def show_list(ask: Ask, rest: str) -> Reply:
-    """`/memory list`: the lines with their numbers, and how many of them are in the prompt."""
+    """Run `/memory list`: show the numbered lines, and how many of them are in the prompt."""
     del rest
     memory = ask.conversation.long_term
     state = await memory.read()
@@ -121,7 +121,7 @@ def _show_line(line: MemoryLine) -> str:
 
 @command("remember", "Add something to the long-term memory", "TEXT")
 async def remember(ask: Ask) -> Reply:
-    """`/remember TEXT`"""
+    """Run `/remember TEXT`."""
     text = strip_invisible(" ".join(ask.text.split()))
     if not text:
         raise CommandError(_("/remember needs a text, like /remember Ann is allergic to nuts."))
@@ -143,7 +143,7 @@ async def remember(ask: Ask) -> Reply:
 
 
 async def edit(ask: Ask, rest: str) -> Reply:
-    """`/memory edit`: the whole file, to be changed and sent back; `/memory edit TEXT` takes it."""
+    """Run `/memory edit`: send the whole file as a form; `/memory edit TEXT` replaces it."""
     memory = ask.conversation.long_term
     state = await memory.read()
     if not rest.strip():
@@ -172,22 +172,21 @@ async def edit(ask: Ask, rest: str) -> Reply:
     )
 
 
-# --- what a model proposes -------------------------------------------------------------------
+# --- a model's proposals ---------------------------------------------------------------------
 
 
 _BUDGET = lazy(r"--budget\s+(\d{1,3}(?:\.\d+)?)(?:\s+|$)")
 
 
 def _read_budget(text: str) -> tuple[float, str]:
-    """Return the amount that a distillation may cost, in US dollars (0: as much as it takes), and
-    the rest."""
+    """Return the budget of a distillation in US dollars (0: no limit), and the rest of the text."""
     found = _BUDGET.match(text.strip())
     return (float(found[1]), text.strip()[found.end() :]) if found else (0.0, text.strip())
 
 
 async def distill(ask: Ask, rest: str) -> Reply:
-    """`/memory distill`: what was not distilled yet; `/memory distill DAY`: a day, again; with
-    `--budget 0.25` for no more than that."""
+    """Run `/memory distill` for everything new, or `/memory distill DAY` for a day again; `--budget
+    0.25` limits the cost."""
     today = datetime.now(ask.bot.zone()).date()
     budget, rest = _read_budget(rest)
     days = (day_of(rest.lower(), today),) if rest else ()
@@ -273,8 +272,8 @@ def _to_data(done: Distilled) -> dict[str, Any]:
 
 
 async def diff(ask: Ask, rest: str) -> Reply:
-    """`/memory diff`: what waits, or the newest change; `approve` and `reject` settle it; `v3` is
-    what a version changed."""
+    """Run `/memory diff`: show the proposal, or the newest change. `approve` and `reject` decide
+    it; `v3` shows the changes of a version."""
     word, which = (*rest.lower().split(), "", "")[:2]
     if word == "approve":
         return await _approve(ask, which)
@@ -353,7 +352,7 @@ async def _reject(ask: Ask, seen: str) -> Reply:
 
 
 async def history(ask: Ask, rest: str) -> Reply:
-    """`/memory history`: every version that is kept."""
+    """Run `/memory history`: list all stored versions."""
     del rest
     versions = await ask.conversation.long_term.versions(_SHOWN)
     data = {"versions": [_version_data(one) for one in versions]}
@@ -401,7 +400,7 @@ def _version_data(version: Version) -> dict[str, Any]:
 
 
 def _refuse_more(name: str, rest: str) -> None:
-    """Refuse more words than the command takes."""
+    """Raise CommandError if there are more words than the command takes."""
     if rest.strip():
         raise CommandError(
             _(
@@ -414,13 +413,13 @@ def _refuse_more(name: str, rest: str) -> None:
 
 
 def _undo_of(version: Version | None) -> tuple[Action, ...]:
-    """Return the button that takes this version back and no other, however often it is pressed."""
+    """Return a button that undoes only this version, even if it is pressed repeatedly."""
     return (Action("Undo", f"/memory undo v{version.number}"),) if version else ()
 
 
 async def undo(ask: Ask, rest: str) -> Reply:
-    """`/memory undo`: the version before the newest is in force again; with `v3`, as a button says
-    it, only where v3 is the newest."""
+    """Run `/memory undo`: restore the version before the newest; with `v3`, as buttons send it,
+    only if v3 is the newest."""
     named = _VERSION.fullmatch(rest.strip().lower())
     if named is None:
         _refuse_more("undo", rest)
@@ -448,8 +447,8 @@ async def undo(ask: Ask, rest: str) -> Reply:
 
 
 async def redo(ask: Ask, rest: str) -> Reply:
-    """`/memory redo`: what was taken back last holds again; with `v3`, as a button says it, only
-    where that is v3."""
+    """Run `/memory redo`: restore the version that was undone last; with `v3`, as buttons send it,
+    only if that is v3."""
     named = _VERSION.fullmatch(rest.strip().lower())
     if named is None:
         _refuse_more("redo", rest)
@@ -474,11 +473,11 @@ async def redo(ask: Ask, rest: str) -> Reply:
     )
 
 
-# --- where a line comes from -----------------------------------------------------------------
+# --- the source of a line --------------------------------------------------------------------
 
 
 async def why(ask: Ask, rest: str) -> Reply:
-    """`/memory why 3`, or words of the line."""
+    """Run `/memory why 3`, or with words of the line."""
     lines = (await ask.conversation.long_term.read()).lines
     number, line = _line_of(rest.strip(), lines)
     found = [await origins(ask, source, line) for source in line.sources]

@@ -1,4 +1,5 @@
-"""`/memory nightly`: what is new in the daily files is distilled each night, without a word."""
+"""`/memory nightly`: the new parts of the daily files are distilled each night, without a
+message."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from plugins.jobs.wording import JobView, describe_when
 from plugins.wording import money
 
 TEXT = "/memory distill"
-"""The command that such a job carries out."""
+"""The command of the nightly job."""
 HOUR = "3:30"
 _TIME = lazy(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 
 async def nightly(ask: Ask, rest: str) -> Reply:
-    """`/memory nightly on`, or `on 2:15`, and `off`; alone, how it stands."""
+    """Run `/memory nightly on`, `on 2:15` or `off`; alone, show the state."""
     word, at = (*rest.lower().split(None, 1), "", "")[:2]
     found = await _find(ask)
     if word == "on":
@@ -40,7 +41,7 @@ async def nightly(ask: Ask, rest: str) -> Reply:
 
 
 async def _find(ask: Ask) -> JobView | None:
-    """Return the job that does it, if there is one."""
+    """Return the nightly job, if there is one."""
     every = await ask.service(JobOrders).all(ask.address)
     return next((one for one in every if (one.job.kind, one.job.text) == ("command", TEXT)), None)
 

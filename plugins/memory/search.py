@@ -1,5 +1,5 @@
-"""`/memory search WORDS` and the tool `memory_search`: what was said and written down, the best
-hits with what stands beside."""
+"""`/memory search WORDS` and the tool `memory_search`: search the messages and the daily memory,
+and show the best hits with the adjacent messages."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from plugins.wording import (
 )
 
 HITS = 10
-"""Hits that are shown, of each kind."""
+"""The maximum number of hits shown, of each kind."""
 BESIDE = 80
-"""Characters that are shown of the messages before and after a hit."""
+"""The maximum number of characters shown of the messages before and after a hit."""
 NOTES = 3
-"""Parts of the daily memory files that the model is shown."""
-_PAUSE = timedelta(hours=1)  # after so long a new block begins, with its time
-_HIT, _NEAR = 600, 160  # characters that the model is shown of a hit, and of a message beside it
+"""The maximum number of parts of the daily memory files that the model gets."""
+_PAUSE = timedelta(hours=1)  # after such a pause a new block begins, with its time
+_HIT, _NEAR = 600, 160  # characters for the model of a hit, and of a message next to it
 
 # --- for people ----------------------------------------------------------------------------
 
 
 async def search(ask: Ask, rest: str) -> Reply:
-    """Return the person who asks sees what was cleared, too, marked."""
+    """Run `/memory search WORDS`. The results include cleared turns, marked as such."""
     if not rest.strip():
         raise CommandError(
             _("/memory search needs words to look for, like /memory search lisbon hotel.")
@@ -78,7 +78,7 @@ def _part(title: str, total: int, hits: Iterable[str]) -> str:
 
 
 def as_data(note: Note) -> dict[str, str]:
-    """Return a part of a daily file, for programs."""
+    """Return a part of a daily file as data for programs."""
     return {
         "at": note.at,
         "conversation": note.conversation,
@@ -99,7 +99,8 @@ def _note_line(note: Mapping[str, str]) -> str:
 
 
 def _to_data(ask: Ask, hit: Hit, where: States) -> dict[str, Any]:
-    """Return a hit as data; `state` only where a person put the turn away in this conversation."""
+    """Return a hit as data; `state` is set only if a person removed the turn in this
+    conversation."""
     is_here = hit.conversation == ask.conversation.key.id
     entry = hit.entry
     marks = [name for name in where.of(entry.turn) if is_here and name in (CLEARED, DROPPED)]
@@ -120,7 +121,7 @@ def _beside(entry: Entry | None) -> str:
 
 
 def _minute(entry: Entry, zone: tzinfo) -> str:
-    """Return when something was said, for programs and the model."""
+    """Return the time of a message, for programs and the model."""
     return f"{entry.at.astimezone(zone):%Y-%m-%d %H:%M}"
 
 
@@ -164,10 +165,11 @@ async def memory_search(
 
 
 def _with_neighbours(hits: Sequence[Hit]) -> list[list[Hit]]:
-    """Messages that follow one another in a block, each once; the block of the best hit first."""
+    """Return the messages in blocks of adjacent ones, each once; the block of the best hit
+    first."""
     shown = {(hit.conversation, hit.entry.seq): (rank, hit) for rank, hit in enumerate(hits)}
     for rank, hit in enumerate(hits):
-        for entry in filter(None, (hit.before, hit.after)):  # a hit stands in place of a neighbour
+        for entry in filter(None, (hit.before, hit.after)):  # a hit replaces a neighbour
             beside = Hit(entry, _summarize(entry.message), conversation=hit.conversation)
             shown.setdefault((hit.conversation, entry.seq), (rank, beside))
     ranks = {id(hit): rank for rank, hit in shown.values()}
@@ -182,7 +184,7 @@ def _summarize(message: Message) -> str:
 
 
 def _is_next(hit: Hit, before: Hit) -> bool:
-    """Return whether it was said right after another one, without a long pause."""
+    """Return whether a message directly follows another one, without a long pause."""
     is_beside = (hit.conversation, hit.entry.seq) == (before.conversation, before.entry.seq + 1)
     return is_beside and hit.entry.at - before.entry.at < _PAUSE
 

@@ -1,5 +1,5 @@
-"""The display of the long-term memory: days by their names, changes of `MEMORY.md`
-as a diff and with their reasons, and the origins of a line, quoted."""
+"""The presentation of the long-term memory: days by name, changes of `MEMORY.md` as a diff and with
+their reasons, and the quoted sources of a line."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from plugins.wording import (
     series,
 )
 
-_QUOTED = 3  # messages that are quoted of a section's turns
+_QUOTED = 3  # messages quoted of a section's turns
 _LONGEST = 240  # characters of each
 Changes = Sequence[tuple[str, str]]
-"""Signs ("-" or "+") and lines, as `diff_lines` has them."""
+"""Signs ("-" or "+") and lines, in the form of `diff_lines`."""
 
 
 def count_changes(changes: Changes) -> str:
-    """Return how many lines came and went, as a sentence."""
+    """Return the number of added and removed lines, as a sentence."""
     new = sum(sign == "+" for sign, _raw in changes)
     gone = len(changes) - new
     parts = [
@@ -48,12 +48,12 @@ def count_changes(changes: Changes) -> str:
 
 
 def to_data(changes: Changes) -> list[dict[str, str]]:
-    """Return changes for programs."""
+    """Return changes as data for programs."""
     return [{"sign": sign, "line": raw} for sign, raw in changes]
 
 
 def to_block(changes: Changes) -> str:
-    """Return changes as a diff that channels colour; "" for none."""
+    """Return changes as a diff that channels colour; "" without changes."""
     if not changes:
         return ""
     lines = "\n".join(f"{sign} {raw.removeprefix('- ')[: 2 * LONGEST]}" for sign, raw in changes)
@@ -61,7 +61,7 @@ def to_block(changes: Changes) -> str:
 
 
 def list_reasons(operations: Sequence[LineOperation]) -> str:
-    """Return why each change is wanted, and where that was said."""
+    """Return the reason and the source of each change."""
     names: Mapping[str, str] = {"add": "new", "replace": "changed", "remove": "gone"}
     lines = []
     for one in operations:
@@ -83,7 +83,7 @@ def _place(source: Source) -> str:
 
 
 def day_of(text: str, today: date) -> date:
-    """Return the day that a person means. Raises CommandError with a sentence."""
+    """Return the day that a person names. Raises CommandError with a sentence."""
     named = {"today": today, "yesterday": today - timedelta(days=1)}
     if text in named:
         return named[text]
@@ -101,7 +101,8 @@ def day_of(text: str, today: date) -> date:
 
 
 async def name_conversations(ask: Ask, keys: Iterable[str]) -> dict[str, str]:
-    """Return what conversations of these ids are called: this one, or by their titles."""
+    """Return the display names of conversations by their ids: "this conversation", or their
+    titles."""
     wanted = {key: ConversationKey(key, "") for key in filter(None, keys)}
     here = ask.conversation.key
     others = {key.home for key in wanted.values()} - {here.home}
@@ -119,14 +120,14 @@ async def name_conversations(ask: Ask, keys: Iterable[str]) -> dict[str, str]:
 
 
 class Origin(Struct, frozen=True):
-    """A source as a person reads it, and as data."""
+    """The source of a line, as text for a person and as data."""
 
     text: str
     data: dict[str, Any]
 
 
 async def origins(ask: Ask, source: Source, line: MemoryLine) -> Origin:
-    """Return what a source says about a line."""
+    """Return the text of a source about a line."""
     data = {name: value for name, value in asdict(source).items() if value and name != "digest"}
     when = say_written(source.day, source.at)
     if source.kind == "person":
@@ -153,7 +154,7 @@ async def origins(ask: Ask, source: Source, line: MemoryLine) -> Origin:
 
 
 def _by(who: str) -> str:
-    """Return a person, or where nobody has a name, the channel."""
+    """Return a person; if nobody has a name there, the channel."""
     if "/" in who:
         return _("by {who}", who=literal(who))
     places = {"": _("at the terminal"), "terminal": _("at the terminal"), "web": _("on the page")}
@@ -161,7 +162,7 @@ def _by(who: str) -> str:
 
 
 async def _section(ask: Ask, source: Source, line: MemoryLine) -> str:
-    """Return the lines of the section that are nearest to what is remembered."""
+    """Return the line of the section that is most similar to the remembered line."""
     try:
         day = date.fromisoformat(source.day)
     except ValueError:
@@ -174,7 +175,8 @@ async def _section(ask: Ask, source: Source, line: MemoryLine) -> str:
 
 
 async def _quote_turns(ask: Ask, source: Source, line: MemoryLine) -> list[str]:
-    """Quote what was said in the turns that the section tells of, as far as they are kept."""
+    """Quote the messages of the section's turns that are most similar to the line, as far as they
+    are stored."""
     entries = await ask.conversation.read_turns_of(source.conversation, source.spans)
     near = sorted(entries, key=lambda entry: -_nearness(entry.message.text, line))[:_QUOTED]
     return [_quote(ask, e) for e in _in_order(near) if _nearness(e.message.text, line)]

@@ -1,6 +1,5 @@
-"""`/memory wrong`: all places that say something wrong are found, shown with their edits, and
-changed after a yes; then they are looked through again, and the answer says whether one is left.
-"""
+"""`/memory wrong`: find all places with a wrong text, show the edits, and apply them after
+approval. Then the search is repeated, and the answer reports the places that are left."""
 
 from __future__ import annotations
 
@@ -28,23 +27,23 @@ from plugins.wording import format_list, literal
 LIST = Action("Show all", "/memory list")
 WHY = "/memory wrong"
 _ASKS = lazy(r"(?:line (\d{1,9}))?")
-"""Asks for what is wrong and what is right: of any words, or of a line."""
+"""An empty argument or a line number: it asks what is wrong and what is right."""
 _ARROW = lazy(r"\s*(?:->|→|=>)\s*")
 _SENTENCE = lazy(
-    # A quotation or code is in one sentence as a whole; a date ("3. Mai") ends none.
+    # A quotation or code stays in one sentence; a date ("3. Mai") does not end a sentence.
     rf"(?:(?ms:{QUOTED.pattern})|[^.!?。！？\s]|(?<![.!?。！？][\"”“」])[^\S\n]|\.(?=[^\s.])"
     r"|(?<=\d)\.(?=\s+(?:Jan|Feb|März|Apr|Ma[iy]|Jun|Jul|Aug|Sep|Okt|Oct|Nov|De[cz])))++[.!?。！？]*"
 )
 _YES = lazy(r"yes\s+([0-9a-f]{8})\s+", re.IGNORECASE)
-_LATER = 2**62  # the seq of a correction that holds for all that was said until now
+_LATER = 2**62  # the seq of a correction that applies to all messages until now
 _SEARCHED = 10  # results
-_FEW = 2  # words by which a wrong sentence is known
-_ALIKE = 0.7  # of the words of a wrong line, in a sentence that says the same
+_FEW = 2  # minimum words of a wrong sentence
+_ALIKE = 0.7  # minimum share of a wrong line's words in a sentence with the same meaning
 
 
 class Wrong(Struct, frozen=True):
-    """The wrong: values with those that hold, and a line of `MEMORY.md` with what takes its
-    place ("": nothing)."""
+    """A request: wrong values with the correct ones, and a line of `MEMORY.md` with its replacement
+    ("": none)."""
 
     values: tuple[EndedValue, ...]
     line: MemoryLine | None = None
@@ -52,14 +51,14 @@ class Wrong(Struct, frozen=True):
 
 
 class Edits(Struct, frozen=True):
-    """The edits that put it right: lines of the file by what they were, and summaries in force."""
+    """The edits that correct it: lines of the file by their old text, and summaries in force."""
 
     lines: Mapping[str, str]
     summaries: tuple[tuple[StandingSummary, str], ...]
 
     @property
     def changes(self) -> list[tuple[str, str]]:
-        """The edits as a diff."""
+        """Return the edits as a diff."""
         found: list[tuple[str, str]] = []
         for old, new in self.lines.items():
             found += [("-", old), *([("+", new)] if new else [])]
@@ -77,7 +76,7 @@ class Edits(Struct, frozen=True):
 
 
 async def wrong(ask: Ask, rest: str) -> Reply:
-    """`/memory wrong 3 [what is right]`, `/memory wrong 3 May -> 4 May`, `/memory wrong WORDS`"""
+    """Run `/memory wrong 3 [TEXT]`, `/memory wrong 3 May -> 4 May` or `/memory wrong WORDS`."""
     if asked := _ASKS.fullmatch(rest.strip()):
         return await _ask_for_right(ask.conversation, int(asked[1] or 0))
     seen = _YES.match(rest.strip())
@@ -95,7 +94,7 @@ async def wrong(ask: Ask, rest: str) -> Reply:
 
 
 async def _ask_for_right(conversation: Conversation, number: int) -> Reply:
-    """Ask for what is right: the text of a line to be changed, or any words (0)."""
+    """Ask for the correction: the new text of a line, or for 0 any words."""
     if not number:
         text = _("Write what is wrong and what is right, like: 3 May -> 4 May.")
         return Reply(text, form=Form("/memory wrong"))
@@ -128,7 +127,7 @@ async def _read(conversation: Conversation, order: str) -> Wrong:
     lines = facts((await conversation.long_term.read()).lines)
     number = int(word[:9]) if word.isascii() and word.isdigit() else 0
     if any(value.start == 0 and value.end > len(word) for value in find_values(order)):
-        number = 0  # "14 March": words, and no line 14
+        number = 0  # "14 March" is text, not line 14
     if not number and len(content_words(order)) < _FEW:
         raise CommandError(
             _(
@@ -151,7 +150,7 @@ def _is_bare_number(words: str) -> bool:
 
 
 def _values(old: str, right: str) -> tuple[EndedValue, ...]:
-    """Return the values of a line that what is right has others of."""
+    """Return the values of a line that differ in the correct text."""
     before, after = find_values(old), find_values(right)
     gone = [value for value in before if not any(value.is_same(other) for other in after)]
     new = [value for value in after if not any(value.is_same(other) for other in before)]
@@ -184,8 +183,8 @@ async def _find_edits(conversation: Conversation, what: Wrong) -> Edits:
 
 
 def _correct(text: str, what: Wrong) -> str:
-    """Return a text with what is right; where nothing is, without the sentences that say the same
-    as the wrong line."""
+    """Return the corrected text; without a correction, the text without sentences that mean the
+    same as the wrong line."""
     plain = [replace(value, is_marked=False) for value in what.values]
     text = show_corrected(text, plain)
     if what.line is None or what.right:
@@ -218,7 +217,7 @@ def _places(edits: Edits) -> str:
 
 
 def _text(text: str, before: object) -> str:
-    """Return a text, whatever was before."""
+    """Return a text, regardless of the previous one."""
     return text
 
 
@@ -254,7 +253,8 @@ async def _carry_out(ask: Ask, what: Wrong, edits: Edits) -> Reply:
 
 
 async def _count_read(ask: Ask, what: Wrong) -> int:
-    """Count the texts in the prompt and in the model's searches that still say an ended value."""
+    """Count the texts in the prompt and in the model's search results that still contain an
+    outdated value."""
     read = [ask.bot.remembered(ask.conversation.key).text]
     for value in what.values:
         words = " ".join((value.old, *sorted(value.topic)))
@@ -264,7 +264,7 @@ async def _count_read(ask: Ask, what: Wrong) -> int:
 
 
 def _turns_with(conversation: Conversation, values: Sequence[EndedValue]) -> str:
-    """Return the turns in context that say an ended value, as people said it."""
+    """Return the turns in context that contain an outdated value."""
     return format_list(
         [
             turn.id

@@ -1,1 +1,1 @@
-"""Metrics for Prometheus, which count what happens in a process."""
+"""Metrics for Prometheus, which count the events of a process."""

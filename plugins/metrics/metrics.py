@@ -1,7 +1,7 @@
-"""Metrics for Prometheus of what happens in this process: imported only where they are served.
+"""Metrics for Prometheus of this process's events; imported only if they are served.
 
-The labels never hold what people or strangers chose freely: names of models and tools are counted
-up to a number of them, and then as "other".
+The labels never contain text that people or strangers chose freely: names of models and tools are
+used up to a maximum, and then replaced by "other".
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from memory.ledger import Spent
 
 OTHER = "other"
 MOST_NAMES = 100
-"""Different names of models, and of tools, that are told apart."""
+"""The maximum of distinct names of models, and of tools, in labels."""
 COMPACTING: frozenset[Name] = frozenset({"compact", "squeeze", "clip", "stub", "fold", "restart"})
-"""Events by which something leaves what the model sees, or is shortened there."""
+"""Events that remove or shorten content of the context."""
 LATELY = 100
-"""Calls to models over which the share of cache hits goes."""
+"""The number of last calls to models for the share of cache hits."""
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
 
 
 class _BoundedNames:
-    """Names as labels, as long as there are not too many of them."""
+    """Names as labels, up to a maximum."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
@@ -58,7 +58,7 @@ class _BoundedNames:
 
 
 class Metrics(RecentActivity):
-    """All metrics of a process, whatever its roles are."""
+    """All metrics of a process, in any role."""
 
     def __init__(self, version: str) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class Metrics(RecentActivity):
         self.work: WeakSet[Workload] = WeakSet()
 
     def read(self) -> bytes:
-        """All of them in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def work_begun(self, work: Workload) -> None:
@@ -191,7 +191,7 @@ class Metrics(RecentActivity):
 
 
 class _WorkCollector(Collector):
-    """A collector of what waits, and of how much room is left, looked at when it is asked for."""
+    """A collector of queue sizes, channel states and free space, measured on request."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -231,7 +231,7 @@ class _WorkCollector(Collector):
 
 
 def _name_provider(provider: str) -> str:
-    """Return a provider's name, or the host of its address, which may hold a key elsewhere."""
+    """Return a provider's name, or the host of its URL, whose other parts may contain a key."""
     if "://" not in provider:
         return provider or "none"
     try:

@@ -22,7 +22,7 @@ UNSERVED = (
 
 
 class ServedMetrics(Monitoring, frozen=True):
-    """`host` and `port` are where the metrics have a server of their own (port 0: nowhere)."""
+    """Metrics that are served; `host` and `port` are those of their own server (port 0: none)."""
 
     host: str = ""
     port: int = 0
@@ -48,12 +48,11 @@ class ServedMetrics(Monitoring, frozen=True):
 
 
 def monitor(layers: Layers) -> Monitoring | None:
-    """Return the metrics where they are set. Raises ChannelError where they would be open to
-    others."""
+    """Return the metrics if they are enabled. Raises ChannelError if others could read them."""
     settings = SettingsStore(layers).effective().section(MetricsSettings)
     if not settings.enabled:
         return None
-    from plugins.metrics.metrics import Metrics  # noqa: PLC0415 - slow, and nothing where it is off
+    from plugins.metrics.metrics import Metrics  # noqa: PLC0415 - slow, and unused if it is off
     from plugins.metrics.routes import PATH, MetricsPage, why_closed  # noqa: PLC0415
 
     metrics = Metrics(VERSION)

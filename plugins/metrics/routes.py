@@ -1,7 +1,7 @@
-"""`/metrics` for Prometheus: on the web channel's server, or on a port of its own.
+"""`/metrics` for Prometheus: on the web channel's server, or on its own port.
 
-Whoever has one of the tokens may read it; where none is set, whoever asks from this machine, and
-through no proxy. The page's cookies open nothing here.
+A request needs one of the tokens. If none is set, it must come from this machine, and not through a
+proxy. The page's cookies are not accepted.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _MOST_CONNECTIONS = 20
 
 
 class MetricsPage:
-    """The application that answers with what `read` gives; `tokens` open it, and none may be one
-    that could be guessed."""
+    """The application that serves the result of `read`; `tokens` give access, and must not be
+    guessable."""
 
     def __init__(self, read: Callable[[], bytes], tokens: tuple[str, ...] = ()) -> None:
         self._read, self.tokens = read, tuple(filter(None, tokens))
@@ -84,8 +84,8 @@ def _refuse(refused: Refused) -> Response:
 
 
 def why_closed(page: MetricsPage, host: str = "") -> str:
-    """Return why the metrics may not be served at an address ("": at the page's), in a sentence; ""
-    if they may."""
+    """Return the reason why the metrics may not be served at an address ("": the page's), as a
+    sentence; "" if they may."""
     if any(map(is_weak, page.tokens)):
         return (
             f"PARLEY_METRICS_TOKEN could be guessed: it needs at least {SHORTEST_TOKEN} "
@@ -100,14 +100,14 @@ def why_closed(page: MetricsPage, host: str = "") -> str:
 
 
 def listen(host: str, port: int) -> ListeningSocket:
-    """Return a socket for the metrics alone. Raises OSError."""
+    """Return a socket for the metrics only. Raises OSError."""
     full = refusal("Too many programs ask for the metrics at once.")
     return open_listener(host, port, Caps(_MOST_CONNECTIONS, _MOST_CONNECTIONS, (), full))
 
 
 @asynccontextmanager
 async def serving(page: MetricsPage, listener: ListeningSocket) -> AsyncIterator[None]:
-    """Serve the metrics there as long as this lasts."""
+    """Serve the metrics while the block runs."""
     server = HttpServer(page, listener, Patience())
     running = asyncio.create_task(server.run_here())
     try:

@@ -1,4 +1,4 @@
-"""The section `metrics`. The token is no setting: it stands in .env as PARLEY_METRICS_TOKEN."""
+"""The section `metrics`. The token is not a setting: it is in .env as PARLEY_METRICS_TOKEN."""
 
 from __future__ import annotations
 

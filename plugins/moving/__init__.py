@@ -1,9 +1,8 @@
-"""Moving in from another program, and out into plain files.
+"""The import from other programs, and the export to plain files.
 
-A `ForeignSource` reads what another program kept, as `ForeignChat`s; `turns.py` makes turns of
-them, and `arrival.py` puts those into the record. Whatever is read may be damaged or hostile:
-`reading.py` has the limits. What comes so counts as text from outside, unless the person says that
-it is their own.
+A `ForeignSource` reads another program's data as `ForeignChat`s. `turns.py` converts them to turns,
+and `arrival.py` stores those in the record. The input may be damaged or hostile: `reading.py` has
+the limits. Imported text counts as text from outside, unless the person declares it as their own.
 """
 
 REQUIRES = ("jobs",)

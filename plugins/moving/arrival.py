@@ -1,8 +1,8 @@
-"""Putting what another program kept into the record, by the same ways as all else gets there.
+"""The import of another program's data into the record, by the same ways as all other data.
 
-Each conversation becomes a chat of its own, named by where it comes from: the same one again finds
-itself there, and only what is new in it is added. What goes into the prompt or the daily memory
-waits for a person's word, unless all of it is theirs.
+Each conversation becomes a chat of its own, named by its origin: a repeated import finds the chat
+and adds only new turns. Content for the prompt or the daily memory waits for approval, unless all
+of it is the person's own.
 """
 
 from __future__ import annotations
@@ -47,29 +47,29 @@ from plugins.moving.turns import ImportedMessage, as_turns
 from plugins.moving.workspace import ForeignSource
 
 MOST_LINES = 1_000
-"""Lines for `MEMORY.md` that are taken over."""
-_LONGEST_LINE = 1_000  # characters
+"""The maximum number of lines imported into `MEMORY.md`."""
+_LONGEST_LINE = 1_000  # maximum characters
 _ITSELF = Person("main.py", "owner")
 _TITLE = 100
 
 
 class Destination(Struct, frozen=True):
-    """The place where conversations go: the chats of a channel, of a person where it knows
-    several."""
+    """The destination of conversations: the chats of a channel, and of one person if the channel
+    has several."""
 
     channel: str
     user: str = ""
 
     def address(self, chat: str) -> Address:
-        """Return a chat there."""
+        """Return the address of a chat there."""
         return Address(self.channel, f"{self.user}/{chat}" if self.user else chat, user=self.user)
 
 
 class Arrived(Struct):
-    """The result of an import, or of its rehearsal. Conversations are new, grown, known as they
-    are, or went on differently here than there; `unreadable` says why those can't be read, and
-    `days` and `memory` are how many; `carried` counts rows of features, by their noun and the
-    command that lists them."""
+    """The result of an import, or of its rehearsal. Conversations are new, grown, unchanged
+    (`known`), or have continued differently here than there (`apart`). `unreadable` has the reasons
+    for unreadable ones. `days` and `memory` are counts; `carried` counts rows of features, by their
+    noun and the command that lists them."""
 
     new: int = 0
     grown: int = 0
@@ -91,11 +91,11 @@ class Arrived(Struct):
 
     @property
     def was_read(self) -> bool:
-        """Return whether there was any conversation that could be read."""
+        """Return whether there was any readable conversation."""
         return any((self.new, self.grown, self.known, self.apart, self.empty))
 
     def count(self, turns: int, times: Sequence[datetime]) -> None:
-        """So many turns came, with messages at these times."""
+        """Count imported turns, with messages at these times."""
         if times:
             self.turns += turns
             self.messages += len(times)
@@ -104,9 +104,9 @@ class Arrived(Struct):
 
 
 def new_part(stored: Sequence[Exchange], found: Sequence[Exchange]) -> int | None:
-    """Return from which of the turns that were found on they are new here: their number where none
-    is; None where the conversation went on differently. One whose question had no answer when it
-    was stored comes again with it; an older export, in which it has none, brings nothing."""
+    """Return the index of the first new turn among those found; their number if none is new, and
+    None if the conversation has continued differently. A stored question without an answer is
+    imported again with its answer. An older export, in which it still has none, adds nothing."""
     here = at = 0
     while here < len(stored) and at < len(found):
         (question, answer), (asked, answered) = stored[here], found[at]
@@ -123,7 +123,7 @@ def new_part(stored: Sequence[Exchange], found: Sequence[Exchange]) -> int | Non
 
 
 class Arrival:
-    """Brings one source in. `app` is None where there is no bot yet, and nothing is to be written
+    """The import of one source. `app` is None if there is no bot yet and nothing is written
     (`is_rehearsal`). Raises StoreError and MovingError."""
 
     def __init__(
@@ -144,7 +144,7 @@ class Arrival:
         self._planned = Counter[Path]()
 
     async def take_chats(self) -> None:
-        """Bring in the conversations."""
+        """Import the conversations."""
         total, done = await asyncio.to_thread(self._source.count), 0
         chats = iter(self._source.chats())
         while (chat := await asyncio.to_thread(next, chats, None)) is not None:
@@ -182,7 +182,7 @@ class Arrival:
                     await self._with_pictures(key, told)
 
     def key_of(self, chat: ForeignChat) -> ConversationKey:
-        """Return the conversation that one of the source becomes."""
+        """Return the key of the conversation that a source's chat becomes."""
         digest = hashlib.sha256(f"{self._slug}\0{chat.identity}".encode("utf-8", "replace"))
         return key_of(self._destination.address(f"{self._slug}-{digest.hexdigest()[:12]}"))
 
@@ -205,7 +205,7 @@ class Arrival:
         await app.conversations.let_go(lambda name: name == key.id)
 
     async def _with_pictures(self, key: ConversationKey, told: ImportedMessage) -> ImportedMessage:
-        """Return the message with its pictures, as far as they are there: on disk, unless this is a
+        """Return the message with its available pictures, stored on disk unless this is a
         rehearsal."""
         images = []
         for name in told.pictures:
@@ -219,7 +219,7 @@ class Arrival:
         return replace(told, message=replace(told.message, images=tuple(images)))
 
     async def _keep(self, key: ConversationKey, content: bytes) -> Image | None:
-        """Return the picture that these bytes are; None where they are none, or there is no
+        """Return the picture with this content; None if it is not a picture, or there is no
         room."""
         if not (kind := find_picture_type(content)):
             return None
@@ -238,8 +238,8 @@ class Arrival:
         return image
 
     def has_room(self, folder: Path, quota: int, size: int) -> bool:
-        """Return whether so many bytes more may be kept there; a rehearsal writes nothing, so what
-        it would have written is counted besides."""
+        """Return whether this many more bytes may be stored there. A rehearsal writes nothing, so
+        it counts the bytes that it would have written."""
         planned = self._planned[folder] + size
         if refusal(folder, quota, planned):
             return False
@@ -248,13 +248,13 @@ class Arrival:
         return True
 
     def leave(self, remark: str) -> None:
-        """Have the report tell of something that is not taken."""
+        """Add a remark about something that is not imported to the report."""
         self._source.skipped.remarks.append(remark)
 
-    # --- what is remembered --------------------------------------------------------------------
+    # --- memory ---------------------------------------------------------------------------------
 
     async def take_memory(self, own: ImportedProfile) -> None:
-        """Bring in what was remembered: into the chat `main`."""
+        """Import the memory, into the chat `main`."""
         lines = [clean_text(line).strip()[:_LONGEST_LINE] for line in own.memory]
         lines = [line.removeprefix("- ").removeprefix("* ").strip() for line in lines]
         wanted = [one for one in dict.fromkeys(lines) if MemoryLine(f"- {one}").spoken]
@@ -274,8 +274,8 @@ class Arrival:
     async def propose(
         self, app: App, key: ConversationKey, lines: Sequence[str], important: Collection[str] = ()
     ) -> int:
-        """Propose lines for the file, some of them as `important`; returns how many are new. Those
-        that were in it before, or were proposed, do not come again."""
+        """Propose lines for the file, some of them as `important`; return the number of new ones.
+        Lines that were in it before, or were proposed before, are skipped."""
         known = await app.store.read(lambda db: _find_known(db, key.audience))
         now = datetime.now(app.config.zone())
         source = Source("file", f"{now:%Y-%m-%d}", f"{now:%H:%M}")
@@ -285,7 +285,7 @@ class Arrival:
         if new and not self._is_rehearsal:
             state = app.conversations.long_term[key.audience]
             memory = LongTermMemory(app.conversations.services, key, state)
-            by = f"import from {self._source.name}"  # as what is proposed is headed, and why
+            by = f"import from {self._source.name}"  # the heading of the proposal, and its reason
             is_alone = (await memory.read()).proposal is None
             async with state.changing:
                 adding = [
@@ -298,8 +298,8 @@ class Arrival:
         return len(new)
 
     def keep_sections(self, app: App, audience: str, notes: Sequence[Note]) -> int:
-        """Bring parts of daily files in, those that are not there; returns how many. What is not
-        the person's own waits in the quarantine."""
+        """Import parts of daily files that are not there yet; return their number. Parts that are
+        not the person's own wait in the quarantine."""
         data = app.config.data
         waiting, count = daily.quarantine(data), 0
         for note in notes:
@@ -318,8 +318,8 @@ class Arrival:
         return count
 
     def _section(self, audience: str, note: Note) -> Section:
-        """Return a part of a daily file as one of ours, with a number that it has each time. Its
-        text is as it stands in a file."""
+        """Return a part of a daily file as a section, with a deterministic job number. Its text is
+        as in a file."""
         said = clean_text(note.text).strip().replace("<!--", "&lt;!--")
         parts = (self._slug, str(note.day), note.at, note.conversation, said)
         digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
@@ -333,7 +333,7 @@ class Arrival:
         )
 
     async def take_schedules(self, own: ImportedProfile) -> None:
-        """Bring in tasks that came at times, as jobs that rest: of the chat `main`."""
+        """Import scheduled tasks as paused jobs of the chat `main`."""
         address = self._destination.address("main")
         self.arrived.schedules = await bring_schedules(
             self._app,
@@ -347,7 +347,8 @@ class Arrival:
     # --- settings ------------------------------------------------------------------------------
 
     async def take_settings(self, own: ImportedProfile) -> None:
-        """Set what has a counterpart, as `/config` does; what can't be set is told."""
+        """Import the settings with a counterpart, like `/config`; report those that can't be
+        set."""
         assert self._app is not None
         settings = self._app.bot.settings
         wanted = [(one, "") for one in own.settings]
@@ -371,17 +372,18 @@ class Arrival:
 
 
 def count_prompts(number: int) -> str:
-    """So many conversations' own system prompts."""
+    """Return a text about the number of conversations with a system prompt of their own."""
     prompts = "own system prompt" if number == 1 else "own system prompts"
     return f"{prompts} of {count(number, 'conversation')}"
 
 
 _FIRST_JOB = 1_000_000_000_000
-"""Sections of daily files are known by their jobs; these have numbers that no job gets."""
+"""Sections of daily files are identified by job numbers; imported ones use numbers above those of
+real jobs."""
 
 
 def _find_known(database: Database, audience: str) -> set[tuple[str, ...]]:
-    """Return the lines that an audience's file has ever had, or was to have."""
+    """Return the lines that an audience's file ever had, and those ever proposed."""
     versions = memory_versions.versions(database, audience)
     held = {line.spoken for one in versions for line in facts(one.lines)}
     return held | {op.line.spoken for one in versions for op in one.operations if op.line}

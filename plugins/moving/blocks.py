@@ -1,5 +1,5 @@
-"""Content in blocks, as Anthropic's API has it and other programs keep it: texts, thoughts, calls
-of tools and their results."""
+"""Content in blocks, as in Anthropic's API and other programs: texts, reasoning, tool calls and
+their results."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _DATA = re.compile(r"data:image/[\w.+-]+;base64,")
 def read_blocks(
     role: str, content: object, at: datetime | None, skipped: SkippedItems
 ) -> list[ForeignMessage]:
-    """Return what a message of such content says: results of tools first, since they answer what
-    was before. What can't be read of it is counted."""
+    """Return the messages in such content: tool results first, since they answer earlier calls.
+    Unreadable parts are counted."""
     blocks = [as_mapping(one) for one in as_list(content)]
     text = as_text(content) or join_texts(blocks)
     for kind in (as_text(one.get("type")) for one in blocks):
@@ -67,13 +67,13 @@ def read_reply(
 
 
 def join_texts(blocks: Iterable[Mapping[str, Any]]) -> str:
-    """Return the blocks of text as one."""
+    """Return the text blocks as one text."""
     texts = (as_text(one.get("text")) for one in blocks if one.get("type") == "text")
     return "\n\n".join(filter(None, texts))
 
 
 def find_pictures(blocks: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the pictures that stand in blocks themselves, as `decode_picture` reads them."""
+    """Return the pictures contained in blocks, in the form that `decode_picture` reads."""
     found = []
     for one in (one for one in blocks if one.get("type") == "image"):
         source = as_mapping(one.get("source")) or one
@@ -83,8 +83,7 @@ def find_pictures(blocks: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def decode_picture(name: str) -> bytes | None:
-    """Return the bytes of a picture that is written as an address with its content; None where it
-    is none, or too large."""
+    """Return the bytes of a picture in a data URL; None if it is not one, or too large."""
     if not (found := _DATA.match(name)):
         return None
     try:
@@ -95,7 +94,7 @@ def decode_picture(name: str) -> bytes | None:
 
 
 def count_returned_pictures(blocks: Iterable[Mapping[str, Any]], skipped: SkippedItems) -> None:
-    """Count pictures in the result of a tool, which are not taken."""
+    """Count the pictures in a tool's result, which are not imported."""
     number = sum(one.get("type") == "image" for one in blocks)
     skipped.add(number, "picture that a tool returned", "pictures that tools returned")
 

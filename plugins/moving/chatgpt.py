@@ -1,16 +1,16 @@
-"""ChatGPT's export: `conversations.json`, as it is or in the ZIP that comes by mail.
+"""ChatGPT's export: `conversations.json`, as a file or in the ZIP that is sent by mail.
 
-Each conversation is a tree, since questions can be edited and answers made again: `mapping` has its
-nodes, and `current_node` is the end of what the person saw last. Newer exports come in several
-files, `conversations-000.json` and so on, and `export_manifest.json` says which
-(danny-avila/LibreChat `packages/api/src/import`, its issue 15229). Custom instructions stand in
-`metadata` of a message that no person wrote, and since 2024 in its content, with words for the
-model around them.
+Each conversation is a tree, since questions can be edited and answers regenerated: `mapping` has
+its nodes, and `current_node` is the end of the branch that was shown last. Newer exports have
+several files, `conversations-000.json` and so on, listed in `export_manifest.json`
+(danny-avila/LibreChat `packages/api/src/import`, its issue 15229). Custom instructions are in the
+`metadata` of a message that no person wrote, and since 2024 in its content, surrounded by words for
+the model.
 
-Marks point to the sources of a text, which nobody can follow elsewhere. They stand between
-characters for private use: a kind, and fields. In most, the fields are places in a result of a
-search; a link and an entity have words in them that belong to the sentence. Some programs take the
-characters out, and leave kind and places as a word.
+Citation marks point to the sources of a text, which are not in the export. They are enclosed in
+private-use characters, and have a kind and fields. In most, the fields are positions in a search
+result; the marks of links and entities contain words that belong to the sentence. Some programs
+remove the private-use characters, and leave the kind and the positions as a word.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _REFERENCE = re.compile(r"[ \t]?:contentReference\[oaicite:\d+\]\{index=\d+\}")
 
 
 def without_citations(text: str) -> str:
-    """Return the text without such marks, but with the words in them."""
+    """Return the text without citation marks, but with the words in them."""
     text = _PRIVATE.sub("", _MARK.sub(_read_mark, text))
     for marks in (_STRIPPED, _BRACKETS, _REFERENCE):
         text = marks.sub("", text)
@@ -85,7 +85,7 @@ _PICTURE_PART = "image_asset_pointer"
 _TEXT_KINDS = {"text", "multimodal_text", "code", "execution_output", "system_error"} | {
     *("tether_quote", "tether_browsing_display", "thoughts", "reasoning_recap")
 }
-"""Kinds of content that are known; of any other whose text is not found one is told."""
+"""The known kinds of content; any other one without text is reported."""
 _SAID_KINDS = ("text", "multimodal_text")
 _RECORDED = {
     "audio_asset_pointer": ("recording", "recordings"),
@@ -127,7 +127,8 @@ class ChatGpt(ForeignSource):
         self._pictures = {_stem(one): one for one in files}
 
     def _find_beside(self) -> Archive:
-        """Return where the pictures are: beside a JSON file, if that alone was named."""
+        """Return the archive with the pictures: the folder of a JSON file, if only that was
+        named."""
         path = self._archive.path
         try:
             return Archive(path.parent) if self._archive.place(path.name) else self._archive
@@ -156,7 +157,7 @@ class ChatGpt(ForeignSource):
         return self._own
 
     def _tell_missing_parts(self) -> None:
-        """Tell of files with conversations that should be there: a ZIP may be one of several."""
+        """Report files with conversations that are missing: a ZIP may be one of several."""
         if self._archive.path.is_file() and len(self._archive.names) == 1:
             return  # one file was named on purpose
         there = {PurePosixPath(one).name for one in self._parts}
@@ -244,7 +245,7 @@ class ChatGpt(ForeignSource):
         return [ForeignMessage(roles[role], text, at, pictures=pictures)]
 
     def _text(self, content: Mapping[str, Any]) -> str:
-        """Return the text of a message, whatever its kind; a picture that is not sent is named."""
+        """Return the text of a message of any kind; in place of a picture, its name."""
         if thoughts := as_list(content.get("thoughts")):
             said = [as_mapping(one) for one in thoughts]
             return "\n\n".join(
@@ -258,7 +259,8 @@ class ChatGpt(ForeignSource):
     def _count_left_out(
         self, message: Mapping[str, Any], content: Mapping[str, Any], text: str
     ) -> None:
-        """Count what of a message is neither text nor a picture: files, sounds, what is new."""
+        """Count the parts of a message other than text and pictures: files, sounds, and new
+        kinds."""
         pictures = {_stem(one) for one in _find_pictures(content)}
         for file in map(
             as_mapping, as_list(as_mapping(message.get("metadata")).get("attachments"))
@@ -276,13 +278,13 @@ class ChatGpt(ForeignSource):
             self.skipped.add_unread("content", as_text(content.get("content_type")))
 
     def _count_made(self, content: Mapping[str, Any]) -> int:
-        """Return how many pictures stand in what the model or a tool said."""
+        """Return the number of pictures in the text of the model or a tool."""
         found = sum(1 for _ in _find_pictures(content))
         self.skipped.add_some(found, "picture", "that the model had made")
         return found
 
     def _take_context(self, content: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
-        """Take in custom instructions, and what the model had kept of the person."""
+        """Import custom instructions, and the model's memory about the person."""
         pairs = ("about_user_message", "user_profile"), ("about_model_message", "user_instructions")
         found = (
             as_text(typed.get(as_typed)).strip() or _unwrap(as_text(content.get(as_told)))
@@ -305,7 +307,7 @@ class ChatGpt(ForeignSource):
 
 
 def _unwrap(text: str) -> str:
-    """Return custom instructions without the sentence for the model before them."""
+    """Return custom instructions without the introduction for the model."""
     said = text.strip()
     if said.startswith("The user provided") and said.endswith("```"):
         said = said.partition("```")[2].removesuffix("```")
@@ -317,13 +319,12 @@ def _time(node: Mapping[str, Any]) -> datetime | None:
 
 
 def _message_of(node: object) -> Mapping[str, Any]:
-    """Return the message of a node. Other programs have such trees, too, but ones without
-    authors."""
+    """Return the message of a node. Other programs have such trees, but without authors."""
     return as_mapping(as_mapping(node).get("message"))
 
 
 def _is_said(node: Mapping[str, Any]) -> bool:
-    """Return whether a node is something that a person or the model has said."""
+    """Return whether a node is a message of a person or the model."""
     message = as_mapping(node.get("message"))
     content = as_mapping(message.get("content"))
     is_spoken = as_mapping(message.get("author")).get("role") in ("user", "assistant")
@@ -336,7 +337,7 @@ def _text_of_part(part: object) -> str:
 
 
 def _find_pictures(content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of the pictures that a message points to."""
+    """Yield the names of the pictures that a message refers to."""
     for part in map(as_mapping, as_list(content.get("parts"))):
         if part.get("content_type") == _PICTURE_PART:
             found = _POINTER.match(as_text(part.get("asset_pointer")))
@@ -344,14 +345,15 @@ def _find_pictures(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _stem(name: str) -> str:
-    """By which a file is known again: "file-Abc123-holiday.png" is "file-Abc123"."""
+    """Return the part of a name that identifies a file: "file-Abc123" for
+    "file-Abc123-holiday.png"."""
     base = PurePosixPath(name).name
     found = re.match(r"file[-_][A-Za-z0-9]+", base)
     return found[0] if found else base
 
 
 def _arguments(text: str) -> str:
-    """Return the arguments of a call of a tool, as an object of JSON."""
+    """Return the arguments of a tool call as a JSON object."""
     try:
         is_object = isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):

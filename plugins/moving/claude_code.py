@@ -1,22 +1,24 @@
 """Claude Code: `~/.claude`, its folder `projects`, or one session.
 
-Nobody documents the format; these rules are from sessions that @anthropic-ai/claude-code 2.1.197
-wrote here, and from Huntehhh/claude-code-chat `docs/claude-cli-jsonl-format.md` (2.0.74) and
+The format is undocumented; these rules are from sessions written by @anthropic-ai/claude-code
+2.1.197, and from Huntehhh/claude-code-chat `docs/claude-cli-jsonl-format.md` (2.0.74) and
 alicoding/claude-parser `docs/JSONL-STRUCTURE.md` (1.0.83):
 
 - `projects/SLUG/SESSION.jsonl` is a session; `agent-*.jsonl`, and lines with `isSidechain`, are of
   subagents.
-- A line has a `type`. Those of `user` and `assistant` have a `message` as Anthropic's API has it.
-  Each has a `uuid` and names its parent (`parentUuid`; `logicalParentUuid` across a compaction),
-  and so do lines of other types, which stand between them.
-- A reply with several blocks is several lines with one `message.id`. Results of tools are lines of
-  `user`; those of calls side by side hang on several branches.
-- `isMeta`, `isCompactSummary` and `isVisibleInTranscriptOnly` mark what no person said, the model
-  `<synthetic>` what none said, as of errors. Around a person's words stand elements of its own.
-- An `attachment` of the type `queued_command` is what a person said while the model worked.
+- A line has a `type`. Those of `user` and `assistant` have a `message` as in Anthropic's API.
+  Each has a `uuid` and names its parent (`parentUuid`; `logicalParentUuid` across a compaction).
+  So do lines of other types, which are between them.
+- A reply with several blocks is several lines with one `message.id`. Tool results are lines of
+  `user`; those of parallel calls are on several branches.
+- `isMeta`, `isCompactSummary` and `isVisibleInTranscriptOnly` mark text that no person wrote, the
+  model `<synthetic>` text that no model wrote, such as errors. The program adds its own elements
+  around a person's words.
+- An `attachment` of the type `queued_command` is a message that a person sent while the model
+  worked.
 - Titles are lines `summary`, `ai-title` and `custom-title`; a `summary` may be of another session,
   to which its `leafUuid` belongs.
-- `CLAUDE.md` has instructions, `projects/SLUG/memory/*.md` what is remembered.
+- `CLAUDE.md` has instructions, `projects/SLUG/memory/*.md` the memory.
 """
 
 from __future__ import annotations
@@ -46,19 +48,20 @@ from plugins.moving.source import (
 from plugins.moving.workspace import ForeignSource, Workspace
 
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
-"""Lines that name the session, with the field that does; the later ones have precedence."""
+"""The lines with a title of the session, and the field of each; later ones take precedence."""
 _COMMAND = re.compile(r"<command-name>([^<]*)</command-name>")
 _IS_COMMAND = re.compile(r"\s*<command-(?:name|message|args)>")
 _ARGUMENTS = re.compile(r"<command-args>([^<]*)</command-args>")
 _NOTE = re.compile(r"(?:[^/]+/){0,2}projects/[^/]+/memory/[^/]+\.md")
-"""A file of memory, below the two folders above it: those of others are named so, too."""
+"""A memory file, with the two folders above it, since files of other programs have similar
+names."""
 _SHELL = re.compile(r"\s*<bash-input>(.*?)</bash-input>", re.DOTALL)
 _MACHINE = (
     *("system-reminder", "task-notification", "command-message", "bash-stdout", "bash-stderr"),
     *("local-command-caveat", "local-command-stdout", "local-command-stderr"),
     *("ide_opened_file", "ide_selection", "ide_diagnostics"),
 )
-"""Elements that the program writes into what a person says."""
+"""Elements that the program adds to a person's messages."""
 _INTERRUPTED = re.compile(r"\s*\[Request interrupted by user[^\]\n]*\]\s*")
 _NO_PERSON = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 
@@ -128,8 +131,8 @@ class ClaudeCode(ForeignSource):
 
 
 def _is_in_project(name: str) -> bool:
-    """Return whether a file may be a session: beside the folder of the projects, and in plugins,
-    lie files of lines that are none."""
+    """Return whether a file may be a session: outside of the folder of the projects, and in
+    plugins, other JSON-lines files exist."""
     parts = PurePosixPath(name).parts
     return (
         "projects" not in parts[1:]
@@ -143,7 +146,7 @@ def _is_subagent(name: str) -> bool:
 
 
 class _Session(Struct):
-    """A session as it is read, line by line. `_replies` has the parts of each reply."""
+    """A session that is read line by line. `_replies` has the parts of each reply."""
 
     _nodes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _replies: dict[tuple[str, int], list[str]] = field(default_factory=dict)
@@ -157,11 +160,11 @@ class _Session(Struct):
 
     @property
     def is_none(self) -> bool:
-        """Return whether no line was one of a session."""
+        """Return whether no line belongs to a session."""
         return not (self._nodes or self._titles or self._aside)
 
     def take(self, line: Mapping[str, Any] | None) -> None:
-        """Take in a line; None for one that is damaged."""
+        """Add a line; None is a damaged one."""
         if line is None:
             self._damaged += 1
             return
@@ -183,7 +186,7 @@ class _Session(Struct):
                 self._replies.setdefault(self._reply_of[name], []).append(name)
 
     def as_chat(self, identity: str, skipped: SkippedItems) -> ForeignChat:
-        """Return the newest branch of it as a conversation."""
+        """Return its newest branch as a conversation."""
         path = find_path(self._nodes, self._last, "above", _time)
         taken = self._with_whole_replies([as_text(node["name"]) for node in path])
         said = {name: self._read(name, skipped) for name in self._nodes}
@@ -202,7 +205,7 @@ class _Session(Struct):
         return ForeignChat(identity, title, tuple(messages))
 
     def _with_whole_replies(self, path: list[str]) -> Mapping[str, None]:
-        """Return the path with all parts of each reply in the place of its first."""
+        """Return the path with all parts of each reply at the place of the first."""
         found: dict[str, None] = {}
         for name in path:
             parts = self._replies[self._reply_of[name]] if name in self._reply_of else [name]
@@ -223,8 +226,7 @@ class _Session(Struct):
 def _pair(
     messages: Iterable[ForeignMessage], results: Mapping[str, ForeignMessage]
 ) -> Iterator[ForeignMessage]:
-    """Yield the messages with calls side by side as one, and each result after its call, wherever
-    it stood."""
+    """Yield the messages, with parallel calls merged into one and each result after its call."""
     told = set[str]()
     waiting: ForeignMessage | None = None
     for one in [*messages, None]:
@@ -258,8 +260,7 @@ def _join(first: ForeignMessage, second: ForeignMessage) -> ForeignMessage:
 
 
 def _as_said(message: ForeignMessage) -> ForeignMessage | None:
-    """Return what a person has said, without what the program has written around it; None where
-    nothing is left."""
+    """Return a person's message without the program's additions; None if nothing is left."""
     if message.role != "user":
         return message
     text = message.text
@@ -276,7 +277,7 @@ def _as_said(message: ForeignMessage) -> ForeignMessage | None:
 
 
 def _drop_elements(text: str, names: Iterable[str]) -> str:
-    """Return a text without the elements of these names that begin a line."""
+    """Return a text without the elements of these names at the beginning of a line."""
     for name in names:
         end = f"</{name}>"
         if end not in text:
@@ -292,7 +293,8 @@ def _drop_elements(text: str, names: Iterable[str]) -> str:
 
 
 def _as_asked(line: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the line that a question would have been, had the model not worked when it came."""
+    """Return a message sent while the model worked as an ordinary question; other lines
+    unchanged."""
     queued = as_mapping(line.get("attachment"))
     by = as_text(as_mapping(queued.get("origin")).get("kind"))
     is_person = queued.get("commandMode", "prompt") == "prompt" and by in ("", "human")
@@ -302,7 +304,7 @@ def _as_asked(line: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_question(line: Mapping[str, Any]) -> bool:
-    """Return whether a line is something else than a reply and results of tools."""
+    """Return whether a line is a question: neither a reply nor tool results."""
     content = as_mapping(line.get("message")).get("content")
     blocks = content if isinstance(content, list) else []
     is_result = any(as_mapping(one).get("type") == "tool_result" for one in blocks)

@@ -1,4 +1,4 @@
-"""`python main.py import` and `export` as the command line knows them."""
+"""The commands `python main.py import` and `export`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def _bring_in(options: argparse.Namespace) -> int:
-    from plugins.moving.commands import bring_in  # noqa: PLC0415 - slow, and nothing for others
+    from plugins.moving.commands import bring_in  # noqa: PLC0415 - slow, rarely used
 
     return bring_in(options)
 

@@ -1,6 +1,6 @@
-"""`python main.py import FROM PATH` and `export FOLDER`, carried out.
+"""The implementation of `python main.py import FROM PATH` and `export FOLDER`.
 
-The personas of another program become agents of the configuration, which only a file may have.
+The personas of another program become agents of the configuration, which only its file can define.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _NAMES = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def add_agents(config: Path, personas: Sequence[Persona], known: Collection[str]) -> list[str]:
-    """Write those into the configuration that it does not have; returns their names. The rest of
-    the file says what it said. Raises MovingError and SettingError."""
+    """Add the personas that the configuration does not have, and return their names. The rest of
+    the file keeps its values. Raises MovingError and SettingError."""
     new = [one for one in map(as_agent, personas) if one["id"] not in known]
     new = list({one["id"]: one for one in new}.values())
     if not new:
@@ -81,8 +81,8 @@ def add_agents(config: Path, personas: Sequence[Persona], known: Collection[str]
 
 
 def as_agent(persona: Persona) -> Mapping[str, Any]:
-    """Return a persona as the configuration has an agent. Its words are words there: they name no
-    file, and no secret."""
+    """Return a persona as an agent of the configuration. Its text is escaped, so that it refers to
+    no file and no secret."""
     prompt = clean_text(persona.prompt)[:_LONGEST_PROMPT].replace("{{", "{ {")
     if prompt.startswith("file:") or prompt.endswith((".md", ".txt")):
         prompt = f"You are told:\n{prompt}"
@@ -100,16 +100,17 @@ CHANNELS = ("web", "terminal")
 
 
 def _say(options: argparse.Namespace, text: str) -> None:
-    """Write a text for the person, in which names may stand that a stranger chose."""
+    """Print a text for the person, which may contain names chosen by strangers."""
     say(clean_text(with_places(text, options)))
 
 
 Take = Callable[[App | None], Awaitable[None]]
-"""Brings something in; None: there is no bot yet, and nothing is written."""
+"""An import; with None there is no bot yet, and nothing is written."""
 
 
 def bring_in(options: argparse.Namespace) -> int:
-    """Import; returns the exit code. Raises MovingError, FolderError, StoreError, SettingError."""
+    """Import and return the exit code. Raises MovingError, FolderError, StoreError,
+    SettingError."""
     try:
         return _bring_in_all(options)
     except (MovingError, StoreError) as error:
@@ -126,7 +127,7 @@ def _bring_in_all(options: argparse.Namespace) -> int:
         asyncio.run(_rehearse(take))
         return 0
     if options.dry_run and find_schema(engine_for(place)) != NEWEST:
-        raise FolderError(  # to look into it, we would have to change it
+        raise FolderError(  # reading it would require a schema upgrade
             f"The data in {options.data} is of an older Parley, and --dry-run changes nothing; "
             "upgrade it first with `python main.py upgrade`."
         )
@@ -140,7 +141,8 @@ def _bring_in_all(options: argparse.Namespace) -> int:
 
 
 def write_out(options: argparse.Namespace) -> int:
-    """Export; returns the exit code. Raises MovingError, FolderError, StoreError, SettingError."""
+    """Export and return the exit code. Raises MovingError, FolderError, StoreError,
+    SettingError."""
     layers = _load_layers(options, "export")
     place = find_database(layers, options.data)
     if not has_bot(place):
@@ -171,7 +173,7 @@ async def _write_out(options: argparse.Namespace, place: Path | str) -> None:
 
 
 def _describe_waiting(done: Exported) -> Iterator[str]:
-    """Say what is not in an export because nobody has said yet whether it holds."""
+    """Describe the parts that are not exported, since nobody has approved them yet."""
     if done.waiting:
         parts = count(
             done.waiting, "part of daily memory that waits", "parts of daily memory that wait"
@@ -199,8 +201,8 @@ def _load_layers(options: argparse.Namespace, command: str) -> Layers:
 
 @contextmanager
 def _hold(options: argparse.Namespace, layers: Layers) -> Iterator[None]:
-    """Hold the data folder, and write logs there."""
-    os.umask(os.umask(0) | 0o077)  # whatever is kept is for one person
+    """Lock the data folder, and write logs there."""
+    os.umask(os.umask(0) | 0o077)  # all files are for one person only
     place = find_database(layers, options.data)
     with lock_data_folder(options.data):
         if isinstance(place, Path):
@@ -215,7 +217,8 @@ def _hold(options: argparse.Namespace, layers: Layers) -> Iterator[None]:
 
 
 def _choose(options: argparse.Namespace) -> Take:
-    """Return the work that brings it in; it is there, and of that kind. Raises MovingError."""
+    """Return the function that imports it, after checking that it exists and has that format.
+    Raises MovingError."""
     source = open_source(options.source, options.path, options.user, options.data)
     if isinstance(source, PlainExport):
         if options.to:
@@ -280,7 +283,7 @@ async def _take_foreign(
         await arrival.take_memory(own)
         await arrival.take_schedules(own)
     except (MovingError, StoreError):
-        if arrival.arrived.turns:  # what came before the fault stays
+        if arrival.arrived.turns:  # the chats imported before the error are kept
             _say(options, describe(arrival.arrived, source, options, []))
         raise
     if destination.user and not (app and await _is_let_in(app, destination.user)):
@@ -291,7 +294,7 @@ async def _take_foreign(
     agents: list[str] = []
     try:
         agents = await _take_settings(options, app, arrival, own)
-    finally:  # whatever becomes of the settings, the conversations are here
+    finally:  # even if the settings fail, the conversations are imported
         _say(options, describe(arrival.arrived, source, options, agents))
 
 
@@ -312,8 +315,8 @@ async def _take_export(options: argparse.Namespace, source: PlainExport, app: Ap
 async def _take_settings(
     options: argparse.Namespace, app: App | None, arrival: Arrival, own: ImportedProfile
 ) -> list[str]:
-    """Set what is to be set, and return the agents that were written into the configuration, or
-    would be."""
+    """Import the settings if requested, and return the agents that were, or would be, added to the
+    configuration."""
     known = app.config.book.agents if app else {}
     for one in map(as_agent, own.personas):
         if one["id"] in known and _is_other(known[one["id"]], one["system_prompt"]):

@@ -1,8 +1,8 @@
 """CowAgent (formerly chatgpt-on-wechat): its workspace, `~/cow`, and its `config.json`.
 
 Conversations are in an SQLite file: `memory/long-term/index.db` in the workspace, in older versions
-`sessions/conversations.db`. A message's content is JSON, a text or blocks as Anthropic has them.
-Memory is in `MEMORY.md`, `USER.md` and `memory/YYYY-MM-DD.md`; who it is, in `AGENT.md` or in
+`sessions/conversations.db`. A message's content is JSON, a text or blocks in Anthropic's format.
+Memory is in `MEMORY.md`, `USER.md` and `memory/YYYY-MM-DD.md`; the persona is in `AGENT.md` or in
 `SOUL.md`.
 """
 
@@ -40,14 +40,14 @@ _OF_OTHERS = re.compile(
     r"(?:workspace[^/]*/)?(?:AGENTS|IDENTITY|TOOLS|HEARTBEAT|BOOTSTRAP)\.md$|openclaw\.json$"
     r"|agents/[^/]+/(?:agent|sessions)/|cron/jobs\.json$|state\.db$"
 )
-"""Files of OpenClaw and Hermes, which have a SOUL.md and days of memory, too."""
+"""Files of OpenClaw and Hermes, which also have a SOUL.md and daily memory files."""
 COUNTERPARTS = {
     "agent_max_context_turns": "agent_max_context_turns",
     "agent_max_context_tokens": "agent_max_context_tokens",
     "agent_max_steps": "agent_max_steps",
     "request_timeout": "request_timeout",
 }
-"""Its settings, and what they are called here."""
+"""Its settings, with our names for them."""
 _SECRET = re.compile(r"key|secret|token|password", re.IGNORECASE)
 _NO_SECRET = frozenset({"agent_max_context_tokens", "conversation_max_tokens"})
 
@@ -76,8 +76,8 @@ class CowAgent(ForeignSource):
             )
 
     def _try_database(self, name: str) -> ForeignDatabase | None:
-        """Return a database in the workspace; None for a file that only has the name of one, as
-        anything may that an agent has put there. Raises MovingError and StoreError."""
+        """Return a database in the workspace; None for another file of such a name, which an agent
+        may have created. Raises MovingError and StoreError."""
         try:
             return self._open_database(name)
         except StoreError:
@@ -162,7 +162,7 @@ class CowAgent(ForeignSource):
 
 
 def _read(row: Mapping[str, Any], skipped: SkippedItems) -> list[ForeignMessage]:
-    """Return what a row of `messages` says; what can't be read of it is counted."""
+    """Return the messages in a row of `messages`; unreadable parts are counted."""
     if isinstance(row, TooLargeRow):
         skipped.add_too_large("message", "messages")
         return []

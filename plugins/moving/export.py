@@ -1,7 +1,7 @@
-"""`python main.py export FOLDER`: everything that was said, in files that need no program of ours.
+"""`python main.py export FOLDER`: all messages, in files that can be read without our program.
 
-All is written into a folder beside the one that was named, which becomes that one at the end: half
-an export has no such name.
+Everything is written to a temporary folder next to the target, which is renamed at the end, so that
+a partial export never has the target's name.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from plugins.moving.source import MovingError
 from plugins.wording import clip, literal
 
 KEPT = ("memory", "files", "data")
-"""The parts of an audience's folder that are taken."""
+"""The parts of an audience's folder that are exported."""
 _AT_ONCE = 500
-_LONGEST_NAME = 100  # characters of a conversation in the index
+_LONGEST_NAME = 100  # maximum characters of a conversation's name in the index
 _README = """# What was said with Parley
 
 Written on {day}. Each folder here is one chat: a private one, or a group with all who are in it.
@@ -65,9 +65,9 @@ Parley takes it in again: `python main.py import parley FOLDER`.
 
 
 class Exported(Struct):
-    """The amount that was written. `left_out` are messages that a person took away, `waiting`
-    sections of the daily memory in the quarantine, `proposed` chats to whose `MEMORY.md` a change
-    is proposed."""
+    """The size of an export. `left_out` counts messages that a person removed, `waiting` sections
+    of the daily memory in the quarantine, `proposed` chats with a proposed change of
+    `MEMORY.md`."""
 
     conversations: int = 0
     messages: int = 0
@@ -78,8 +78,7 @@ class Exported(Struct):
 
 
 async def export(store: Store, data: Path, target: Path, tell: Tell = silently) -> Exported:
-    """Write everything into the folder `target`, which is made. Raises MovingError and
-    StoreError."""
+    """Write everything into the new folder `target`. Raises MovingError and StoreError."""
     work = await asyncio.to_thread(_prepare, data, target)
     try:
         done = await _write_all(store, data, work, tell)
@@ -93,7 +92,7 @@ async def export(store: Store, data: Path, target: Path, tell: Tell = silently) 
 
 
 def _prepare(data: Path, target: Path) -> Path:
-    """Return a folder beside the one that is to be."""
+    """Return a temporary folder next to the target. Raises MovingError."""
     if target.exists():
         raise MovingError(f"{target} already exists; choose another name.")
     if target.resolve().is_relative_to(data.resolve()):
@@ -128,7 +127,7 @@ async def _write_all(store: Store, data: Path, work: Path, tell: Tell) -> Export
 
 
 def _count_waiting(data: Path) -> int:
-    """Return the sections of the daily memory that nobody has reviewed yet."""
+    """Return the number of sections of the daily memory that wait for review."""
     place = daily.quarantine(data)
     names = daily.audiences(place)
     days = ((name, day) for name in names for day in daily.days(place, name))
@@ -136,7 +135,7 @@ def _count_waiting(data: Path) -> int:
 
 
 def _audiences(data: Path) -> set[str]:
-    """List the audiences that have something to be kept."""
+    """Return the audiences that have anything to export."""
     found = (data / "audiences").glob("*/*")
     return {path.parent.name for path in found if path.name in KEPT and any(path.iterdir())}
 
@@ -144,7 +143,7 @@ def _audiences(data: Path) -> set[str]:
 async def _write_conversation(
     store: Store, one: ArchivedConversation, place: Path, done: Exported
 ) -> tuple[str, str]:
-    """Write a conversation; return the day on which it began, and what it is called."""
+    """Write a conversation; return the date of its beginning, and its name."""
     begun = called = ""
     with (place / MESSAGES).open("xb") as lines, (place / READABLE).open("xb") as text:
         after = turn = 0
@@ -182,7 +181,7 @@ def _head(one: ArchivedConversation, called: str) -> str:
 
 
 def _write_entries(entries: Sequence[Entry], lines: IO[bytes], text: IO[bytes], turn: int) -> int:
-    """Write them into both files; returns the turn that the last belongs to."""
+    """Write the entries into both files; return the turn of the last one."""
     for entry in entries:
         lines.write(write_message(entry))
         if entry.turn != turn:
@@ -200,14 +199,14 @@ def _pictures(entry: Entry) -> Iterator[str]:
 
 
 def _copy(source: Path, target: Path) -> int:
-    """Copy the regular files below a folder; returns how many. Links are left out."""
+    """Copy the regular files below a folder, without links, and return their number."""
     count = 0
     for path in sorted(source.rglob("*")):
         is_plain = path.is_file() and not path.is_symlink()
         if is_plain and not any(parent.is_symlink() for parent in _between(path, source)):
             place = target / path.relative_to(source)
             place.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileNotFoundError):  # a draft that is no more
+            with suppress(FileNotFoundError):  # a draft that was deleted meanwhile
                 shutil.copyfile(path, place)
                 count += 1
     return count

@@ -1,19 +1,19 @@
 """Hermes Agent: its folder, `~/.hermes`, or that of a profile in it.
 
 Rules from hermes-agent 0.19.0 (NousResearch/hermes-agent: `hermes_state.py`, `cron/jobs.py`,
-`tools/memory_tool.py`, `agent/context_compressor.py`), with whose `SessionDB` sessions were written
-to look at:
+`tools/memory_tool.py`, `agent/context_compressor.py`), checked with sessions that its `SessionDB`
+wrote:
 
-- `state.db` has `sessions` and `messages`, in the order of their ids. Content that is no text is
-  JSON after a mark, and calls are as OpenAI's API has them.
-- Rows with `_compressed_summary` are summaries (of 2026.9), and those with some `display_kind`s
-  the program wrote in a person's place (`agent/message_metadata.py`).
-- Of a row that is not `active`, `compacted` says whether it was summarised or taken back.
-- A compaction writes the beginning and the end of what there was once more, around a summary: into
-  the same session, or into one whose parent ended by `compression`.
-- Sessions that a parent has otherwise are of subagents, but for those that `/branch` made.
+- `state.db` has `sessions` and `messages`, in the order of their ids. Content other than text is
+  JSON after a mark, and calls are in the format of OpenAI's API.
+- Rows with `_compressed_summary` are summaries (of 2026.9). Rows with certain `display_kind`s were
+  written by the program in a person's place (`agent/message_metadata.py`).
+- For a row that is not `active`, `compacted` says whether it was summarised or undone.
+- A compaction writes the beginning and the end of the messages again, around a summary: into the
+  same session, or into one whose parent ended by `compression`.
+- Other sessions with a parent are of subagents, except for those that `/branch` created.
 - Older versions kept `sessions/SESSION.jsonl`, and `sessions/session_SESSION.json`.
-- `memories/MEMORY.md` and `USER.md` have entries with a line of § between, `SOUL.md` who it is,
+- `memories/MEMORY.md` and `USER.md` have entries separated by a line with §, `SOUL.md` the persona,
   `cron/jobs.json` tasks. `.env`, `auth.json` and `config.yaml` have keys, and are not read.
 """
 
@@ -47,8 +47,8 @@ from plugins.moving.workspace import ForeignSource, Workspace
 _DATABASE, _JOBS = "state.db", "cron/jobs.json"
 _JSON = "\x00json:"
 _SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]")
-_MOST_CHAIN = 1_000  # sessions that are one conversation
-_MOST_COPIED = 1_000  # messages, by a compaction
+_MOST_CHAIN = 1_000  # sessions that form one conversation
+_MOST_COPIED = 1_000  # messages repeated by a compaction
 _COLUMNS = (
     *("role", "content", "tool_calls", "tool_call_id", "tool_name", "timestamp"),
     *("reasoning", "reasoning_content", "active", "compacted"),
@@ -212,7 +212,7 @@ def _read_call(call: Mapping[str, Any]) -> ToolCall:
 
 
 def _find_chains(sessions: Mapping[str, Row], skipped: SkippedItems) -> list[list[str]]:
-    """Return the sessions that are conversations, each with those that go on with it after a
+    """Return the sessions that are conversations, each with those that continue it after a
     compaction."""
     following: dict[str, list[str]] = {}
     roots = []
@@ -235,7 +235,8 @@ def _find_chains(sessions: Mapping[str, Row], skipped: SkippedItems) -> list[lis
             roots.append(name)
     found: list[list[str]] = []
     known = set[str]()
-    # A session may go on twice; and of those in a circle, which only damage makes, none is a root.
+    # A session may be continued twice; of those in a cycle, which only damage causes, none is a
+    # root.
     for root in (*roots, *(name for names in following.values() for name in names)):
         chain: list[str] = []
         name = root
@@ -249,8 +250,7 @@ def _find_chains(sessions: Mapping[str, Row], skipped: SkippedItems) -> list[lis
 
 
 def unfold(messages: Sequence[ForeignMessage]) -> list[ForeignMessage]:
-    """Return what was said without summaries, and without what was written once more around
-    them."""
+    """Return the messages without summaries, and without the messages repeated around them."""
     said: list[ForeignMessage] = []
     parts: list[list[ForeignMessage]] = [[]]
     for message in messages:
@@ -266,7 +266,8 @@ def unfold(messages: Sequence[ForeignMessage]) -> list[ForeignMessage]:
 
 
 def _count_copied(said: Sequence[ForeignMessage], following: Sequence[ForeignMessage]) -> int:
-    """Return how many messages at the end of one are at the beginning of the other."""
+    """Return the number of messages at the end of one list that are also at the beginning of the
+    other."""
     most = min(len(said), len(following), _MOST_COPIED)
     return next((n for n in range(most, 0, -1) if _are_same(said[-n:], following[:n])), 0)
 
@@ -276,6 +277,6 @@ def _are_same(first: Sequence[ForeignMessage], second: Sequence[ForeignMessage])
 
 
 def _sign(message: ForeignMessage) -> object:
-    """Return by what a copy is known: results of tools are shortened in it."""
+    """Return the key that identifies a copy, in which tool results are shortened."""
     calls = tuple(call.id for call in message.calls)
     return (message.role, message.call_id or (message.text, message.pictures), calls)

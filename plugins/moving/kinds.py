@@ -1,4 +1,4 @@
-"""The program that wrote what lies at a path: as it was named, or as it looks."""
+"""The program that wrote the files at a path: as named by the person, or as detected."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ OPENERS: Mapping[str, type[ForeignSource]] = {
     "parley": PlainExport,
 }
 _MOST_LOOKED_AT = 2_000  # values
-_LOOKED_AT = 20  # conversations; who can read none of those does not know the others
+_LOOKED_AT = 20  # conversations; a reader that fails for all of these fails for the others
 
 
 def open_source(kind: str, path: Path, user: str, data: Path) -> ForeignSource:
-    """Open what that program kept. Raises MovingError and StoreError."""
+    """Open another program's data. Raises MovingError and StoreError."""
     if kind == "open-webui":
         return OpenWebUi(path, user=user)
     if user:
@@ -46,12 +46,12 @@ def open_source(kind: str, path: Path, user: str, data: Path) -> ForeignSource:
 
 
 def suggest(kind: str, path: Path) -> str:
-    """Advise what to do where nothing could be read as one kind, and it looks like another; return
-    "" where it does not."""
+    """Return advice after a failed import if the files look like another program's; ""
+    otherwise."""
     if _has_chats(kind, path) or _has_profile(kind, path):
         return ""
     others = [one for one in OPENERS if one != kind]
-    # Files of a memory have the same names in several programs, conversations have not.
+    # Memory files have the same names in several programs; conversations differ.
     found = (one for has in (_has_chats, _has_profile) for one in others if has(one, path))
     if not (other := next(found, "")):
         return _name_stranger(path)
@@ -76,11 +76,11 @@ _STRANGERS = {
     "LibreChat": "conversationId",
     "Grok": "responses",
 }
-"""Other programs, each with a name of a field that stands in what it exports, and in no other."""
+"""Other programs, each with a field name that occurs only in its exports."""
 
 
 def _name_stranger(path: Path) -> str:
-    """Return which other program it is that nothing can be imported from; "" where nobody knows."""
+    """Return a sentence that names the unsupported program; "" if it is unknown."""
     try:
         archive = Archive(path)
         names = [name for name in archive.names if name.endswith(".json")][:_LOOKED_AT]
@@ -95,7 +95,7 @@ def _name_stranger(path: Path) -> str:
 
 
 def _has_field(entries: list[Any], name: str) -> bool:
-    """Return whether a field of this name stands in one of them, near its beginning."""
+    """Return whether one of the entries has a field of this name, near its beginning."""
     waiting, looked = [*entries], 0
     while waiting and looked < _MOST_LOOKED_AT:
         looked += 1
@@ -110,7 +110,7 @@ def _has_field(entries: list[Any], name: str) -> bool:
 
 
 def _has_chats(kind: str, path: Path) -> bool:
-    """Return whether a conversation at the beginning can be read as that program keeps it."""
+    """Return whether one of the first conversations can be read in this program's format."""
     try:
         source = OPENERS[kind](path)
         if isinstance(source, PlainExport):
@@ -121,7 +121,7 @@ def _has_chats(kind: str, path: Path) -> bool:
 
 
 def _has_profile(kind: str, path: Path) -> bool:
-    """Return whether a memory or a persona can be read as that program keeps it."""
+    """Return whether a memory or a persona can be read in this program's format."""
     try:
         own = OPENERS[kind](path).read_profile()
         return bool(own.memory or own.days or own.personas)

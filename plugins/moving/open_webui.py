@@ -1,8 +1,8 @@
-"""Open WebUI: its export of chats (JSON), or its database `webui.db` with `uploads/` beside it.
+"""Open WebUI: its export of chats (JSON), or its database `webui.db` with `uploads/` next to it.
 
-A chat is a tree, as ChatGPT's: `history.messages` by their ids, and `history.currentId`. What the
-model thought and what tools did stands in its text, in `<details>`; newer versions keep it in
-`output`, too, and write results between the tags where older ones had an attribute
+A chat is a tree, like ChatGPT's: `history.messages` by their ids, and `history.currentId`. The
+model's reasoning and the tool calls are in its text, in `<details>`. Newer versions also keep them
+in `output`, and write results between the tags, where older ones had an attribute
 (`serialize_output` in open-webui/open-webui `backend/open_webui/utils/middleware.py`).
 """
 
@@ -153,7 +153,7 @@ class OpenWebUi(ForeignSource):
         )
 
     def _count_left_out(self, message: Mapping[str, Any]) -> None:
-        """Count what of a message is neither text nor a picture."""
+        """Count the parts of a message other than text and pictures."""
         files = [as_mapping(one) for one in as_list(message.get("files"))]
         pictures = sum(map(_is_picture, files))
         number = len(files) - pictures
@@ -171,7 +171,8 @@ class OpenWebUi(ForeignSource):
 
 
 class _WebUiDatabase:
-    """The database. Whose chats are meant must be certain: several people may have some in it."""
+    """The database. The person whose chats are imported must be unambiguous, since it may have
+    several."""
 
     def __init__(self, database: ForeignDatabase, user: str, skipped: SkippedItems) -> None:
         self._database, self._skipped, path = database, skipped, database.path
@@ -216,7 +217,7 @@ class _WebUiDatabase:
             yield {**row, "chat": chat}
 
     def _messages(self, chat: object) -> dict[str, Any]:
-        """Return the messages of a chat in a table of their own, as newer versions keep them."""
+        """Return the messages of a chat from a separate table, as in newer versions."""
         columns = ("id", "role", "parent_id", "content", "output", "files", "created_at")
         found = {}
         for row in self._database.rows("chat_message", columns, {"chat_id": chat}):
@@ -262,7 +263,7 @@ class _WebUiDatabase:
 
 
 def _find_last(nodes: Mapping[str, Any], *told: Mapping[str, Any]) -> str:
-    """Return the message that was shown last: newer versions say it beside the messages
+    """Return the message that was shown last, which newer versions store outside of the messages
     (`get_current_message_id` in open-webui/open-webui `backend/open_webui/models/chats.py`)."""
     names = ("currentId", "current_message_id", "branchPointMessageId")
     found = (as_text(one.get(name)) for one in told for name in names)
@@ -270,7 +271,8 @@ def _find_last(nodes: Mapping[str, Any], *told: Mapping[str, Any]) -> str:
 
 
 def _may_be_chat(entry: object) -> bool:
-    """Return whether it is a chat, or too damaged to say: beside an export, other files may lie."""
+    """Return whether an entry is a chat, or too damaged to tell; other files may be next to an
+    export."""
     return not isinstance(entry, dict) or not {"chat", "history", "messages"}.isdisjoint(entry)
 
 
@@ -306,8 +308,8 @@ _OUTPUTS = ("message", "reasoning", "function_call", "function_call_output")
 
 
 def _output(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what the model did as items of the Responses API, where that is all that there is: the
-    text has the same, and may have been edited."""
+    """Return the items of the Responses API in `output`, if there is no text: a text has the same
+    content, and may have been edited."""
     content = message.get("content")
     is_told = content if isinstance(content, list) else as_text(content).strip()
     return [] if is_told else [as_mapping(one) for one in as_list(message.get("output"))]
@@ -335,8 +337,8 @@ def _join(parts: object) -> str:
 
 
 def _split(text: str) -> Iterator[tuple[str, str]]:
-    """Yield a text in pieces, as (kind, piece): "" for what was said, and what `<details>` calls
-    itself for what stands in those."""
+    """Yield the pieces of a text as (kind, piece): "" for plain text, or the type of a `<details>`
+    element with its content."""
     at = 0
     while (start := text.find(_OPENING, at)) >= 0:
         end = text.find(_CLOSING, start)
@@ -364,7 +366,7 @@ def _read_piece(kind: str, piece: str, message: Mapping[str, Any]) -> list[Forei
 
 
 def _read_call(kind: str, tag: str, body: str, at: datetime | None) -> list[ForeignMessage]:
-    """Return a call and its result, which is an attribute, or stands between the tags."""
+    """Return a call and its result, which is an attribute or between the tags."""
     told = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(tag)}
     if kind == _CODE:
         found = _FENCE.match(body)
@@ -381,7 +383,7 @@ def _read_call(kind: str, tag: str, body: str, at: datetime | None) -> list[Fore
 
 
 def _plain(value: str) -> str:
-    """Decode a text that may be written as a text of JSON."""
+    """Decode a text that may be encoded as a JSON string."""
     try:
         said = json.loads(value)
     except (ValueError, RecursionError):

@@ -54,10 +54,10 @@ _SESSION = re.compile(r"(?:agents/[^/]+/)?(?:sessions/)?([^/]+?)\.jsonl(?:\.rese
 _COPY = re.compile(
     r"\.(?:trajectory|checkpoint\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$"
 )
-"""Files beside a session that have parts of it once more."""
+"""Files next to a session that repeat parts of it."""
 _WORKSPACE = re.compile(r"workspace[^/]*/")
 _OF_OTHERS = re.compile(r"state\.db$|memories/|projects/|memory/long-term/|AGENT\.md$")
-"""Hermes and CowAgent have files of the same names."""
+"""Files of Hermes and CowAgent, some of which have the same names."""
 _STATE, _JOBS = "state/openclaw.sqlite", "cron/jobs.json"
 _SELVES = ("SOUL.md", "IDENTITY.md")
 _NOT_TAKEN = ("AGENTS.md", "TOOLS.md", "HEARTBEAT.md", "BOOT.md", "BOOTSTRAP.md")
@@ -66,7 +66,7 @@ _OTHERS = {
     ":subagent:": ("session of a subagent", "sessions of subagents"),
     ":cron:": ("run of a scheduled task", "runs of scheduled tasks"),
 }
-_MOST_EVENT = 4_194_304  # bytes of one that is packed
+_MOST_EVENT = 4_194_304  # maximum bytes of a decompressed event
 
 
 class OpenClaw(ForeignSource):
@@ -127,7 +127,7 @@ class OpenClaw(ForeignSource):
             identity = match[1] if match else name
             if identity in known:
                 continue
-            if ".reset." not in name:  # what was before a reset has the same name
+            if ".reset." not in name:  # the session before a reset has the same name
                 known.add(identity)
             named_so = identity if ".reset." not in name else f"{PurePosixPath(name).name}"
             yield from self._as_chat(
@@ -137,7 +137,7 @@ class OpenClaw(ForeignSource):
     def _as_chat(
         self, identity: str, entry: Mapping[str, Any], events: Iterable[Any], *, is_kept: bool
     ) -> Iterator[ForeignChat | UnreadableChat]:
-        """Yield the conversation of one session; none where it is no person's."""
+        """Yield the conversation of one session; none if it is not a person's."""
         key = as_text(entry.get("session_key"))
         if other := next((what for part, what in _OTHERS.items() if part in key), None):
             self.skipped.add(1, *other)
@@ -178,7 +178,7 @@ class OpenClaw(ForeignSource):
             self.skipped.add(bool(row), f"session that is {what}", f"sessions that are {what}")
 
     def _read_index(self) -> dict[str, Mapping[str, Any]]:
-        """Return what older versions kept of sessions, by their ids."""
+        """Return the session index of older versions, by session id."""
         found: dict[str, Mapping[str, Any]] = {}
         for name in self._archive.names:
             if name.endswith("sessions.json"):
@@ -239,7 +239,7 @@ class OpenClaw(ForeignSource):
 
 
 def _read_nodes(database: ForeignDatabase) -> dict[str, Mapping[str, Any]]:
-    """Return how sessions are named, by the ids of those that they are at present."""
+    """Return the names of sessions, by the ids of the current ones."""
     columns = ("current_session_id", "label", "display_name", "pinned_at", "archived_at")
     return {
         as_text(row["current_session_id"]): {key: value for key, value in row.items() if value}

@@ -43,7 +43,7 @@ _MIRROR = ("openclaw", "delivery-mirror")
 
 
 class ClawSession(Struct):
-    """A session as it is read, event by event."""
+    """A session that is read event by event."""
 
     _nodes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _leaf: str = ""
@@ -52,7 +52,7 @@ class ClawSession(Struct):
     begun: Any = None
 
     def take(self, event: Mapping[str, Any] | None) -> None:
-        """Take in an event; None for one that is damaged."""
+        """Add an event; None is a damaged one."""
         if event is None:
             self._damaged += 1
             return
@@ -60,7 +60,7 @@ class ClawSession(Struct):
         if kind == "session":
             self.is_one, self.begun = True, as_time(event.get("timestamp"))
             return
-        if not name:  # the first versions gave none: one event after the other
+        if not name:  # the first versions had no ids: events are in sequence
             if kind != "message":
                 return
             name = f"\0{len(self._nodes)}"
@@ -81,7 +81,7 @@ class ClawSession(Struct):
             self._leaf = name
 
     def messages(self, skipped: SkippedItems) -> Iterator[ForeignMessage]:
-        """Yield what was said on the branch that was used last."""
+        """Yield the messages on the branch that was used last."""
         path = find_path(self._nodes, self._leaf, "above", _at)
         spoken = sum(_is_said(node) for node in self._nodes.values())
         skipped.add_other_version(spoken - sum(map(_is_said, path)))
@@ -139,7 +139,7 @@ def _read(message: Mapping[str, Any], at: Any, skipped: SkippedItems) -> list[Fo
 def _read_question(
     text: str, blocks: list[Mapping[str, Any]], at: Any, skipped: SkippedItems
 ) -> list[ForeignMessage]:
-    """Return what a person has said, with the pictures that stand in it, or else lie beside it."""
+    """Return a person's message, with the pictures in it, or else those sent with it."""
     pictures = find_pictures(blocks)
     sent = find_media(text)
     places = [place for place, kind in sent if kind.startswith("image/")]
@@ -154,7 +154,7 @@ def _read_question(
 _MARK = "⟦openclaw:ctx⟧"
 _ENVELOPE = re.compile(
     r"\A(?>\s*+(?>"
-    r"\[[^\]\n]{0,300}?\d{4}-\d\d-\d\d[T ]\d\d:\d\d[^\]\n]{0,60}\]"  # where it came from, and when
+    r"\[[^\]\n]{0,300}?\d{4}-\d\d-\d\d[T ]\d\d:\d\d[^\]\n]{0,60}\]"  # the origin and the time
     r"|\[media attached[^\n]{0,4000}\][ \t]*$"
     r"|(?:To send an image back, prefer the message tool|Delivery: |System: \[\d{4}-\d\d-\d\d "
     r"|requester_profile is the verified linked requester)[^\n]*$"
@@ -184,7 +184,7 @@ _PLACEHOLDER = re.compile(r"<media:\w+>(?: \(\d+ \w+\))?")
 
 
 def drop_envelope(text: str) -> str:
-    """Return a message to OpenClaw without the lines that say who sent it, from where, and when."""
+    """Return a message to OpenClaw without the lines about its sender, origin and time."""
     text = _ENVELOPE.sub("", text)
     if found := _SUFFIX.search(text):
         text = text[: found.start()].rstrip()
@@ -193,7 +193,7 @@ def drop_envelope(text: str) -> str:
 
 
 def find_media(text: str) -> list[tuple[str, str]]:
-    """Return the files that were sent with a message to OpenClaw: the path of each below its
+    """Return the files that were sent with a message to OpenClaw: the path of each relative to its
     folder, and its type."""
     head = _ENVELOPE.match(text)
     found = _MEDIA.finditer(head[0]) if head else ()
@@ -205,7 +205,8 @@ def find_media(text: str) -> list[tuple[str, str]]:
 
 
 def _place_below(path: str) -> str:
-    """Return where a file is below OpenClaw's folder, whatever system the path is of."""
+    """Return the path of a file relative to OpenClaw's folder, for paths of any operating
+    system."""
     parts = PurePosixPath(path.strip().replace("\\", "/")).parts
     tops = [at for at, part in enumerate(parts) if part in (".openclaw", ".clawdbot", ".moltbot")]
     return (

@@ -1,6 +1,6 @@
-"""The plain files of an export, as values: a line of JSON a message, and what stands about a
-conversation. Made to be read in twenty years, by people and by programs that know nothing of us.
-"""
+"""The plain files of an export, as values: each message as a line of JSON, and a file about each
+conversation. The format is made to last: it can be read by people and by programs without any of
+our code."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from plugins.moving.record import ArchivedConversation
 
 ABOUT, MESSAGES, READABLE = "about.json", "messages.jsonl", "conversation.md"
 CARRIED = "carried"
-"""The module of a feature that keeps something of a conversation: `FILE` is a file's name beside
-these, which `write(database, conversation)` makes and `bring` takes in; `NOUN` is what people call
-one of its rows, and `WHERE` the command that lists them."""
+"""The module of a feature that exports data of a conversation. `FILE` is the name of its file next
+to these, which `write(database, conversation)` creates and `bring` imports. `NOUN` is the name of
+one of its rows for people, and `WHERE` the command that lists them."""
 VERSION = 1
 _NUMBER = Annotated[int, Field(ge=1, le=1 << 31)]
 _NAME = Annotated[str, Field(max_length=500)]
@@ -37,11 +37,11 @@ _ID = Annotated[
 _SAME = tuple(
     name for name in Message.__struct_fields__ if name not in ("tool_calls", "images", "files")
 )
-"""The fields that a line has by the same name as a `Message`."""
+"""The fields that a line shares with `Message`."""
 
 
 class NotPlain(Exception):
-    """A file that is none of these; the text says what it is instead, to stand behind its name."""
+    """A file in another format; the text says what is wrong, after the file's name."""
 
 
 class _PlainCall(StrictModel):
@@ -91,8 +91,8 @@ class _PlainAbout(StrictModel):
 
 
 def write_message(entry: Entry) -> bytes:
-    """Return the line of a message; what is empty is left out, and so is where its whole text was
-    put besides: that is here."""
+    """Return the line of a message, without empty fields and without the place of its offloaded
+    text, which the line contains in full."""
     message = entry.message
     told: dict[str, Any] = {
         "seq": entry.seq,
@@ -136,7 +136,7 @@ def read_message(line: bytes) -> Entry:
 
 
 def write_about(one: ArchivedConversation) -> bytes:
-    """Format the file about a conversation."""
+    """Return the file about a conversation."""
     told: dict[str, Any] = {
         "format": "parley-conversation",
         "version": VERSION,
@@ -154,8 +154,7 @@ def write_about(one: ArchivedConversation) -> bytes:
 
 
 def read_about(content: bytes) -> ArchivedConversation:
-    """Return the conversation that such a file is about; its audience is known by its id. Raises
-    NotPlain."""
+    """Return the conversation of such a file; its audience follows from its id. Raises NotPlain."""
     try:
         told = _PlainAbout.model_validate_json(content)
     except ValidationError as error:
@@ -176,7 +175,7 @@ def read_about(content: bytes) -> ArchivedConversation:
 
 
 def audience_of(identity: str) -> str:
-    """Return the audience that shares the conversation of this id."""
+    """Return the audience of the conversation with this id."""
     channel, chat, *thread = home_of(identity).split("/")
     return key_of(Address(unquote(channel), unquote(chat), "".join(map(unquote, thread)))).audience
 

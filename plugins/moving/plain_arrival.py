@@ -1,7 +1,7 @@
-"""`python main.py import parley PATH`: an export, brought back to where it was.
+"""`python main.py import parley PATH`: the import of an export, back to its place.
 
-Conversations keep their ids, turns and numbers. What a conversation has here already must be what
-the export says of it; only what comes after that is added.
+Conversations keep their ids, turns and numbers. The turns that a conversation has here already must
+be identical in the export; only the turns after them are added.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MOST_ENTRIES = 2_000_000
 
 
 class _Folder(Struct):
-    """The files that the export has of one chat, besides conversations, by their names."""
+    """The files of one chat in the export, except conversations, by their names."""
 
     memory: str = ""
     days: dict[date, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class PlainExport(ForeignSource):
     """The files of an export, which are no other program's chats."""
 
     name = "an export of Parley"
-    levels = 64  # of folders: the files of a chat lie as deep as somebody has put them
+    levels = 64  # of folders: the files of a chat may be nested deeply
 
     def __init__(self, path: Path, skills: Path = Path()) -> None:
         super().__init__(path, skills)
@@ -78,8 +78,8 @@ class PlainExport(ForeignSource):
         return len(self._abouts)
 
     def conversations(self) -> tuple[list[tuple[ArchivedConversation, str]], list[str]]:
-        """Return the conversations, each after its parent, with the folder of each; and why others
-        can't be read."""
+        """Return the conversations with their folders, each after its parent; and the reasons why
+        others can't be read."""
         found: dict[str, tuple[ArchivedConversation, str]] = {}
         wrong = []
         for name in self._abouts:
@@ -94,8 +94,7 @@ class PlainExport(ForeignSource):
         return [found[one.id] for one in ordered], wrong
 
     def entries(self, one: ArchivedConversation, folder: str) -> list[Entry]:
-        """Return the messages of a conversation. Raises NotPlain, which says which line is
-        wrong."""
+        """Return the messages of a conversation. Raises NotPlain, which names the wrong line."""
         name = f"{folder}/{MESSAGES}" if folder != "." else MESSAGES
         if not self.files.has(name):
             raise NotPlain(f"it has no {MESSAGES}")
@@ -115,7 +114,7 @@ class PlainExport(ForeignSource):
     def folders(
         self, conversations: Sequence[tuple[ArchivedConversation, str]]
     ) -> dict[str, _Folder]:
-        """All that there is besides conversations, by the audience that it belongs to."""
+        """Return all files except conversations, by the audience that they belong to."""
         audiences = {str(PurePosixPath(place).parent): one.audience for one, place in conversations}
         found: defaultdict[str, _Folder] = defaultdict(_Folder)
         for name in self.files.names:
@@ -164,7 +163,7 @@ def _read_line(line: bytes, place: str) -> Entry:
 
 
 def check(entries: Sequence[Entry], one: ArchivedConversation) -> None:
-    """Check that these can be a conversation's messages. Raises NotPlain."""
+    """Raise NotPlain unless these can be a conversation's messages."""
     seq, turn, is_open = one.after_seq, one.after_turn, dict[str, int]()
     for entry in entries:
         message, place = entry.message, f"message {entry.seq}"
@@ -183,8 +182,8 @@ def check(entries: Sequence[Entry], one: ArchivedConversation) -> None:
 
 
 class PlainArrival:
-    """Brings an export back. `app` is None where there is no bot yet, and nothing is to be written.
-    Raises StoreError and MovingError."""
+    """The import of an export. `app` is None if there is no bot yet and nothing is written. Raises
+    StoreError and MovingError."""
 
     def __init__(
         self,
@@ -206,8 +205,7 @@ class PlainArrival:
         return self._memory.arrived
 
     async def take_all(self) -> bool:
-        """Bring back what was remembered, files, and conversations; returns whether any of that
-        could be read."""
+        """Import the memory, files, and conversations; return whether any of it could be read."""
         found, wrong = await asyncio.to_thread(self._source.conversations)
         self.arrived.unreadable += wrong
         folders = self._source.folders(found)
@@ -238,7 +236,7 @@ class PlainArrival:
             arrived.count(len({e.turn for e in new}), [e.at for e in new])
 
     async def _take_carried(self, one: ArchivedConversation, place: str) -> None:
-        """Bring back what features keep of a conversation."""
+        """Import the features' data about a conversation."""
         for module in find_modules(CARRIED):
             name = f"{place}/{module.FILE}" if place != "." else module.FILE
             if not self._source.files.has(name):
@@ -294,14 +292,15 @@ class PlainArrival:
         await asyncio.to_thread(self._copy, audience, folder)
 
     def _text(self, name: str) -> str:
-        """Return what a file of memory says; "" for none, and for one that is counted as unread."""
+        """Return the text of a memory file; "" if there is none, or if it is unreadable, which is
+        counted."""
         text = self._source.files.text(name) if name else ""
         if text is None:
             self._source.skipped.add_unread_file()
         return text or ""
 
     async def _write_memory(self, app: App, key: ConversationKey, text: str) -> bool:
-        """Write the file as it was, where there is none; False where there is one."""
+        """Write the file unchanged if there is none yet; return False if there is one."""
         state = app.conversations.long_term[key.audience]
         memory = LongTermMemory(app.conversations.services, key, state)
         before = await memory.read()
@@ -311,7 +310,8 @@ class PlainArrival:
         return True
 
     def _copy(self, audience: str, folder: _Folder) -> None:
-        """Files that are not there yet; what stands there stays. A rehearsal only counts them."""
+        """Copy the files that don't exist yet, without replacing any. A rehearsal only counts
+        them."""
         top = self._app.config.folder(ConversationKey("", audience)) if self._app else None
         for kind, names in (("data", folder.data), ("files", folder.files)):
             for rest, name in names.items():
@@ -331,8 +331,8 @@ class PlainArrival:
                 self.arrived.pictures += kind == "data"
 
     def _read_file(self, kind: str, name: str, digest: str) -> bytes | None:
-        """Read a file; returns None for one that is too large, and a picture that is another
-        one."""
+        """Return the content of a file; None if it is too large, or a picture with a different
+        digest."""
         content = self._source.files.read(name, MOST_PICTURE if kind == "data" else MOST_PIECE)
         is_other = kind == "data" and content and _digest(content) != digest
         return None if is_other else content
@@ -353,8 +353,8 @@ def _is_beyond_a_link(target: Path, top: Path) -> bool:
 
 
 def mark(message: Message, *, is_own: bool) -> Message:
-    """Return a message as it is taken in: where its whole text was put besides is not known here,
-    and unless it is the person's own, it came from outside."""
+    """Return a message as it is imported: without the place of its offloaded text, which does not
+    exist here, and marked as text from outside unless it is the person's own."""
     if is_own:
         return replace(message, offloaded="")
     is_result = message.role == "tool"

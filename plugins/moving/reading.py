@@ -1,8 +1,8 @@
-"""Files of others, read within limits: whatever they hold, reading them ends, and ends in a
-sentence.
+"""Files of other programs, read within limits: whatever their content, reading ends, and errors are
+sentences.
 
-Nothing is unpacked: what a ZIP holds is read through, member by member, so no name in it can lead
-anywhere. JSON is read piece by piece, so its length costs no memory.
+Nothing is unpacked to disk: a ZIP is read member by member, so that no name in it can escape. JSON
+is read incrementally, so that its length costs no memory.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ BROKEN_ZSTD = (zstd.ZstdError, EOFError)
 
 
 def open_packed(file: IO[bytes]) -> zstd.ZstdFile:
-    """Return a file as it was before it was packed; reading it may raise BROKEN_ZSTD."""
+    """Return a decompressed file; reading it may raise BROKEN_ZSTD."""
     return zstd.ZstdFile(file)
 
 
 def unpack(data: bytes, most: int) -> bytes | None:
-    """Return what was packed; None where it is damaged, or larger than that."""
+    """Return the decompressed data; None if it is damaged, or larger than `most` bytes."""
     unpacker = zstd.ZstdDecompressor()
     try:
         found = unpacker.decompress(data, max_length=most + 1)
@@ -51,25 +51,26 @@ def unpack(data: bytes, most: int) -> bytes | None:
 
 
 MOST_JSON = 8_000_000_000
-"""Bytes of a JSON file; with a million long messages it has two thousand million."""
+"""The maximum size of a JSON file in bytes; one with a million long messages has two thousand
+million."""
 MOST_PIECE = 150_000_000
-"""Bytes that one entry of it may take in memory (`weigh`); one that would take more is left out."""
+"""The maximum memory in bytes for one entry of a JSON file (`weigh`); larger ones are skipped."""
 MOST_LINES = 2 * MOST_PIECE
-"""Bytes that the lines of a file may take in memory together, each with some for itself."""
+"""The maximum memory in bytes for the lines of a file together, with an overhead for each."""
 _LINE = 100
 MOST_TEXT = 2_000_000
-"""Bytes of any other text."""
+"""The maximum size of any other text in bytes."""
 MOST_PICTURE = 20_000_000
 MOST_FILES = 200_000
-_MOST_RATIO = 400  # of what is unpacked to what is packed; of texts it is 5 to 30
-LEVELS = 4  # of folders that are looked into
+_MOST_RATIO = 400  # of unpacked to packed size; of texts it is 5 to 30
+LEVELS = 4  # of folders that are searched
 _PASSED_OVER = frozenset({".git", "node_modules", "venv", ".venv", "__pycache__"})
-"""Folders of tools, with more files than all that is looked for."""
+"""Folders of tools, with more files than the data to import."""
 _BROKEN_ZIP = (
     *BROKEN_ZSTD,
     zipfile.BadZipFile,
     zipfile.LargeZipFile,
-    RuntimeError,  # it wants a password
+    RuntimeError,  # it requires a password
     NotImplementedError,
     zlib.error,
     lzma.LZMAError,
@@ -80,13 +81,13 @@ _BROKEN_ZIP = (
 
 
 class Readable(Protocol):
-    """A file of which the next bytes can be read."""
+    """A file whose next bytes can be read."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
 class Archive:
-    """Files by their names: in a folder, in a ZIP, or one alone. Links are not followed."""
+    """Files by their names: in a folder, in a ZIP, or a single one. Links are not followed."""
 
     def __init__(self, path: Path, levels: int = LEVELS) -> None:
         self.path = path
@@ -102,7 +103,7 @@ class Archive:
                 self._zip = zipfile.ZipFile(path)
                 infos = self._zip.infolist()
                 _check_number(len(infos), path)
-                named = ((one.filename.replace("\\", "/"), one) for one in infos)  # of Windows
+                named = ((one.filename.replace("\\", "/"), one) for one in infos)  # from Windows
                 self._members = {
                     name: one
                     for name, one in named
@@ -119,7 +120,7 @@ class Archive:
 
     @property
     def names(self) -> Sequence[str]:
-        """The names of all files, with slashes, in order."""
+        """Return the names of all files, with slashes, sorted."""
         return sorted([*self._files, *self._members])
 
     def has(self, name: str) -> bool:
@@ -127,7 +128,7 @@ class Archive:
         return name in self._files or name in self._members
 
     def find(self, name: str) -> str:
-        """Return the file of this name that lies nearest to the top; "" where there is none."""
+        """Return the file of this name that is nearest to the top; "" if there is none."""
         found = [one for one in self.names if PurePosixPath(one).name.lower() == name.lower()]
         return min(found, key=lambda one: (one.count("/"), one), default="")
 
@@ -137,7 +138,7 @@ class Archive:
 
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:
-        """Open a file of the archive. Raises MovingError, also while it is read."""
+        """Open a file of the archive. Raises MovingError, also while the file is read."""
         try:
             if self._zip is not None:
                 info = self._members[name]
@@ -154,13 +155,13 @@ class Archive:
             raise UnreadableFile(f"{name} in {self.path} can't be read: {why}.", why) from None
 
     def read(self, name: str, most: int) -> bytes | None:
-        """Return a small file as a whole; None where it is larger. Raises MovingError."""
+        """Return the content of a small file; None if it is larger. Raises MovingError."""
         with self.open(name) as file:
             content = file.read(most + 1)
         return content if len(content) <= most else None
 
     def text(self, name: str) -> str | None:
-        """Return a small text; None where it is larger, or none."""
+        """Return the text of a small file; None if it is larger, or not text."""
         content = self.read(name, MOST_TEXT)
         try:
             return None if content is None else content.decode("utf-8-sig")
@@ -168,23 +169,23 @@ class Archive:
             return None
 
     def json(self, name: str) -> Any:
-        """Parse a small JSON file; returns None where it is larger, or none."""
+        """Parse a small JSON file; return None if it is larger, or not JSON."""
         content = self.read(name, MOST_TEXT)
         return None if content is None else load_json(content.removeprefix(b"\xef\xbb\xbf"))
 
     def entries(self, name: str) -> Iterator[Any]:
-        """Yield the entries of a JSON list, one by one; None for one that can't be read,
-        UnreadableChat for one that is too large. Of anything but a list, it is the only entry.
-        Raises MovingError."""
+        """Yield the entries of a JSON list, one by one; None for an unreadable entry,
+        UnreadableChat for one that is too large. Any other JSON value is the only entry. Raises
+        MovingError."""
         where = f"{name} in {self.path}" if name != self.path.name else str(self.path)
         with self.open(name) as file:
             for piece in _split(_Metered(file, where), where):
                 yield UnreadableChat(TOO_LARGE) if piece is None else load_json(piece)
 
     def lines(self, name: str) -> Iterator[Any]:
-        """Yield the objects of a file that has one in each line, packed by zstd or not; None for a
-        line that is damaged, and UnreadableChat, as the last, where the file is too large, or can't
-        be read. Raises MovingError."""
+        """Yield the objects of a file with one per line, compressed by zstd or not; None for a
+        damaged line, and UnreadableChat, as the last item, if the file is too large or can't be
+        read. Raises MovingError."""
         try:
             yield from self._lines(name)
         except UnreadableFile as error:
@@ -212,7 +213,7 @@ class Archive:
 
 
 class _Metered:
-    """A file without its byte order mark, of which only so much is read."""
+    """A file without its byte order mark, of which a limited amount is read."""
 
     def __init__(self, file: Readable, name: str) -> None:
         self._file, self._name = file, name
@@ -236,8 +237,8 @@ _AT_TOP = re.compile(rb'["\[\]{},]')
 
 
 def _split(file: _Metered, name: str) -> Iterator[bytes | None]:
-    """Yield the entries of a list as they are written, each when it is complete, None for one that
-    is too large; of anything else, all of it. Raises MovingError."""
+    """Yield the encoded entries of a list, each as soon as it is complete, and None for one that is
+    too large. For any other value, yield all of it. Raises MovingError."""
     chunks, splitter = file.chunks(), _ListSplitter()
     first = next(chunks, b"")
     if not first.startswith(b"["):
@@ -260,7 +261,7 @@ def _damaged(name: str, how: str) -> UnreadableFile:
 
 
 def _join(first: bytes, chunks: Iterator[bytes]) -> bytes | None:
-    """All of a file; None where that is too much."""
+    """Return the content of a file; None if it is too large."""
     whole, weight = bytearray(first), weigh(first)
     for chunk in chunks:
         whole += chunk
@@ -271,10 +272,9 @@ def _join(first: bytes, chunks: Iterator[bytes]) -> bytes | None:
 
 
 class _ListSplitter:
-    """Finds where the entries of a list end, in time that is proportional to its length, however
-    deep it is nested and however long a text in it is. (ijson's memory grows with the square of the
-    depth, and its time with that of a text's length.) Of an entry that is too large nothing is
-    kept."""
+    """A parser that finds the ends of a list's entries in linear time, however deep the nesting and
+    however long a text. (ijson's memory grows with the square of the depth, and its time with that
+    of a text's length.) An entry that is too large is not kept in memory."""
 
     def __init__(self) -> None:
         self._piece, self._weight = bytearray(), 0
@@ -312,14 +312,14 @@ class _ListSplitter:
             self._piece += part
 
     def _skip_text(self, chunk: bytes, at: int) -> int:
-        """Return the place at which a text ends that goes on at this place, or at which the chunk
-        does."""
+        """Return the position after the end of the text that continues here, or the end of the
+        chunk."""
         found = _IN_TEXT.match(chunk, at + self._is_escaped)
         end = found.end() if found else len(chunk)
         self._is_escaped = False
         if end < len(chunk):
             self._is_in_text = chunk[end : end + 1] != b'"'
-            self._is_escaped = self._is_in_text  # by a backslash that is the chunk's last byte
+            self._is_escaped = self._is_in_text  # by a backslash at the end of the chunk
         return end + 1
 
     def _ends_entry(self, sign: bytes) -> bool:
@@ -340,8 +340,8 @@ def _load_object(line: bytes) -> Any:
 
 
 def load_json(data: object) -> Any:
-    """Parse a piece of JSON, which is bytes or text; returns None where it is too large or too
-    deep, or none. (A database may hold a number where its program would have put a text.)"""
+    """Parse JSON from bytes or text; return None if it is too large, too deep, or invalid. (A
+    database may contain a number where a text is expected.)"""
     content = data.encode("utf-8", "replace") if isinstance(data, str) else data
     if not isinstance(content, bytes) or weigh(content) > MOST_PIECE:
         return None
@@ -363,17 +363,18 @@ _ESCAPE = re.compile(
 
 
 def _replace_half(escape: re.Match[bytes]) -> bytes:
-    """Programs cut texts within an emoji, of which half a character stays that no text may have."""
+    """Return the replacement of a lone surrogate, which remains if a program truncates a text
+    within an emoji."""
     return rb"\ufffd" if escape["half"] else escape[0]
 
 
 def weigh(data: bytes) -> int:
-    """About how many bytes a piece of JSON takes in memory, at the most."""
+    """Return an upper estimate of the memory in bytes that a piece of JSON takes."""
     return len(data) + 150 * (data.count(b"[") + data.count(b"{")) + 30 * data.count(b'"')
 
 
 def _walk(folder: Path, levels: int) -> Iterator[tuple[str, Path]]:
-    """Yield the files in a folder and the folders in it; links are left out."""
+    """Yield the files in a folder and its subfolders, without links."""
     waiting, count = [(folder, 0)], 0
     while waiting:
         place, level = waiting.pop()
@@ -390,12 +391,12 @@ def _walk(folder: Path, levels: int) -> Iterator[tuple[str, Path]]:
 
 
 def _is_beside(path: PurePath) -> bool:
-    """Return whether macOS has put a file beside another one of this name, with its attributes."""
+    """Return whether a file is one that macOS has added to store another file's attributes."""
     return path.name.startswith("._") or "__MACOSX" in path.parts
 
 
 def _begins_as_zip(path: Path) -> bool:
-    """Return whether a file was one: what says where things are in it stands at its end."""
+    """Return whether a file was once a ZIP; the directory of a ZIP is at its end."""
     with path.open("rb") as file:
         return file.read(4) == b"PK\x03\x04"
 

@@ -29,12 +29,12 @@ from memory.record.store import StoreError
 from memory.turns import Entry
 
 Exchange = tuple[str, str]
-"""A question, and the text that ended its turn."""
+"""A question, and the last text of its turn."""
 
 
 class ArchivedConversation(Struct, frozen=True):
-    """A conversation: where it belongs, and what it is called. A branch has the id of its parent,
-    and goes on after this turn and seq of it. `row` is 0 for one that is not in the record."""
+    """A conversation: its place and its title. A branch has the id of its parent, and continues
+    after this turn and seq of it. `row` is 0 for one that is not in the record."""
 
     id: str
     audience: str
@@ -51,8 +51,7 @@ class ArchivedConversation(Struct, frozen=True):
 
 
 def list_all(database: Database) -> list[ArchivedConversation]:
-    """All conversations in which something was said, and what was branched off them; each after
-    its parent."""
+    """Return all conversations with messages, and all branches, each after its parent."""
     rows = database.execute_sql(
         """SELECT c.id, c.key, c.audience, c.title, c.standing,
                 p.key, b.turn, b.seq
@@ -79,13 +78,13 @@ def list_all(database: Database) -> list[ArchivedConversation]:
 
 
 def in_order_of_descent(found: Sequence[ArchivedConversation]) -> list[ArchivedConversation]:
-    """Each after its parent, if that is among them."""
+    """Return the conversations, each after its parent if that is among them."""
     waiting, ordered, names = list(found), list[ArchivedConversation](), set[str]()
     there = {one.id for one in found}
     while waiting:
         ready = [one for one in waiting if one.parent not in there or one.parent in names]
         if not ready:
-            break  # in a damaged record they may go in a circle
+            break  # in a damaged record they may form a cycle
         ordered += ready
         names |= {one.id for one in ready}
         waiting = [one for one in waiting if one.id not in names]
@@ -95,9 +94,9 @@ def in_order_of_descent(found: Sequence[ArchivedConversation]) -> list[ArchivedC
 def read_entries(
     database: Database, conversation: int, after: int, most: int
 ) -> tuple[list[Entry], int, int]:
-    """Return the next entries of a conversation that it shares with none, without what a person
-    took away; the last seq that was looked at (0: there are no more), and how many were left out.
-    """
+    """Return the next entries that a conversation shares with no other one, without those that a
+    person removed; the last seq that was read (0: there are no more), and the number of removed
+    ones."""
     entries = list(transcript.own_entries(database, conversation, after + 1, most))
     if not entries:
         return [], 0, 0
@@ -109,8 +108,8 @@ def read_entries(
 def find_new(
     database: Database, one: ArchivedConversation, entries: Sequence[Entry]
 ) -> list[Entry] | None:
-    """Return those of these entries that a conversation lacks, which need not be there. None where
-    it went on in another way."""
+    """Return those of these entries that a conversation lacks; the conversation need not exist.
+    None if it has continued differently."""
     columns = tables.Conversation
     row = columns.select(columns.id).where(columns.key == one.id).scalar(database)
     known = {e.seq: _said(e) for e in transcript.own_entries(database, row)} if row else {}
@@ -125,8 +124,8 @@ def find_new(
 def bring(
     database: Database, one: ArchivedConversation, entries: Sequence[Entry]
 ) -> list[Entry] | None:
-    """Add what a conversation lacks of these entries, and make it where it is not there; returns
-    what was added. None where it went on in another way, or its parent is not there."""
+    """Add these entries as far as a conversation lacks them, and create it if necessary; return the
+    added ones. None if it has continued differently, or its parent does not exist."""
     new = find_new(database, one, entries)
     if new is None:
         return None
@@ -138,7 +137,7 @@ def bring(
         return None
     row = conversations.find_or_create(database, one.key)
     if new and (new[0].seq <= row.last_seq or new[0].turn < row.last_turn):
-        return None  # what stood there was forgotten
+        return None  # later turns were deleted
     if not is_there:
         _make(database, one, row.id)
     if new:
@@ -158,7 +157,7 @@ def _said(entry: Entry) -> tuple[Any, ...]:
 
 
 def _has_shared(database: Database, one: ArchivedConversation) -> bool:
-    """Return whether the parent of a branch is there, with all that it shares."""
+    """Return whether the parent of a branch exists, with all that it shares."""
     columns = tables.Conversation
     query = columns.select(columns.last_seq, columns.last_turn).where(columns.key == one.parent)
     found = list(query.tuples().execute(database))
@@ -166,7 +165,7 @@ def _has_shared(database: Database, one: ArchivedConversation) -> bool:
 
 
 def _branch_off(database: Database, one: ArchivedConversation, row: int) -> None:
-    """Let a new conversation share the beginning of its parent."""
+    """Make a new conversation share the beginning of its parent."""
     columns = tables.Conversation
     parent = columns.select(columns.id).where(columns.key == one.parent).scalar(database)
     tables.Branch.insert(
@@ -181,8 +180,8 @@ def _branch_off(database: Database, one: ArchivedConversation, row: int) -> None
 
 
 def exchanges_of(database: Database, key: str) -> list[Exchange]:
-    """Return the turns of the conversation of this id, in order, as far as they are kept; it need
-    not be there. What it shares with another one is not among them."""
+    """Return the stored turns of the conversation with this id, in order, without those shared with
+    another one; the conversation need not exist."""
     columns, message = tables.Conversation, tables.Message
     query = (
         message.select(message.turn, message.role, message.text)
@@ -200,12 +199,12 @@ def exchanges_of(database: Database, key: str) -> list[Exchange]:
     return [(question, reply) for question, reply in turns.values()]
 
 
-_LONGEST = 150_000_000  # bytes of a value
-_STEPS = 200_000_000  # of SQLite's machine, from one row to the next
+_LONGEST = 150_000_000  # maximum bytes of a value
+_STEPS = 200_000_000  # maximum steps of SQLite's virtual machine, from one row to the next
 _AT_ONCE = 100_000
-_PATIENCE = 1.0  # seconds; a program that holds it longer is to be stopped
-_NO_ROWID = re.compile(r"\)[^)]*\bWITHOUT\s+ROWID\b[^)]*\Z", re.IGNORECASE)  # of none such is known
-_HIDDEN = 6  # the column of `table_xinfo` that says whether one is hidden, or computes
+_PATIENCE = 1.0  # seconds; a program that locks it longer must be stopped
+_NO_ROWID = re.compile(r"\)[^)]*\bWITHOUT\s+ROWID\b[^)]*\Z", re.IGNORECASE)  # in no known program
+_HIDDEN = 6  # the column of `table_xinfo` for hidden and computed columns
 
 
 _TOO_LARGE = (sqlite3.DataError, MemoryError)
@@ -216,8 +215,8 @@ class TooLargeRow(dict[str, Any]):
 
 
 class ForeignDatabase:
-    """`columns` are those of its plain tables. Any thread may use it, one at a time. Raises
-    StoreError with a sentence."""
+    """A database of another program. `columns` has the columns of its plain tables. Any thread may
+    use it, one at a time. Raises StoreError with a sentence."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._steps = path, 0
@@ -256,9 +255,8 @@ class ForeignDatabase:
         where: Mapping[str, Any] | None = None,
         order: Sequence[str] = (),
     ) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a table that have these values, in the order of these columns; columns
-        that are not there are None in each. Each row is asked for by itself, so that one that is
-        too large costs no other."""
+        """Yield the rows of a table with these values, ordered by these columns; missing columns
+        are None. Each row is queried separately, so that one that is too large affects no other."""
         known = self.columns.get(table, frozenset())
         there = [name for name in columns if name in known]
         wanted = {name: value for name, value in (where or {}).items() if name in known}
@@ -283,8 +281,8 @@ class ForeignDatabase:
             raise self._refusal(error) from None
 
     def _list_rows(self, table: str, listing: str, values: tuple[Any, ...]) -> list[int]:
-        """Return the numbers of the rows; of all, where what they are chosen or put in order by is
-        too large."""
+        """Return the ids of the matching rows; of all rows, if a value to filter or order by is too
+        large."""
         self._steps = 0
         try:
             return [number for (number,) in self._database.execute(listing, values)]
@@ -293,7 +291,7 @@ class ForeignDatabase:
             return [number for (number,) in found]
 
     def count(self, table: str) -> int:
-        """Return how many rows a table has; 0 where it is not there."""
+        """Return the number of rows of a table; 0 if it does not exist."""
         if table not in self.columns:
             return 0
         self._steps = 0
@@ -315,8 +313,8 @@ class ForeignDatabase:
 
 
 def _address(path: Path) -> str:
-    """By which SQLite opens a file without writing beside it, where nothing waits to be taken into
-    it."""
+    """Return the URI that opens a file read-only, and as immutable if no WAL or journal is
+    pending."""
     waits = [path.with_name(f"{path.name}{ending}") for ending in ("-wal", "-journal")]
     is_settled = not any(one.exists() and one.stat().st_size for one in waits)
     return f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_settled else ''}"

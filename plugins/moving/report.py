@@ -1,4 +1,4 @@
-"""Words for what an import did, or would do."""
+"""The report of an import or its rehearsal."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from channels.dates import say_date
 from plugins.moving.arrival import Arrived
 from plugins.moving.workspace import ForeignSource
 
-_MOST, _LONGEST = 10, 80  # things of a kind that are named, and characters of each
-_REASONS = 3  # why conversations can't be read, that are told
+_MOST, _LONGEST = 10, 80  # maximum names of a kind, and characters of each
+_REASONS = 3  # maximum reasons for unreadable conversations
 
 
 def describe(
@@ -22,7 +22,7 @@ def describe(
     options: argparse.Namespace,
     agents: Sequence[str],
 ) -> str:
-    """Return the report."""
+    """Return the report of an import."""
     would = options.dry_run
     lines = [f"{'Would import' if would else 'Imported'} from {source.name}:"]
     lines += [f"  {line}" for line in _describe_chats(arrived, _where(options))]
@@ -53,7 +53,7 @@ def _describe_chats(arrived: Arrived, where: str) -> list[str]:
 
 
 def _count_chats(arrived: Arrived) -> str:
-    """2 conversations, and 1 that had grown."""
+    """Return a text like "2 conversations, and 1 that had grown"."""
     if not arrived.grown:
         return count(arrived.new, "conversation")
     if not arrived.new:
@@ -62,7 +62,7 @@ def _count_chats(arrived: Arrived) -> str:
 
 
 def describe_nothing(arrived: Arrived, source: ForeignSource, path: Path) -> str:
-    """Return why nothing at all could be read."""
+    """Return the reason why nothing could be read."""
     if not arrived.unreadable:
         return f"Nothing in {path} can be imported: nothing of {source.name} is in it."
     reasons = Counter(arrived.unreadable).most_common(_REASONS)

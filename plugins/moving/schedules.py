@@ -1,4 +1,4 @@
-"""Tasks of another program that came at times, as jobs here: each rests until a person resumes it.
+"""Scheduled tasks of another program, imported as jobs that are paused until a person resumes them.
 
 OpenClaw (2026.9.6, `docs/automation/cron-jobs`) has a `schedule` of the kind `at`, `every` or
 `cron`, and a `payload` of the kind `systemEvent` or `agentTurn`. Hermes (0.19.0, `cron/jobs.py`)
@@ -33,7 +33,7 @@ _MOST_NAMED, _LONGEST_NAME = 20, 60
 
 
 def read_openclaw_job(job: Mapping[str, Any], skipped: SkippedItems) -> list[ForeignSchedule]:
-    """Return a job of OpenClaw as a task; none, and a remark, where it has no counterpart."""
+    """Return a job of OpenClaw as a task; none, and a remark, if it has no counterpart."""
     schedule, payload = as_mapping(job.get("schedule")), as_mapping(job.get("payload"))
     made = ForeignSchedule(
         as_text(job.get("name")) or as_text(job.get("id")),
@@ -52,7 +52,7 @@ def read_openclaw_job(job: Mapping[str, Any], skipped: SkippedItems) -> list[For
 
 
 def read_hermes_job(job: Mapping[str, Any], skipped: SkippedItems) -> list[ForeignSchedule]:
-    """Return a job of Hermes as a task; none, and a remark, where it has no counterpart."""
+    """Return a job of Hermes as a task; none, and a remark, if it has no counterpart."""
     schedule = as_mapping(job.get("schedule"))
     made = ForeignSchedule(
         as_text(job.get("name")) or as_text(job.get("id")), as_text(job.get("prompt"))
@@ -78,7 +78,8 @@ async def bring_schedules(
     *,
     is_rehearsal: bool,
 ) -> int:
-    """Make jobs of tasks, in a chat; return how many are new. What can't be one is told."""
+    """Create jobs for tasks in a chat, and return the number of new ones. Tasks that can't be jobs
+    are reported."""
     count = 0
     orders = app.features.services.get(JobOrders) if app else None
     zone = app.config.zone() if app else None
@@ -97,7 +98,7 @@ async def bring_schedules(
 
 
 def check_time(new: NewJob) -> None:
-    """Raise RuleError for a task that never comes, or too often."""
+    """Raise RuleError for a task that is never due, or too often."""
     now = time.time()
     if new.rule:
         check(new.rule, ZoneInfo(new.zone), now)
@@ -121,7 +122,7 @@ def _cron(
 def _every(
     made: ForeignSchedule, number: object, parts: float, begun: object, skipped: SkippedItems
 ) -> list[ForeignSchedule]:
-    """Return the task as one that comes every so many parts of a second."""
+    """Return the task with an interval; `parts` is the number of the unit's parts in a second."""
     seconds = number / parts if isinstance(number, int | float) and abs(number) < 1e15 else 0
     if not 60 <= seconds <= 1e10:
         return _refuse(made, "it comes too often, or never", skipped)
@@ -145,7 +146,7 @@ def _with_text(
 
 
 def _refuse(one: ForeignSchedule, why: str, skipped: SkippedItems) -> list[ForeignSchedule]:
-    """Tell of a task that was not taken, by its name; of many, how many more there are."""
+    """Report a task that was not imported, by its name; after many, only their number."""
     name = " ".join(clean_text(one.name).split())[:_LONGEST_NAME] or "without a name"
     told = f"The scheduled task {name}: {why.rstrip('.')}."
     if sum(said.startswith("The scheduled task ") for said in skipped.remarks) < _MOST_NAMED:

@@ -1,4 +1,4 @@
-"""Values of what is read of another program."""
+"""The values that are read from another program's data."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ ForeignRole = Literal["user", "assistant", "tool"]
 Standing = Literal["", "pinned", "archived"]
 _EARLIEST = datetime(1990, 1, 1, tzinfo=UTC).timestamp()
 _MILLISECONDS, _MICROSECONDS, _NANOSECONDS = 1e11, 1e14, 1e17
-"""Numbers from which a time in seconds would be in a far future."""
-_LONGEST_KIND, _LONGEST_TIME = 40, 40  # characters
+"""The thresholds above which a number of seconds would be a time in the far future."""
+_LONGEST_KIND, _LONGEST_TIME = 40, 40  # maximum characters
 _NUMBER = re.compile(r"\d{9,20}(?:\.\d{1,20})?", re.ASCII)
-_MOST_NAMED = 10  # files
-_MOST_GAPS = 100  # in a tree: each costs as much time as there are nodes
+_MOST_NAMED = 10  # maximum names of files
+_MOST_GAPS = 100  # in a tree: each takes time proportional to the number of nodes
 
 
 class MovingError(CommandRefused):
-    """Nothing can be imported or exported. The text is a sentence, and says what to do."""
+    """An import or export that is not possible. The text is a sentence with advice."""
 
 
 class UnreadableFile(MovingError):
-    """The fault of one file of several; `why` says in some words what is wrong with it."""
+    """An error of one file of several; `why` is the reason in a few words."""
 
     def __init__(self, text: str, why: str) -> None:
         super().__init__(text)
@@ -40,17 +40,17 @@ class UnreadableFile(MovingError):
 
 
 class UnreadableChat(Exception):
-    """A conversation can't be read; the others can. The text says why, in some words."""
+    """A conversation that can't be read, while others can. The text is the reason in a few
+    words."""
 
 
 TOO_LARGE = "larger than anything that a program would have written"
-"""The reason for a conversation that can't be read, of which one value, or all together, is too
-large."""
+"""The reason for an unreadable conversation with one value, or a total, that is too large."""
 
 
 class ForeignMessage(Struct, frozen=True):
-    """A message as another program kept it. `call_id` and `tool` are set on results of tools,
-    `pictures` are names that `ForeignSource.picture` knows, `at` is None where nobody knows."""
+    """A message of another program. `call_id` and `tool` are set for tool results, `pictures` are
+    names for `ForeignSource.picture`, `at` is None if unknown."""
 
     role: ForeignRole
     text: str = ""
@@ -64,8 +64,8 @@ class ForeignMessage(Struct, frozen=True):
 
 
 class ForeignChat(Struct, frozen=True):
-    """A conversation: by `identity` it is known again. `standing` is where lists show it, and
-    `prompt` the system prompt that it had for itself."""
+    """A conversation, identified by `identity`. `standing` is its place in lists, and `prompt` its
+    own system prompt."""
 
     identity: str
     title: str
@@ -76,7 +76,7 @@ class ForeignChat(Struct, frozen=True):
 
 
 class Persona(Struct, frozen=True):
-    """A role that a model was given: it becomes an agent of this name."""
+    """A role that was given to a model; it becomes an agent of this name."""
 
     name: str
     description: str
@@ -84,7 +84,7 @@ class Persona(Struct, frozen=True):
 
 
 class ForeignSetting(Struct, frozen=True):
-    """A setting that has a counterpart here: what it was called there, `key` and `value` here."""
+    """A setting with a counterpart here: its name there, and `key` and `value` here."""
 
     was: str
     key: str
@@ -92,7 +92,7 @@ class ForeignSetting(Struct, frozen=True):
 
 
 class ForeignSchedule(Struct, frozen=True):
-    """A task of another program that came at times: its `rule` is one of a job here ("": once, at
+    """A scheduled task of another program. Its `rule` is in the form of a job's rule ("": once, at
     `anchor`, in seconds since 1970)."""
 
     name: str
@@ -103,14 +103,14 @@ class ForeignSchedule(Struct, frozen=True):
 
 
 class SkippedItems(Struct):
-    """Items that had no counterpart: how many of each kind, which has a name for one of them and
-    one for several, and sentences about single things."""
+    """The items without a counterpart: their number by kind, which has a singular and a plural
+    name, and sentences about single items."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     remarks: list[str] = field(default_factory=list)
 
     def add(self, number: int, one: str, many: str = "") -> None:
-        """So many more of a kind, called as `wording.count` takes it."""
+        """Count items of a kind; the names are as in `wording.count`."""
         if number:
             self.counts[one, many] += number
 
@@ -119,29 +119,29 @@ class SkippedItems(Struct):
         self.add(number, f"{noun} {rest}", f"{noun}s {rest}")
 
     def add_unread(self, what: str, kind: str) -> None:
-        """Count a content or message of a kind that nobody here can read, by its name there."""
+        """Count content or a message of an unknown kind, which is named."""
         name = kind[:_LONGEST_KIND] or "without a name"
         self.add_some(1, what, f"of a kind that is not read ({name})")
 
     def add_too_large(self, one: str, many: str) -> None:
-        """Count one of a kind that is too large to be read."""
+        """Count an item of a kind that is too large to be read."""
         self.add(1, f"{one} that is {TOO_LARGE}", f"{many} that are {TOO_LARGE}")
 
     def add_other_version(self, number: int) -> None:
-        """Count messages on branches that were not taken."""
+        """Count messages on branches that are not imported."""
         self.add_some(number, "message", "not on the newest branch (edits, retries)")
 
     def add_damaged_lines(self, number: int) -> None:
-        """Count lines of a file that are no objects of JSON."""
+        """Count lines of a file that are not JSON objects."""
         self.add(number, "line of a session that is damaged", "lines of sessions that are damaged")
 
     def add_files(self, names: Sequence[str], why: str) -> None:
-        """Tell of files that are left out on purpose."""
+        """Report files that are skipped on purpose."""
         if names:
             self.remarks.append(f"{name_some(names)}: {why}.")
 
     def add_unread_file(self) -> None:
-        """Count a file of which text was wanted, that is none or too large."""
+        """Count a file that should be text, but is not, or is too large."""
         what = "no text, or too large"
         self.add(1, f"file that is {what}", f"files that are {what}")
 
@@ -150,14 +150,14 @@ class SkippedItems(Struct):
 
 
 def name_some(names: Sequence[str]) -> str:
-    """Return the first of these names, and how many more there are."""
+    """Return the first of these names, and the number of further ones."""
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(names[:_MOST_NAMED]) + more
 
 
 class ImportedProfile(Struct):
-    """All that there is besides conversations: lines for `MEMORY.md`, notes for days, personas,
-    settings, and tasks that came at times."""
+    """The data other than conversations: lines for `MEMORY.md`, notes for days, personas, settings,
+    and scheduled tasks."""
 
     memory: list[str] = field(default_factory=list)
     days: Mapping[date, str] = field(default_factory=dict)
@@ -170,9 +170,9 @@ class ImportedProfile(Struct):
 
 
 def as_time(value: object) -> datetime | None:
-    """Return a time in seconds since 1970, or in thousandths, millionths or billionths of one, as
-    a number or a text, or as ISO 8601 writes it (of UTC, where it names no zone); None for what
-    can't be one."""
+    """Return a time given in seconds since 1970, or in thousandths, millionths or billionths of a
+    second, as a number or a text, or in ISO 8601 (UTC if it names no zone); None if it is not a
+    time."""
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         return as_time(float(value))
     if isinstance(value, str):
@@ -197,10 +197,10 @@ def find_path(
     parent: str,
     time_of: Callable[[Mapping[str, Any]], datetime | None],
 ) -> list[Mapping[str, Any]]:
-    """Return the nodes of a tree from the first to the `last`, each of which names its parent so;
-    where there is no such one, to the newest of those at an end. Where a parent is missing, the
-    path goes on with the newest of what is left that is no newer, and hangs on none of those after
-    it."""
+    """Return the nodes of a tree from the root to `last`; `parent` is the field that names the
+    parent. If `last` does not exist, the path ends at the newest leaf. If a parent is missing, the
+    path continues with the newest remaining leaf that is not newer, and not a descendant of the
+    path's top."""
     left = {name: node for name, node in nodes.items() if isinstance(node, dict)}
     listed = {
         child: name
@@ -233,8 +233,8 @@ def _find_before(
     parent: str,
     times: Mapping[str, float],
 ) -> str:
-    """Return the newest end of what is no newer than a path that begins then, and hangs not on its
-    top."""
+    """Return the newest leaf that is not newer than a path which begins at this time, and not a
+    descendant of its top."""
     below = _find_below(nodes, top, parent)
     others = {
         name: node for name, node in nodes.items() if name not in below and times[name] <= first
@@ -247,14 +247,14 @@ def _newest_end(
     parent: str,
     times: Mapping[str, float],
 ) -> str:
-    """Return the newest node that is the parent of none; "" where there is no node."""
+    """Return the newest node without children; "" if there is no node."""
     inner = {as_text(node.get(parent)) for node in nodes.values()}
     ends = [name for name in nodes if name not in inner] or [*nodes]
     return max(reversed(ends), key=times.__getitem__, default="")
 
 
 def _find_below(nodes: Mapping[str, Mapping[str, Any]], top: str, parent: str) -> set[str]:
-    """Return this node, and those that hang on it, at any depth."""
+    """Return this node and its descendants."""
     children: dict[str, list[str]] = {}
     for name, node in nodes.items():
         children.setdefault(as_text(node.get(parent)), []).append(name)
@@ -271,8 +271,8 @@ def _find_below(nodes: Mapping[str, Mapping[str, Any]], top: str, parent: str) -
 def read_each(
     names: Sequence[str], read: Callable[[str], Iterator[Found]], skipped: SkippedItems
 ) -> Iterator[Found]:
-    """Yield what is in several files. Where one can't be read to its end, the others are, and it is
-    told; where none can, or there is but one, its error is raised: MovingError."""
+    """Yield the items of several files. If a file can't be read to its end, it is reported, and the
+    others are read. If none can be read, or there is only one, its error is raised: MovingError."""
     failed = 0
     for name in names:
         try:
@@ -285,8 +285,8 @@ def read_each(
 
 
 def name_by_beginning(first: str, title: str, messages: Sequence[ForeignMessage]) -> str:
-    """Return what a conversation without an id is known by: the name of its first node, which may
-    be the same in each ("0", or none), its title, and its first words."""
+    """Return the identity of a conversation without an id: the name of its first node, which may be
+    the same in each ("0", or none), its title, and its first words."""
     return "\0".join((first, title, messages[0].text if messages else ""))
 
 
@@ -296,5 +296,5 @@ def standing_of(*, is_archived: object, is_pinned: object) -> Standing:
 
 
 def as_text(value: object) -> str:
-    """Return a text, or "" for what is none."""
+    """Return a text; "" for any other value."""
     return value if isinstance(value, str) else ""

@@ -1,8 +1,9 @@
-"""Messages of another program as whole turns: pure. Nothing that was said is left out.
+"""The conversion of another program's messages to complete turns; pure functions. No message is
+lost.
 
-A turn here is a question, whatever tools did, and one reply. Elsewhere a person may write twice
-before anything is answered, a model may speak first or in several pieces, and results may stand
-without their calls; whatever is missing for a turn is put in its place.
+A turn here is a question, tool calls with their results, and one reply. Elsewhere, a person may
+write twice before an answer, a model may write first or in several parts, and results may lack
+their calls. Missing parts of a turn are replaced by placeholders.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from memory.messages import PICTURE, Message, ToolCall
 from plugins.moving.source import ForeignMessage
 
 NO_QUESTION = "(There was no question.)"
-"""Stands for the person's words where a model spoke first."""
+"""The placeholder for a person's message if the model wrote first."""
 NO_RESULT = "(The result was not kept.)"
-_NAME = re.compile(r"[^A-Za-z0-9_-]+")  # what providers refuse in names of tools
+_NAME = re.compile(r"[^A-Za-z0-9_-]+")  # characters that providers reject in names of tools
 _LONGEST_NAME = 64
 
 
@@ -36,10 +37,9 @@ class ImportedMessage(Struct, frozen=True):
 def as_turns(
     messages: Sequence[ForeignMessage], now: datetime, *, is_own: bool, begun: datetime | None
 ) -> list[list[ImportedMessage]]:
-    """Return the messages as turns, in their order. A message without a time has that of the one
-    before it, or of the conversation's beginning (`begun`); none is later than `now`. Where it
-    `is_own`, only what tools returned came from outside, and what was said afterwards is tainted by
-    it."""
+    """Return the messages as turns, in order. A message without a time gets that of the previous
+    one, or of the conversation's beginning (`begun`); none is later than `now`. If `is_own`, only
+    tool results count as text from outside, and messages after them are tainted."""
     turns: list[_Turn] = []
     at, ids = min(begun or _first_time(messages) or now, now), _CallIds()
     for message in messages:
@@ -71,7 +71,7 @@ def _question(message: ForeignMessage, at: datetime) -> ImportedMessage:
 def _mark(
     turns: Iterable[Sequence[ImportedMessage]], *, is_own: bool
 ) -> list[list[ImportedMessage]]:
-    """Return the turns, with what came from outside marked as such."""
+    """Return the turns, with text from outside marked."""
     marked, is_tainted = [], not is_own
     for turn in turns:
         said = []
@@ -86,7 +86,7 @@ def _mark(
 
 
 class _CallIds:
-    """Ids of calls, none of which comes twice in a conversation."""
+    """Ids of calls, which are unique within a conversation."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
@@ -102,7 +102,7 @@ class _CallIds:
 
 
 class _Turn(Struct):
-    """A turn as it is put together: what was said since the last call waits in `_words`."""
+    """A turn under construction; the text since the last call is in `_words`."""
 
     question: ImportedMessage
     at: datetime
@@ -111,11 +111,11 @@ class _Turn(Struct):
     _words: list[str] = field(default_factory=list)
     _thoughts: list[str] = field(default_factory=list)
     _open: list[tuple[str, ToolCall]] = field(default_factory=list)
-    """Calls without a result so far, each with the id that it had elsewhere: several may have the
-    same, or none."""
+    """Calls without a result so far, each with its original id, which may be missing or
+    repeated."""
 
     def add(self, message: ForeignMessage, at: datetime) -> None:
-        """Take a message of the model or of a tool."""
+        """Add a message of the model or of a tool."""
         self.at = at
         if message.role == "tool":
             self._take_result(message)
@@ -127,7 +127,7 @@ class _Turn(Struct):
             self._call(message.calls)
 
     def end(self) -> list[ImportedMessage]:
-        """Return the whole turn."""
+        """Return the complete turn."""
         self._close()
         text = self._spoken()
         last = Message("assistant", text, reasoning=self._thought(), mark="" if text else "stopped")
@@ -148,7 +148,7 @@ class _Turn(Struct):
         self._done.append(ImportedMessage(message, self.at))
 
     def _take_result(self, message: ForeignMessage) -> None:
-        """Take in a result, which answers its call; one without a call gets one."""
+        """Add a result after its call; a result without a call gets one."""
         open_ids = [name for name, _ in self._open]
         wanted = message.call_id
         if self._open and (wanted in open_ids or not wanted):
@@ -160,7 +160,7 @@ class _Turn(Struct):
         self._answer(call, clean_text(message.text), is_error=message.is_error)
 
     def _close(self) -> None:
-        """Give calls that nothing has answered a result that says so."""
+        """Add an error as the result of each open call."""
         for _, call in self._open:
             self._answer(call, NO_RESULT, is_error=True)
         self._open = []

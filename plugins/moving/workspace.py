@@ -26,19 +26,17 @@ _BLANK = re.compile(
     r"|[-*]\s*\*\*(?:[^*]*\*\*[:：]|[^*]*[:：]\*\*)\s*(?:[*_][(（].*)?"
     r"|---+|```\w*"
 )
-"""Lines of templates that nobody has filled in."""
+"""Lines of templates that were never filled in."""
 _BOLD = re.compile(r"\*\*([^*]+)\*\*")
-"""The marks that templates have around the names of things; a line of memory is shown as it
-stands."""
+"""The marks around names in templates; a line of memory is shown as plain text."""
 _COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
 _OLD = re.compile(r"<!--[^>]*(?:\bstatus:\s*superseded\b|YYYY-MM-DD)[^>]*-->\s*[^\n]*")
-"""A line of memory below a comment that says that it holds no more, or is of a template."""
+"""A line of memory below a comment that marks it as outdated or as part of a template."""
 _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _DIRECTIVES = re.compile(r"^## Directives$(.*?)(?:^## |\Z)", re.DOTALL | re.MULTILINE)
-"""The part of OpenClaw's `USER.md` that says something of the person; the rest says how to write
-it."""
+"""The part of OpenClaw's `USER.md` with facts about the person; the rest describes its format."""
 _MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
-_MOST_SKILLS = 20  # that are named
+_MOST_SKILLS = 20  # named in the report
 
 
 class ForeignSource:
@@ -53,8 +51,7 @@ class ForeignSource:
         self._archive = Archive(path, self.levels)
 
     def count(self) -> int:
-        """Return how many conversations there are, as far as that is quickly known; 0 where it is
-        not."""
+        """Return the number of conversations, if it is quickly available; else 0."""
         return 0
 
     def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
@@ -62,12 +59,11 @@ class ForeignSource:
         return iter(())
 
     def read_profile(self) -> ImportedProfile:
-        """Return all that there is besides; asked for after the conversations, in which some of it
-        stands."""
+        """Return the other data. Called after `chats`, since some of it is in the conversations."""
         return ImportedProfile()
 
     def picture(self, name: str) -> bytes | None:
-        """Return the bytes of a picture; None where it is not there, or too large."""
+        """Return the bytes of a picture; None if it does not exist, or is too large."""
         return decode_picture(name)
 
     def _open_database(self, name: str) -> ForeignDatabase:
@@ -85,7 +81,7 @@ class Workspace:
         self._archive, self._skipped, self._at = archive, skipped, at
 
     def text(self, name: str) -> str:
-        """Return the text of a file; "" where there is none, or none that can be read."""
+        """Return the text of a file; "" if there is none, or it can't be read."""
         place = f"{self._at}{name}"
         text = self._archive.text(place) if self._archive.has(place) else ""
         if text is None:
@@ -101,7 +97,7 @@ class Workspace:
         return [_BOLD.sub(r"\1", line) for line in _filled_lines(text, keeps_headings=False)]
 
     def page(self, name: str) -> str:
-        """Return what a file says, without the blanks of its template."""
+        """Return the text of a file, without the blanks of its template."""
         return "\n".join(_filled_lines(_COMMENT.sub("", self.text(name)), keeps_headings=True))
 
     def days(self) -> dict[date, str]:
@@ -119,7 +115,8 @@ class Workspace:
         return found
 
     def name_skills(self, skills: Path) -> None:
-        """Count the skills, and say which there are: `skills` is where the bot has its own."""
+        """Count the skills, and name them in the report; `skills` is the bot's own folder of
+        skills."""
         files = [PurePosixPath(name) for name in self._names()]
         found = sorted({file.parent.name for file in files if file.name == "SKILL.md"})
         there = f"(skills/: look through them, and copy them into {skills})"
@@ -135,7 +132,7 @@ class Workspace:
 
 
 def _filled_lines(text: str, *, keeps_headings: bool) -> list[str]:
-    """Return the lines that say something: not the titles and blanks of templates."""
+    """Return the lines with content, without the titles and blanks of templates."""
     found = []
     for line in text.splitlines():
         said = line.strip()

@@ -1,2 +1,2 @@
-"""Operations: check an installation, save it and bring it back, upgrade it, run it as a service,
-and look at its logs."""
+"""Operations: check an installation, back it up and restore it, upgrade it, run it as a service,
+and show its logs."""

@@ -1,7 +1,7 @@
-"""`python main.py audit`: what is open, weak or shared in this installation, and how to fix it.
+"""`python main.py audit`: the open, weak or shared parts of this installation, and how to fix them.
 
-A risk is said of what is there, not of what might be: one that says nothing about an installation
-is a line that teaches people to skip lines. Nothing is changed, and nothing leaves the machine.
+Only risks that are present are reported, not possible ones: irrelevant lines teach people to skip
+lines. Nothing is changed, and no data leaves the machine.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ RANKS: tuple[Severity, ...] = ("high", "medium", "low", "note")
 _OTHERS, _WRITERS = 0o077, 0o022
 _HAS_ACCOUNTS = hasattr(os, "geteuid")
 _WIDEST = {4: 8, 6: 32}
-"""Bits of a network below which it is no proxy's."""
+"""The minimum prefix length of a proxy's network, by IP version."""
 _MOST_NAMED = 5
 
 _Risk = tuple[Severity, str, str]
-"""The severity of a risk, the risk in a sentence, and its fix."""
+"""The severity of a risk, the risk as a sentence, and its fix."""
 
 
 class Installation(Struct, frozen=True):
-    """An installation that is looked at. `book` has what was set in the chats too; `is_root`
-    says whether the bot's account is root's."""
+    """The audited installation. `book` also has the settings of chats; `is_root` says whether the
+    bot's account is root."""
 
     config: Path
     data: Path
@@ -57,13 +57,13 @@ class Installation(Struct, frozen=True):
 
     @property
     def everywhere(self) -> Iterator[tuple[str, Settings]]:
-        """The settings of all, and of each chat that has its own."""
+        """The settings of all chats, and of each chat that has its own."""
         scopes = {"", *(scope for scope, _, _ in self.carried.settings)}
         return ((scope, self.book.effective(scope)) for scope in sorted(scopes))
 
 
 def installation(config: Path, data: Path, environ: Mapping[str, str]) -> Installation:
-    """Read an installation. Raises SettingError, and StoreError for a database that can't be."""
+    """Read an installation. Raises SettingError, and StoreError for an unreadable database."""
     layers = load_layers(config, environ)
     carried = _read_carried(find_database(layers, data))
     book = SettingsStore(layers)
@@ -87,12 +87,12 @@ def _overrides(carried: Carried) -> dict[str, dict[str, Any]]:
         try:
             found.setdefault(scope, {})[key] = json.loads(value)
         except (ValueError, RecursionError):
-            continue  # the bot leaves it out too
+            continue  # the bot ignores it too
     return found
 
 
 def audit(one: Installation) -> list[Finding]:
-    """All that is open, weak or shared, the gravest first."""
+    """Return all risks, most severe first."""
     looks = {
         "web page": _web,
         "keys": _keys,
@@ -233,7 +233,7 @@ def _files(one: Installation) -> Iterator[_Risk]:
 
 
 def _mode(path: Path) -> int:
-    """Return who may do what; nothing on Windows, which keeps that elsewhere."""
+    """Return the permission bits; 0 on Windows, which stores permissions elsewhere."""
     return path.stat().st_mode & 0o777 if _HAS_ACCOUNTS else 0
 
 
@@ -264,8 +264,8 @@ def _account(one: Installation) -> Iterator[_Risk]:
 
 
 def _leftovers(one: Installation) -> Iterator[_Risk]:
-    """Yield the risk of copies of what was said that stay when it is forgotten, and of what nobody
-    agreed to."""
+    """Yield the risks of copies that remain after messages are forgotten, and of data without
+    consent."""
     beside = one.data.absolute().parent
     copies = [*beside.glob(f"{one.data.name}.before-restore-*"), *beside.glob(".parley-restore-*")]
     copies += [*one.data.glob(f"{DATABASE}*.before-*"), *one.data.glob(f"{DATABASE}*.damaged-*")]

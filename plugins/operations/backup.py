@@ -1,8 +1,8 @@
-"""`python main.py backup FILE` and `restore FILE`: all that is kept, in one file.
+"""`python main.py backup FILE` and `restore FILE`: all stored data in one file.
 
 The file is a .tar.gz. Its last member is the manifest, which names every other member with its
-SHA-256: half a file has none, and is never restored. What is restored, and how, is in
-`plugins/operations/restore.py`.
+SHA-256. An incomplete file has no manifest and is never restored. `plugins/operations/restore.py`
+describes what is restored, and how.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from memory.record.engines import engine_for
 MANIFEST = ".parley-backup.json"
 FORMAT = 1
 LEFT_OUT = ("logs", "cache", "lock", "lost+found")
-"""The names at the top of the data folder that stay behind: they have no worth elsewhere."""
+"""The top-level names in the data folder that are not saved: they are useless elsewhere."""
 
 
 class BackupError(CommandRefused):
@@ -36,9 +36,9 @@ class BackupError(CommandRefused):
 
 
 class Saved(Struct, frozen=True):
-    """The number of files in a backup, its size in bytes, and what is not in it: links and the
-    like, which point to what may not be there where it is restored. `fault` is the damage of the
-    database that was copied ("": none)."""
+    """The number of files in a backup, its size in bytes, and the omitted paths: links and other
+    special files, whose targets may be missing after a restore. `fault` is the damage of the copied
+    database ("": none)."""
 
     files: int
     size: int
@@ -47,8 +47,8 @@ class Saved(Struct, frozen=True):
 
 
 class SavedDatabase(Struct, frozen=True):
-    """The database: the name of its file in the data folder (and in the backup, also where it is
-    on a server), and what copies it consistently to a path while the bot may be running."""
+    """The database: the name of its file in the data folder (and in the backup, even if it is on a
+    server), and a function that copies it consistently to a path while the bot may be running."""
 
     name: str
     copy_to: Callable[[Path], object]
@@ -58,8 +58,8 @@ class SavedDatabase(Struct, frozen=True):
 def backup(
     data: Path, target: Path, database: SavedDatabase, version: str, tell: Tell = silently
 ) -> Saved:
-    """Save a data folder, also under a bot that runs; `tell` hears how many bytes are saved. Raises
-    BackupError."""
+    """Save a data folder, also of a running bot; `tell` is called with the number of bytes saved.
+    Raises BackupError."""
     if not data.is_dir():
         raise BackupError(f"There is no data folder {data}; name it with --data DIR.")
     if target.exists():
@@ -82,15 +82,15 @@ def backup(
 
 
 def find_fault(database: Path) -> str:
-    """Return the damage of the copy of a database; "" for none."""
+    """Return the damage of a database copy; "" for none."""
     return engine_for(database).find_damage(float("inf"))
 
 
 def _sort_out(data: Path, database: str) -> tuple[dict[str, Path], tuple[str, ...]]:
-    """Return the files of the folder by name, without the database's; and the names of what is no
-    file."""
-    # A manifest is there where somebody has unpacked a backup by hand; one that is named twice in
-    # the next backup would make that one useless.
+    """Return the files of the folder by name, without the database's, and the names of paths that
+    are not regular files."""
+    # There is a manifest if somebody has unpacked a backup by hand; a second one in the next backup
+    # would make that backup useless.
     skipped = {
         MANIFEST,
         *LEFT_OUT,
@@ -103,7 +103,7 @@ def _sort_out(data: Path, database: str) -> tuple[dict[str, Path], tuple[str, ..
 
 
 def _walk(folder: Path) -> list[Path]:
-    """All below the data folder but folders, and what stays behind; a link to a folder is not
+    """Return all files below the data folder, without the omitted names; links to folders are not
     followed."""
 
     def refuse(error: OSError) -> None:
@@ -111,7 +111,7 @@ def _walk(folder: Path) -> list[Path]:
 
     found = []
     for place, folders, files in os.walk(folder, onerror=refuse):
-        if Path(place) == folder:  # lost+found is for root alone to look into
+        if Path(place) == folder:  # only root may read lost+found
             folders[:] = [n for n in folders if not (n in LEFT_OUT or n.startswith(MOVED_ASIDE))]
         links = [name for name in folders if Path(place, name).is_symlink()]
         found += [Path(place, name) for name in (*files, *links)]
@@ -129,13 +129,13 @@ def _pack(target: Path, members: Mapping[str, Path], version: str, tell: Tell) -
     sums: dict[str, str] = {}
     read = _Counting(sum(map(_size, members.values())), tell)
     with target.open("xb") as file:
-        target.chmod(0o600)  # it holds what was said
+        target.chmod(0o600)  # it contains messages
         with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
             for name, path in members.items():
                 try:
                     sums[name] = _add(archive, name, path, read)
                 except FileNotFoundError:
-                    continue  # deleted meanwhile by the bot that runs
+                    continue  # deleted by the running bot
             manifest = _manifest(sums, version)
             _add_stream(archive, MANIFEST, io.BytesIO(manifest), len(manifest), read)
         file.flush()
@@ -153,7 +153,7 @@ def _size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:
-        return 0  # deleted meanwhile
+        return 0  # deleted in the meantime
 
 
 def _add(archive: tarfile.TarFile, name: str, path: Path, read: _Counting) -> str:
@@ -172,7 +172,7 @@ def _add_stream(
 
 
 class _Hashing:
-    """A stream that hashes and counts what is read of it."""
+    """A stream that hashes and counts the bytes read from it."""
 
     def __init__(self, stream: IO[bytes], read: _Counting) -> None:
         self._stream, self._read, self.sha256 = stream, read, hashlib.sha256()
@@ -185,7 +185,7 @@ class _Hashing:
 
 
 class _Counting:
-    """The bytes that were read so far, of so many."""
+    """The progress of the bytes read so far."""
 
     def __init__(self, total: int, tell: Tell) -> None:
         self._done, self._total, self._tell = 0, total, tell
@@ -196,6 +196,6 @@ class _Counting:
 
 
 def reason(error: OSError) -> str:
-    """Return why the system refused something, and of which file."""
+    """Return the reason of a system error, with its file."""
     what = error.strerror or str(error)
     return f"{error.filename}: {what}" if error.filename else what

@@ -1,4 +1,4 @@
-"""The commands for whoever runs a bot, as the command line knows them."""
+"""The command line's commands for operating a bot."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def _run(module: str, function: str) -> Callable[[argparse.Namespace], int]:
-    """Return a command that imports its module when it runs: they are slow to import."""
+    """Return a command that imports its module, which is slow, only when it runs."""
 
     def run(options: argparse.Namespace) -> int:
         found = importlib.import_module(f"plugins.operations.{module}")

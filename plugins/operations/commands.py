@@ -1,4 +1,4 @@
-"""The commands on an installation: check it, save it, restore it, move it."""
+"""The commands on an installation: check, back up, restore and move it."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from plugins.operations.backup import SavedDatabase, backup
 from plugins.operations.restore import SET_ASIDE, Contents, Restored, restore
 from plugins.operations.upgrade import UpgradePlan, upgrade
 
-_MOST_SHOWN = 40  # lines of a list, and 80 characters of a value, so that what counts is seen
+_MOST_SHOWN = 40
 
 
 def examine(options: argparse.Namespace) -> int:
-    """Check the installation, and say what to do."""
+    """Check the installation, and print what to do."""
     probes = doctor.Probes(options.config, options.data, os.environ)
     findings = asyncio.run(doctor.examine(probes))
     say(f"Parley {VERSION}\n{with_places(doctor.report(findings), options)}")
@@ -49,19 +49,19 @@ def examine(options: argparse.Namespace) -> int:
 
 
 def _place(options: argparse.Namespace) -> Path | str:
-    """Return the place where the record is kept. Raises SettingError."""
+    """Return the place of the record. Raises SettingError."""
     return find_database(load_layers(options.config, os.environ), options.data)
 
 
 def _know_tables() -> None:
-    """Load the plugins that Parley comes with: who copies a record has to know their tables."""
+    """Load the built-in plugins: copying a record needs their tables."""
     load(Path(os.devnull))
 
 
 @contextmanager
 def _hold(data: Path, place: Path | str) -> Iterator[None]:
-    """Keep every bot off the data folder and the database, on which several processes may be one
-    bot that does not hold the folder. Raises FolderError and StoreError."""
+    """Lock the data folder and the database against every bot. Several processes may be one bot
+    that does not lock the folder. Raises FolderError and StoreError."""
     with lock_data_folder(data):
         if isinstance(place, Path):
             yield
@@ -71,7 +71,7 @@ def _hold(data: Path, place: Path | str) -> Iterator[None]:
 
 
 def look_for_risks(options: argparse.Namespace) -> int:
-    """Say what is open, weak or shared in this installation."""
+    """Print the open, weak or shared parts of this installation."""
     risks = audit.audit(audit.installation(options.config, options.data, os.environ))
     say(audit.report(risks, sys.stdout.isatty() and "NO_COLOR" not in os.environ))
     return exit_code(risks)
@@ -97,7 +97,7 @@ def save(options: argparse.Namespace) -> int:
 
 
 def bring_up_to_date(options: argparse.Namespace) -> int:
-    """Bring the data of an older version into this one's, or say what that would change."""
+    """Upgrade the data of an older version, or print what that would change."""
     layers = load_layers(options.config, os.environ)
     _know_tables()
     place = find_database(layers, options.data)
@@ -109,7 +109,7 @@ def bring_up_to_date(options: argparse.Namespace) -> int:
 
 
 def manage_service(options: argparse.Namespace) -> int:
-    """Let the bot run as a service, or say how that is, or end it."""
+    """Install the bot as a service, print the service's status, or uninstall it."""
     units = service.UserUnits(os.environ)
 
     def tell(text: str) -> None:
@@ -126,7 +126,7 @@ def manage_service(options: argparse.Namespace) -> int:
 
 
 def bring_back(options: argparse.Namespace) -> int:
-    """Restore a backup; what is in the data folder now is moved aside, never deleted."""
+    """Restore a backup; the current data folder is moved aside, never deleted."""
     consent = (lambda contents: True) if options.with_code else _confirm
     place = _place(options)
     _know_tables()
@@ -139,7 +139,7 @@ def bring_back(options: argparse.Namespace) -> int:
         restored = _unpack_all(options, consent)
         if not isinstance(place, Path) and (options.data / DATABASE).exists():
             _fill(options.data / DATABASE, place)
-            (options.data / DATABASE).unlink()  # the backup still has it
+            (options.data / DATABASE).unlink()  # it is still in the backup
     say(f"Restored {count(restored.files, 'file')} to {options.data}.")
     if restored.moved_aside:
         say(f"The previous data is in {restored.moved_aside}.")
@@ -161,7 +161,7 @@ def _unpack_all(options: argparse.Namespace, consent: Callable[[Contents], bool]
 
 
 def _fill(file: Path, place: str) -> int:
-    """Copy a record from a file to a server; return how many rows it has."""
+    """Copy a record from a file to a server; return the number of its rows."""
     with progress("Copying", "rows") as shown:
         rows = copy_in(file, engine_for(place), shown.say, shown.tell)
     _index(place)
@@ -175,7 +175,7 @@ def _index(place: Path | str) -> None:
 
 
 def _describe_set_aside(contents: Contents, options: argparse.Namespace) -> Iterator[str]:
-    """Say what did not come back as it was, and how it does."""
+    """Describe the parts that were not restored as they were, and how to restore them."""
     jobs = len(contents.carried.jobs)
     if contents.code or contents.powers or contents.carried.commands:
         yield (
@@ -194,8 +194,8 @@ def _describe_set_aside(contents: Contents, options: argparse.Namespace) -> Iter
 
 
 def move(options: argparse.Namespace) -> int:
-    """Copy the record of a bot that does not run to another database system; the old one stays as
-    it is."""
+    """Copy the record of a stopped bot to another database system; the old one is left
+    unchanged."""
     address, file = _place(options), options.data / DATABASE
     _know_tables()
     if isinstance(address, Path):
@@ -220,7 +220,7 @@ def move(options: argparse.Namespace) -> int:
 
 
 def _move_back(address: str, file: Path, work: Path) -> int:
-    """From a server into a file."""
+    """Copy the record from a server to a file."""
     if not engine_for(file).is_unborn():
         raise FolderError(f"{file} holds a bot already; move it elsewhere first.")
     with progress("Copying", "rows") as shown:
@@ -232,7 +232,8 @@ def _move_back(address: str, file: Path, work: Path) -> int:
 
 
 def _confirm(contents: Contents) -> bool:
-    """Return whether the person at the terminal wants what could run; without one nobody does."""
+    """Return whether the person at the terminal agrees to restore executable parts; False without
+    one."""
     if not (sys.stdin and sys.stdin.isatty()):
         return False
     say(_dangers(contents))
@@ -259,7 +260,7 @@ def _dangers(contents: Contents) -> str:
 
 
 def _describe_contents(contents: Contents) -> str:
-    """Say who is let in by what was restored, and what was set in its chats."""
+    """Describe who gets access by the restored data, and the settings of its chats."""
     carried, lines = contents.carried, []
     if contents.code:
         lines += ["Code and instructions in the backup:", *_few([*map(_plain, contents.code)])]
@@ -287,14 +288,14 @@ def _describe_contents(contents: Contents) -> str:
 
 
 def _commands(contents: Contents) -> list[str]:
-    """Return the commands that would be carried out at the next start."""
+    """Return the commands that would be executed at the next start."""
     return [
         f"  {_plain(text[:200])}  (waits in {_plain(to)})" for to, text in contents.carried.commands
     ]
 
 
 def _jobs(contents: Contents) -> list[str]:
-    """Return the jobs that would be run at their times."""
+    """Return the jobs that would run at their times."""
     return [
         f"  {_plain(text[:200])}  (a job of {_plain(chat)})" for chat, text in contents.carried.jobs
     ]
@@ -313,7 +314,6 @@ def _few(lines: list[str]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return a text that a stranger may have chosen, as one line that does nothing to the
-    terminal."""
+    """Return a text that a stranger may have chosen, as one line without control characters."""
     shown = text if text.isprintable() else repr(text)[1:-1]
     return shown if len(shown) <= 2 * _MOST_SHOWN else f"{shown[: 2 * _MOST_SHOWN]}…"

@@ -1,4 +1,4 @@
-"""`python main.py doctor`: is all there that the bot needs, and what to do where it is not."""
+"""`python main.py doctor`: checks everything that the bot needs, and prints how to fix problems."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from plugins.loader import load
 PINS = Path(__file__).parents[2] / "requirements.txt"
 OLDEST_PYTHON = (3, 11)
 LEAST_FREE = 200_000_000  # bytes
-PATIENCE = 15.0  # seconds that an endpoint has to list its models
+PATIENCE = 15.0  # seconds for an endpoint to list its models
 
 
 class Probes(Struct, frozen=True):
-    """An installation, and how the doctor looks at what other modules have of it."""
+    """An installation, and the doctor's access to other modules."""
 
     config: Path
     data: Path
@@ -57,12 +57,12 @@ class Probes(Struct, frozen=True):
     may_connect: bool = True
 
     def look_at_database(self) -> str:
-        """Return what is wrong with the database; "" for nothing, or where there is none yet.
-        Raises StoreError where it can't be reached."""
+        """Return the fault of the database; "" for none, or if there is no database yet. Raises
+        StoreError if it can't be reached."""
         try:
             place = find_database(load_layers(self.config, self.environ), self.data)
         except SettingError:
-            return ""  # the check of the settings says so
+            return ""  # the check of the settings reports this
         if isinstance(place, Path):
             try:
                 check_not_emptied(self.data)
@@ -85,12 +85,12 @@ class Probes(Struct, frozen=True):
         return is_installed()
 
     async def examine_features(self, settings: Settings) -> Sequence[Finding]:
-        """Return what features find."""
+        """Return the findings of features."""
         return await examine_features(settings, self.may_connect)
 
 
 async def examine(probes: Probes) -> list[Finding]:
-    """Look at everything, in the order in which it has to be mended. Nothing is changed."""
+    """Check everything, in the order in which it has to be repaired. Nothing is changed."""
     config, data = probes.config, probes.data
     findings = [
         check_python(sys.version_info[:3]),
@@ -121,7 +121,7 @@ async def examine(probes: Probes) -> list[Finding]:
 
 
 def report(findings: Sequence[Finding]) -> str:
-    """Return the findings as text, and how many of them need somebody's hand."""
+    """Return the findings as text, and the number that need attention."""
     return say_verdict([*map(_line, findings)], findings, "All is well.", "To fix")
 
 
@@ -140,7 +140,7 @@ def check_python(version: Sequence[int]) -> Finding:
 
 
 def check_packages(pins: str, version_of: Callable[[str], str | None]) -> Finding:
-    """Compare what is installed with the lines NAME==VERSION of a requirements file."""
+    """Compare the installed packages with the lines NAME==VERSION of a requirements file."""
     pinned = dict(re.findall(r"^([\w.-]+)==(\S+)", pins, re.MULTILINE))
     wrong = [
         f"{name} is {version_of(name) or 'missing'}, not {version}"
@@ -154,13 +154,13 @@ def check_packages(pins: str, version_of: Callable[[str], str | None]) -> Findin
 
 
 def check_health(place: Path | str) -> list[Finding]:
-    """Return what channels that ran lately have said of themselves, where they are not well."""
+    """Return the problems that recently run channels have reported."""
     if isinstance(place, Path) and not place.exists():
         return []
     try:
         found = read_health(engine_for(place))
     except StoreError:
-        return []  # the database has been told of
+        return []  # the database was already reported
     return [
         Finding(f"channel {name}", "broken", line, "The log says more: python main.py logs.")
         for name, one in found.items()
@@ -169,13 +169,13 @@ def check_health(place: Path | str) -> list[Finding]:
 
 
 def check_learnt(place: Path | str) -> list[Finding]:
-    """Return what refusals have taught about models, which is no fault."""
+    """Return the facts learned about models from refusals; they are no faults."""
     if isinstance(place, Path) and not place.exists():
         return []
     try:
         rows = learnt.look(engine_for(place))
     except StoreError:
-        return []  # the database has been told of
+        return []  # the database was already reported
     return [
         Finding(f"model {model}", "ok", " ".join(Learnt(read_facts(facts)).describe()))
         for _, model, facts in rows
@@ -185,8 +185,8 @@ def check_learnt(place: Path | str) -> list[Finding]:
 def check_messengers(
     settings: Settings, secrets: Mapping[str, str], plugins: Path
 ) -> list[Finding]:
-    """Return whether each messenger of the configuration has what it needs; none is asked."""
-    from bot.messengers import make_messengers  # noqa: PLC0415 - nothing for most
+    """Return whether each configured messenger has what it needs; none is contacted."""
+    from bot.messengers import make_messengers  # noqa: PLC0415 - unused by most
 
     found = []
     for channel in make_messengers(
@@ -201,7 +201,8 @@ def check_messengers(
 
 
 def check_plugins(folder: Path) -> list[Finding]:
-    """Return what keeps plugins from being loaded. Their modules are run, as a start does it."""
+    """Return the problems that prevent plugins from being loaded. Their modules are executed, as at
+    a start."""
     if not folder.is_dir():
         return []
     advice = f"Correct or remove it in {folder}, or update the package that it came with."
@@ -216,7 +217,7 @@ def find_installed_version(package: str) -> str | None:
 
 
 def check_data_folder(data: Path) -> Finding:
-    """Return whether the folder can be written, or made where it is not there yet."""
+    """Return whether the folder can be written, or created if it does not exist yet."""
     place = next(folder for folder in (data, *data.absolute().parents) if folder.exists())
     if not place.is_dir():
         advice = "Choose another folder with --data DIR."
@@ -237,7 +238,7 @@ def check_data_folder(data: Path) -> Finding:
 async def _look_at_database(probes: Probes) -> Finding:
     try:
         return check_database(await asyncio.to_thread(probes.look_at_database))
-    except StoreError as error:  # it says what to do
+    except StoreError as error:  # it includes the advice
         return Finding("database", "broken", str(error))
 
 
@@ -249,8 +250,8 @@ def check_database(fault: str) -> Finding:
 
 
 class _Served(Struct):
-    """A place where models are served, the names of those that are wanted there, and for whom ("":
-    for everybody)."""
+    """An endpoint that serves models, the names of those wanted there, and the agent that wants
+    them ("": all)."""
 
     whom: str
     brain: Brain
@@ -259,7 +260,7 @@ class _Served(Struct):
 
     @property
     def needing(self) -> list[str]:
-        """The models that nobody but this place serves."""
+        """The models that only this endpoint serves."""
         small = (EMBEDDED,) if self.brain.is_elsewhere else (AUTO, EMBEDDED)
         return [name for name in self.names if name not in small]
 
@@ -277,7 +278,7 @@ class _Served(Struct):
 
 
 def _list_served(book: SettingsStore, keys: Credentials) -> list[_Served]:
-    """All places that answers, agents and summaries are asked of, each once."""
+    """Return the distinct endpoints for answers, agents and summaries."""
     served: dict[tuple[ModelEndpoint, str], _Served] = {}
     for agent in (NO_AGENT, *book.agents):
         settings = book.with_agent(agent)
@@ -307,7 +308,7 @@ async def _check_models(book: SettingsStore, layers: Layers, probes: Probes) -> 
 
 
 def check_key(served: _Served) -> Finding:
-    """Return whether what a place wants to know of the environment is there."""
+    """Return whether the environment variable that an endpoint needs is set."""
     name, missing = served.called("key"), served.place.missing
     is_usual = served.brain.provider in ("", "openai") and not served.brain.is_elsewhere
     what = "OPENAI_API_KEY or OPENAI_BASE_URL" if is_usual else missing
@@ -355,8 +356,8 @@ async def _check_endpoint(layers: Layers, served: _Served, probes: Probes) -> Fi
 
 
 def check_listing(listed: Sequence[ListedModel], served: _Served, finding: str) -> Finding:
-    """Return whether the endpoint has the models that are set; one that lists none has to be
-    believed, and so is who sets one that is none to talk to."""
+    """Return whether the endpoint lists the configured models. An endpoint that lists none is
+    assumed to have them, and so is a configured model that is not for chat."""
     brain = served.brain
     provider = find_provider(brain.provider, served.place.base_url, brain.quirks.given)
     names = [one.name for one in listed]

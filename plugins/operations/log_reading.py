@@ -36,8 +36,8 @@ _UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "
 
 
 class LogEntry(Struct, frozen=True):
-    """An event of the log; `turn` is "-" outside of turns. `rest` are the lines below the first: a
-    traceback, or more of a text. `process` names its process, where there are several."""
+    """An entry of the log; `turn` is "-" outside of turns. `rest` are the lines below the first: a
+    traceback, or more of a text. `process` names its process if there are several."""
 
     at: datetime
     level: str
@@ -49,13 +49,13 @@ class LogEntry(Struct, frozen=True):
 
     @property
     def weight(self) -> int:
-        """The number by which `logging` compares levels; one that it does not know weighs most."""
+        """The number by which `logging` compares levels; unknown levels rank highest."""
         known = logging.getLevelNamesMapping()
         return known.get(self.level, logging.CRITICAL)
 
 
 def parse_line(line: str, process: str = "") -> LogEntry | None:
-    """Return the event that begins with this line; None where it goes on with the one before."""
+    """Return the entry that begins with this line; None if it continues the previous entry."""
     if line.startswith("{"):
         return _parse_json(line, process)
     if (found := _HEAD.fullmatch(line)) is None:
@@ -66,7 +66,7 @@ def parse_line(line: str, process: str = "") -> LogEntry | None:
 
 
 def _parse_time(text: object) -> datetime | None:
-    """Return a time that can be shown in any zone; None for what is none, as damaged files have."""
+    """Return a time that can be shown in any zone; None for an invalid one, as in damaged files."""
     try:
         at = datetime.fromisoformat(str(text))
         at = at if at.tzinfo else at.replace(tzinfo=UTC)
@@ -94,13 +94,13 @@ def _parse_json(line: str, process: str) -> LogEntry | None:
 
 
 class LogStream(Struct):
-    """The lines of one process as events; `feed` takes them in as they come."""
+    """The lines of one process as entries; `feed` accepts them as they arrive."""
 
     process: str = ""
     _last: LogEntry | None = None
 
     def feed(self, lines: Iterable[str]) -> Iterator[LogEntry]:
-        """Events that are whole by now; the last one may go on, and comes with `flush`."""
+        """Yield the complete entries; the last one may continue, and is returned by `flush`."""
         for line in lines:
             entry = parse_line(line, self.process)
             if entry is not None:
@@ -112,21 +112,21 @@ class LogStream(Struct):
                 self._last = replace(self._last, rest=more)
 
     def flush(self) -> Iterator[LogEntry]:
-        """Yield the last event, of which nothing more is awaited."""
+        """Yield the last entry, for which no more lines are expected."""
         last, self._last = self._last, None
         if last is not None:
             yield last
 
 
 def find_processes(folder: Path) -> list[Path]:
-    """Return the folders in which processes have written logs: `data/logs`, and of a bot of several
-    processes one below it for each."""
+    """Return the folders with logs of processes: `data/logs`, and for a bot of several processes a
+    subfolder for each."""
     places = [folder, *sorted(one for one in folder.iterdir() if one.is_dir())]
     return [place for place in places if any(place.glob(f"{FILE}*"))]
 
 
 def read_entries(folder: Path) -> Iterator[LogEntry]:
-    """All events, the oldest first. Raises OSError."""
+    """Return all entries, oldest first. Raises OSError."""
     places = find_processes(folder)
     streams = [_read(place, place.name if place != folder else "") for place in places]
     return heapq.merge(*streams, key=lambda entry: entry.at)
@@ -141,27 +141,27 @@ def _read(place: Path, process: str) -> Iterator[LogEntry]:
 
 
 def _age(path: Path) -> int:
-    """0 for the file that is written, more for older ones."""
+    """Return 0 for the current file, more for older ones."""
     number = path.name.removeprefix(f"{FILE}.")
     return int(number) if number.isascii() and number.isdigit() else 0
 
 
 def open_log(path: Path) -> IO[str]:
-    """Return a file of the log, in which only a line feed ends a line: a text may hold other
-    breaks."""
+    """Return a file of the log, in which only a line feed ends a line: a text may contain other
+    line breaks."""
     return path.open(encoding="utf-8", errors="replace", newline="\n")
 
 
 class _Tail(Struct):
-    """A file that grows, and is replaced by another one of its name now and then."""
+    """A growing file that is occasionally replaced by another one of its name."""
 
     path: Path
     stream: LogStream
     file: IO[str] | None = None
-    cut: str = ""  # a line that is not whole yet
+    cut: str = ""  # an incomplete line
 
     def read(self) -> Iterator[LogEntry]:
-        """Read what has been written since."""
+        """Yield the entries written since the last read."""
         if self.file is None and not self._open():
             return
         yield from self._read()
@@ -189,11 +189,11 @@ class _Tail(Struct):
         try:
             there = self.path.stat()
         except OSError:
-            return False  # it comes again, or never
+            return False  # it may be created again
         return not os.path.samestat(there, os.fstat(self.file.fileno()))
 
     def skip(self) -> None:
-        """Begin with what is written from now on."""
+        """Skip the existing content."""
         if self.file is not None or self._open():
             assert self.file is not None
             self.file.seek(0, 2)
@@ -205,20 +205,19 @@ class _Tail(Struct):
 
 
 class LogFollower(Struct):
-    """A reader of what is written to the logs of a folder from now on, also by processes that come
-    later."""
+    """A reader of new entries in the logs of a folder, also of processes that start later."""
 
     folder: Path
     _tails: dict[Path, _Tail] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """Leave out what is there already."""
+        """Skip the existing entries."""
         self._look()
         for tail in self._tails.values():
             tail.skip()
 
     def read(self) -> list[LogEntry]:
-        """Read what came since, in the order of its times."""
+        """Return the new entries, in order of time."""
         self._look()
         found = [entry for tail in self._tails.values() for entry in tail.read()]
         return sorted(found, key=lambda entry: entry.at)
@@ -235,8 +234,8 @@ class LogFollower(Struct):
 
 
 def parse_since(text: str, now: datetime) -> datetime:
-    """Return a moment: `2h` or `30 min` before now, `14:30` of the last day, or a date like
-    2026-11-23 or 2026-11-23T14:30, where `now` is. Raises ValueError."""
+    """Return a time: `2h` or `30 min` before now, the last `14:30`, or a date like 2026-11-23 or
+    2026-11-23T14:30 in the zone of `now`. Raises ValueError."""
     words = text.strip().lower()
     if ago := _AGO.fullmatch(words):
         try:
@@ -256,7 +255,7 @@ _DIM = "2"
 
 
 class LogPrinter(Struct):
-    """Events as lines for a person, in a time zone; a line for each new day."""
+    """Entries as lines for a person, in a time zone, with a line for each new day."""
 
     zone: tzinfo
     has_colour: bool = False
@@ -283,21 +282,21 @@ class LogPrinter(Struct):
 
 
 def printable(text: str) -> str:
-    """Return a text with nothing in it that steers a terminal, or turns the order of what is
-    shown."""
+    """Return a text without characters that control a terminal or change the order of shown
+    text."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in text)
 
 
 USUAL = 50
-"""Events that are shown where nothing else is asked for."""
+"""The default number of shown entries."""
 PAUSE = 0.25
-"""Seconds between two looks at what was written."""
+"""Seconds between two reads of new entries."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show what the command line asks for."""
+    """Show the requested entries."""
     folder = options.data / "logs"
     if not folder.is_dir() or not (find_processes(folder) or options.follow):
         raise CommandError(
@@ -309,7 +308,7 @@ def run(options: argparse.Namespace) -> int:
     follower = LogFollower(folder)
     try:
         if options.follow:
-            follower.begin()  # before the rest is read: better a line twice than none
+            follower.begin()
         shown = _print(printer, _last(filter(is_shown, read_entries(folder)), options))
         if not (shown or options.follow):
             sys.stderr.write("No log entry matches.\n")
@@ -318,7 +317,7 @@ def run(options: argparse.Namespace) -> int:
             _print(printer, filter(is_shown, follower.read()))
     except KeyboardInterrupt:
         return 0
-    except BrokenPipeError:  # `| head` has enough
+    except BrokenPipeError:  # `| head` has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -331,8 +330,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _zone(config: Path) -> ZoneInfo:
-    """Return the time zone that is set; UTC where the configuration can't be read, which is what
-    somebody may want to look into."""
+    """Return the configured time zone; UTC if the configuration can't be read, which may be the
+    very problem that is being investigated."""
     try:
         return SettingsStore(load_layers(config, os.environ)).effective().zone
     except SettingError:
@@ -358,7 +357,7 @@ def _last(entries: Iterator[LogEntry], options: argparse.Namespace) -> Iterable[
 
 
 def _print(printer: LogPrinter, entries: Iterable[LogEntry]) -> int:
-    """Show these events; returns how many there were."""
+    """Print these entries; return their number."""
     count = 0
     for entry in entries:
         count += 1

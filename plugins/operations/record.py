@@ -1,5 +1,5 @@
-"""The parts of a database that give power, for whoever restores one that is not their own; and its
-size, without a word of it."""
+"""The parts of a database that grant power, for restoring a backup from somebody else; and the size
+of its tables, without content."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ from memory.record.store import StoreError
 _WAITS = "WHERE is_done IS NOT 1 AND may_be_command(text)"
 _RUNS = "WHERE kind IS NOT 'reminder' AND state IS NOT 'paused'"
 _COMMAND = re.compile(r"\W*/")
-"""Signs that nobody sees may stand before the slash of a command."""
+"""Invisible characters may precede the slash of a command."""
 
 
 class Carried(Struct, frozen=True):
-    """Settings that were set in the chat, as (scope, key, value as JSON text; the scope is "" where
-    it holds for all); who is let in, by name: as an owner, or as a user or a chat; and keys to
-    OpenAI's protocol, as (person, whether they may use commands, whether it was used)."""
+    """The powerful parts of a record: settings made in chats, as (scope, key, value as JSON text;
+    the scope is "" for all chats); the names of people and chats with access, as owners or users;
+    and API keys for OpenAI's protocol, as (person, whether they may use commands, whether it was
+    used)."""
 
     settings: tuple[tuple[str, str, str], ...] = ()
     owners: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     keys: tuple[tuple[str, bool, bool], ...] = ()
     links: tuple[tuple[str, str], ...] = ()
-    """Chats that go on in another's conversation, and in which."""
+    """Linked chats: (chat, chat of the conversation)."""
     commands: tuple[tuple[str, str], ...] = ()
-    """Commands that wait in the inbox, which would be carried out at the next start in the name of
-    whoever gave them, as the record has it: where, and what."""
+    """Commands waiting in the inbox, which would be executed at the next start in their authors'
+    names, as the record states them: (place, text)."""
     jobs: tuple[tuple[str, str], ...] = ()
-    """Jobs that would be run at their times, in the same way: where, and what."""
+    """Jobs that would run at their times in the same way: (place, text)."""
 
 
 def read_carried(path: Path) -> Carried:
-    """Read what this database brings along. Raises StoreError where it can't be read, or where it
-    holds statements that would run by themselves, which no database of ours does."""
+    """Read the powerful parts of this database. Raises StoreError if it can't be read, or if it has
+    statements that would run by themselves, which Parley's databases never have."""
     try:
         with closing(read_only(path)) as database:
             tables = _names(database, "table")
@@ -71,8 +72,8 @@ def read_carried(path: Path) -> Carried:
 
 
 def pause_jobs(path: Path) -> None:
-    """Let all jobs rest, until somebody says that they shall go on, and grant them no tool any
-    more: a run of one may wait in the inbox. Raises StoreError."""
+    """Pause all jobs until a person resumes them, and revoke their tool grants, since a run may
+    wait in the inbox. Raises StoreError."""
     try:
         with closing(sqlite3.connect(path)) as database, database:
             if "scheduled_job" in _names(database, "table"):
@@ -86,7 +87,7 @@ def pause_jobs(path: Path) -> None:
 
 
 def take_commands_out(path: Path) -> None:
-    """Delete the commands that wait. Raises StoreError."""
+    """Delete the waiting commands. Raises StoreError."""
     try:
         with closing(sqlite3.connect(path)) as database, database:
             if "inbox" in _names(database, "table"):
@@ -120,7 +121,7 @@ def _names(database: sqlite3.Connection, kind: str) -> frozenset[str]:
 def _rows(
     database: sqlite3.Connection, query: str, tables: Collection[str]
 ) -> list[tuple[object, ...]]:
-    """Return what a query finds; nothing where its table is not there yet."""
+    """Return the rows of a query; none if its table does not exist yet."""
     words = query.split()
     is_there = words[words.index("FROM") + 1] in tables
     return database.execute(query).fetchall() if is_there else []
@@ -132,8 +133,7 @@ SQLITE = sqlite3.sqlite_version
 
 
 def count_rows(database: Database) -> dict[str, int]:
-    """Return the rows of each of our tables; of others that somebody may have made, nothing is
-    told."""
+    """Return the number of rows of each of Parley's tables; other tables are not reported."""
     ours = {table.__name__ for table in vars(tables).values() if isinstance(table, Table)}
     there = ours.intersection(database.get_tables())
     return {

@@ -1,8 +1,8 @@
-"""`python main.py report`: what somebody who is to mend a fault needs to know, in one file, and
-nothing of what anybody said, is called, or keeps secret.
+"""`python main.py report`: one file with the facts that a developer needs to fix a fault, without
+messages, names and secrets.
 
-Each part is made of what is known to be harmless, and not by taking out what is not
-(`report_masking`); then all of it is looked through once more for secrets.
+Each part is built from known harmless data, not by removing private data (`report_masking`); then
+all of it is masked for secrets once more.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from plugins.operations.report_masking import LogMasker, read_pins
 from plugins.operations.restore import SET_ASIDE
 
 MOST_EVENTS = 5_000
-"""Of the log, the newest."""
+"""The number of log entries in a report, the newest."""
 FOLDERS = ("audiences", "logs", "plugins", "skills", SET_ASIDE)
-"""Folders in the data folder that are told of by their names."""
+"""The folders in the data folder that are reported by name."""
 CONTENTS = {
     "versions.json": "versions of Parley, Python, the system and the packages",
     "settings.json": "settings that are not the default: numbers, yes or no, one of several words; "
@@ -72,7 +72,7 @@ class Reported(Struct, frozen=True):
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the report that the command line asks for."""
+    """Write the requested report."""
     file = options.file or Path(f"parley-report-{datetime.now(UTC):%Y%m%d-%H%M%S}.zip")
     place = Reported(options.config, options.data, os.environ)
     members = collect(place)
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def write(file: Path, members: Mapping[str, str]) -> None:
-    """Write them into a new ZIP file that nobody else may read. Raises OSError."""
+    """Write the members to a new ZIP file that only the owner can read. Raises OSError."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with (
         os.fdopen(descriptor, "wb") as out,
@@ -102,8 +102,7 @@ def write(file: Path, members: Mapping[str, str]) -> None:
 
 
 def collect(place: Reported) -> dict[str, str]:
-    """Return the members of a report by their names, looked through for what must not be in
-    them."""
+    """Return the members of a report by name, with secrets masked."""
     found, fault = _read_installation(place)
     members = {
         "README.txt": _introduce(),
@@ -119,7 +118,7 @@ def collect(place: Reported) -> dict[str, str]:
 
 
 def _list_secrets(place: Reported) -> Collection[str]:
-    """List what must not be in a report in any case: it is not there, as far as we know."""
+    """List the secrets that must never be in a report, for a last check."""
     try:
         return load_layers(place.config, place.environ).secrets.to_mask()
     except SettingError:
@@ -127,7 +126,7 @@ def _list_secrets(place: Reported) -> Collection[str]:
 
 
 def _read_installation(place: Reported) -> tuple[Installation | None, str]:
-    """Return what is set, and why that can't be read."""
+    """Return the installation, or None and the reason why it can't be read."""
     try:
         return installation(place.config, place.data, place.environ), ""
     except SettingError:
@@ -153,7 +152,8 @@ def _dump(value: object) -> str:
 
 
 def describe_versions() -> dict[str, Any]:
-    """Describe what runs here, and on what; nothing by which the machine could be known."""
+    """Describe the versions of the software and system, without data that identifies the
+    machine."""
     release = re.match(r"[\d.]+", platform.release())
     return {
         "parley": VERSION,
@@ -170,8 +170,8 @@ def describe_versions() -> dict[str, Any]:
 
 
 def _list_packages() -> Iterator[tuple[str, str]]:
-    """Yield the packages that we name, in the version that is there; with the one that was tested
-    where that is another."""
+    """Yield the packages that Parley names, with the installed version, and the tested one if it
+    differs."""
     for name, version in sorted(read_pins().items()):
         there = doctor.find_installed_version(name) or "missing"
         yield name, there if there == version else f"{there} (tested: {version})"
@@ -181,7 +181,8 @@ def _list_packages() -> Iterator[tuple[str, str]]:
 
 
 def describe_settings(found: Installation) -> dict[str, Any]:
-    """Describe what is not the default, with where it was set; and how much there is beside."""
+    """Describe the settings that are not the default, with their source, and counts of other
+    data."""
     infos = found.book.describe_all()
     told = {
         info.key: {"value": mask_value(info.value, info.choices), "from": info.layer.split(" ")[0]}
@@ -204,7 +205,7 @@ def describe_settings(found: Installation) -> dict[str, Any]:
 
 
 def mask_value(value: object, choices: Collection[str] = ()) -> object:
-    """Return a value of a setting as far as it may be told: of a text or a list, how long it is."""
+    """Return a setting's value as far as it may be reported: only the length of a text or list."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, str):
@@ -218,7 +219,7 @@ def mask_value(value: object, choices: Collection[str] = ()) -> object:
 
 
 async def _check(place: Reported) -> dict[str, str]:
-    """Return what the doctor finds, by kinds; the sentences may hold names and addresses."""
+    """Return the doctor's findings by kind; the sentences may contain names and addresses."""
     probes = doctor.Probes(place.config, place.data, place.environ, may_connect=False)
     findings = await doctor.examine(probes)
     told: dict[str, str] = {}
@@ -255,7 +256,7 @@ def _describe_data(place: Reported) -> dict[str, Any]:
 
 
 def _weigh(data: Path) -> Iterator[tuple[str, dict[str, int]]]:
-    """Return how many files there are, and how large they are, by folders whose names we know."""
+    """Yield the number and size of files, by folders with known names."""
     weights: dict[str, dict[str, int]] = {}
     for folder, _, files in os.walk(data):
         top = Path(folder).relative_to(data).parts[:1]

@@ -1,9 +1,8 @@
-"""The part of a log that may leave the machine: the bot's own words, and nothing that somebody
-said.
+"""The part of a log that may leave the machine: the bot's own sentences, without people's texts.
 
-It is not looked for what is private, which nobody can list, but for what is known: the sentences
-that stand in the bot's source, in which whatever was filled in is left out, and the places in
-source files that a traceback names. All else becomes the number of lines that it was.
+Private data can't be enumerated, so known data is searched instead: the sentences in the bot's
+source, without the inserted values, and the places in source files that a traceback names. Other
+lines are replaced by their number.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _PHRASES = frozenset(
 
 
 def _of_format(text: str) -> Sentence:
-    """Return a sentence with places as `logging` fills them: "%s took %d s"."""
+    """Return a sentence with the placeholders of `logging`: "%s took %d s"."""
     kinds = tuple(one[-1] in "dfg" for one in _FORMAT.findall(text))
     pieces = tuple(piece.replace("%%", "%") for piece in _FORMAT.split(text))
     return Sentence(pieces, kinds)
@@ -57,7 +56,7 @@ def _of_format(text: str) -> Sentence:
 
 @cache
 def _logged_in(module: str) -> Sequence[Sentence]:
-    """Return what a module of ours logs."""
+    """Return the sentences that a module of Parley logs."""
     path = _find_module(module)
     if path is None or module.partition(".")[0] not in ROOMS:
         return ()
@@ -77,7 +76,7 @@ def _log_calls(tree: ast.Module) -> Iterator[str]:
 
 @cache
 def _find_module(module: str) -> Path | None:
-    """Return the source of a module by its name, of ours or of a package that is installed."""
+    """Return the source of a module by its name, of Parley or of an installed package."""
     parts = module.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
@@ -91,8 +90,8 @@ def _find_module(module: str) -> Path | None:
 
 @cache
 def _name_file(path: Path) -> str:
-    """Return the name of a source file of ours, of a package that we name, or of Python; "" for any
-    other: a plugin, or what else somebody has put there."""
+    """Return the name of a source file of Parley, of a named package, or of Python; "" for any
+    other, such as a plugin."""
     if ".." in path.parts or not path.is_file():
         return ""
     for name, base in (("site-packages", _PACKAGES), ("python", _PYTHON), ("", ROOT)):
@@ -110,8 +109,7 @@ def _name_file(path: Path) -> str:
 
 @cache
 def read_pins() -> Mapping[str, str]:
-    """Return the packages that the rooms' requirements name, each once, with the version that is
-    tested."""
+    """Return the distinct packages in the folders' requirements, with the tested version."""
     return {
         _normalise(name): version
         for file in REQUIREMENTS
@@ -121,13 +119,13 @@ def read_pins() -> Mapping[str, str]:
 
 
 def _normalise(package: str) -> str:
-    """Return the name that all spellings of a package have in common (PEP 503)."""
+    """Return the normalised name of a package (PEP 503)."""
     return re.sub(r"[-_.]+", "-", package).lower()
 
 
 @cache
 def _public_packages() -> frozenset[str]:
-    """Return the names by which the packages of the bot's requirements are imported."""
+    """Return the import names of the packages in the bot's requirements."""
     named = read_pins()
     found = metadata.packages_distributions().items()
     return frozenset(
@@ -144,13 +142,13 @@ def _source(path: Path) -> Sequence[str]:
 
 
 class LogMasker(Struct):
-    """Masks events one after the other; a chat has the same number in all of them."""
+    """Masks entries one after the other; a chat has the same number in all of them."""
 
     _chats: dict[str, str] = field(default_factory=dict)
     _processes: dict[str, str] = field(default_factory=dict)
 
     def mask(self, entry: LogEntry) -> list[str]:
-        """Return an event as lines that say nothing of anybody."""
+        """Return an entry as lines without data about people."""
         level = entry.level if entry.level in _LEVELS else LEFT_OUT
         process = _number(self._processes, entry.process, "process")
         about = " ".join(filter(None, (process, self._name_turn(entry.turn))))
@@ -176,7 +174,7 @@ def _number(known: dict[str, str], name: str, kind: str) -> str:
 
 
 def mask_traceback(lines: Sequence[str]) -> list[str]:
-    """Return the lines below an event: the places in source files and the kinds of errors."""
+    """Return the lines below an entry: the places in source files and the types of errors."""
     shown: list[str] = []
     hidden, source = 0, ""
     for line in lines:
@@ -202,8 +200,8 @@ def _count_hidden(lines: int) -> str:
 
 
 def _known_line(line: str, source: str) -> tuple[str | None, str]:
-    """Return a line of a traceback as it may be shown (None: not at all), and the source line that
-    may come next. `source` is the one that may come now."""
+    """Return a traceback line as it may be shown (None: hidden), and the source line that may
+    follow. `source` is the one that may come now."""
     if line in _PHRASES or (_MARKS.fullmatch(line) and len(line) < 200):
         return line, source if not line.strip() or set(line) <= set("~^ ") else ""
     if source and line == source:
@@ -230,7 +228,7 @@ def _name_place(file: str, number: str, function: str | None) -> tuple[str, str]
 
 @cache
 def _defines(path: Path, function: str) -> bool:
-    """Return whether a file has a function of this name, or what Python calls so."""
+    """Return whether a file defines a function of this name, or Python uses it for a code block."""
     if function in ("<module>", "<lambda>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
         return True
     text = "\n".join(_source(path))
@@ -241,7 +239,7 @@ def _defines(path: Path, function: str) -> bool:
 
 @cache
 def _name_error(name: str) -> str | None:
-    """Return the name of a kind of error that there is; None for what only looks like one."""
+    """Return the name of an existing error type; None for other names."""
     found = getattr(builtins, name, None)
     if isinstance(found, type) and issubclass(found, BaseException):
         return name

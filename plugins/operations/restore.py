@@ -1,8 +1,8 @@
-"""`python main.py restore FILE`: a backup is read as if a stranger had made it.
+"""`python main.py restore FILE`: a backup is treated as if a stranger had made it.
 
-The manifest shows that nothing was lost or damaged on the way. It can't show who made the backup:
-whoever makes a whole one makes its manifest too. So what would give somebody power over the bot
-and its machine (code, instructions, settings) comes back only where a person agrees to it.
+The manifest shows that no data was lost or damaged. It can't show who made the backup: anyone who
+makes one also makes its manifest. So data that grants power over the bot and its machine (code,
+instructions, settings) is restored only with a person's consent.
 """
 
 from __future__ import annotations
@@ -39,39 +39,39 @@ from plugins.operations.record import (
 )
 
 SET_ASIDE = "set-aside"
-"""The folder in the data folder for what a backup brought along and nobody agreed to."""
+"""The folder in the data folder for restored data without consent."""
 POWERFUL = (
     *("channels.", "hooks", "mcp.", "owners", "plugins_dir", "tools.", "users_may_set"),
     *("telegram.base_url", "telegram.webhook", "web.host", "web.trusted_proxies", "web.url"),
 )
-"""Settings, or beginnings of their names, that decide what code runs, who may say so, and where
-words and tokens go (a telegram.base_url is sent the bot's token)."""
+"""Settings, or prefixes of their names, that decide which code runs, who controls it, and where
+texts and tokens are sent (the bot's token is sent to telegram.base_url)."""
 UNREADABLE = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError)
-LEAST_FREE = 100_000_000  # bytes that a restored backup must leave free on the disk
+LEAST_FREE = 100_000_000  # bytes that must remain free on the disk after a restore
 MOST_UNPACKED = 300
-"""Times its own size that a backup may have when it is unpacked, beyond 100 MB."""
+"""The maximum ratio of a backup's unpacked size to its own, beyond 100 MB."""
 _WORK = ".parley-restore-"
 _OWN = (
     *("audiences", "cache", "logs", "plugins", "quarantine", SET_ASIDE, "skills", "versions"),
     *(DATABASE, MOVED_ASIDE, "terminal_history"),
 )
-"""The beginnings of the names that a bot gives in its data folder."""
+"""The prefixes of the names that a bot creates in its data folder."""
 _STAYING = ("lock", "lost+found")
-"""The names that stay in a folder that is itself kept: ours, and the file system's own."""
+"""The names that stay in a folder that is itself kept: the bot's, and the file system's."""
 _CHUNK = 1 << 20
-_LARGEST_READ = 64 << 20  # bytes that are held in memory at once
+_LARGEST_READ = 64 << 20  # the maximum of bytes held in memory at once
 
 
 class Contents(Struct, frozen=True):
-    """The content of a backup besides what was said: files that the bot would run or follow,
-    with their SHA-256, and what stands in its database."""
+    """The content of a backup besides messages: files that the bot would run or follow, with their
+    SHA-256, and the powerful parts of its database."""
 
     code: Mapping[str, str] = field(default_factory=dict)
     carried: Carried = field(default_factory=Carried)
 
     @property
     def powers(self) -> tuple[tuple[str, str, str], ...]:
-        """Settings (scope, key, value) that decide what code runs, and who may say so."""
+        """Settings (scope, key, value) that decide which code runs, and who controls it."""
         return tuple(one for one in self.carried.settings if one[1].startswith(POWERFUL))
 
     @property
@@ -80,8 +80,8 @@ class Contents(Struct, frozen=True):
 
 
 class Restored(Struct, frozen=True):
-    """The number of files that came back, where the data of before is now (None: there was none),
-    what came along, and whether that was set aside."""
+    """The number of restored files, the place of the previous data (None: there was none), the
+    backup's content, and whether it was set aside."""
 
     files: int
     moved_aside: Path | None
@@ -92,15 +92,15 @@ class Restored(Struct, frozen=True):
 def restore(
     source: Path, data: Path, consent: Callable[[Contents], bool], tell: Tell = silently
 ) -> Restored:
-    """Put a backup in the place of the data folder; `tell` hears how many bytes of it are read.
-    Raises BackupError.
+    """Replace the data folder by a backup; `tell` is called with the number of bytes read. Raises
+    BackupError.
 
-    What is in the folder is not overwritten but moved aside, beside it, or within it where it can't
-    be moved itself. No bot may be running on it. All is checked before anything is changed, and all
-    that comes back is for its owner alone. Code and the like are set aside unless whoever restores
-    agrees.
+    The existing folder is not overwritten but moved aside, beside itself, or, if it can't be moved,
+    its content is moved within it. No bot may be running on it. Everything is checked before
+    anything is changed, and all restored files are readable by their owner only. Code and similar
+    data are set aside without `consent`.
     """
-    data = data.resolve()  # where it is a link to another disk, it stays one
+    data = data.resolve()  # a link to another disk stays a link
     try:
         data.parent.mkdir(parents=True, exist_ok=True)
         if _is_foreign(data):
@@ -147,13 +147,13 @@ def _contents(folder: Path, sums: Mapping[str, str]) -> Contents:
 
 def _is_code(name: str) -> bool:
     """Return whether the bot would run a file, or tell the model to follow it."""
-    top, *rest = Path(name.casefold()).parts  # there are disks that take "Plugins" for the same
+    top, *rest = Path(name.casefold()).parts  # some disks treat "Plugins" as the same name
     return top in ("plugins", "skills") or (top == "audiences" and rest[1:2] == ["skills"])
 
 
 def _set_aside(folder: Path, contents: Contents) -> None:
     aside = folder / SET_ASIDE
-    while aside.exists():  # the backup was made where another one had been restored
+    while aside.exists():  # the backup itself was made after a restore
         aside = aside.with_name(f"{aside.name}-before")
     for name in contents.code:
         _make_folder((aside / name).parent, folder)
@@ -171,7 +171,7 @@ def _set_aside(folder: Path, contents: Contents) -> None:
 
 
 def _is_foreign(data: Path) -> bool:
-    """Return whether a folder holds something, and nothing of a bot: somebody meant another one."""
+    """Return whether a folder has files, but none of a bot: probably the wrong folder."""
     found = [path.name for path in data.iterdir()] if data.is_dir() else []
     names = [name for name in found if name not in _STAYING and not name.startswith(".")]
     return bool(names) and not any(name.startswith(_OWN) for name in names)
@@ -181,7 +181,7 @@ def _move_aside(data: Path) -> Path | None:
     if not data.exists():
         return None
     if data.is_dir() and not {path.name for path in data.iterdir()} - {"lock"}:
-        shutil.rmtree(data)  # made by whoever holds it
+        shutil.rmtree(data)  # created by the process that locks it
         return None
     aside = data.with_name(f"{data.name}.{MOVED_ASIDE}{_now()}")
     data.rename(aside)
@@ -193,8 +193,8 @@ def _now() -> str:
 
 
 def _can_be_moved(folder: Path) -> bool:
-    """Return whether a folder can get another name: not where a disk or a volume is mounted there,
-    nor where nothing may be written beside it, as in a container."""
+    """Return whether a folder can be renamed: not if a disk or a volume is mounted there, or if its
+    parent can't be written, as in a container."""
     try:
         handle, name = tempfile.mkstemp(dir=folder.parent, prefix=_WORK)
     except OSError:
@@ -211,8 +211,9 @@ def _can_be_moved(folder: Path) -> bool:
 
 
 def _exchange(data: Path, unpacked: Path) -> Path | None:
-    """Move all that is in the folder into one within it, and what is unpacked in its place. The
-    database goes first and comes last: where this is cut off, no bot begins anew without a word."""
+    """Move the content of the folder into a folder within it, and the unpacked data in its place.
+    The database is moved out first and in last, so that after an interruption no bot silently
+    starts with an empty one."""
     kept = (MOVED_ASIDE, _WORK)
     old = [p for p in data.iterdir() if p.name not in _STAYING and not p.name.startswith(kept)]
     aside = data / f"{MOVED_ASIDE}{_now()}"
@@ -239,7 +240,7 @@ def _is_no_database(path: Path) -> bool:
 
 
 class _BoundedReads:
-    """The unpacked stream, of which nobody reads more at once than memory has room for."""
+    """The unpacked stream, with a limit on the size of a read."""
 
     def __init__(self, stream: gzip.GzipFile) -> None:
         self._stream = stream
@@ -252,9 +253,9 @@ class _BoundedReads:
 
 
 def unpack(source: Path, folder: Path, tell: Tell = silently) -> dict[str, str]:
-    """Write all members below `folder`, checked; return their SHA-256 by name. `tell` hears how
-    many bytes are read. Raises BackupError, and what is in UNREADABLE for a file that is
-    damaged."""
+    """Write all members below `folder`, checked; return their SHA-256 by name. `tell` is called
+    with the number of bytes read. Raises BackupError, and the errors in UNREADABLE for a damaged
+    file."""
     sums: dict[str, str] = {}
     manifest = b""
     room, size = _Room(source, folder), source.stat().st_size
@@ -264,7 +265,7 @@ def unpack(source: Path, folder: Path, tell: Tell = silently) -> dict[str, str]:
         tarfile.open(fileobj=_BoundedReads(stream), mode="r:") as archive,  # type: ignore[call-overload]  # it is only read from
     ):
         for member in archive:
-            archive.members = []  # or a million of them fill the memory
+            archive.members = []  # a million of them would fill the memory
             content = archive.extractfile(member) if member.isreg() else None
             if content is None or not _is_inside(member.name, folder) or member.name in sums:
                 raise BackupError(
@@ -282,7 +283,7 @@ def unpack(source: Path, folder: Path, tell: Tell = silently) -> dict[str, str]:
 
 
 class _Room:
-    """Counts what is unpacked, and refuses what the disk has no room for, or what no backup is."""
+    """Counts the unpacked bytes, and refuses a backup that exceeds the disk or a plausible size."""
 
     def __init__(self, source: Path, folder: Path) -> None:
         self._source = source
@@ -309,7 +310,7 @@ def _is_inside(name: str, folder: Path) -> bool:
     path = Path(name)
     is_plain = path.name != "" and ".." not in path.parts and "\0" not in name
     is_plain = is_plain and path.as_posix() == name
-    is_inside = is_plain and (folder / path).is_relative_to(folder)  # an absolute one would not be
+    is_inside = is_plain and (folder / path).is_relative_to(folder)
     return is_inside and path.parts[0] not in _NEVER_SAVED and not find_fault_here(path.parts)
 
 
@@ -317,7 +318,7 @@ _NEVER_SAVED = frozenset((*LEFT_OUT, *(DATABASE + ending for ending in ENDINGS i
 
 
 def _make_folder(folder: Path, top: Path) -> None:
-    """Make a folder below `top` and those above it, each for its owner alone."""
+    """Create a folder below `top` and its parents, each accessible to its owner only."""
     for path in reversed([folder, *folder.parents]):
         if path.is_relative_to(top) and path != top:
             path.mkdir(mode=0o700, exist_ok=True)

@@ -1,5 +1,5 @@
-"""`python main.py service install | status | uninstall`: the bot as a service of systemd that runs
-for one user, from the start of the machine on, whether or not somebody is logged in."""
+"""`python main.py service install | status | uninstall`: the bot as a systemd user service, which
+runs from the start of the machine on, whether or not the user is logged in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from bot.command_line import CommandRefused, say
 
-_PATIENCE = 120.0  # seconds that systemd has for an answer; a start waits until the bot is ready
+_PATIENCE = 120.0  # seconds for a response of systemd; a start waits until the bot is ready
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _NO_SYSTEMD = (
     "There is no {program} here: this system has no systemd. Start the bot with the service "
@@ -51,11 +51,11 @@ WantedBy=default.target
 
 
 class ServiceError(CommandRefused):
-    """The service can't be had. The text says why, and what to do."""
+    """The service can't be managed. The text says why, and what to do."""
 
 
 class Service(Struct, frozen=True):
-    """A service: its name, the command that it runs, and from which folder."""
+    """A service: its name, its command, and its working folder."""
 
     name: str
     command: Sequence[str]
@@ -63,13 +63,13 @@ class Service(Struct, frozen=True):
 
     @property
     def unit(self) -> str:
-        """Its unit file."""
+        """The content of its unit file."""
         words = " ".join(map(_quote, self.command))
         return _TEMPLATE.format(command=words, folder=str(self.folder).replace("%", "%%"))
 
 
 def _quote(word: str) -> str:
-    """Return a word of a command line, as systemd reads one (`man systemd.service`)."""
+    """Return a word of a command line, quoted for systemd (`man systemd.service`)."""
     if not word.isprintable():
         raise ServiceError(f"A service can't have {word!r} in its command; rename that folder.")
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
@@ -77,7 +77,7 @@ def _quote(word: str) -> str:
 
 
 def clean_name(name: str) -> str:
-    """Return the name of a service, without the ending of its unit. Raises ServiceError."""
+    """Return the name of a service, without the suffix of its unit. Raises ServiceError."""
     name = name.removesuffix(".service")
     if not _NAME.fullmatch(name):
         raise ServiceError(
@@ -89,7 +89,7 @@ def clean_name(name: str) -> str:
 
 def describe_bot(options: argparse.Namespace) -> Service:
     """Return the service that runs this bot, with this configuration and data: with the page,
-    unless all channels of the configuration (--serve) or only Telegram were asked for."""
+    unless all configured channels (--serve) or only Telegram were requested."""
     main = Path(sys.argv[0]).resolve()
     places = ("--config", str(options.config.absolute()), "--data", str(options.data.absolute()))
     faces = [f"--{name}" for name in ("serve", "telegram") if getattr(options, name)]
@@ -103,7 +103,7 @@ def describe_bot(options: argparse.Namespace) -> Service:
 
 
 class UserUnits:
-    """The units of one user, by systemd's own programs."""
+    """The units of one user, managed by systemd's own programs."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         if not hasattr(os, "geteuid"):
@@ -111,7 +111,7 @@ class UserUnits:
         home = Path(environ.get("HOME") or Path.home())
         self.folder = Path(environ.get("XDG_CONFIG_HOME") or home / ".config", "systemd", "user")
         self.user = environ.get("USER") or str(os.geteuid())
-        runtime = Path(f"/run/user/{os.geteuid()}")  # what a plain `su` does not tell
+        runtime = Path(f"/run/user/{os.geteuid()}")  # a plain `su` does not set it
         known = {"XDG_RUNTIME_DIR": str(runtime)} if runtime.exists() else {}
         self._environ = {**known, **environ}
 
@@ -119,7 +119,7 @@ class UserUnits:
         return self.folder / f"{name}.service"
 
     def control(self, *arguments: str) -> str:
-        """Return what `systemctl --user` says. Raises ServiceError where it fails."""
+        """Return the output of `systemctl --user`. Raises ServiceError if it fails."""
         code, told = self.ask(*arguments)
         if code == 0:
             return told
@@ -132,18 +132,18 @@ class UserUnits:
         raise ServiceError(f"systemctl --user {' '.join(arguments)}: {told}")
 
     def ask(self, *arguments: str) -> tuple[int, str]:
-        """Return the exit code of `systemctl --user`, and what it says."""
+        """Return the exit code of `systemctl --user`, and its output."""
         return self._run("systemctl", "--user", *arguments)
 
     def linger(self) -> bool:
-        """Have the user's services run while nobody is logged in; returns whether they do."""
+        """Let the user's services run without a login; return whether they do."""
         return self._run("loginctl", "enable-linger", self.user)[0] == 0
 
     def does_linger(self) -> bool:
         return "yes" in self._run("loginctl", "show-user", self.user, "--property=Linger")[1]
 
     def last_lines(self, name: str) -> str:
-        """Return what the service said last."""
+        """Return the last log lines of the service."""
         command = ("journalctl", "--user", "--unit", name, "--lines", "5", "--output", "cat")
         return self._run(*command)[1]
 
@@ -168,11 +168,11 @@ class UserUnits:
 
 
 def install(service: Service, units: UserUnits) -> None:
-    """Write the unit, start it, and have it started with the machine. Raises ServiceError."""
+    """Write and start the unit, and enable it at the machine's start. Raises ServiceError."""
     unit, path = service.unit, units.path(service.name)
-    units.control("list-units", "--no-pager", "--no-legend", service.name)  # is systemd there
+    units.control("list-units", "--no-pager", "--no-legend", service.name)
     try:
-        service.folder.mkdir(parents=True, exist_ok=True)  # nothing may be set there yet
+        service.folder.mkdir(parents=True, exist_ok=True)  # the settings may not exist yet
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(unit, encoding="utf-8")
     except OSError as error:
@@ -197,7 +197,7 @@ def install(service: Service, units: UserUnits) -> None:
 
 
 def report(name: str, units: UserUnits, tell: Callable[[str], None]) -> int:
-    """Tell how the service is; returns 0 where it runs."""
+    """Print the status of the service; return 0 if it runs."""
     path = units.path(name)
     if not path.exists():
         tell("It is not installed: python main.py service install")
@@ -213,7 +213,7 @@ def report(name: str, units: UserUnits, tell: Callable[[str], None]) -> int:
 
 
 def uninstall(name: str, units: UserUnits) -> None:
-    """Stop the service, and take its unit away; the data stays. Raises ServiceError."""
+    """Stop the service, and delete its unit; the data is kept. Raises ServiceError."""
     path = units.path(name)
     if not path.exists():
         raise ServiceError(f"There is no service {name!r} of yours ({path}).")

@@ -1,5 +1,5 @@
-"""`python main.py upgrade`: the data of an older version is brought into this one's, after a backup
-of it was made, read back, and brought there first. With `--check`, that is all that happens."""
+"""`python main.py upgrade`: upgrades the data of an older version, after a backup was made, read
+back, and upgraded first. With `--check`, only that rehearsal is done."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from plugins.operations.backup import BackupError, Saved, SavedDatabase, backup
 from plugins.operations.restore import UNREADABLE, unpack
 
 _HAS_CONSENT = 18
-"""Before this version of the schema, `restore` brought everything back without asking."""
+"""Before this version of the schema, `restore` restored everything without consent."""
 
 
 class UpgradePlan(Struct, frozen=True):
-    """The data that is upgraded: its folder, where its record is kept, the file for the backup
-    (None: beside the data folder), what keeps every bot off while something is changed, and how the
-    command line is called for this bot."""
+    """The data to upgrade: its folder, the place of its record, its settings (`book`), the file for
+    the backup (None: beside the data folder), a lock against every bot during a change, and the
+    command line of this bot."""
 
     data: Path
     place: Path | str
@@ -42,8 +42,8 @@ class UpgradePlan(Struct, frozen=True):
 
 
 def upgrade(plan: UpgradePlan, is_check: bool) -> None:
-    """Rehearse the upgrade, and carry it out unless this is a check. Raises FolderError, StoreError
-    and BackupError; nothing was changed then."""
+    """Rehearse the upgrade, and apply it unless this is a check. Raises FolderError, StoreError and
+    BackupError; then nothing was changed."""
     if isinstance(plan.place, Path):
         check_not_emptied(plan.data)
     if not has_bot(plan.place):
@@ -60,7 +60,8 @@ def upgrade(plan: UpgradePlan, is_check: bool) -> None:
 
 
 def _prepare(plan: UpgradePlan) -> bool:
-    """Make a backup, rehearse on it, and say how to get back; returns whether anything is to do."""
+    """Make a backup, rehearse on it, and print how to roll back; return whether an upgrade is
+    needed."""
     engine = engine_for(plan.place)
     schema = find_schema(engine)
     if schema == NEWEST:
@@ -83,7 +84,7 @@ def _prepare(plan: UpgradePlan) -> bool:
 
 
 def _rehearse(target: Path, saved: Saved) -> Rehearsal:
-    """Read a backup back, and bring its record up to date."""
+    """Read a backup back, and upgrade its record."""
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".parley-upgrade-") as work:
         try:
             with progress("Reading the backup", BYTES) as shown:
@@ -101,7 +102,7 @@ def _rehearse(target: Path, saved: Saved) -> Rehearsal:
 
 
 def describe(rehearsal: Rehearsal, book: SettingsStore) -> Iterator[str]:
-    """Say for a person what the rehearsal came to; `book` learns what was set in chats."""
+    """Describe the result of the rehearsal to a person; `book` adopts the settings of chats."""
     seconds = sum(step.seconds for step in rehearsal.steps)
     yield f"Rehearsed on the backup: {count(len(rehearsal.steps), 'step')} in {seconds:.2f} s."
     yield from map(_describe_step, rehearsal.steps)

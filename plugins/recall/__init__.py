@@ -1,7 +1,7 @@
-"""The search by meaning: beside the words of a question, what messages mean is compared with it.
+"""The search by meaning: compares the meaning of a question with that of messages, besides its
+words.
 
-`encoder` turns texts into vectors, with a small model that is a package of its own
-(`requirements.txt`); `feature` makes those that are missing, in the background, and compares them
-in a search; `record` keeps them. Without the package, or with `search.semantic` off, a search goes
-by words alone.
+`encoder` turns texts into vectors, with a small model in a separate package (`requirements.txt`);
+`feature` makes missing vectors in the background, and compares them in a search; `record` stores
+them. Without the package, or with `search.semantic` off, a search uses words alone.
 """

@@ -13,7 +13,7 @@ NAME = "Search by meaning"
 
 
 async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
-    """Look whether the packages are there that the setting needs."""
+    """Check that the packages for the setting are installed."""
     del may_connect
     if not settings.section(SearchSettings).semantic:
         return ()

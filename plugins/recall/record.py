@@ -1,4 +1,4 @@
-"""Rows of vectors: one for each message that is indexed. They go with the row of the index, and so
+"""Rows of vectors, one for each indexed message. A row is deleted with its row of the index, and so
 with the message, in the same transaction."""
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from memory.record.search.index import Range, Ranges
 from memory.record.search.said import to_search_text, without_searches
 from memory.turns import Entry
 
-# A model whose vectors are others needs a migration that empties the table.
+# A change of the model needs a migration that empties the table.
 TABLES = (
     """CREATE TABLE recall_vector (
         place INTEGER PRIMARY KEY REFERENCES passage(place) ON DELETE CASCADE,
         vectors BLOB NOT NULL)""",
 )
 MOST = 10_000
-"""Messages of which the vectors are read for a search, the newest: 5 MB."""
+"""The maximum of messages whose vectors are read for a search, the newest: 5 MB."""
 
 
 def read_missing(database: Database, most: int) -> list[tuple[int, str]]:
-    """Return places of messages that have no vectors yet, the newest first, with their texts."""
+    """Return places of messages without vectors, newest first, with their texts."""
     counts = "SELECT (SELECT COUNT(*) FROM passage) - (SELECT COUNT(*) FROM recall_vector)"
     if not database.execute_sql(counts).fetchone()[0]:
         return []
@@ -43,7 +43,7 @@ def _text(there: dict[int, tuple[int, Entry]], place: int) -> str:
 
 
 def insert(database: Database, rows: Iterable[tuple[int, bytes]]) -> None:
-    """Store vectors of places, but for those of messages that were deleted meanwhile."""
+    """Store vectors of places, except those of messages that were deleted meanwhile."""
     for place, vectors in rows:
         database.execute_sql(
             "INSERT INTO recall_vector (place, vectors) SELECT place, ? FROM passage "

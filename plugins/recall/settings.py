@@ -10,7 +10,7 @@ from plugins.features import SettingsSection
 
 
 class SearchSettings(SettingsSection):
-    """The section `search`: whether meanings are compared."""
+    """The section `search`: the comparison of meanings."""
 
     SECTION: ClassVar[str] = "search"
     semantic: bool = Field(

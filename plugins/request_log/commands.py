@@ -1,4 +1,5 @@
-"""`/context request` and `/context requests`: what was really sent to the model."""
+"""`/context request` and `/context requests`: the requests exactly as they were sent to the
+model."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from plugins.turn_names import ids
 from plugins.wording import amount, clip, fence, literal, money, table
 
 LONGEST_JSON = 12_000
-"""Characters of a request that a chat is shown as JSON; `data` has all of it."""
+"""The maximum of characters of a request shown as JSON in a chat; `data` has all of it."""
 NONE_KEPT = (
     "No request is kept here: `context.keep_requests` is 0, so what is sent to the model is not "
     "noted. /config context.keep_requests 20 --here keeps the last 20 from now on."
@@ -80,14 +81,14 @@ async def show_all(ask: Ask) -> Reply:
 
 
 async def list_kept(ask: Ask) -> list[int] | Reply:
-    """Return the numbers of the requests that are kept, or why there are none."""
+    """Return the numbers of the stored requests, or a reply that says why there are none."""
     log = KeptRequests(ask.conversation.turns)
     found = await log.numbers() if log.keep else []
     return found or Reply(_(NONE_SENT if log.keep else NONE_KEPT), {"requests": []})
 
 
 def find_number(word: str, kept: Sequence[int]) -> int:
-    """ "r41" or "41" -> 41. Raises CommandError for one that is not kept."""
+    """Parse a request's number: "r41" or "41" -> 41. Raises CommandError if it is not stored."""
     digits = word.removeprefix("r")
     if digits.isascii() and digits.isdigit() and len(digits) < 10 and int(digits) in kept:
         return int(digits)
@@ -159,7 +160,7 @@ def _as_text(again: Rebuilt, kept: Sequence[int], zone: tzinfo) -> str:
 
 
 def usage(sent: SentRequest) -> str:
-    """Describe the outcome of a request, and what the provider counted."""
+    """Describe the outcome of a request, and the provider's counts."""
     if sent.outcome == "too long":
         return _(
             "The model refused it as too long; by Parley's count it had {tokens} tokens.",
@@ -203,7 +204,7 @@ def _describe_cached(sent: SentRequest) -> str:
 
 
 def describe_match(again: Rebuilt) -> str:
-    """Return whether this is what was sent, and why not."""
+    """Describe whether the rebuilt request equals the sent one, and the reasons if not."""
     sent = again.sent
     if again.is_same:
         return _(
@@ -257,7 +258,7 @@ def figures(sent: SentRequest) -> dict[str, Any]:
 
 
 def describe_request(again: Rebuilt) -> dict[str, Any]:
-    """Return the same, with what it held."""
+    """Return the figures, with the parts of the request."""
     return {
         **figures(again.sent),
         "is_same": again.is_same,
@@ -270,7 +271,7 @@ def describe_request(again: Rebuilt) -> dict[str, Any]:
 
 
 def mask_secrets(ask: Ask, value: Any) -> Any:
-    """Return the same without secrets."""
+    """Return the value with secrets masked."""
     hide = ask.conversation.turns.services.hide
     if isinstance(value, str):
         return hide(value)

@@ -1,7 +1,8 @@
-"""`/context diff`: how two requests differ, by which events, and from where on a cache was no use.
+"""`/context diff`: the differences between two requests, the events behind them, and the part from
+which the cache did not apply.
 
-What was sent once is sent again byte for byte unless an event changed it. So each part that differs
-has an event, or is a fault of the program.
+A part that was sent once is sent again byte for byte unless an event changed it. So each part that
+differs has an event, or there is a fault in the program.
 """
 
 from __future__ import annotations
@@ -52,15 +53,14 @@ from plugins.wording import (
 _AFTER = ", after a summary"
 _MOST_NAMED = 5  # parts in a sentence
 LONGEST_DIFF = 60
-"""Lines of a comparison that are shown."""
+"""The maximum of lines shown of a comparison."""
 Sign = Literal[" ", "-", "+", "~"]
-"""The sign of a part in a comparison: it is in both as it was, left, was added, or is in both and
-differs."""
+"""The sign of a part in a comparison: unchanged, removed, added, or changed."""
 
 
 class RequestPart(Struct, frozen=True):
-    """A message of a request, or the tools beside them. `id` says which it is in any request,
-    `wire` is what was sent for it, `sent` what its cause is looked for by."""
+    """A message of a request, or its tools. `id` identifies it in any request, `wire` is its sent
+    form, and `sent` is used to find the cause of a change."""
 
     id: str
     name: str
@@ -71,9 +71,9 @@ class RequestPart(Struct, frozen=True):
 
 
 class PartLine(Struct, frozen=True):
-    """A part in a comparison; `before` are its tokens in the first of the two, where it `~`. Where
-    it `is_inside` what the first one sent, the second is no continuation of it, and `events` are
-    those that may be why ("e12")."""
+    """A part in a comparison; `before` are its tokens in the first request, for a changed part.
+    `is_inside`: it is within the part that the first one sent, so the second does not continue the
+    first; `events` are the possible causes ("e12")."""
 
     sign: Sign
     name: str
@@ -85,9 +85,9 @@ class PartLine(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """`kept` tokens at the beginning of both are the same; of the first, `broken` more were in it
-    and may have been cached, and `anew` are what the second holds behind that. `place` names the
-    first part that is not the same ("": the first is the beginning of the second)."""
+    """The comparison of two requests. The first `kept` tokens are equal; `broken` more in the first
+    may have been cached, and `anew` are in the second after that. `place` names the first part that
+    differs ("": the first request is a prefix of the second)."""
 
     lines: tuple[PartLine, ...]
     kept: int
@@ -97,7 +97,7 @@ class Comparison(Struct, frozen=True):
 
     @property
     def unexplained(self) -> list[str]:
-        """The parts of what was sent before that differ, and no event says why."""
+        """The earlier parts that differ without an event that explains it."""
         return [line.name for line in self.lines if line.is_inside and not line.events]
 
 
@@ -106,8 +106,8 @@ def compare(
     after: Sequence[RequestPart],
     events: Sequence[ViewEvent] = (),
 ) -> Comparison:
-    """Return how a request differs from an earlier one, and which of the `events` between them may
-    be why. Parts that both have stand in the same order."""
+    """Compare a request with an earlier one, and find the possible causes among the `events`
+    between them. Common parts are in the same order in both."""
     pairs = zip(before, after, strict=False)
     same = sum(1 for _ in takewhile(lambda pair: pair[0].wire == pair[1].wire, pairs))
     broken = before[same:]
@@ -124,7 +124,7 @@ def compare(
 def _merge(
     before: Sequence[RequestPart], after: Sequence[RequestPart], events: Sequence[ViewEvent]
 ) -> Iterator[PartLine]:
-    """Yield each part with its sign: those that left keep their places."""
+    """Yield each part with its sign; removed parts keep their places."""
 
     def inside(sign: Sign, part: RequestPart, tokens: int = 0) -> PartLine:
         old = there.get(part.id, part)
@@ -217,7 +217,7 @@ def list_parts(view: View, prefix: PromptPrefix, messages: Wire, meter: Meter) -
 
 
 def _find_ahead(entry: Entry, message: Mapping[str, Any]) -> str:
-    """Return the text that stands before a message's own on the wire, and is no part of its row."""
+    """Return the text that is sent before a message's own and is not in its row."""
     own, sent = entry.message.to_wire()["content"], message["content"]
     if not isinstance(own, str) or not isinstance(sent, str) or not sent.endswith(own):
         return ""
@@ -240,7 +240,7 @@ def _as_diff(
 
 
 def _explain(compared: Comparison, events: Sequence[ViewEvent], zone: tzinfo) -> str:
-    """Say which events have changed what was sent before, and what no event explains."""
+    """Describe the events that changed earlier parts, and the changes without an event."""
     named = {name for line in compared.lines for name in line.events}
     lines = [
         f"- e{event.id}, {say_moment(event.at, zone)}: {_(name_kind(event))}"
@@ -282,7 +282,7 @@ def _format_heading(sent: SentRequest) -> str:
 
 
 def _verdict(one: SentRequest, two: SentRequest, compared: Comparison) -> str:
-    """Say where the beginning stopped being the same, and what that meant."""
+    """Describe where the common prefix ends, and the effect on the cache."""
     if one.model != two.model:
         return _(
             "**{name} went to another model than {other}**, so none of its {total} tokens "
@@ -341,7 +341,7 @@ def _diff_line(line: PartLine) -> str:
 
 
 def _name_part(name: str) -> str:
-    """Return the name of a part of a request in the language of whoever asked."""
+    """Return the name of a part of a request in the person's language."""
     turn, _space, role = name.partition(" ")
     if not turn[1:].isdigit():
         return _(name)
@@ -351,13 +351,13 @@ def _name_part(name: str) -> str:
 
 
 _ANYTHING: frozenset[Kind] = frozenset({"undo", "redo", "setting"})
-"""Kinds that may change any part of the conversation: another event counts or does not count, or
+"""Kinds that may change any part of the conversation: another event starts or stops to apply, or
 another strategy is in force."""
 
 
 class SentPart(Struct, frozen=True):
-    """A part of a request whose cause is looked for: a message of the conversation by its entry, or
-    a part before them (`name`)."""
+    """A part of a request whose change is explained: a message of the conversation by its entry, or
+    an earlier part (`name`)."""
 
     name: str
     entry: Entry | None = None
@@ -366,8 +366,8 @@ class SentPart(Struct, frozen=True):
 
 
 def find_causes(part: SentPart, events: Iterable[ViewEvent]) -> list[ViewEvent]:
-    """Return those of the events between two requests that may have changed a part which both have,
-    or which the first one had."""
+    """Return the events between two requests that may have changed a part of both, or of the
+    first."""
     return [event for event in events if _touches(event, part)]
 
 

@@ -49,11 +49,11 @@ from plugins.request_log.record import RequestPrefix, SentRequest
 from plugins.request_log.settings import RequestLogSettings
 
 IN_PLACE = ("messages", "tools")
-"""The parts of a request's body that are kept apart from its parameters."""
+"""The parts of a request's body that are stored apart from its parameters."""
 
 
 def most_kept(limits: Limits) -> int:
-    """Return how many requests are kept."""
+    """Return the number of requests to keep."""
     section = limits.context
     return section.keep_requests if isinstance(section, RequestLogSettings) else 0
 
@@ -66,24 +66,24 @@ class StoredRequestLog(RequestLog):
         self._known: tuple[PromptPrefix, str, RequestPrefix] | None = None
 
     def is_on(self, limits: Limits) -> bool:
-        """Return whether any are kept."""
+        """Return whether requests are stored."""
         return most_kept(limits) > 0
 
     def insert(
         self, database: Database, conversation: int, rows: Sequence[SentRequest], limits: Limits
     ) -> None:
-        """Store these requests, or delete those that are kept where none is to be any more."""
+        """Store these requests, or delete the stored ones if none are to be kept."""
         keep = most_kept(limits)
         for request in rows[-keep:] if keep else ():
             record.insert(database, conversation, request, keep)
-        if not keep:  # every time, since a transaction may be carried out again
+        if not keep:  # every time, since a transaction may be repeated
             record.delete(database, conversation)
 
     def describe(self, request: OutgoingRequest, limits: Limits) -> SentRequest:
-        """Return the row of a request that is sent now."""
+        """Return the row of a request that is being sent."""
         view, body = request.view, request.body
         around = {name: None if name in IN_PLACE else value for name, value in body.items()}
-        parameters = orjson.dumps(around, default=dict).decode()  # its bytes would hold 4 kB
+        parameters = orjson.dumps(around, default=dict).decode()  # as bytes this would take 4 kB
         shown = request.pictures
         return SentRequest(
             turn=view.current,
@@ -91,7 +91,7 @@ class StoredRequestLog(RequestLog):
             prefix=self._prefix(request.prefix, parameters),
             strategy=limits.strategy,
             event=request.event,
-            seq=max(entry.seq for entry in view.whole[-1].entries),  # results stand by their calls
+            seq=max(entry.seq for entry in view.whole[-1].entries),
             first=view.whole[0].number,
             messages=len(body["messages"]),
             merges_system=view.merges_system,
@@ -135,8 +135,8 @@ class StoredRequestLog(RequestLog):
 
 @lru_cache(maxsize=32)
 def _share(text: str) -> str:
-    """Return the same text, once for all conversations that have it; sys.intern may keep it for
-    good."""
+    """Return the text, shared by all conversations that have it; sys.intern might keep it
+    forever."""
     return text
 
 
@@ -149,9 +149,9 @@ _SENT = None  # a picture that was sent as one
 def describe_pictures(
     parts: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]
 ) -> str:
-    """Describe how pictures were sent, for `SentRequest.pictures`: as JSON, how many one after the
-    other were sent, or for which reason not; and whether words replaced all of them in the end.
-    `parts` is what was chosen for each, `messages` what went out."""
+    """Describe how pictures were sent, as JSON for `SentRequest.pictures`: runs of pictures that
+    were sent, or not sent for the same reason, and whether text replaced all of them in the end.
+    `parts` has the chosen form of each, `messages` is the sent result."""
     left = {*picture_urls(messages)}
     has_refused = any(REFUSED in str(one.get("content")) for one in messages)
     whys = [_why(part, left if left or has_refused else None) for part in parts]
@@ -167,8 +167,8 @@ def _why(part: Mapping[str, Any], left: Collection[str] | None) -> str | None:
 
 
 def read_pictures(described: str, count: int) -> tuple[list[str | None], bool]:
-    """Return why each of so many pictures was not sent (None: it was), and whether none was in the
-    end. Pictures that are deleted since are among the oldest."""
+    """Return for each of `count` pictures why it was not sent (None: it was), and whether none was
+    sent in the end. Pictures deleted since then are assumed to be the oldest."""
     is_blind, runs = orjson.loads(described or "[false, []]")
     whys = [why for number, why in runs for _ in range(number)]
     missing = [_SENT] * max(0, count - len(whys))
@@ -190,39 +190,39 @@ def make_label(name: str, why: str | None) -> dict[str, Any]:
 
 
 class KeptRequests:
-    """The requests of one conversation that are kept."""
+    """The stored requests of one conversation."""
 
     def __init__(self, turns: TurnLog) -> None:
         self._services, self._state = turns.services, turns.state
 
     @property
     def keep(self) -> int:
-        """Return how many requests are kept."""
+        """Return the number of requests to keep."""
         return most_kept(self._state.limits)
 
     async def numbers(self) -> list[int]:
-        """Return the numbers of the requests that are kept, oldest first."""
+        """Return the numbers of the stored requests, oldest first."""
         row, most = self._state.row, self.keep
         return await self._services.store.read(lambda db: record.numbers(db, row, most))
 
     async def count_shared(self) -> int:
-        """Return how many turns were answered before the conversation branched off: the requests
-        for them are those of the branch that it was made from."""
+        """Return the number of turns that were answered before the conversation branched off; their
+        requests are stored with its parent."""
         row = self._state.row
         return await self._services.store.read(lambda db: branches.lineage(db, row)[-1].after_turn)
 
     async def request(self, number: int) -> SentRequest | None:
-        """Return the request of this number; None for one that is not kept."""
+        """Return the request of this number; None if it is not stored."""
         return next(iter(await self.requests([number])), None)
 
     async def requests(self, numbers: Sequence[int]) -> list[SentRequest]:
-        """Return the requests of these numbers, which are in order, as far as they are kept."""
+        """Return the stored requests among these numbers, which are in order."""
         row = self._state.row
         return await self._services.store.read(lambda db: [*record.requests(db, row, numbers)])
 
     async def view_of(self, sent: SentRequest) -> tuple[View, PromptPrefix]:
-        """Return what the model saw of the conversation in this request, and what stood before it,
-        made from what is kept of both now."""
+        """Return the model's view of the conversation in this request, and its prefix, built from
+        the data that is still stored."""
         tools = tuple(orjson.loads(sent.prefix.tools)) if sent.prefix.tools else ()
         prefix = PromptPrefix(sent.prefix.system, tools)
         past = await self._state.under(sent.strategy, sent.event, sent.seq)
@@ -232,16 +232,16 @@ class KeptRequests:
         ), prefix
 
     async def forgotten_in(self, sent: SentRequest) -> list[int]:
-        """Return the turns from its first one on that were in context then, and are deleted
-        since."""
+        """Return the turns that the request could contain, from its first one on, and that were
+        deleted since."""
         there = {turn.number for turn in await self._state.turns(range(sent.first, sent.turn + 1))}
         return [number for number in range(sent.first, sent.turn + 1) if number not in there]
 
 
 class Rebuilt(Struct, frozen=True):
-    """A request made again. `body` is what was sent, with each picture's bytes in it; `shown` the
-    same with the names of their files, and `messages` its messages in OpenAI's shape. `is_same`:
-    the bytes are those that were sent. `forgotten` are turns of it that are deleted since."""
+    """A rebuilt request. `body` is the request with each picture's bytes; `shown` is the same with
+    the names of their files; `messages` are its messages in OpenAI's format. `is_same`: the bytes
+    equal those sent. `forgotten` are turns of it that were deleted since."""
 
     sent: SentRequest
     view: View
@@ -254,7 +254,7 @@ class Rebuilt(Struct, frozen=True):
 
 
 async def rebuild(log: KeptRequests, sent: SentRequest, pictures: Pictures) -> Rebuilt:
-    """Make a request again from what is kept now."""
+    """Rebuild a request from the data that is still stored."""
     view, prefix = await log.view_of(sent)
     named = view.to_wire(prefix)
     names = names_in(named)
@@ -277,12 +277,12 @@ async def rebuild(log: KeptRequests, sent: SentRequest, pictures: Pictures) -> R
 
 
 def in_protocol(body: Mapping[str, Any], beside: RequestExtras) -> Mapping[str, Any]:
-    """Return the body as its protocol has it."""
+    """Return the body in its protocol's format."""
     if body.get("protocol") == RESPONSES:
         return responses_request.to_body(body, beside)
     if body.get("protocol") != ANTHROPIC:
         return openai_request.to_body(body, beside)
-    from agent.models.anthropic_request import to_body  # noqa: PLC0415 - for those who use it
+    from agent.models.anthropic_request import to_body  # noqa: PLC0415 - only if it is used
 
     return to_body(body, beside)
 
@@ -290,8 +290,7 @@ def in_protocol(body: Mapping[str, Any], beside: RequestExtras) -> Mapping[str, 
 def _body(
     parameters: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], prefix: PromptPrefix
 ) -> dict[str, Any]:
-    """Return the body of a request: its parameters, with the messages and the tools in their
-    places."""
+    """Return the body of a request: its parameters, with the messages and the tools inserted."""
     places = dict(zip(IN_PLACE, (list(messages), list(prefix.tools)), strict=True))
     if not parameters:
         return {"messages": places["messages"]}

@@ -1,8 +1,8 @@
-"""Rows of requests that were sent: where the messages of each one stand in the transcript, and what
-can't be made again of it.
+"""Rows of sent requests: the places of their messages in the transcript, and the parts that can't
+be rebuilt.
 
-What is the same in one request after the other (the system prompt, the tools, the parameters) is
-one row for all that have it.
+Parts that are the same in consecutive requests (the system prompt, the tools, the parameters) are
+one row for all requests that have them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from memory.request_log import Outcome
 
 class RequestPrefix(Struct, frozen=True):
     """The part of a request around the messages: the system prompt as text, the tools and the
-    parameters as JSON. In the parameters the messages and the tools are null, so that they have
-    their places. `digest` is of all that, and `parts` has one for each part by its name, as JSON;
-    what was deleted since is "". `is_masked`: a secret in it was hidden before it was kept."""
+    parameters as JSON. The messages and the tools are null in the parameters, which keeps their
+    positions. `digest` covers all of it, and `parts` has one digest for each part by name, as JSON;
+    deleted parts are "". `is_masked`: a secret in it was masked before it was stored."""
 
     digest: str
     system: str = ""
@@ -75,7 +75,7 @@ class SentRequest(Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """Its tokens, by the provider where that has counted all of it, else by the meter."""
+        """Its tokens, by the provider if that has counted all of it, otherwise by the meter."""
         return self.prompt if self.is_reported and 2 * self.prompt > self.tokens else self.tokens
 
 
@@ -88,7 +88,7 @@ _INSERT = (
 
 
 def insert(database: Database, conversation: int, sent: SentRequest, keep: int) -> None:
-    """Store a request. Now and then, those before the newest `keep` of its conversation are
+    """Store a request. At intervals, the requests before the newest `keep` of its conversation are
     deleted."""
     prefix = sent.prefix
     database.execute_sql(
@@ -105,7 +105,7 @@ def insert(database: Database, conversation: int, sent: SentRequest, keep: int) 
         _trim(database, conversation, row[0] - keep, prefix.digest)
 
 
-_AT_ONCE = 4  # requests are deleted
+_AT_ONCE = 4  # the number of requests that are deleted together
 
 
 def _trim(database: Database, conversation: int, last: int, used: str) -> None:
@@ -122,7 +122,7 @@ def _trim(database: Database, conversation: int, last: int, used: str) -> None:
 
 
 def numbers(database: Database, conversation: int, most: int) -> list[int]:
-    """Return the numbers of the newest `most` requests that are kept, oldest first."""
+    """Return the numbers of the newest `most` stored requests, oldest first."""
     columns = tables.Request
     query = columns.select(columns.number).where(columns.conversation == conversation)
     query = query.order_by(columns.number.desc()).limit(most)
@@ -132,7 +132,7 @@ def numbers(database: Database, conversation: int, most: int) -> list[int]:
 def requests(
     database: Database, conversation: int, numbers: Sequence[int]
 ) -> Iterator[SentRequest]:
-    """Yield the requests of these numbers, in order, as far as they are kept and can be read."""
+    """Yield the stored, readable requests among these numbers, in order."""
     if not numbers:
         return
     columns = tables.Request
@@ -149,7 +149,7 @@ def requests(
 def _request(
     database: Database, row: dict[str, Any], prefixes: dict[str, RequestPrefix]
 ) -> SentRequest:
-    """`prefixes` are those that were read already: one mostly stands around all requests."""
+    """Build a request from its row; `prefixes` caches prefixes, since requests mostly share one."""
     digest = row["prefix"]
     if digest not in prefixes:
         prefixes[digest] = _prefix(database, digest)

@@ -10,7 +10,7 @@ from plugins.features import SettingsSection
 
 
 class RequestLogSettings(SettingsSection):
-    """The number of requests that are kept."""
+    """The number of requests that are stored."""
 
     SECTION: ClassVar[str] = "context"
 

@@ -1,7 +1,7 @@
-"""Hook rules (Digitorn): on an event, under a condition, an action. Their engine is a plugin.
+"""Hook rules (Digitorn): an event, a condition, and an action. Their engine is a plugin.
 
-What a rule says is here, because the settings check it (`bot/settings`) and the engine obeys it
-(`plugins/builtin/rules.py`).
+The format of a rule is here, because the settings validate it (`bot/settings`) and the engine runs
+it (`plugins/builtin/rules.py`).
 """
 
 from plugins.features import Fault

@@ -1,4 +1,4 @@
-"""The conditions of rules, which a moment in a conversation meets or does not."""
+"""The conditions of rules, which a moment in a conversation may meet."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from memory.setting_notes import StrictModel
 
 
 class Moment(Struct, frozen=True):
-    """An event in a conversation, and how many tool calls ended since the session began, the
-    context was compacted or the rule acted, whichever came last."""
+    """An event in a conversation, and the number of tool calls that have ended since the session
+    began, the context was compacted, or the rule acted, whichever was last."""
 
     event: Event
     conversation: Conversation
@@ -23,7 +23,7 @@ class Moment(Struct, frozen=True):
 
 
 class Strict(StrictModel):
-    """A part of a rule: it takes what it names, and nothing else."""
+    """A part of a rule, without unknown fields."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
@@ -43,7 +43,7 @@ class Never(Strict):
 
 
 class ContextPressure(Strict):
-    """Tokens / (window - reserve), by the meter, is `threshold` or more."""
+    """A condition: tokens / (window - reserve), by the meter, is `threshold` or more."""
 
     type: Literal["context_pressure"] = "context_pressure"
     threshold: float = Field(default=0.75, ge=0, le=1)
@@ -53,7 +53,7 @@ class ContextPressure(Strict):
 
 
 class TurnCount(Strict):
-    """From turn `threshold` on; with `every`, in each turn whose number it divides."""
+    """A condition: the turn is `threshold` or later, and a multiple of `every` if set."""
 
     type: Literal["turn_count"] = "turn_count"
     threshold: int = Field(default=0, ge=0)
@@ -71,7 +71,7 @@ class TurnCount(Strict):
 
 
 class ToolCalls(Strict):
-    """`threshold` calls or more ended since `Moment.calls` began to count."""
+    """A condition: `threshold` calls or more have ended (`Moment.calls`)."""
 
     type: Literal["tool_calls"] = "tool_calls"
     threshold: int = Field(ge=1)
@@ -81,7 +81,7 @@ class ToolCalls(Strict):
 
 
 class MessageCount(Strict):
-    """The model sees `threshold` messages or more."""
+    """A condition: the model sees `threshold` messages or more."""
 
     type: Literal["message_count"] = "message_count"
     threshold: int = Field(ge=1)
@@ -91,12 +91,12 @@ class MessageCount(Strict):
 
 
 def _alternatives(match: Any) -> Any:
-    """ "read_*|grep" -> ["read_*", "grep"]"""
+    """Return ["read_*", "grep"] for "read_*|grep"."""
     return [name.strip() for name in match.split("|")] if isinstance(match, str) else match
 
 
 class ToolName(Strict):
-    """The event's tool has one of these names, in which * and ? stand for any characters."""
+    """A condition: the event's tool has one of these names, in which * and ? are wildcards."""
 
     type: Literal["tool_name"] = "tool_name"
     match: Annotated[tuple[str, ...], BeforeValidator(_alternatives)] = Field(strict=False)
@@ -114,7 +114,7 @@ class ToolFailed(Strict):
 
 
 class ContentContains(Strict):
-    """The event's text holds these words, in any case."""
+    """A condition: the event's text contains these words, in any case."""
 
     type: Literal["content_contains"] = "content_contains"
     keyword: str = Field(min_length=1)
@@ -148,7 +148,7 @@ class Not(Strict):
 
 
 def spell_out(value: Any) -> Any:
-    """Return the short forms `always` and `turn_count: {every: 10}` as the long one, which has a
+    """Return the short forms `always` and `turn_count: {every: 10}` in the long form, with a
     type."""
     if isinstance(value, str):
         return {"type": value}

@@ -32,21 +32,21 @@ _TYPED = ("condition", "action")
 
 
 class RuleFaults(SettingFaults):
-    """Rules that can't be taken."""
+    """Rules that are invalid."""
 
     SETTING: ClassVar[str] = "hooks"
 
 
 def faults_of(error: ValidationError, rule: type[BaseModel]) -> list[Fault]:
-    """Return a fault for each thing that pydantic found in a list of rules."""
+    """Return a fault for each error that pydantic found in a list of rules."""
     fields = dict(_models(rule))
     found = error.errors(include_url=False)
-    # A list whose items are all wrong is called too short as well.
+    # A list whose items are all invalid is reported as too short as well.
     return [_fault(f, fields) for f in found if f["type"] != "too_short" or not f["input"]]
 
 
 def _models(model: type[BaseModel]) -> Iterator[tuple[str, Collection[str]]]:
-    """("", fields of a rule), and (type, fields) of each condition and action."""
+    """Yield ("", fields of a rule), and (type, fields) of each condition and action."""
     yield "", list(model.model_fields)
     for field in ("condition", "action"):
         for kind in members(model.model_fields[field].annotation):
@@ -85,8 +85,8 @@ def _fault(found: Any, fields: dict[str, Collection[str]]) -> Fault:
 
 
 def _place(loc: Place) -> tuple[Place, str]:
-    """Return the place of a fault as a person sees it, without the types that pydantic puts
-    between, and the last of these."""
+    """Return the place of an error as a person sees it, without pydantic's types in between, and
+    the last of these types."""
     place: list[str | int] = []
     kind, is_typed = "", False
     for part in loc:
@@ -104,23 +104,23 @@ def _words(expected: str) -> list[str]:
 
 
 def _suggest(word: Any, words: Collection[str]) -> str:
-    """Return the end of a sentence about a word that is none of these."""
+    """Return the end of a sentence about a word that is not one of these."""
     near = difflib.get_close_matches(str(word)[:100].lower(), words, n=1)
     return f"; did you mean {near[0]!r}?" if near else f"; it must be one of {', '.join(words)}."
 
 
 def quote(value: Any) -> str:
-    """Return what was written, on one line and not too long."""
+    """Return a written value on one line, truncated."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 LONGEST = 10_000
-"""Characters of a text that a rule says."""
+"""The maximum length of a rule's text in characters."""
 
 
 class CompactContext(Strict):
-    """Make the context smaller. What is left out is what the settings say at that moment."""
+    """An action that compacts the context, with the current settings for omitted fields."""
 
     type: Literal["compact_context"] = "compact_context"
     strategy: Literal["", "truncate", "summarize"] = ""
@@ -131,14 +131,14 @@ class CompactContext(Strict):
 
 
 class InjectMessage(Strict):
-    """Say something to the model, which reads it at its next step."""
+    """An action that adds a text for the model, which reads it at its next step."""
 
     type: Literal["inject_message"] = "inject_message"
     content: str = Field(min_length=1, max_length=LONGEST)
 
 
 class LogAction(Strict):
-    """Write a line to the bot's log."""
+    """An action that writes a line to the bot's log."""
 
     type: Literal["log"] = "log"
     message: str = Field(min_length=1, max_length=LONGEST)
@@ -146,7 +146,7 @@ class LogAction(Strict):
 
 
 class Notify(Strict):
-    """Say something to the person, beside the conversation."""
+    """An action that shows a text to the person, outside of the conversation."""
 
     type: Literal["notify"] = "notify"
     message: str = Field(min_length=1, max_length=LONGEST)
@@ -161,15 +161,15 @@ Action = Annotated[
 AUTO_COMPACT = "_auto_compact"
 MOST_RULES = 200
 DEEPEST = 20
-"""Lists and mappings inside each other; six are enough for two `not` in an `all_of`."""
+"""The maximum nesting of lists and mappings; six are enough for two `not` in an `all_of`."""
 
 
 class Rule(Strict):
-    """On this event, under this condition, this action. Times in seconds.
+    """A hook rule: an event, a condition and an action. Times are in seconds.
 
-    `cooldown` is the least time between two times that it acts in a conversation, `max_fires` how
-    often it acts there at most until the bot stops (0: any number), `timeout` how long one time may
-    take. Lower priorities come first, equal ones in the order in which they are written.
+    `cooldown` is the minimum time between two actions in a conversation, `max_fires` the maximum
+    number of actions there until the bot stops (0: no limit), `timeout` the maximum time of one
+    action. Lower priorities come first, equal ones in the order of the configuration.
     """
 
     id: str = Field(min_length=1, max_length=100)
@@ -185,7 +185,8 @@ class Rule(Strict):
     @model_validator(mode="before")
     @classmethod
     def _on_is_a_word(cls, value: Any) -> Any:
-        """To YAML 1.1 a bare `on` is true, as the name of a field too."""
+        """Rename the key True to "on": YAML 1.1 reads a bare `on` as true, even as a field's
+        name."""
         if isinstance(value, dict) and True in value and "on" not in value:
             return {"on" if name is True else name: inside for name, inside in value.items()}
         return value
@@ -201,7 +202,7 @@ _RULES: TypeAdapter[tuple[Rule, ...]] = TypeAdapter(tuple[Rule, ...])
 
 
 def parse(written: Any) -> tuple[Rule, ...]:
-    """Return the rules that a list in the configuration stands for; raises RuleFaults."""
+    """Return the rules of a list in the configuration. Raises RuleFaults."""
     if not isinstance(written, list | tuple):
         raise RuleFaults([Fault((), "must be a list of rules, each with an id, on and action.")])
     if len(written) > MOST_RULES:
@@ -218,7 +219,7 @@ def parse(written: Any) -> tuple[Rule, ...]:
 
 
 def _is_deeper(value: Any, most: int) -> bool:
-    """Return whether more than so many lists and mappings are inside each other."""
+    """Return whether lists and mappings are nested deeper than this."""
     layer = [value]
     for _ in range(most):
         layer = list(chain.from_iterable(map(_inside, layer)))
@@ -241,14 +242,13 @@ def _twice(rules: tuple[Rule, ...]) -> list[Fault]:
 
 
 def find_compacting(rules: Iterable[Rule]) -> tuple[str, ...]:
-    """Return the ids of those of these rules that compact; where there is one, none is added for
-    that."""
+    """Return the ids of the rules that compact; if there is one, the built-in rule is not added."""
     return tuple(r.id for r in rules if r.enabled and isinstance(r.action, CompactContext))
 
 
 def auto_compact(limits: Limits) -> Rule:
-    """Return the rule for what `truncate` and `summarize` do as a turn begins, where no rule
-    compacts, as in Digitorn's document; here it is part of the strategies
+    """Return the rule that `truncate` and `summarize` apply at the beginning of a turn if no other
+    rule compacts, as in Digitorn's document; here it is part of the strategies
     (`memory/compactor.py`)."""
     return Rule(
         id=AUTO_COMPACT,

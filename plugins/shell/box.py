@@ -1,6 +1,5 @@
-"""A box for commands: bubblewrap, in which there is the chat's folder, the system's programs, and
-nothing else; no network, no home, none of the bot's environment, and no process but its own.
-"""
+"""A sandbox for commands (bubblewrap) with the chat's folder and the system's programs only: no
+network, no home, none of the bot's environment, and no other processes."""
 
 from __future__ import annotations
 
@@ -20,34 +19,35 @@ from agent.tools.groups import end_group
 from agent.tools.workspace import WRITABLE
 
 INSIDE = "/workspace"
-"""The path of the workspace for a command in the box."""
+"""The path of the workspace inside the sandbox."""
 PROGRAMS = "/usr/local/bin:/usr/bin:/bin"
-_SYSTEM = (  # never a whole /usr: in a container, the bot itself may live there
+_SYSTEM = (  # never a whole /usr: in a container, the bot itself may be there
     *("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec"),
     *("/usr/share", "/usr/local/bin", "/usr/local/lib", "/bin", "/sbin", "/lib", "/lib64"),
     *("/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime"),
 )
 _LIMITS = "ulimit -u 1000 || ulimit -p 1000; ulimit -f {blocks}; ulimit -v 4000000; ulimit -c 0"
-"""Processes (shells name it differently, and root is under no such limit); blocks of 512 or 1,024
-bytes that a file may have; kB of memory for each process; no core dumps."""
+"""Limits: processes (option names differ between shells, and root has no such limit), blocks of 512
+or 1,024 bytes per file, kB of memory per process, no core dumps."""
 _BLOCK, _MOST_BLOCKS = 512, 2_000_000
 _FIRST = "echo 1000 > /proc/self/oom_score_adj"
-"""The shell's first command: where the machine's memory runs out all the same, the system ends the
-command and not the bot."""
-_SCRATCH = "200000000"  # bytes of `/tmp`, and of `/dev/shm`: they are memory
-_LATE = 10  # how nice a command is: the bot goes first
-_TICK = 0.2  # seconds between looks at what a command uses
-_REST = 10  # times as long as a look takes is waited for the next
-_KEPT = 15_000  # bytes of the beginning of an output that are kept, and of its end
-_MOST = 20_000_000  # bytes of an output after which the command is killed
+"""The shell's first command: if the machine runs out of memory, the system kills the command and
+not the bot."""
+_SCRATCH = "200000000"  # bytes of `/tmp`, and of `/dev/shm`, which are in memory
+_LATE = 10  # the niceness of a command, so that the bot has priority
+_TICK = 0.2  # seconds between checks of a command's resource use
+_REST = 10  # the pause after a check, as a multiple of its duration
+_KEPT = 15_000  # bytes kept of the beginning and of the end of an output
+_MOST = 20_000_000  # bytes of output after which the command is killed
 MOST_PROCESSES = 500
-_SPARE_MEMORY = 200 * MEGABYTE  # of the machine, that is left free; of a small one, a twentieth
-_PATIENCE = 1.0  # seconds for which output is read of what a command has left running
+_SPARE_MEMORY = 200 * MEGABYTE  # of the machine, to be left free; on a small one, a twentieth
+_PATIENCE = 1.0  # seconds for reading output of processes that a command has left running
 
 
 class Ran(Struct, frozen=True):
-    """The result of a command. `status` is its exit code, negative for a signal; `ended` says why
-    it was killed, if it was; `gone` is how many bytes between `head` and `tail` are left out."""
+    """The result of a command. `status` is its exit code, negative for a signal; `ended` is the
+    reason why it was killed, if it was; `gone` is the number of bytes omitted between `head` and
+    `tail`."""
 
     status: int
     head: bytes
@@ -57,8 +57,8 @@ class Ran(Struct, frozen=True):
 
 
 def build_box_command(workspace: Path) -> list[str]:
-    """Build the command line that runs a command in the box: all of the workspace can be read, and
-    `files/` written."""
+    """Build the command line of a command in the sandbox: the workspace is readable, and `files/`
+    writable."""
     shown = [part for path in _SYSTEM for part in ("--ro-bind-try", path, path)]
     files = (workspace / WRITABLE, f"{INSIDE}/{WRITABLE}")
     return [
@@ -72,20 +72,20 @@ def build_box_command(workspace: Path) -> list[str]:
 
 
 def limit_command(command: str, room: int) -> list[str]:
-    """Return a command for a shell that takes limits upon itself first, so that no file becomes
-    larger than `room` bytes; what its system does not know of them is passed over."""
+    """Return a command for a shell that first sets its own limits, so that no file exceeds `room`
+    bytes; limits that the system does not support are skipped."""
     blocks = min(_MOST_BLOCKS, room // _BLOCK)
     limits = f"{{ {_LIMITS.format(blocks=blocks)}; {_FIRST}; }} 2>/dev/null"
     return ["nice", "-n", str(_LATE), "sh", "-c", f'{limits}; exec sh -c "$1"', "sh", command]
 
 
 def environment(home: str) -> dict[str, str]:
-    """All that a command is told of its surroundings; no secret is among it."""
+    """Return the environment of a command, which contains no secrets."""
     return {"PATH": PROGRAMS, "LANG": "C.UTF-8", "HOME": home}
 
 
 async def is_there() -> bool:
-    """Return whether bubblewrap is installed and may do its work here."""
+    """Return whether bubblewrap is installed and works on this machine."""
     if shutil.which("bwrap") is None:
         return False
     trial = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
@@ -93,8 +93,8 @@ async def is_there() -> bool:
 
 
 Complaint = Callable[[int], str]
-"""The check that says why a command must be killed whose first process this is, or ""; it is called
-in a thread."""
+"""A check that returns the reason why the command with this first process must be killed, or ""; it
+is called in a thread."""
 
 
 async def run(
@@ -104,9 +104,8 @@ async def run(
     seconds: float,
     complaints: Sequence[Complaint] = (),
 ) -> Ran:
-    """Run a program with nothing to read, and kill it with its process group when the time is over,
-    when it writes without end, when there is a complaint, or when nobody waits any more. Raises
-    OSError."""
+    """Run a program without input. It is killed with its process group after the time limit, on too
+    much output, on a complaint, or when the caller is cancelled. Raises OSError."""
     program = shutil.which(arguments[0]) or arguments[0]  # by the bot's PATH, not the command's
     output = _Output()
     with _pipe() as (pipe, end):
@@ -132,10 +131,9 @@ async def run(
 
 @contextmanager
 def _pipe() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Open a pipe and yield its end to read from, and its end to write to. asyncio's own pipes
-    would delay the wait for a process until all that it left running has closed them; and uvloop
-    closes a pipe that it was given twice, by which time the number may be that of another thread's
-    file."""
+    """Open a pipe; yield its read end and its write end. asyncio's own pipes would delay the wait
+    for a process until all processes that it left running have closed them. uvloop closes a pipe
+    that it was given a second time, when the number may belong to another thread's file."""
     out, end = os.pipe()
     os.set_blocking(out, False)
     with os.fdopen(out, "rb", buffering=0) as pipe, os.fdopen(end, "wb") as entry:
@@ -149,14 +147,14 @@ async def _follow(
     seconds: float,
     watching: Sequence[asyncio.Task[str]],
 ) -> str:
-    """Read until the command ends; returns why it must be killed, if it must."""
+    """Read until the command ends; return the reason why it must be killed, if any."""
     reading = asyncio.create_task(output.read(pipe))
     waiting = asyncio.create_task(process.wait())
     try:
         async with asyncio.timeout(seconds):
             either = asyncio.FIRST_COMPLETED
             await asyncio.wait((reading, waiting, *watching), return_when=either)
-            if not output.is_flood:  # it may go on with its output closed
+            if not output.is_flood:  # it may continue with its output closed
                 await asyncio.wait((waiting, *watching), return_when=either)
     except TimeoutError:
         return f"it took longer than {seconds:g} s"
@@ -173,8 +171,7 @@ async def _follow(
 
 
 async def _watch(process: int, complaint: Complaint) -> str:
-    """Return the first complaint that there is about a command. What costs time to find out is
-    asked for less often."""
+    """Return the first complaint about a command. Slow checks run less often."""
     while True:
         began = time.monotonic()
         if why := await asyncio.to_thread(complaint, process):
@@ -183,12 +180,12 @@ async def _watch(process: int, complaint: Complaint) -> str:
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
-    end_group(process.pid)  # also what it has left running
+    end_group(process.pid)  # including processes that it has left running
     await process.wait()
 
 
 class _Output:
-    """The beginning and the end of what a command writes."""
+    """The beginning and the end of a command's output."""
 
     def __init__(self) -> None:
         self.head, self._end, self._total = bytearray(), bytearray(), 0
@@ -214,7 +211,7 @@ class _Output:
                 piece = pipe.read(65_536)
                 if piece == b"":
                     return
-                self._add(piece or b"")  # there is none where there was nothing to read after all
+                self._add(piece or b"")  # no data after a spurious wakeup
         finally:
             loop.remove_reader(pipe)
 
@@ -227,8 +224,8 @@ class _Output:
 
 
 def overuse(process: int, megabytes: int) -> str:
-    """Return what a process and all that it started use too much of, or "". Where there is no
-    /proc, nothing is known, and what has left the tree of processes is not counted."""
+    """Return a sentence on the resource that a process and its descendants exceed, or "". Without
+    /proc nothing is known; processes that left the tree are not counted."""
     parents, memory = _processes()
     family, young = {process}, [process]
     while young:
@@ -258,8 +255,8 @@ def _processes() -> tuple[dict[int, list[int]], dict[int, int]]:
 
 
 def _figures(file: Path, *names: str) -> list[int]:
-    """Return the figures that stand behind these names at the beginning of lines; 0 for what is not
-    there, as for a process that has just ended."""
+    """Return the figures after these names at the beginning of lines; 0 for missing ones, as for a
+    process that has just ended."""
     found = dict.fromkeys(names, 0)
     with suppress(OSError), file.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:

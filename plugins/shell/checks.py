@@ -13,7 +13,7 @@ from plugins.shell.settings import ShellSettings
 
 
 async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
-    """Look whether commands can be confined on this machine, where the tool is on."""
+    """Check that commands can be sandboxed on this machine, if the tool is on."""
     del may_connect
     if not settings.section(ShellSettings).shell:
         return ()
@@ -21,7 +21,7 @@ async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
 
 
 def check_box(settings: Settings, is_there: bool, is_installed: bool) -> Finding:
-    """Return whether the commands of the tool `shell` run, and are confined."""
+    """Return whether the commands of the tool `shell` run in a sandbox."""
     if not HAS_GROUPS:
         advice = "Take tools.shell out of the configuration."
         return Finding(
@@ -46,7 +46,7 @@ def check_box(settings: Settings, is_there: bool, is_installed: bool) -> Finding
 
 
 def list_risks(settings: Settings) -> Iterator[Finding]:
-    """Yield the risks of commands, where the tool is on."""
+    """Yield the risks of commands, if the tool is on."""
     if not settings.section(ShellSettings).shell:
         return
     if settings.tools.shell_unboxed:

@@ -1,5 +1,5 @@
-"""The tool `shell`: commands in a box; and `/shell`, by which a person runs one for the model to
-see. Both are off until an owner turns the tool on."""
+"""The tool `shell`: commands in a sandbox; and `/shell`, by which a person runs one for the model
+to see. Both are off until an owner turns the tool on."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ from plugins.shell.settings import ShellSettings
 from plugins.wording import fence
 
 MOST_SHOWN = 4
-"""Pictures of one command that are shown, the newest."""
+"""The maximum of pictures shown per command, the newest."""
 LARGEST_SHOWN = 5_000_000
-"""Bytes of one."""
+"""The maximum of bytes of a picture."""
 _ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-_COARSE = 20_000_000  # nanoseconds by which the clock of files may be behind
+_COARSE = 20_000_000  # the delay in nanoseconds that file timestamps may have
 
 NO_BOX = (
     "The command was not run: bubblewrap (bwrap) does not work on this machine, and without it "
@@ -75,7 +75,7 @@ async def shell(
         raise ToolError("The command was not run: it holds a zero byte.")
     if not HAS_GROUPS:
         raise ToolError(NO_SHELL)
-    workspace = context.workspace.absolute()  # the command runs in a folder of its own
+    workspace = context.workspace.absolute()  # the command has its own working folder
     files = workspace / WRITABLE
     files.mkdir(parents=True, exist_ok=True)
     settings, limits = context.settings, context.section(ShellSettings)
@@ -103,8 +103,8 @@ async def shell(
 
 
 async def _show_pictures(context: ToolContext, workspace: Path, since: int) -> list[str]:
-    """Have the pictures that a command made shown with the answer; returns which. They are kept as
-    they are now: later commands may change their files."""
+    """Add the pictures that a command made to the answer; return their paths. Copies are kept,
+    since later commands may change the files."""
     if context.show is None:
         return []
     megabytes = context.settings.files_quota
@@ -116,7 +116,7 @@ async def _show_pictures(context: ToolContext, workspace: Path, since: int) -> l
 
 
 class MadePicture(Struct, frozen=True):
-    """A picture as it was when the command had ended; `path` is where it stands in `files/`."""
+    """A picture as of the end of the command; `path` is its path in the workspace."""
 
     path: str
     media_type: str
@@ -125,7 +125,7 @@ class MadePicture(Struct, frozen=True):
 
 def find_made(workspace: Path, since: int, megabytes: int) -> list[MadePicture]:
     """Return the pictures that were written since then (nanoseconds since 1970), as many as may be
-    shown and kept. What looks like one and is a link, or something else, is none."""
+    shown and kept. Links and files that are not pictures are skipped."""
     newest = nlargest(MOST_SHOWN, _changed(workspace, since))
     made = [_read_picture(workspace, path) for _, path in reversed(newest)]
     found = [picture for picture in made if picture is not None]
@@ -137,7 +137,7 @@ def _changed(workspace: Path, since: int) -> Iterator[tuple[int, Path]]:
         for path in files_below(workspace, workspace / WRITABLE):
             if not path.name.lower().endswith(_ENDINGS):
                 continue
-            with suppress(OSError):  # it left while we walked
+            with suppress(OSError):  # deleted during the walk
                 state = path.stat(follow_symlinks=False)
                 if state.st_ctime_ns >= since - _COARSE and 0 < state.st_size <= LARGEST_SHOWN:
                     yield state.st_ctime_ns, path
@@ -160,15 +160,14 @@ _BOX: list[bool] = []
 
 
 async def _has_box() -> bool:
-    """Found out once: it takes a process to know."""
+    """Return whether the sandbox works; checked once, since it takes a process."""
     if not _BOX:
         _BOX.append(await box.is_there())
     return _BOX[0]
 
 
 def format_result(ran: Ran) -> str:
-    """Return the result of a command, as the model reads it: how it ended first, then what it
-    wrote."""
+    """Return the result of a command for the model: its ending first, then its output."""
     gap = f"\n[… {ran.gone:,} bytes left out here …]\n".encode() if ran.gone else b""
     output = (ran.head + gap + ran.tail).decode("utf-8", "replace").strip("\n")
     if ran.ended:
@@ -181,14 +180,14 @@ def format_result(ran: Ran) -> str:
 
 
 class CommandsOfPeople(StoppableTasks):
-    """The commands that people run now, one in a conversation."""
+    """The commands that people are running, at most one per conversation."""
 
     @hookimpl
     def parley_stop(self) -> Callable[[ConversationKey], bool]:
         return self.stop
 
     async def run(self, ask: Ask, line: str) -> ToolRun:
-        """Run a command; `/stop` and `/forget` end it. Raises CommandError where they did."""
+        """Run a command; `/stop` and `/forget` stop it. Raises CommandError if they did."""
         task = asyncio.ensure_future(ask.bot.tools.run(ask, "shell", {"command": line}))
         with self.running(ask.conversation.key, task) as running:
             try:
@@ -206,7 +205,7 @@ def parley_open(kernel: Kernel) -> CommandsOfPeople:
 
 
 SAID = "(The person ran this command.)"
-"""The end of a turn in which a person ran a command, for the model; no model was asked."""
+"""The end of a turn in which a person ran a command, for the model; no model was called."""
 
 
 @command(
@@ -216,8 +215,7 @@ SAID = "(The person ran this command.)"
     slow=(EVERYTHING,),
 )
 async def run_shell(ask: Ask) -> Reply:
-    """`/shell ls -l`, in the terminal `!ls -l`: what it printed becomes a turn, marked as what
-    strangers may have written."""
+    """`/shell ls -l`, in the terminal `!ls -l`: the output becomes a turn, marked as untrusted."""
     line = ask.text.strip()
     if not line:
         raise CommandError(_("/shell needs a command: /shell ls -l."))

@@ -1,5 +1,6 @@
-"""Side questions: `/btw` asks with the whole context, and nothing of it stays there.
+"""Side questions: `/btw` asks with the whole context, and neither question nor answer becomes part
+of it.
 
-`asking` asks and makes the request, `record` keeps the questions with their answers. The kernel
+`feature` asks and builds the request, `record` stores the questions with their answers. The kernel
 deletes the rows with the turns after which they were asked.
 """

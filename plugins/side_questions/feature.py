@@ -1,4 +1,4 @@
-"""`/btw`: a question by the way, asked with the whole context; it leaves no trace in it."""
+"""`/btw`: a side question, asked with the whole context; it leaves no trace in it."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ log = logging.getLogger(__name__)
 
 
 class SideTurn(UnrecordedTurn):
-    """A question that is asked with all that the conversation's next request would begin with, and
-    that is no part of the conversation: what is cut for it is cut for it alone. It is on the bill
-    of `person`."""
+    """A question that is asked with the content of the conversation's next request, and that is not
+    part of the conversation: content removed for it stays in the conversation. `person` pays for
+    it."""
 
     is_of_conversation = True
 
@@ -71,7 +71,7 @@ class SideTurn(UnrecordedTurn):
         return cls(log, entry, person)
 
     def view(self, prefix: PromptPrefix) -> View:
-        """Return the turns in context, but for a turn that runs, and the question."""
+        """Return the turns in context, except a running turn, plus the question."""
         state = self.log.state
         view = state.view(prefix, state.limits)
         question = Turn(self.number, tuple(self.entries))
@@ -87,14 +87,14 @@ class SideTurn(UnrecordedTurn):
         )
 
     async def book(self, spent: Spent) -> None:
-        """Put a call on the bill of who asks; it belongs to no turn."""
+        """Add a call to the bill of the person; it belongs to no turn."""
         spent = replace(spent, purpose="aside")
         await self.log.state.pay(spent, person=self._person)
         self.bill = self.bill.plus(spent)
 
 
 class SideQuestions:
-    """Asks side questions, with the agent and the time limit that turns have, and keeps them."""
+    """Asks side questions, with the agent and the time limit of turns, and stores them."""
 
     def __init__(self, config: RuntimeConfig, store: Store) -> None:
         self._config, self._store = config, store
@@ -106,8 +106,9 @@ class SideQuestions:
         return self.stop
 
     async def answer(self, ask: Ask, question: str) -> str:
-        """Ask with all that the model sees of the conversation. Return its answer, or a sentence
-        why there is none. Raises CommandError where no model may be asked, and StoreError."""
+        """Ask a question with the model's view of the conversation. Return the answer, or a
+        sentence why there is none. Raises CommandError if no model may be called, and
+        StoreError."""
         conversation, key = ask.conversation, ask.conversation.key
         if refusal := self._config.spending.refusal(key, ask.person.limited):
             raise CommandError(refusal)
@@ -117,7 +118,7 @@ class SideQuestions:
         try:
             state, said = await self._ask(ask, question)
         except asyncio.CancelledError:
-            raise  # the bot is shutting down, and the next one says so
+            raise  # the bot is shutting down; the next start reports it
         except Exception:
             log.exception("a side question failed")
             state, said = "failed", BROKEN
@@ -160,7 +161,7 @@ class SideQuestions:
         raise error
 
     def stop(self, key: ConversationKey) -> bool:
-        """End the side questions that are asked in a conversation. Return whether one was."""
+        """Stop the running side questions of a conversation. Return whether there were any."""
         running = self._running.get(key.id, set())
         for task in running:
             self._stopped.add(task)
@@ -171,7 +172,7 @@ class SideQuestions:
         self, conversation: Conversation, most: int, words: Sequence[str] = ()
     ) -> list[SideQuestion]:
         """Return the newest side questions of a conversation, oldest first; with `words`, those
-        that hold any of them."""
+        that contain any of them."""
         place = conversation.context.row
         return await self._store.read(lambda db: rows.newest(db, place, most, words))
 
@@ -192,7 +193,7 @@ def parley_context_parts() -> Mapping[str, ContextPart]:
 
 
 NEWEST = 10
-"""Side questions that are shown."""
+"""The maximum of side questions shown."""
 _CUT_OFF = "it was cut off by a restart, or is still being answered"
 
 

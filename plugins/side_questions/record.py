@@ -1,4 +1,4 @@
-"""Rows of side questions (`/btw`): asked with a conversation's context, and no part of it."""
+"""Rows of side questions (`/btw`): asked with a conversation's context, and not part of it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from memory.record import tables
 from memory.record.database import Database
 
 State = Literal["", "answered", "failed", "stopped"]
-"""The outcome of a question; "": none yet, or none will come, where a process before this one asked
-it."""
+"""The outcome of a question; "": none yet, or none at all if an earlier process asked it."""
 
 
 class SideQuestion(Struct, frozen=True):
-    """`turn` is the number of the last turn before it, `speaker` who asked where several people
-    talk, `answer` what the person was told, `at` when, in seconds since 1970."""
+    """A side question. `turn` is the number of the last turn before it, `speaker` the person in a
+    chat with several people, `answer` the text shown to the person, `at` the time in seconds since
+    1970."""
 
     question: str
     turn: int = 0
@@ -32,7 +32,7 @@ class SideQuestion(Struct, frozen=True):
 
 
 def insert(database: Database, conversation: int, asked: SideQuestion) -> int:
-    """Store one that is being asked; returns its id."""
+    """Store a question that is being asked; return its id."""
     return tables.insert(
         database,
         tables.SideQuestion,
@@ -54,8 +54,8 @@ def finish(database: Database, row: int, answer: str, state: State) -> None:
 def newest(
     database: Database, conversation: int, most: int, words: Sequence[str] = ()
 ) -> list[SideQuestion]:
-    """Return the newest of a conversation, oldest first; with `words`, those that hold any of
-    them."""
+    """Return the newest questions of a conversation, oldest first; with `words`, those that contain
+    any of them."""
     columns = tables.SideQuestion
     query = columns.select().where(columns.conversation == conversation)
     if words:

@@ -1,7 +1,7 @@
-"""Spending: what calls to models cost is kept and shown, and limited for a calendar month.
+"""Spending: the cost of model calls is stored, shown, and limited per calendar month.
 
-`record` keeps every call, in the transaction of the answer; `accounts` adds up the month, warns and
-refuses; `saving` has a cheaper model answer where money is short; `commands` is `/usage`.
+`record` stores every call, in the transaction of the answer. `accounts` sums up the month, warns
+and refuses. `saving` selects a cheaper model near a limit. `feature` has `/usage`.
 """
 
 GUARDS = True

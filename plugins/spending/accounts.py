@@ -1,7 +1,7 @@
-"""Spending limits: what has been spent this month, what is said about it, and when it is enough.
+"""Spending limits: the cost of this month, the warnings about it, and the refusals at a limit.
 
-A month is a calendar month in the bot's time zone. Its sums are read once, at the start, and kept
-in memory from then on, so that a message costs no query.
+A month is a calendar month in the bot's time zone. Its sums are loaded once, at the start, and then
+kept in memory, so that a message needs no query.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from plugins.spending.settings import SpendingSettings
 from plugins.wording import count, money
 
 SHARES = (0.9, 0.7)
-"""The shares of a limit at which a person is told, once each a month."""
+"""The shares of a limit at which a person is warned, once a month each."""
 ALL = ""
-"""Stands for all conversations where otherwise a conversation's id stands."""
+"""The scope of all conversations, where otherwise a conversation's id is used."""
 LIFTED = "lifted"
 
 
@@ -44,7 +44,8 @@ AccountKind = Literal["chat", "total", "user"]
 
 class Account(Struct, frozen=True):
     """A month's calls against a limit in US dollars (0: none): those of a chat, of all chats, or of
-    one user in all chats. `scope` names whose; a lifted limit rests until the month ends."""
+    one user in all chats. `scope` is the chat or user. A lifted limit is suspended until the month
+    ends."""
 
     scope: str
     bill: Bill
@@ -58,36 +59,38 @@ class Account(Struct, frozen=True):
 
     @property
     def is_used_up(self) -> bool:
-        """Return whether the limit allows no more calls to models that cost something."""
+        """Return whether the limit allows no further calls to models that cost something."""
         return self.is_in_force and self.bill.cost >= self.limit
 
     @property
     def setting(self) -> str:
-        """The setting that the limit comes from."""
+        """Return the setting that defines the limit."""
         return f"spend_limit_{self.kind}"
 
 
 class MonthPage(Struct):
-    """The bills of a month, by scope, and the notes of what was said and lifted in it."""
+    """The bills of a month by scope, and the notes of the warnings given and limits lifted in
+    it."""
 
     bills: defaultdict[str, Bill] = field(default_factory=lambda: defaultdict(Bill))
     notes: set[tuple[str, str]] = field(default_factory=set)
 
 
 def find_reached_share(account: Account) -> float:
-    """Return the greatest share of the limit that is told of and is reached; 0: none."""
+    """Return the highest share of the limit with a warning that is reached; 0: none."""
     if not account.is_in_force:
         return 0
     return next((share for share in SHARES if account.bill.cost >= share * account.limit), 0)
 
 
 def note_of(account: Account) -> str:
-    """Return the note that is kept once a person was told; a changed limit is told of anew."""
+    """Return the note stored after a warning; for a changed limit it differs, so the warning is
+    repeated."""
     return f"{plain_number(find_reached_share(account))} of {plain_number(account.limit)}"
 
 
 def format_warning(account: Account) -> str:
-    """Return the line under a reply once a share is reached."""
+    """Return the line under a reply after a share is reached."""
     return _(
         "(Spending: {so_far}. At 100% I stop. `{setting}` sets the limit; /usage shows what the "
         "money went on.)",
@@ -97,7 +100,7 @@ def format_warning(account: Account) -> str:
 
 
 def _list_warnings(account: Account) -> Iterator[tuple[str, str]]:
-    """Yield what is to be said of an account, each with the note that it was said."""
+    """Yield the warnings about an account, each with the note to store."""
     if find_reached_share(account):
         yield note_of(account), format_warning(account)
     if account.is_in_force and account.bill.unknown:
@@ -112,7 +115,7 @@ def _list_warnings(account: Account) -> Iterator[tuple[str, str]]:
 
 
 def format_refusal(account: Account) -> str:
-    """Return the answer to a message that no model is asked about."""
+    """Return the reply to a message that is not sent to a model."""
     return _(
         "Your message was not sent to the model: {so_far}. An owner can lift the limit for the "
         "rest of the month with {lift}, or raise it with /config {setting} {limit:g}. The "
@@ -137,7 +140,7 @@ _WHOSE = {
 
 
 def describe_spent(account: Account) -> str:
-    """Return the amount that was spent, as a part of a sentence."""
+    """Return the spent amount, as a part of a sentence."""
     unknown = account.bill.unknown
     besides = (
         _(" (not counting {calls} of unknown price)", calls=count(unknown, "call"))
@@ -154,8 +157,8 @@ def describe_spent(account: Account) -> str:
 
 class AllBills(Struct, frozen=True):
     """The calls of all conversations: of some days and of the month by conversation, of the month
-    by (model, purpose), and ever. Branches are booked to the conversation that they are of in
-    `by_day`, and calls for no conversation to ""."""
+    by (model, purpose), and in total. In `by_day`, branches count for their chat, and calls without
+    a conversation are under ""."""
 
     by_day: list[dict[str, Bill]]
     by_conversation: dict[str, Bill]
@@ -164,7 +167,7 @@ class AllBills(Struct, frozen=True):
 
 
 class AccountRules(Protocol):
-    """The rules for the accounts, asked for each time."""
+    """The current rules for the accounts, read at each use."""
 
     @property
     def settings(self) -> SpendingSettings: ...
@@ -178,8 +181,8 @@ class AccountRules(Protocol):
 
 
 class MonthAccounts(SpendingRules):
-    """The month's accounts. `clock` gives seconds since 1970; `changes` is told of limits that
-    rest."""
+    """The month's accounts. `clock` returns seconds since 1970; `changes` is notified of lifted
+    limits."""
 
     def __init__(
         self,
@@ -193,8 +196,8 @@ class MonthAccounts(SpendingRules):
         self._pages: dict[str, MonthPage] = {}
 
     async def load(self) -> None:
-        """Read what was spent and said so far this month, and in the one before: a clock that is
-        set back, or another time zone, leads there."""
+        """Load the costs and notes of this month, and of the previous one, which is current again
+        after a clock is set back or the time zone changes."""
         began, zone = self.since, self._rules.zone
         last = datetime.fromtimestamp(began - 1, zone).replace(day=1, hour=0, minute=0, second=0)
         spans = (began, math.inf), (last.timestamp(), began)
@@ -206,19 +209,19 @@ class MonthAccounts(SpendingRules):
         }
 
     def book(self, key: ConversationKey, person: str, spent: Spent) -> None:
-        """Add a call to the month's accounts: the chat's, that of who spoke, and that of all."""
+        """Add a call to the month's accounts: the chat's, the speaker's, and the total."""
         bills = self._page.bills
         for scope in (key.home, _scope(person), ALL):
             bills[scope] = bills[scope].plus(spent)
 
     @property
     def since(self) -> float:
-        """Return the time at which the month began, in seconds since 1970."""
+        """Return the beginning of the month, in seconds since 1970."""
         now = datetime.fromtimestamp(self._clock(), self._rules.zone)
         return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0).timestamp()
 
     def accounts(self, key: ConversationKey, user: str = "") -> tuple[Account, ...]:
-        """Return the conversation's account, that of all, and that of a user who is no owner."""
+        """Return the conversation's account, the total, and that of a user who is not an owner."""
         limits = self._rules.settings
         chat = self._account("chat", key.home, limits.spend_limit_chat)
         total = self._account("total", ALL, limits.spend_limit_total)
@@ -226,7 +229,7 @@ class MonthAccounts(SpendingRules):
         return (chat, total, *own)
 
     def is_enough(self, key: ConversationKey, user: str = "") -> bool:
-        """Return whether no more may be spent on this conversation, or by a user who is no
+        """Return whether a limit is used up, of this conversation or of a user who is not an
         owner."""
         return any(account.is_used_up for account in self._list_limited(key, user))
 
@@ -238,18 +241,19 @@ class MonthAccounts(SpendingRules):
         is_chat: bool = True,
         is_free: bool | None = None,
     ) -> str:
-        """Return why a message of this conversation may not be sent to the model; "": it may."""
+        """Return the reason why a message of this conversation may not be sent to the model; "" if
+        it may."""
         account = self.find_used_up(key, user, is_chat=is_chat, is_free=is_free)
         return format_refusal(account) if account else ""
 
     def limit(
         self, model: Model, key: ConversationKey, user: str = "", *, is_chat: bool = True
     ) -> Model:
-        """Return a model that answers as long as no limit is used up."""
+        """Return a model that answers until a limit is used up."""
         return BudgetedModel(model, MonthBudget(self, key, user, is_chat))
 
     def _list_limited(self, key: ConversationKey, user: str) -> Sequence[Account]:
-        """Return the accounts of these that have a limit: nearly always, none."""
+        """Return these accounts if any limit is set, which is rarely the case."""
         limits = self._rules.settings
         is_limited = limits.spend_limit_chat or limits.spend_limit_total or limits.spend_limit_user
         return self.accounts(key, user) if is_limited else ()
@@ -262,8 +266,8 @@ class MonthAccounts(SpendingRules):
         is_chat: bool = True,
         is_free: bool | None = None,
     ) -> Account | None:
-        """Return the account by which no model may be asked that costs money; None: one may, or the
-        conversation's costs none. What belongs to no conversation is not of a chat."""
+        """Return the account that forbids calls to models that cost money; None if there is none,
+        or if the conversation's model is free. Unless `is_chat`, the chat's account is ignored."""
         accounts = (a for a in self._list_limited(key, user) if is_chat or a.kind != "chat")
         account = next((a for a in accounts if a.is_used_up), None)
         if account is None:
@@ -273,7 +277,7 @@ class MonthAccounts(SpendingRules):
     async def warnings(
         self, key: ConversationKey, user: str = "", conversation: Conversation | None = None
     ) -> list[str]:
-        """Return the warnings to give now, once: the lines under the reply."""
+        """Return the warnings that are due now, each once: the lines under the reply."""
         said = {
             (a.scope, note): say
             for a in self._list_limited(key, user)
@@ -285,14 +289,15 @@ class MonthAccounts(SpendingRules):
         return [said[one] for one in due]
 
     async def note_once(self, scope: str, text: str) -> bool:
-        """Keep that something was said this month; False: it was before."""
+        """Store a note for this month; return False if it exists already."""
         is_new = (scope, text) not in self._page.notes
         if is_new:
             await self._note(scope, text)
         return is_new
 
     async def list_bills(self, days: Sequence[tuple[float, float]]) -> AllBills:
-        """Add up the calls of all conversations: this month, at each of these times, and ever."""
+        """Return the sums of the calls of all conversations: this month, in each of these time
+        spans, and in total."""
         since = self.since
 
         def read(db: Database) -> AllBills:
@@ -307,7 +312,7 @@ class MonthAccounts(SpendingRules):
         return await self._store.read(read)
 
     async def list_titles(self, homes: Sequence[str]) -> dict[str, str]:
-        """Return what chats are called: by their title, or their first words."""
+        """Return the names of chats: their title, or their first words."""
 
         def read(db: Database) -> dict[str, str]:
             found = {home: branches.of_chat(db, home) for home in homes}
@@ -316,7 +321,7 @@ class MonthAccounts(SpendingRules):
         return await self._store.read(read)
 
     async def lift(self, key: ConversationKey, user: str = "") -> list[Account]:
-        """Let the limits that are used up rest until the month ends; returns which."""
+        """Suspend the limits that are used up until the month ends; return their accounts."""
         lifted = [account for account in self.accounts(key, user) if account.is_used_up]
         for account in lifted:
             await self._note(account.scope, LIFTED)
@@ -332,7 +337,7 @@ class MonthAccounts(SpendingRules):
 
     @property
     def _page(self) -> MonthPage:
-        """The page of the month that the clock says now. Those of others stay, since clocks are set
+        """Return the page of the clock's current month. Others are kept, since the clock may be set
         back."""
         month = self._month_now()
         if month not in self._pages:
@@ -348,7 +353,7 @@ class MonthAccounts(SpendingRules):
 def _read_page(database: Database, since: float, until: float, zone: tzinfo) -> MonthPage:
     by_conversation = record.bills_by_conversation(database, since, until)
     people = record.bills_by_person(database, since, until)
-    bills = defaultdict(Bill, _join_branches(by_conversation))  # a limit holds for them together
+    bills = defaultdict(Bill, _join_branches(by_conversation))  # a limit includes branches
     bills.update({_scope(person): bill for person, bill in people.items()})
     bills[ALL] = record.bill(database, since=since, until=until)
     return MonthPage(bills, record.notes(database, _month_of(int(since // _QUARTER), zone)))
@@ -363,23 +368,23 @@ def _join_branches(bills: Mapping[str, Bill]) -> dict[str, Bill]:
 
 
 _QUARTER = 900
-"""Seconds of a quarter of an hour, at which a day begins in every time zone."""
+"""The seconds of a quarter of an hour; in every time zone, days begin at a multiple of it."""
 
 
 @lru_cache(maxsize=2)
 def _month_of(quarter: int, zone: tzinfo) -> str:
-    """Return the month as "2026-11": asked for several times a message, and seldom a new one."""
+    """Return the month as "2026-11". It is cached, since it is used several times per message."""
     return f"{datetime.fromtimestamp(quarter * _QUARTER, zone):%Y-%m}"
 
 
 def _scope(person: str) -> str:
-    """Return the scope of a person, where a conversation's id may stand too."""
+    """Return the scope of a person, which is distinct from conversation ids."""
     return f"user {person}"
 
 
 class MonthBudget(Struct, frozen=True):
-    """The amount that the limits of the month leave to a turn that is under way: of a conversation,
-    and of the user who speaks ("": an owner)."""
+    """The remaining budget of a running turn under the month's limits, for a conversation and its
+    speaker ("": an owner)."""
 
     accounts: MonthAccounts
     key: ConversationKey
@@ -387,7 +392,7 @@ class MonthBudget(Struct, frozen=True):
     is_chat: bool = True
 
     def check(self, coming: float = 0.0) -> None:
-        """Raise BudgetSpent where a limit is used up; what is coming may go beyond it."""
+        """Raise BudgetSpent if a limit is used up. The coming request itself may exceed it."""
         if account := self.accounts.find_used_up(self.key, self.user, is_chat=self.is_chat):
             raise BudgetSpent(
                 f"A spending limit ({account.setting}, {money(account.limit)} a month) was reached "

@@ -1,4 +1,4 @@
-"""The risk of spending without limits, for `python main.py audit`."""
+"""The risk of missing spending limits, for `python main.py audit`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plugins.spending.settings import SpendingSettings
 
 
 def list_risks_with_users(settings: Settings) -> Iterator[Finding]:
-    """Yield what is a risk where others than the owners are let in."""
+    """Yield the risk of unlimited spending by people other than the owners."""
     limits = settings.section(SpendingSettings)
     if not (limits.spend_limit_total or limits.spend_limit_user):
         sentence = "Others have access, and nothing limits what they can spend."

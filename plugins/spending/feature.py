@@ -1,6 +1,6 @@
-"""The hooks of spending.
+"""The hooks of spending, and `/usage`.
 
-`/usage`: what the calls to models cost, by day, chat, model and purpose; and the limits.
+`/usage` shows the cost of model calls by day, chat, model and purpose, and the limits.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from plugins.wording import amount, cell, clip, literal, money, name_branch, ser
 
 DAYS = 7
 FAR = 30
-"""Days that the data has."""
+"""The number of days in the data."""
 CHATS = 10
-"""The chats that are listed, the dearest first."""
+"""The maximum number of chats listed, the most expensive first."""
 SUBS = (
     (
         "lift",
@@ -36,27 +36,27 @@ SUBS = (
     ),
 )
 PURPOSES = ("answer", "summary", "title", "memory", "aside", "subagent", "request")
-"""The purposes of calls that have a word of their own."""
+"""The purposes of calls that have a translated name."""
 HEADINGS = HERE, BY_CHAT, BY_DAY, BY_MODEL, ALL, EVER = (
     *("this chat, total", "this month by chat", "by day"),
     *("this month by model", "all chats", "ever"),
 )
 WRITTEN = "into the cache:"
-"""The column of what was written into a cache that charges for it; nobody else has it."""
+"""The column of tokens written to a cache that charges for it; shown only if there are any."""
 THOUGHT = "reasoning:"
-"""The column of what models thought and did not say; only where they did."""
+"""The column of reasoning tokens; shown only if there are any."""
 _OWN = ("web/", "terminal/")
-"""Chats of whoever sits at this machine, with the owner's own name."""
+"""Chats of the person at this machine, who is the owner."""
 LIFT = Action("Lift the limit", "/usage lift")
 
 Bills = Mapping[str, Bill]
 _Day = tuple[date, Bill, Bills]
-"""A day on which models were called: all that it cost, and what the dearest chats did."""
+"""A day with model calls: its total cost, and the cost of the most expensive chats."""
 
 
 @command("usage", "Show tokens and cost, of this chat and of all chats", subs=SUBS)
 async def usage(ask: Ask) -> Reply:
-    """Show the cost; `/usage lift` lets limits rest."""
+    """Show the cost; `/usage lift` suspends limits."""
     match ask.words:
         case []:
             return await _show(ask)
@@ -68,7 +68,7 @@ async def usage(ask: Ask) -> Reply:
 
 
 async def _show(ask: Ask) -> Reply:
-    """Show an owner all, and others what concerns this chat and them."""
+    """Show everything to an owner, and to others the cost of this chat and their own."""
     person = ask.person
     accounts = ask.service(MonthSpending).accounts(ask.conversation.key, person.limited)
     shown = [account for account in accounts if person.is_owner or account.kind != "total"]
@@ -97,8 +97,8 @@ async def _show(ask: Ask) -> Reply:
 
 
 def _reword(groups: Mapping[str, Bills]) -> dict[str, str]:
-    """Return the days, and the purposes of models, in the language of whoever asked, by their names
-    in the data."""
+    """Return the days, and the purposes of models, in the person's language, by their names in the
+    data."""
     days = {key: date.fromisoformat(key.split()[-1]) for key in groups.get(BY_DAY, {})}
     models = [key.rpartition(", ") for key in groups.get(BY_MODEL, {})]
     return {
@@ -108,8 +108,8 @@ def _reword(groups: Mapping[str, Bills]) -> dict[str, str]:
 
 
 async def _of_all(ask: Ask) -> tuple[dict[str, Bills], list[_Day]]:
-    """Return the bills of all chats, by the title that they stand under, and the days on which
-    there are any. A day goes from midnight to midnight where the person lives."""
+    """Return the bills of all chats by their heading, and the days with any calls. Days are
+    calendar days in the person's time zone."""
     zone = ask.bot.zone()
     today = datetime.now(zone).date()
     days = [today - timedelta(days=back) for back in range(FAR)]
@@ -132,8 +132,8 @@ async def _of_all(ask: Ask) -> tuple[dict[str, Bills], list[_Day]]:
 def _describe_day(
     day: date, whole: Bill, chats: Bills, titles: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return a day's cost as data, with the dearest chats by their ids ("": calls for none) and
-    titles, as far as these may be read."""
+    """Return a day's cost as data, with the most expensive chats by their ids ("": calls without a
+    chat) and titles, as far as the person may read these."""
     return {
         "day": day.isoformat(),
         "cost": whole.cost,
@@ -156,8 +156,8 @@ def _dearest(bills: Bills) -> Bills:
 
 
 async def _list_titles(ask: Ask, keys: Iterable[str]) -> dict[str, str]:
-    """Return what chats of the person who asks are called; nobody reads how others' chats begin,
-    and where others read along, none is named."""
+    """Return the titles of the person's own chats. The titles of other people's chats are private,
+    and in a chat with several people none is shown."""
     here, homes = ask.conversation.key.home, {home_of(key) for key in keys}
     if not (ask.address.is_private or not ask.address.user):
         return {}
@@ -172,8 +172,8 @@ def _name_branches(
     keys: Iterable[str],
     chats: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return the names of rows that would show a branch by its key: those of this chat by their
-    titles. `chats` are the names of chats."""
+    """Return the names of rows that would show a branch by its key; the branches of this chat by
+    their titles. `chats` are the names of chats."""
     names = {}
     titles = {here.branch(one.number).id: one.title for one in branches if branches[1:]}
     for key in (ConversationKey(key, "") for key in keys):
@@ -186,7 +186,7 @@ def _name_branches(
 
 
 def _columns(bills: Sequence[Bill]) -> list[str]:
-    """Return the headings of what there is to show."""
+    """Return the headings of the columns that have values."""
     absent = {
         *((WRITTEN,) if not any(bill.written for bill in bills) else ()),
         *((THOUGHT,) if not any(bill.reasoning for bill in bills) else ()),
@@ -249,7 +249,7 @@ _LIFTED_FOR = {"total": "", "chat": " for this chat", "user": " for this user"}
 
 
 async def _lift(ask: Ask, who: str) -> Reply:
-    """Lift what stops this chat, or a user ("telegram/42")."""
+    """Lift the limits that stop this chat, or a user ("telegram/42")."""
     ask.require_owner("lift a spending limit")
     lifted = await ask.service(MonthSpending).lift(ask.conversation.key, who)
     if not lifted:

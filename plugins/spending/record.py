@@ -1,4 +1,4 @@
-"""The ledger, in which every call to a model is a row, and the notes about limits."""
+"""The ledger, which has a row for every model call, and the notes about limits."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ def insert(
     spent: Spent,
     person: str = "",
 ) -> None:
-    """Store one call, booked to `person`; where none is named, to who spoke last in the
-    conversation."""
+    """Store one call, booked to `person`, or by default to the last speaker of the conversation."""
     if not person:
         who = database.execute_sql("SELECT person FROM conversation WHERE id = ?", (conversation,))
         person = (who.fetchone() or ("",))[0]
@@ -67,8 +66,8 @@ def bill(
     until: float = math.inf,
     purpose: str = "",
 ) -> Bill:
-    """Return the calls of one conversation (None: of all) within a time, for a purpose ("": for
-    any), added up."""
+    """Return the sum of the calls of one conversation (None: of all) in a time span, for a purpose
+    ("": any)."""
     columns = tables.Usage
     if conversation is not None and not (since or purpose) and until == math.inf:
         (row,) = _whole.tuples(database, conversation)
@@ -90,8 +89,8 @@ def _whole(conversation: int) -> Any:
 def bills_by_turn(
     database: Database, conversation: int, turns: Collection[int]
 ) -> dict[int, dict[str, Bill]]:
-    """Return the cost of each of these turns of a conversation so far, by the model that was asked;
-    also where it is shared with another one."""
+    """Return the cost of each of these turns of a conversation by model, including turns shared
+    with another branch."""
     columns, found = tables.Usage, defaultdict[int, dict[str, Bill]](dict)
     wanted = [turn for turn in turns if turn > 0]
     for link in branches.lineage(database, conversation):
@@ -105,8 +104,8 @@ def bills_by_turn(
 
 
 def prompts_by_turn(database: Database, conversation: int) -> dict[int, int]:
-    """Return the tokens of the largest prompt of each turn of a conversation, in order of the
-    turns; also where it is shared with another one."""
+    """Return the tokens of the largest prompt of each turn of a conversation, in order, including
+    turns shared with another branch."""
     columns, found = tables.Usage, dict[int, int]()
     for link in branches.lineage(database, conversation):
         own = (columns.conversation == link.conversation) & (columns.purpose == ANSWER)
@@ -117,7 +116,7 @@ def prompts_by_turn(database: Database, conversation: int) -> dict[int, int]:
 
 
 def bills_by_model(database: Database, since: float = 0) -> list[tuple[str, str, Bill]]:
-    """(model, purpose, bill) for all conversations since a time."""
+    """Return (model, purpose, bill) for all conversations since a time."""
     columns = tables.Usage
     what = (columns.model, columns.purpose)
     query = columns.select(*what, *_SUMS).where(columns.at >= since).group_by(*what).order_by(*what)
@@ -127,8 +126,8 @@ def bills_by_model(database: Database, since: float = 0) -> list[tuple[str, str,
 def bills_by_conversation(
     database: Database, since: float = 0, until: float = math.inf
 ) -> dict[str, Bill]:
-    """Return the bill of each conversation within a time, by the conversation's id; that of calls
-    for none under ""."""
+    """Return the bill of each conversation in a time span, by its id; calls without a conversation
+    are under ""."""
     columns, conversation = tables.Usage, tables.Conversation
     joined = columns.join(
         conversation, JOIN.LEFT_OUTER, on=(conversation.id == columns.conversation)
@@ -145,7 +144,7 @@ def bills_by_conversation(
 def bills_by_person(
     database: Database, since: float = 0, until: float = math.inf
 ) -> dict[str, Bill]:
-    """Return the bill of each person within a time, by their name."""
+    """Return the bill of each person in a time span, by their name."""
     columns = tables.Usage
     within = (columns.at >= since) & (columns.at < until)
     query = columns.select(columns.person, *_SUMS).where(within)
@@ -155,14 +154,14 @@ def bills_by_person(
 
 
 def note(database: Database, month: str, conversation: str, text: str) -> None:
-    """Keep that something was said or done about a limit; "" stands for all conversations."""
+    """Store a note about a limit; "" means all conversations."""
     tables.SpendingNote.insert(
         month=month, conversation=conversation, note=text, at=time.time()
     ).on_conflict_ignore().execute(database)
 
 
 def notes(database: Database, month: str) -> set[tuple[str, str]]:
-    """All notes of a month ("2026-11"), as (conversation, text)."""
+    """Return all notes of a month ("2026-11"), as (conversation, text)."""
     columns = tables.SpendingNote
     query = columns.select(columns.conversation, columns.note).where(columns.month == month)
     return set(query.tuples().execute(database))

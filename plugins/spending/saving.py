@@ -1,4 +1,5 @@
-"""A budget that is nearly spent: a cheaper model answers until the month ends, and it is said."""
+"""The cheaper model that answers when a budget is nearly spent, until the month ends, and the
+notice about it."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _MOST_KNOWN = 1_000  # conversations
 
 
 def find_nearly_spent(accounts: Sequence[Account], percent: int) -> Account | None:
-    """Return the first account of which so much is spent; None where there is money."""
+    """Return the first account of which this percentage is spent; None if there is none."""
     near = (a for a in accounts if a.is_in_force and a.bill.cost * 100 >= percent * a.limit)
     return next(near, None)
 
@@ -44,7 +45,7 @@ class ConfiguredRules:
     @property
     def settings(self) -> SpendingSettings:
         book = self.config.book
-        if self._version != book.version:  # asked for several times a message, seldom changed
+        if self._version != book.version:  # read several times per message, rarely changed
             self._version = book.version
             self._settings = book.effective().section(SpendingSettings)
         return self._settings
@@ -58,12 +59,12 @@ class ConfiguredRules:
 
 
 class MonthSpending(MonthAccounts):
-    """The month's accounts, and the change of a conversation's model to the cheaper one,
-    `spend_soft_model` (`bot.spending.SpendingRules`). The model is decided when a turn begins, and
-    holds for all of it.
+    """The month's accounts, and the switch of a conversation to the cheaper model,
+    `spend_soft_model` (`bot.spending.SpendingRules`). The model is chosen when a turn begins, and
+    stays the same for the whole turn.
 
-    The cheaper one comes where the chat's budget, that of all, or that of the user who speaks is
-    nearly spent, and the model that is set costs more; not where a person chose a model for this
+    The cheaper model is used if the chat's budget, the total budget, or the speaker's budget is
+    nearly spent and the configured model costs more, unless a person chose a model for this
     conversation.
     """
 
@@ -77,8 +78,7 @@ class MonthSpending(MonthAccounts):
         return self
 
     def begin(self, key: ConversationKey, user: str = "") -> None:
-        """Decide which model answers in the turn that begins; `user` is who speaks, unless they are
-        an owner."""
+        """Choose the model for the turn that begins; `user` is the speaker, unless an owner."""
         settings = self._settings(key)
         if settings.spend_soft_model:
             if len(self._near) > _MOST_KNOWN:
@@ -90,8 +90,8 @@ class MonthSpending(MonthAccounts):
         return self._book.effective(key.id).section(SpendingSettings)
 
     def choice(self, key: ConversationKey, settings: Settings) -> ModelChoice | None:
-        """Return the model that answers in a conversation with these settings; None where no
-        cheaper one is set."""
+        """Return the model that answers in a conversation with these settings; None if no cheaper
+        model is set."""
         soft_model = settings.section(SpendingSettings).spend_soft_model
         if not soft_model:
             return None
@@ -106,7 +106,8 @@ class MonthSpending(MonthAccounts):
         return cheaper if is_cheaper(self._models.of(cheaper), self._models.of(usual)) else usual
 
     def find_problem(self) -> str:
-        """Return why the cheaper model could not answer, in a sentence; "" where it could."""
+        """Return the reason why the cheaper model could not answer, in a sentence; "" if it
+        could."""
         name = self._rules.settings.spend_soft_model
         why = self._models.why_not(self._cheaper(name)) if name else ""
         return (
@@ -114,15 +115,15 @@ class MonthSpending(MonthAccounts):
         )
 
     def _cheaper(self, name: str) -> ModelChoice:
-        """Return the cheaper model, which is served where the usual one of all conversations is."""
+        """Return the cheaper model, at the provider of the default model."""
         base = replace(choice_of(self._book.with_agent(NO_AGENT)), fallbacks=(name,))
         return self._models.chain(base)[-1]
 
     async def warnings(
         self, key: ConversationKey, user: str = "", conversation: Conversation | None = None
     ) -> list[str]:
-        """Return the lines to say now, once: under the first answer of the cheaper model, and where
-        a limit is near."""
+        """Return the lines that are due now, each once: about the first answer of the cheaper
+        model, and about a limit that is near."""
         said = await self._tell(conversation) if conversation else []
         return said + await super().warnings(key, user)
 
@@ -136,8 +137,8 @@ class MonthSpending(MonthAccounts):
         return [f"({self.describe_choice(key, tokens)})"] if is_new else []
 
     def describe_choice(self, key: ConversationKey, tokens: int = 0) -> str:
-        """Return the sentence for a conversation in which the cheaper model answers; "" where it
-        does not. `tokens` are what the conversation holds."""
+        """Return the sentence about the cheaper model in this conversation; "" if the usual one
+        answers. `tokens` is the size of the conversation."""
         settings = self._book.effective(key.id)
         usual, now = choice_of(settings), self.choice(key, settings)
         account = self._near.get(key.id)
@@ -156,7 +157,7 @@ class MonthSpending(MonthAccounts):
 
 
 def is_cheaper(one: Model, other: Model) -> bool:
-    """Return whether a model costs less than another, as far as is known of both."""
+    """Return whether a model costs less than another, as far as both prices are known."""
     if one.is_free or other.is_free:
         return not other.is_free
     costs, others = price(one.name, one.provider), price(other.name, other.provider)
@@ -164,8 +165,8 @@ def is_cheaper(one: Model, other: Model) -> bool:
 
 
 def _describe_price(cheaper: Model, dear: Model, tokens: int) -> str:
-    """Return what that saves, and what it costs that the other model has none of this in its
-    cache."""
+    """Return the price difference, and the cost of filling the other model's cache with this
+    conversation."""
     costs = (0.0, 0.0) if cheaper.is_free else price(cheaper.name, cheaper.provider)
     others = price(dear.name, dear.provider)
     if costs is None or others is None:

@@ -1,4 +1,4 @@
-"""Rows of conversations for which a title was asked."""
+"""Rows of the conversations for which a title was requested."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _RENAME = "UPDATE conversation SET title = ? WHERE key = ? AND title = ?"
 
 
 def begin(database: Database, home: str, turn: int, dropped: Collection[int] = ()) -> bool:
-    """Keep that a title is asked for after a turn; False where one was before, or was given, or the
-    turn was deleted meanwhile. One that was made of a turn that a person has `dropped` goes, and is
-    asked for anew."""
+    """Store that a title is requested after a turn. Return False if one was requested or given
+    before, or if the turn was deleted. A title made from a turn that a person has `dropped` is
+    deleted and requested again."""
     given = database.execute_sql(_GIVEN, (home,)).fetchone()
     if database.execute_sql(_SAID, (home, turn)).fetchone() is None:
         return False
@@ -41,7 +41,7 @@ def begin(database: Database, home: str, turn: int, dropped: Collection[int] = (
 
 
 def keep(database: Database, home: str, turn: int, title: str) -> bool:
-    """Give the title; False where a person gave one meanwhile, or what it is about is deleted."""
+    """Set the title; return False if a person has given one, or if its source was deleted."""
     asked = database.execute_sql(_ASKED, (home,)).fetchone()
     given = database.execute_sql(_GIVEN, (home,)).fetchone()
     if asked is None or asked[0] != turn or given is None or given[0]:
@@ -52,17 +52,17 @@ def keep(database: Database, home: str, turn: int, title: str) -> bool:
 
 
 class TitleRows:
-    """`/forget`: a title goes with the turn that it was made of. That one was asked for stays, so
-    that none is asked for again."""
+    """The rows for `/forget`: a title is deleted with the turn it was made from. The request is
+    kept, so that no other title is requested."""
 
     noun = "title"
 
     def count(self, database: Database, key: ConversationKey, turns: Sequence[str] | None) -> int:
-        """Titles go without a word: nobody has written them."""
+        """Return 0: titles are not reported, since no person has written them."""
         return 0
 
     def forget(self, database: Database, key: ConversationKey, turns: Sequence[str] | None) -> None:
-        """Delete the titles that were made of these turns (None: of any)."""
+        """Delete the titles made from these turns (None: from any)."""
         homes = {home_of(turn.rpartition(" ")[0]) for turn in turns or ()} or {key.home}
         for home in homes:
             for turn, title in database.execute_sql(_ASKED, (home,)).fetchall():
@@ -74,4 +74,4 @@ class TitleRows:
                         database.execute_sql(_RENAME, ("", home, title)).close()
 
     def prune(self, database: Database, before: float) -> None:
-        """Nothing here gets old."""
+        """Do nothing: titles do not expire."""

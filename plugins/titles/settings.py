@@ -10,7 +10,7 @@ from plugins.features import SettingsSection
 
 
 class ConversationSettings(SettingsSection):
-    """The section `conversations`: how they are called."""
+    """The section `conversations`: their titles."""
 
     SECTION: ClassVar[str] = "conversations"
     titles: Literal["auto", "on", "off"] = Field(

@@ -1,2 +1,2 @@
-"""`/tour`: what the context does, tried on an example conversation that comes with the project
-(`example.toml`). No model is asked, and nothing is spent."""
+"""`/tour`: the features of the context, shown with an example conversation that comes with the
+project (`example.toml`). No model is called, and it costs nothing."""

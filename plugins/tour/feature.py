@@ -1,5 +1,5 @@
-"""`/tour`: three starters that fill a context, show what leaves it next, and compact it. Each puts
-the example into an empty context first."""
+"""`/tour`: three steps that fill a context, show the next compaction, and compact it. Each first
+puts the example into an empty context."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STARTERS = {
     ),
 )
 async def tour(ask: Ask) -> Reply:
-    """`/tour`, `/tour fill`, `/tour forecast`, `/tour compact`."""
+    """Run `/tour`, `/tour fill`, `/tour forecast` or `/tour compact`."""
     step = ask.text.strip().lower()
     if not step:
         return _introduce(ask)
@@ -108,8 +108,8 @@ def _is_empty(ask: Ask) -> bool:
 
 
 async def _load(ask: Ask, step: str) -> tuple[Turn, ...]:
-    """Append the example, once, and say in the title that it is one. Raises CommandError where
-    something was said already, or is being answered, and the step is to fill the context."""
+    """Append the example once, and give it a title that says so. Raises CommandError if the step is
+    to fill the context, but it is not empty, or an answer is running."""
     is_first = not ask.conversation.context.newest
     loaded = await ask.conversation.turns.append(
         read_example(language_of_asker()), may=lambda: _is_empty(ask)
@@ -137,8 +137,8 @@ TITLE = "Example: a weekend in Lisbon"
 
 
 def read_example(language: str = ENGLISH) -> Sequence[Sequence[Message]]:
-    """Return the turns of the example, a question and its answer each: in a language, or in English
-    where nobody has written them in it."""
+    """Return the turns of the example, each a question and its answer, in a language, or in English
+    if there is no translation."""
     here = Path(__file__)
     file = here.with_name(f"example.{language}.toml")
     known = file if file.exists() else here.with_name("example.toml")

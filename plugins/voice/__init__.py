@@ -1,4 +1,4 @@
-"""Voice: voice messages become text before their turn, and answers are read aloud.
+"""Voice: voice messages are transcribed before their turn, and answers are read aloud.
 
-`feature` does both, `endpoint` asks a server by OpenAI's protocol.
+`feature` does both, and calls a server by OpenAI's protocol.
 """

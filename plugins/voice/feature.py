@@ -1,9 +1,9 @@
-"""Voice messages become text before their turn begins, and answers are read aloud as the setting
-`voice.reply` says.
+"""Voice messages are transcribed before their turn begins, and answers are read aloud as the
+setting `voice.reply` says.
 
-A message is on disk before it is transcribed, and the transcript is put beside it at once: whatever
-happens, it is transcribed once, and paid for once more at most. The text of an answer goes with the
-sound, so nothing is lost where there is none.
+A message is on disk before it is transcribed, and the transcript is stored with it at once. So in
+any case it is transcribed once, and paid for at most once more. The text of an answer is sent with
+the sound, so nothing is lost without a sound.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 
 class _NotTranscribedError(Exception):
-    """A voice message has no transcript. The text is a sentence that says why, and what to do."""
+    """A voice message has no transcript. The text is a sentence with the reason and advice."""
 
 
 class VoiceMessages:
@@ -58,7 +58,7 @@ class VoiceMessages:
         self._kernel, self._voices = kernel, voices
 
     def is_wanted(self, received: Received) -> bool:
-        """Return whether something in a message was not transcribed yet."""
+        """Return whether a file of a message was not transcribed yet."""
         if not any(map(_is_unheard, received.files)):
             return False
         return not received.text.strip() or bool(self._settings(received.key).model)
@@ -67,7 +67,8 @@ class VoiceMessages:
         return self._kernel.config.book.effective(key.id).section(VoiceSettings)
 
     async def transcribe(self, received: Received) -> tuple[Received, str]:
-        """Return the message with its transcripts, and why one is missing. Raises StoreError."""
+        """Return the message with its transcripts, and the reason why one is missing. Raises
+        StoreError."""
         settings = self._settings(received.key)
         if not settings.model:
             return received, _(
@@ -148,14 +149,14 @@ _SOUNDS = frozenset({".aac", ".flac", ".m4a", ".mp3", ".oga", ".ogg", ".opus", "
 
 
 def _is_unheard(file: Stored) -> bool:
-    """Return whether a file is a sound, as far as its sender says, without a transcript."""
+    """Return whether a file is a sound, by its sender's description, without a transcript."""
     kept = PurePosixPath(file.path)
     is_sound = file.media_type.startswith("audio/") or kept.suffix in _SOUNDS
     return is_sound and file.is_data and file.heard is None and not file.is_told
 
 
 _FENCED = lazy(r"^(`{3,}|~{3,}).*?(^\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
-# Bounded, since a model that says "[" without end must hold up nobody.
+# Bounded, since a model that writes "[" endlessly must not block other work.
 _LABEL = r"\[([^\[\]\n]{0,1000})\]\([^)\n]{0,2000}\)"
 _PICTURE, _LINK = re.compile("!" + _LABEL), re.compile(_LABEL)
 _ADDRESS = lazy(r"https?://\S+")
@@ -166,8 +167,8 @@ _SENTENCE_END = lazy(r"(?<![.!?。！？…])[.!?。！？…]++[\"'”’)]*+\s
 
 
 def to_spoken(text: str) -> str:
-    """Return the part of an answer that is read aloud: no code, no tables, no addresses; as much as
-    one request takes, up to the end of a sentence."""
+    """Return the part of an answer that is read aloud, without code, tables and URLs, up to the end
+    of a sentence within the limit of a request."""
     for pattern, instead in (
         (_FENCED, "\n"),
         (_PICTURE, r"\1"),
@@ -191,7 +192,7 @@ class SpokenAnswers:
         self._kernel, self._voices = kernel, voices
 
     def is_wanted(self, key: ConversationKey, *, was_spoken_to: bool) -> bool:
-        """Return whether an answer shall be read aloud in this conversation."""
+        """Return whether answers are to be read aloud in this conversation."""
         settings = self._kernel.config.book.effective(key.id).section(VoiceSettings)
         is_asked = settings.reply == "always" or (settings.reply == "same" and was_spoken_to)
         return is_asked and bool(settings.speech_model)
@@ -199,8 +200,8 @@ class SpokenAnswers:
     async def speak(
         self, key: ConversationKey, turn: int, text: str, form: str, user: str
     ) -> bytes:
-        """Return the sound of an answer, or b"" where there is none; it raises nothing that the
-        person could be told: the text is there all the same."""
+        """Return the sound of an answer, or b"" if there is none. Errors are only logged, since the
+        person has the text."""
         kernel, spoken = self._kernel, to_spoken(text)
         settings = kernel.config.book.effective(key.id).section(VoiceSettings)
         voice = self._voices.of(key, settings.speech_model)
@@ -217,7 +218,7 @@ class SpokenAnswers:
 
 
 class VoiceFeature:
-    """Both directions, with the endpoints that they share."""
+    """Both directions, with their shared endpoints."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._voices = Voices(kernel.config, kernel.secrets)
@@ -242,30 +243,30 @@ def parley_open(kernel: Kernel) -> VoiceFeature:
     return VoiceFeature(kernel)
 
 
-# --- OpenAI's protocol: speech becomes text (`/audio/transcriptions`), and text speech ------------
+# --- OpenAI's protocol: transcription (`/audio/transcriptions`), and speech ---------------
 
 LONGEST_TRANSCRIPT = 100_000
-"""Characters of what was heard in one file that are kept."""
+"""The maximum of characters kept of a file's transcript."""
 LONGEST_SPEECH = 4_096
-"""Characters that the protocol takes in one request for speech."""
+"""The maximum of characters per speech request in the protocol."""
 HEARD, SPOKEN = "voice heard", "voice answered"
 """The names of these calls in the ledger."""
 _TAKEN = frozenset(
     {".flac", ".mp3", ".mp4", ".mpeg", ".mpga", ".m4a", ".ogg", ".opus", ".wav", ".webm", ".aac"}
 )
-"""Ends of names that endpoints know; what else is sent may be anything, and they look at it."""
+"""File name suffixes that endpoints know; for others, they inspect the content."""
 
 
 class Rates(Struct, frozen=True):
-    """The rates of voice where the price list has no tokens for it, in US dollars: for a minute
-    that is heard, and for a million characters that are spoken; 0: unknown."""
+    """The prices of voice without token prices, in US dollars: per minute transcribed, and per
+    million characters spoken; 0: unknown."""
 
     minute: float = 0
     characters: float = 0
 
 
 class Voice:
-    """An endpoint that hears or speaks, with one model."""
+    """An endpoint for transcription or speech, with one model."""
 
     def __init__(self, endpoint: Endpoint, rates: Rates) -> None:
         self._endpoint, self._rates = endpoint, rates
@@ -273,12 +274,12 @@ class Voice:
 
     @property
     def is_free(self) -> bool:
-        """Return whether it costs nothing: it is on this machine, and nobody has set a price."""
+        """Return whether it is free: it is on this machine, and no price is set."""
         return self._endpoint.is_here and self._rates == Rates()
 
     async def transcribe(self, audio: bytes, path: str, language: str = "") -> tuple[str, Spent]:
-        """Return what is said in a file of this path, and what it cost; `language` is a hint, as
-        ISO 639 has it ("": it is found out). Raises ModelError."""
+        """Return the transcript of a file of this path, and its cost; `language` is a hint, as ISO
+        639 code ("": detected). Raises ModelError."""
         fields = {"model": self._endpoint.model, "response_format": "json"}
         if language:
             fields["language"] = language
@@ -295,8 +296,8 @@ class Voice:
         return text[:LONGEST_TRANSCRIPT], self._price(reply.get("usage"))
 
     async def speak(self, text: str, voice: str, form: str) -> tuple[bytes, Spent]:
-        """Speech for at most LONGEST_SPEECH characters, in this form ("opus", "mp3"), and what it
-        cost. Raises ModelError."""
+        """Return the speech for at most LONGEST_SPEECH characters, in this format ("opus", "mp3"),
+        and its cost. Raises ModelError."""
         body = {
             "model": self._endpoint.model,
             "input": text,
@@ -318,7 +319,7 @@ class Voice:
             await self._client.close()
 
     def _price(self, usage: object) -> Spent:
-        """Return the ledger's row: by tokens where they are reported, else by the seconds."""
+        """Return the ledger's row: priced by tokens if they are reported, otherwise by seconds."""
         reported: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
         prompt, said = (_count(reported.get(f"{kind}_tokens")) for kind in ("input", "output"))
         if prompt or said:
@@ -338,15 +339,15 @@ class Voice:
 
 
 class Voices:
-    """The voices in use; the same settings give the same, already connected one."""
+    """The voices in use; equal settings share one connected voice."""
 
     def __init__(self, config: RuntimeConfig, secrets: Secrets) -> None:
         self._config, self._secrets = config, secrets
         self._known: dict[tuple[Endpoint, Rates], Voice] = {}
 
     def of(self, key: ConversationKey, model: str) -> Voice:
-        """Return the voice with this model for a conversation. The key from the environment goes to
-        no address that is set for voice alone."""
+        """Return the voice with this model for a conversation. The key from the environment is
+        never sent to an address that is set for voice only."""
         settings = self._config.book.effective(key.id)
         own = settings.section(VoiceSettings)
         usual_key = "" if own.base_url else self._secrets.get("OPENAI_API_KEY", "")
@@ -370,13 +371,13 @@ class Voices:
 
 
 def _count(value: object) -> int:
-    """Return a number as an endpoint reports it, if it is one that can be."""
+    """Return a number reported by an endpoint, rounded up; 0 if it is not plausible."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e8:
         return 0
     return math.ceil(value)
 
 
 def _name_for(path: str) -> str:
-    """Return the name of the file for the endpoint: its end says of which kind it is."""
+    """Return the file name for the endpoint, whose suffix indicates the format."""
     suffix = PurePosixPath(path).suffix.lower()
     return f"voice{suffix if suffix in _TAKEN else '.ogg' if suffix == '.oga' else '.bin'}"

@@ -11,7 +11,7 @@ from plugins.features import SettingsSection
 
 
 class VoiceSettings(SettingsSection):
-    """The section `voice`: voice messages that are heard, and answers that are spoken."""
+    """The section `voice`: transcription of voice messages, and spoken answers."""
 
     SECTION: ClassVar[str] = "voice"
     ORDER: ClassVar[int] = 30

@@ -1,5 +1,5 @@
-"""The web for the model: it searches at a provider of the owner's choice, and reads public pages.
+"""The web for the model: search by a provider of the owner's choice, and reading of public pages.
 
-`feature` has the tools, `search` asks the provider, `pages` reads a page and finds its main content
-in a process of its own (`page_reader`).
+`feature` has the tools, `search` queries the provider, `pages` reads a page and extracts its main
+content in a separate process (`page_reader`).
 """

@@ -10,7 +10,7 @@ from plugins.web_tools.settings import WebToolSettings
 
 
 def list_risks(settings: Settings) -> Iterator[Finding]:
-    """Yield the tools that are on."""
+    """Yield the tools that are on, as risks."""
     tools = settings.section(WebToolSettings)
     if tools.web_fetch:
         yield Finding(

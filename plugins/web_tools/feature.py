@@ -1,5 +1,5 @@
-"""The tools `web_fetch`, a page of the public web as text, which is off until an owner turns it on,
-and `web_search`, the results of a search engine of the owner's choice, which is there once
+"""The tools `web_fetch`, a public web page as text, which is off until an owner turns it on, and
+`web_search`, the results of a search engine of the owner's choice, which is offered once
 `tools.web_search.provider` is set."""
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from plugins.web_tools.search import WebResult
 
 SHOWN = 50_000
-"""Characters of a page that are shown at a time."""
+"""The maximum of characters of a page shown at a time."""
 
 
 WHOLE = "#whole"
-"""At the end of an address: the whole page is wanted, and not its main content alone. No server is
-sent it, and it costs nothing in requests where nobody needs it."""
+"""The suffix of a URL that requests the whole page in place of its main content. It is never sent
+to a server, and adds nothing to requests that don't need it."""
 
 
 @cache
 def make_tool(fetcher: Fetcher | None = None) -> Tool:
-    """Return the tool, with what reads pages (None: what reads the public web alone)."""
+    """Return the tool, with its fetcher (None: one for the public web only)."""
 
     @tool(touches={"network"}, switch="web_fetch", asks_first=False)
     async def web_fetch(
@@ -49,14 +49,13 @@ def make_tool(fetcher: Fetcher | None = None) -> Tool:
 
 
 async def _ask(context: ToolContext, url: URL) -> None:
-    """Ask before a site is read for the first time; a redirect to another one is asked anew."""
+    """Ask before a site is read for the first time; a redirect to another site asks again."""
     site = str(url.origin())
     await context.approve(Permission(f"Read this web page:\n\n```\n{url}\n```", covers=site))
 
 
 def format_page(page: WebPage, offset: int, *, is_whole: bool = True) -> str:
-    """Return a part of a page, as the model reads it; where it is the main content, that is
-    said."""
+    """Return a part of a page for the model, with a note if it is only the main content."""
     is_main = bool(page.main) and not is_whole
     text = page.main if is_main else page.text
     shown = text[offset : offset + SHOWN]
@@ -84,7 +83,7 @@ async def web_search(
 
 
 def format_results(found: Sequence[WebResult], query: str) -> str:
-    """Return the results as the model reads them, numbered."""
+    """Return the results for the model, numbered."""
     if not found:
         return f"Nothing was found for {query!r}."
     return "\n\n".join(

@@ -1,9 +1,8 @@
-"""The process in which the main content of a web page is found.
+"""The process that extracts the main content of a web page.
 
-Whoever wrote the page is a stranger, and the library that finds it (trafilatura) takes half a
-minute for 800 kB that were made for it: so it works in a process under limits
-(`pages.py`). The page, as UTF-8, is its standard input, the content as Markdown
-its output. Argument: the address of the page.
+The page is untrusted, and the extracting library (trafilatura) takes half a minute for 800 kB that
+were made for that purpose: so it runs in a process with limits (`pages.py`). The page, as UTF-8, is
+read from standard input, and the content is written as Markdown. Argument: the URL of the page.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import trafilatura
 
 
 def main() -> int:
-    """Write the content, or nothing where none is found."""
+    """Write the content, or nothing if none is found."""
     content = trafilatura.extract(
         sys.stdin.buffer.read().decode("utf-8", "replace"),
         url=sys.argv[1],

@@ -1,6 +1,5 @@
-"""Pages of the public web, and nothing that is nearer: every address is checked, and what is
-checked is what the connection is made to, so that no second answer of a name server matters.
-"""
+"""Pages of the public web only. Every IP address is checked, and the connection is made to the
+checked address, so that a second answer of a name server has no effect."""
 
 from __future__ import annotations
 
@@ -29,33 +28,33 @@ log = logging.getLogger(__name__)
 
 MOST_REDIRECTS = 5
 LARGEST = 2_000_000
-"""Bytes of a page that are read, after they are unpacked."""
+"""The maximum of bytes read of a page, after decompression."""
 SECONDS = 30.0
-"""For each request, from the name to the last byte."""
+"""The time limit of each request, from the name lookup to the last byte."""
 READING = 10
-"""The seconds that finding the main content of a page may take; else the whole page is taken."""
+"""The seconds for extracting the main content of a page; after that, the whole page is used."""
 MEGABYTES = 800
-"""Memory that the process may have."""
+"""The memory limit of the process."""
 SHORT = 4_000
-"""Characters of a page's text up to which it is taken as a whole: nothing is gained by looking."""
-_LEAST = 500  # characters; less is more likely a part that was taken for the content
+"""The characters of a page's text up to which it is used as a whole, without extraction."""
+_LEAST = 500  # characters; less is probably not the main content
 _READER = Path(__file__).with_name("page_reader.py")
 _TYPES = ("text/", "application/json", "application/xml", "application/xhtml+xml")
 _ENDINGS = ("+json", "+xml")
 _TRANSLATED = IPv6Network("64:ff9b::/96")  # IPv4 behind a translator (RFC 6052)
-_GLOBAL = IPv6Network("2000::/3")  # all that was ever given out (RFC 4291)
+_GLOBAL = IPv6Network("2000::/3")  # all addresses ever assigned (RFC 4291)
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
-"""The addresses that a name stands for. Raises OSError."""
+"""A function that returns the IP addresses of a name. Raises OSError."""
 
 
 class FetchRefused(OSError):
-    """An address that no page may be read from. An OSError, as what opens sockets may raise."""
+    """A page must not be read from this address. An OSError, because a socket factory may raise
+    one."""
 
 
 def is_public(address: str) -> bool:
-    """Return whether an IP address is one of the public internet, also where it wraps another
-    one."""
+    """Return whether an IP address is public, including one that is wrapped in an IPv6 address."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, IPv4Address):
         return ip.is_global and not (ip.is_multicast or ip.is_reserved)
@@ -64,23 +63,22 @@ def is_public(address: str) -> bool:
 
 
 def _inner(ip: IPv6Address) -> IPv4Address | None:
-    """Return the IPv4 address that is meant by an IPv6 one."""
+    """Return the IPv4 address that an IPv6 address wraps."""
     if ip in _TRANSLATED:
         return IPv4Address(int(ip) & 0xFFFF_FFFF)
     return ip.ipv4_mapped or ip.sixtofour
 
 
 async def resolve_host(host: str) -> list[str]:
-    """Return the addresses that the system finds for a name; it also reads "2130706433" and
+    """Return the IP addresses that the system finds for a name; it also accepts "2130706433" and
     "0177.1"."""
     found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return [str(place[0]) for *_, place in found]
 
 
 class WebPage(Struct, frozen=True):
-    """A page that was read: the address where it was found in the end, its text; `is_cut` where it
-    is not all. `main` is the main content of an HTML page, "" where none was looked for or found.
-    """
+    """A page that was read: its final URL, and its text; `is_cut` if it is incomplete. `main` is
+    the main content of an HTML page, "" if it was not extracted or not found."""
 
     address: str
     text: str
@@ -89,7 +87,7 @@ class WebPage(Struct, frozen=True):
 
 
 class Fetcher:
-    """Reads pages. `resolve` and `allows` are the public internet's but for tests."""
+    """Reads pages. Only tests set `resolve` and `allows`."""
 
     def __init__(
         self, resolve: Resolve = resolve_host, allows: Callable[[str], bool] = is_public
@@ -97,8 +95,8 @@ class Fetcher:
         self._resolve, self._allows = resolve, allows
 
     async def page(self, address: str, approve: Callable[[URL], Awaitable[None]]) -> WebPage:
-        """Return the text behind an address, after redirects, of which each is checked like the
-        first. `approve` is asked before each request, and may raise ToolError, as this does."""
+        """Return the page at a URL, after redirects, each of which is checked like the first one.
+        `approve` is called before each request, and may raise ToolError, as this method does."""
         url = _check_address(address)
         for _ in range(MOST_REDIRECTS + 1):
             await approve(url)
@@ -109,7 +107,7 @@ class Fetcher:
         raise ToolError(f"{address[:200]} redirects more than {MOST_REDIRECTS} times.")
 
     async def _get(self, url: URL) -> WebPage | URL:
-        """Return the page, or where it says that it is."""
+        """Return the page, or the URL that it redirects to."""
         try:
             async with asyncio.timeout(SECONDS):
                 return await self._request(url)
@@ -147,15 +145,15 @@ class Fetcher:
             )
 
     def _socket(self, info: Any) -> socket.socket:
-        """Return a socket for a connection that is about to be made: the last check, which every
-        address comes to, also one that was written as such and so had no name to look up."""
+        """Return a socket for a new connection. This is the last check, for every address, also for
+        a literal one, for which no name is looked up."""
         family, kind, protocol, _, place = info
         self._check(place[0], place[0])
         return socket.socket(family, kind, protocol)
 
 
 class _Names(AbstractResolver):
-    """Names for aiohttp; a name of which one address is not public stands for none."""
+    """Name resolution for aiohttp; a name with a non-public address is refused."""
 
     def __init__(self, resolve: Resolve, check: Callable[[str, str], None]) -> None:
         self._resolve, self._check = resolve, check
@@ -179,7 +177,7 @@ class _Names(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: there are no resources."""
 
 
 def _check_address(address: str) -> URL:
@@ -207,7 +205,7 @@ async def _read(url: URL, response: aiohttp.ClientResponse) -> WebPage:
     is_html, is_cut = "html" in kind, len(body) > LARGEST
     flags = {"is_html": is_html, "is_cut": is_cut}
     values = {"address": str(url), "content": content, "label": label, **flags}
-    page: WebPage = await in_a_thread(_make_page, values)  # it may wait for a place
+    page: WebPage = await in_a_thread(_make_page, values)  # it may wait for a free slot
     return page
 
 
@@ -223,9 +221,8 @@ def _make_page(
 
 
 def find_main_content(html: str, address: str) -> str:
-    """Return the main content of a page as Markdown, without menus, banners and what else stands
-    around it; "" where none is found, whatever the page is. It takes a second of computing, mostly
-    to start; for a thread."""
+    """Return the main content of a page as Markdown, without menus and banners; "" if none is
+    found, for any page. It takes a second of computing, mostly to start; call it in a thread."""
     try:
         done = ReaderProcess(_READER, MEGABYTES, READING).run(
             address,
@@ -244,7 +241,7 @@ def find_main_content(html: str, address: str) -> str:
 
 
 def _refusal(error: BaseException | None) -> FetchRefused | None:
-    """Return the refusal behind an error, if that is what it comes from."""
+    """Return the refusal that caused an error, if there is one."""
     while error is not None and not isinstance(error, FetchRefused):
         error = getattr(error, "os_error", None) or error.__cause__ or error.__context__
     return error

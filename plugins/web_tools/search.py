@@ -1,8 +1,8 @@
-"""Searching the web at a provider of the owner's choice: SearXNG, Brave or Tavily.
+"""Web search by a provider of the owner's choice: SearXNG, Brave or Tavily.
 
-Where it is was written down by whoever owns the bot, so it may be on this machine; redirects are
-not followed. What comes back was written by strangers, is bounded, and never opened here: what an
-address leads to is read by `web_fetch`, with its own checks.
+The provider's URL was set by the bot's owner, so it may be on this machine; redirects are not
+followed. The results are untrusted, limited in size, and never opened here: `web_fetch` reads their
+pages, with its own checks.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from agent.tools import ToolError
 from plugins.web_tools.settings import WebSearch
 
 SECONDS = 20.0
-"""For a search, from the name to the last byte."""
+"""The time limit of a search, from the name lookup to the last byte."""
 LARGEST = 2_000_000
-"""Bytes of an answer that are read."""
-_LONGEST_TITLE, _LONGEST_ADDRESS, _LONGEST_SNIPPET = 200, 1_000, 600  # characters
+"""The maximum of bytes read of an answer."""
+_LONGEST_TITLE, _LONGEST_ADDRESS, _LONGEST_SNIPPET = 200, 1_000, 600  # maximum characters
 
 
 class WebResult(NamedTuple):
-    """A result: what the page is called, where it is, and what of it fits the query."""
+    """A result: the page's title, its URL, and an excerpt that matches the query."""
 
     title: str
     address: str
@@ -36,8 +36,8 @@ class WebResult(NamedTuple):
 
 
 class _Protocol(Struct, frozen=True):
-    """The protocol of a provider. `places` leads to the list of results in its answer; `snippet` is
-    the name of what is quoted there."""
+    """The protocol of a provider. `places` is the path to the list of results in its answer;
+    `snippet` is the name of the excerpt's field."""
 
     url: str
     path: str
@@ -57,7 +57,7 @@ _PROTOCOLS = {
 
 
 class _Request(Struct, frozen=True):
-    """A search as it goes out."""
+    """The parts of a search request."""
 
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -65,8 +65,7 @@ class _Request(Struct, frozen=True):
 
 
 def place_of(settings: WebSearch) -> URL:
-    """Return the URL that searches go to. Raises ToolError where something is missing, or is no
-    address."""
+    """Return the URL of the search. Raises ToolError if a setting is missing, or is not a URL."""
     protocol = _PROTOCOLS[settings.provider]
     if not (settings.base_url or protocol.url):
         raise ToolError(_wants("base_url", "the address of your SearXNG"))
@@ -86,8 +85,8 @@ def _wants(name: str, what: str) -> str:
 
 
 async def search(settings: WebSearch, query: str) -> list[WebResult]:
-    """Return the results that the provider finds, best first, at most as many as the settings say.
-    Raises ToolError."""
+    """Return the provider's results, best first, at most as many as configured. Raises
+    ToolError."""
     place, protocol = place_of(settings), _PROTOCOLS[settings.provider]
     try:
         async with asyncio.timeout(SECONDS):
@@ -114,7 +113,7 @@ def _make_request(settings: WebSearch, query: str) -> _Request:
 
 
 async def _ask(place: URL, protocol: _Protocol, request: _Request) -> Any:
-    """Return the answer, as JSON. Raises ToolError, and what aiohttp raises."""
+    """Return the answer, as JSON. Raises ToolError, and aiohttp's errors."""
     headers = {"User-Agent": "Parley", "Accept": "application/json", **request.headers}
     async with (
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), headers=headers) as session,
@@ -136,7 +135,7 @@ async def _ask(place: URL, protocol: _Protocol, request: _Request) -> Any:
 
 
 def _refusal(status: int, place: URL) -> str:
-    """Return why there is no answer, by its status, and who can do something about it."""
+    """Return the reason for an error status, and who can fix it."""
     reason = f"{place.host} answered the search with the error {status}"
     if status in (401, 403) and place.path.endswith("/res/v1/web/search"):
         return f"{reason}: it does not take the key. Tell the owner."
@@ -153,8 +152,8 @@ def _refusal(status: int, place: URL) -> str:
 
 
 def _read_results(answer: Any, protocol: _Protocol) -> list[WebResult]:
-    """Return the results of an answer, each page once. Raises ToolError where it is no such
-    answer."""
+    """Return the results of an answer, each page once. Raises ToolError if the answer is
+    malformed."""
     for place in protocol.places:
         if not isinstance(answer, dict):
             raise ToolError("The search failed: what came back is no list of results.")
@@ -177,7 +176,7 @@ def _readable(results: list[Any], protocol: _Protocol) -> Iterator[WebResult]:
 
 
 def _flat(value: object) -> str:
-    """Text on one line, with nothing in it that is not seen."""
+    """Return a text on one line, without unprintable characters."""
     text = unescape(value[:10_000]) if isinstance(value, str) else ""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 

@@ -11,7 +11,7 @@ from plugins.features import SettingsSection
 
 
 class WebSearch(StrictModel):
-    """The group `web_search` of the section `tools`: where the web is searched."""
+    """The group `web_search` of the section `tools`: the search provider."""
 
     provider: Literal["", "searxng", "brave", "tavily"] = Field(
         default="",
@@ -58,5 +58,5 @@ class WebToolSettings(SettingsSection):
 
     @property
     def can_search(self) -> bool:
-        """Return whether there is somebody who searches the web."""
+        """Return whether a search provider is set."""
         return bool(self.web_search.provider)

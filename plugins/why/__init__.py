@@ -1,7 +1,7 @@
-"""`/why`: what an answer was made from; `/without`: the same question, asked again without a part
-of that, in a branch.
+"""`/why`: the parts that an answer was made from; `/without`: the same question, asked again
+without one of them, in a branch.
 
-`parts` lists what a request held, `commands` shows it, `trial` asks again.
+`parts` lists the parts of a request, `feature` shows them and asks again.
 """
 
 REQUIRES = ("request_log",)

@@ -1,7 +1,7 @@
-"""The hooks of `/why` and `/without`; and `/without`: a question is asked again without a part of
-what its answer was made from, in a branch; below the new answer stands the first one.
+"""The hooks of `/why` and `/without`. `/without` asks a question again without a part that its
+answer was made from, in a branch; below the new answer, the first one is shown.
 
-`/why` tells what a request held that was answered, the largest part first.
+`/why` lists the parts of an answered request, largest first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from plugins.why.parts import AnswerPart, find_part, list_parts
 from plugins.wording import amount, clip, clip_words, literal, table
 
 SHOWN = 12
-"""Parts that are listed by themselves; the rest are summed."""
+"""The number of parts that are listed; the rest are summed."""
 _BUTTONS = 3
 _KINDS = {
     "system prompt": "system prompt",
@@ -45,7 +45,7 @@ _KINDS = {
 
 
 class ExplainedAnswer(Struct, frozen=True):
-    """A turn, the request that its answer came from, and the parts of that."""
+    """A turn, the request of its answer, and the parts of that request."""
 
     turn: int
     sent: SentRequest
@@ -77,8 +77,8 @@ async def why(ask: Ask) -> Reply:
 
 
 async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
-    """Return the newest answer, or that of the turn of this name. Raises CommandError where its
-    request is not kept."""
+    """Return the newest answer, or that of the turn of this name. Raises CommandError if its
+    request is not stored."""
     log = KeptRequests(ask.conversation.turns)
     kept = await log.numbers() if log.keep else []
     sent = [one for one in await log.requests(kept) if one.outcome == "answered"]
@@ -117,7 +117,7 @@ async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
 
 
 def describe_part(part: AnswerPart) -> str:
-    """Return a part's name as people read it."""
+    """Return a part's name for people."""
     return _(_KINDS[part.kind], name=literal(clip(part.name)), turns=", ".join(ids(part.turns)))
 
 
@@ -156,8 +156,8 @@ def parley_commands() -> list[Command]:
 
 # --- /without -------------------------------------------------------------------------------------
 
-_MOST = 100  # trials whose answers are still awaited
-_SHOWN = 1_500  # characters of the first answer below the new one
+_MOST = 100  # the maximum of trials that wait for an answer
+_SHOWN = 1_500  # characters of the first answer shown below the new one
 USAGE = "[t5 | summary | m2] [t9]"
 _INTERRUPTED = (
     "The bot was stopped while it branched off. /branches shows whether the branch is there; if "
@@ -166,8 +166,8 @@ _INTERRUPTED = (
 
 
 class AnswerTrial(Struct, frozen=True):
-    """A question that is asked again: without what, where it was asked first, and what the answer
-    was there."""
+    """A question that is asked again: the removed part, the branch and turn of the first answer,
+    and that answer."""
 
     without: str
     branch: int
@@ -187,7 +187,7 @@ class Trials:
         return self.note
 
     async def leave_out(self, ask: Ask, key: ConversationKey, part: AnswerPart) -> None:
-        """Take a part out of what a branch sends."""
+        """Remove a part from the requests of a branch."""
         if part.kind == "memory":
             await ask.bot.settings.set(
                 "memory.left_out", ", ".join(_left_out(ask, part)), key.id, ask.person
@@ -197,13 +197,13 @@ class Trials:
         await conversation.editor.drop(part.turns)
 
     def expect(self, key: ConversationKey, trial: AnswerTrial) -> None:
-        """Say the first answer below the next one in this branch."""
+        """Show the first answer below the next one in this branch."""
         self._awaited[key.id] = trial
         while len(self._awaited) > _MOST:
             self._awaited.popitem(last=False)
 
     def note(self, turn: OpenTurn) -> list[str]:
-        """Return what stands below the answer of a turn."""
+        """Return the note below the answer of a turn."""
         trial = self._awaited.pop(turn.log.state.key.id, None)
         if trial is None:
             return []
@@ -218,24 +218,24 @@ class Trials:
         ]
 
     async def answer_in(self, ask: Ask, key: ConversationKey, turn: int) -> str:
-        """Return the answer of a turn; "" where there is none."""
+        """Return the answer of a turn; "" without one."""
         found = await (await self._conversations.get(key)).context.turns([turn])
         return answer_of(found[0]) if found else ""
 
 
 def _left_out(ask: Ask, part: AnswerPart) -> list[str]:
-    """Return the digests of the memory lines that are left out with this one."""
+    """Return the digests of the memory lines that are removed, including this one."""
     before = ask.bot.settings.describe("memory.left_out", ask.conversation.key.id).value
     return [*dict.fromkeys((*before, digest_of(part.words)))]
 
 
 def answer_of(turn: Turn) -> str:
-    """Return the text of a turn's final reply; "" where there is none."""
+    """Return the text of a turn's final reply; "" without one."""
     return turn.reply.told if turn.reply else ""
 
 
 def clip_text(text: str) -> str:
-    """Return the beginning of a long answer, its lines kept."""
+    """Return the beginning of a long answer, with its line breaks."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()}…"
 
 
@@ -268,7 +268,7 @@ async def without(ask: Ask) -> Reply:
     if first is None:
         gone = f"t{answered.turn}"
         raise CommandError(_("Nothing is kept of {name}: it was deleted.", name=gone))
-    if part.kind == "memory":  # refused before anything is done, where it is not allowed
+    if part.kind == "memory":  # refused before any change, if it is not allowed
         value = {"memory.left_out": _left_out(ask, part)}
         ask.bot.settings.once(value, ask.conversation.key.id, ask.person)
     ask.bot.turns.check(ask.conversation.key, ask.address)

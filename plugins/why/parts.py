@@ -1,5 +1,5 @@
-"""The parts of a request by which an answer can be explained: turns, summaries, lines of the
-memory, files and tool results. Pure."""
+"""The parts of a request that can explain an answer: turns, summaries, memory lines, files and tool
+results. Pure."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Kind = Literal["system prompt", "tools", "memory", "summary", "log", "turn", "qu
 
 
 class AnswerPart(Struct, frozen=True):
-    """A part of a request. `name` is what `/without` takes where the part `can_go`; `turns` are
-    those that a summary represents."""
+    """A part of a request. `name` is its name for `/without` if it `can_go`; `turns` are those that
+    a summary covers."""
 
     kind: Kind
     name: str
@@ -32,7 +32,7 @@ class AnswerPart(Struct, frozen=True):
 
 
 def list_parts(view: View, prefix: PromptPrefix, turn: int, meter: Meter) -> list[AnswerPart]:
-    """Return the parts of a request of this turn, the largest first. Tokens are the meter's."""
+    """Return the parts of a request of this turn, largest first. Tokens are the meter's."""
     found = [*_before(view, prefix, meter)]
     for block in list_blocks(view):
         is_own = block.turn is not None and block.turn.number == turn
@@ -63,7 +63,7 @@ def _part_of(block: RequestBlock, view: View) -> AnswerPart:
 
 
 def _own(turn: Turn, view: View) -> Iterator[AnswerPart]:
-    """Yield the parts of the turn that is answered: its questions, and the results of its tools."""
+    """Yield the parts of the answered turn: its questions, and the results of its tools."""
     calls = {call.id: call for entry in turn.entries for call in entry.message.tool_calls}
     for entry in turn.entries:
         message, tokens = entry.message, view.scale.part(entry.tokens)
@@ -77,7 +77,7 @@ def _own(turn: Turn, view: View) -> Iterator[AnswerPart]:
 
 
 def _subject(call: ToolCall) -> str:
-    """Return the argument that says what a call was about: a path, an address, or else its first
+    """Return the argument that shows the subject of a call: a path, a URL, or else its first
     text."""
     try:
         arguments = json.loads(call.arguments)
@@ -89,6 +89,6 @@ def _subject(call: ToolCall) -> str:
 
 
 def find_part(parts: Sequence[AnswerPart], name: str) -> AnswerPart | None:
-    """Return the part that can be left out by this name; None where there is none."""
+    """Return the removable part of this name; None if there is none."""
     wanted = name.lower()
     return next((part for part in parts if part.can_go and part.name == wanted), None)

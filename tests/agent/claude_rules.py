@@ -25,11 +25,11 @@ _KINDS: Mapping[str, frozenset[str]] = {
     "assistant": frozenset({"text", "tool_use", *THOUGHTS}),
 }
 _SEALED = {"thinking": "signature", "redacted_thinking": "data"}
-"""The field without which a thought is not taken back."""
+"""The field without which a thought is refused."""
 
 
 def _blocks(body: Body) -> Iterator[tuple[str, str, Block]]:
-    """Yield, for each block of the messages, its path, its message's role, and the block."""
+    """Yield the path, the role and the block for each block of the messages."""
     for number, message in enumerate(body["messages"]):
         for place, block in enumerate(message["content"]):
             yield f"messages.{number}.content.{place}", message["role"], block
@@ -42,7 +42,7 @@ def _inner(block: Block) -> list[Block]:
 
 
 def _of(body: Body, kind: str) -> Iterator[tuple[str, Block]]:
-    """Yield the blocks of a kind, also those in results of tools."""
+    """Yield the blocks of a kind, including those in tool results."""
     for where, _, block in _blocks(body):
         yield from ((where, one) for one in (block, *_inner(block)) if one["type"] == kind)
 
@@ -217,4 +217,4 @@ RULES = (
         _images,
     ),
 )
-"""The rules of the Messages API, as its documentation and its refusals have them."""
+"""The rules of the Messages API, from its documentation and its refusals."""

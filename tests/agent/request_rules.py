@@ -33,7 +33,7 @@ class Rule(Struct, frozen=True):
 
 
 def find_faults(value: object, rules: Sequence[Rule]) -> list[str]:
-    """Return a sentence for each breach of the rules."""
+    """Return a sentence for each violation of the rules."""
     return [f"{rule.name}: {what}" for rule in rules for what in rule.breaches(value)]
 
 
@@ -90,7 +90,7 @@ def _order(messages: Messages) -> Iterator[str]:
     for number, message in enumerate(messages):
         role = message["role"]
         if role in ("system", "developer"):
-            before = before and "system"  # which only a client of ours puts anywhere else
+            before = before and "system"  # only clients put one elsewhere
             continue
         if before not in _BEFORE.get(role, ()):
             yield f"message {number} is of {role} behind one of {before or 'nobody'}"
@@ -121,7 +121,7 @@ CALLS = (
     Rule("ids of calls", "Responses API: no duplicates (open-webui#28570)", _ids),
     Rule("calls and results", "OpenAI and Anthropic: a result for each call, behind it", _pairs),
 )
-"""The rules that all protocols have in common."""
+"""The rules that all protocols share."""
 CHAT = (
     *CALLS,
     Rule(
@@ -132,11 +132,11 @@ CHAT = (
     ),
     Rule("empty messages", "Moonshot, Anthropic: content must not be empty", _contents),
 )
-"""The rules of chat completions, as the strictest endpoints have them."""
+"""The rules of chat completions, from the strictest endpoints."""
 
 
 def _items(body: Body, kind: str) -> Iterator[tuple[int, Item]]:
-    """Return the items of a kind, and their places."""
+    """Return the items of a kind, with their places."""
     own = enumerate(body["input"])
     return ((number, item) for number, item in own if item.get("type", "message") == kind)
 
@@ -262,4 +262,4 @@ RULES = (
     ),
     Rule("choice of tools", "API: 'tool_choice' is only allowed with tools", _choice),
 )
-"""The rules of the Responses API, as its documentation and its refusals have them."""
+"""The rules of the Responses API, from its documentation and its refusals."""

@@ -33,8 +33,7 @@ def page() -> str:
 
 
 def builtin() -> list[Command]:
-    """Return the commands that Parley comes with, by name; what else is installed here is left
-    out."""
+    """Return the built-in commands by name, without those of other installed plugins."""
     commands = load(Path(os.devnull)).commands.values()
     own = [c for c in commands if c.run.__module__.startswith("plugins.")]
     return sorted(own, key=lambda command: command.name)

@@ -72,7 +72,7 @@ class BotProcess:
 
     async def write(self, data: bytes) -> None:
         """Raw bytes to its stdin; a process that is dead takes them as well."""
-        with suppress(ConnectionError, RuntimeError):  # uvloop says RuntimeError
+        with suppress(ConnectionError, RuntimeError):  # uvloop raises RuntimeError
             self.stdin.write(data)
             await self.stdin.drain()
 

@@ -1,4 +1,4 @@
-"""Strategies: pure functions that say what should leave the view, by their setting's name."""
+"""Strategies: pure functions that plan what to remove from the view, by their setting's name."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from memory.context.view import Rendering, View
 
 
 class Strategy(Struct, frozen=True):
-    """`plan` says what is due. `preface` is how what left is sent, `style` how it is summarised.
-
-    `waits`: the step waits for the summary that its cut calls for; otherwise the cut is made at
-    once, and a summary that was not prepared follows at the next turn. `by_rule`: what is due is
-    carried out by the rule `_auto_compact` as a turn begins, and not by every step.
-    """
+    """A strategy. `plan` returns the plan that is due. `preface` is the form in which removed turns
+    are sent, `style` the style of their summary. `waits`: the step waits for the summary of its
+    compaction; otherwise the compaction is made at once, and a summary that was not prepared
+    follows at the next turn. `by_rule`: a plan is carried out by the rule `_auto_compact` at the
+    beginning of a turn, and not by every step."""
 
     plan: Planner
     preface: Rendering = "block"
@@ -34,7 +33,7 @@ class Strategy(Struct, frozen=True):
 STRATEGIES: dict[str, Strategy] = {
     "trim": Strategy(trim.plan),
     "slim": Strategy(slim.plan, "exchange", "rollup"),
-    "full": Strategy(lambda view, limits: None),  # flo.monster: everything is sent, always
+    "full": Strategy(lambda view, limits: None),  # flo.monster: everything is always sent
     "stubs": Strategy(stubs.plan),
     "truncate": Strategy(split.plan, "system", "reminder", waits=True, by_rule=True),
     "summarize": Strategy(split.plan, "system", "recap", waits=True, by_rule=True),
@@ -43,9 +42,8 @@ STRATEGIES: dict[str, Strategy] = {
 
 
 def next_plan(view: View, limits: Limits) -> Plan | None:
-    """Return what the strategy in force wants done, where that frees enough. With `stub_tools` old
-    tool results become stubs first, and only what is due after that is done besides, as a plan of
-    its own."""
+    """Return the plan of the strategy in force, if it frees enough. With `stub_tools` old tool
+    results become stubs first; a compaction that is still due after that is a plan of its own."""
     plan = plan_by(STRATEGIES[limits.strategy].plan, view, limits)
     if plan is None or not limits.context.stub_tools:
         return plan
@@ -53,7 +51,7 @@ def next_plan(view: View, limits: Limits) -> Plan | None:
 
 
 def next_cut(view: View, limits: Limits) -> Plan | None:
-    """Return the same but for a first stage of stubs: what it leaves to be done."""
+    """Return the same without a first stage of stubs: the plan that is due after it."""
     plan = next_plan(view, limits)
     if plan is None or plan.name != "stub":
         return plan
@@ -81,8 +79,8 @@ def plan_once(view: View, limits: Limits, config: Mapping[str, Any]) -> Plan | N
 
 def style_of(plan: Plan, limits: Limits, actor: Actor) -> Style:
     """Return the style of the summary of the turns that this plan removes. In an emergency
-    `truncate` and `summarize` ask no model, since it has just refused (Digitorn); a person who asks
-    for a summary gets one."""
+    `truncate` and `summarize` call no model, since it has just refused a request (Digitorn). A
+    person who requests a summary gets one."""
     if plan.style:
         return plan.style
     strategy = STRATEGIES[limits.strategy]

@@ -1,13 +1,13 @@
 """`slim` (flo.monster): an activity log of one line a turn, and the last K turns in full.
 
-`fold_turns: 1` is the documented shape: the log leaves out the last `full_turns` complete turns,
-and holds the newest `max_terse_entries` lines. Otherwise several turns fold at a time, because
-every fold rewrites the prompt behind the log: so many, or with `fold_turns: 0`
-when that pays. The log tells the time once an hour then, and only grows until it is too long; all
-but its newest quarter rolls up into one block.
+`fold_turns: 1` is the documented form: the log leaves out the last `full_turns` complete turns,
+and has the newest `max_terse_entries` lines. Otherwise several turns fold at a time, because every
+fold rewrites the prompt behind the log: `fold_turns` of them, or with `fold_turns: 0` when that
+pays. The log then gives the time once an hour, and grows until it is too long; all but its newest
+quarter is rolled up into one block.
 
-In a small window more folds than that: as many turns as it takes for the request to fit, and the
-log has a share of the window at most.
+In a small window more turns fold: as many as needed for the request to fit. The log is limited to a
+share of the window.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from memory.context.plan import Plan, find_leaving_ranges, summarise_in_front
 from memory.context.view import View
 from memory.turns import Turn
 
-_CACHED = 0.1  # of the price of a token that is read anew, where turns fold when it pays
-_HEADROOM = 0.9  # of the ceiling is filled at most once turns had no room in full
+_CACHED = 0.1  # of the price of a fresh token, if turns fold when it pays
+_HEADROOM = 0.9  # of the ceiling is filled at most once turns no longer fit in full
 
 
 def plan(view: View, limits: Limits) -> Plan | None:
-    """Plan the turns that fold now, and the lines that roll up by it."""
+    """Plan the turns that fold now, and the lines that are rolled up by it."""
     folding = _find_folding(view, limits)
     fold = _fold(view, folding, limits) if folding else Change()
     folded = view.apply(fold)
@@ -45,9 +45,9 @@ def plan(view: View, limits: Limits) -> Plan | None:
 
 
 def outgrown(layout: Layout, limits: Limits) -> Change:
-    """Return the change that lets turns and lines come back that lower settings had folded: all of
-    them, for `plan` to fold anew. Empty where no setting was raised. Lines that a summary
-    represents stay in it: `/context expand` brings their turns back."""
+    """Return the change that restores turns and lines that lower settings had folded: all of them,
+    for `plan` to fold again. Empty if no setting was raised. Lines that a summary covers stay in
+    it: `/context expand` brings their turns back."""
     rolled, full = layout.rolled, limits.context.full_turns
     change = Change()
     if any(0 < span.form.of < full for span in layout.forms if span.form.kind == "line"):
@@ -75,11 +75,12 @@ def _find_folding(view: View, limits: Limits) -> tuple[Turn, ...]:
 
 
 def _pays(view: View, old: tuple[Turn, ...], limits: Limits) -> bool:
-    """Return whether these turns, since each could have folded, have cost as much as it costs to
-    fold them: what stays in full behind them is read anew. The running turn counts whole, with as
-    many requests as the last one had. So turns of one size fold at the distance that is cheapest
-    (`cut_cost.py`), long ones sooner than short ones, and later where long ones stay. What a line
-    takes is not saved; it counts half its turn at most, since it leaves the log one day."""
+    """Return whether these turns, since each could have folded, have cost as much as folding them
+    costs: the turns behind them that stay in full are read again. The running turn counts whole,
+    with as many requests as the last one had. So turns of one size fold at the cheapest distance
+    (`cut_cost.py`), long ones sooner than short ones, and later if long ones stay. The size of a
+    line is not saved, but counts at most half its turn, since lines are removed from the log
+    later."""
     lines = Counter[int]()
     for line in view.lines:
         lines[line.turn] += line.brief_tokens
@@ -100,8 +101,8 @@ def _count_requests(turn: Turn) -> int:
 
 
 def _count_cached_behind(view: View, old: tuple[Turn, ...]) -> int:
-    """Raw tokens that stand behind the first of these turns and stay in full, and that the last
-    request had: all but the last reply, and what came after it."""
+    """Count the raw tokens behind the first of these turns that stay in full and were in the last
+    request: all but the last reply and everything after it."""
     gone = {turn.number for turn in old}
     staying = (t for t in view.turns if t.number > old[0].number and t.number not in gone)
     entries = [entry for turn in staying for entry in turn.entries]
@@ -110,8 +111,8 @@ def _count_cached_behind(view: View, old: tuple[Turn, ...]) -> int:
 
 
 def _find_surplus(view: View, limits: Limits, least: int) -> tuple[Turn, ...]:
-    """Return the turns that have no room in full, from the oldest on: so many that the next has
-    some."""
+    """Return the turns that do not fit in full, from the oldest on: as many as give the next some
+    room."""
     movable = view.movable
     for count in range(max(1, least), len(movable)):
         after = view.apply(_fold(view, movable[:count], limits))
@@ -121,10 +122,10 @@ def _find_surplus(view: View, limits: Limits, least: int) -> tuple[Turn, ...]:
 
 
 def _roll(view: View, limits: Limits) -> tuple[Change, tuple[int, ...]]:
-    """Return the change by which the log begins at its newest quarter once it is too long, so that
-    it seldom is, or with `fold_turns: 1` at the newest lines that it may hold; and those turns of
-    the lines before that the daily memory is to be told of. With several turns at a time a summary
-    in front represents them."""
+    """Return the change that shortens a log that is too long to its newest quarter, so that this is
+    rare, or with `fold_turns: 1` to the maximum number of lines; and the turns of the removed lines
+    that are to be written to the daily memory. If several turns fold at a time, a summary in front
+    represents them."""
     log, most = view.log, limits.context.max_terse_entries
     if len(log) < 2 or (len(log) <= most and _fits(view, limits)):
         return Change(), ()
@@ -151,7 +152,8 @@ def _fits(view: View, limits: Limits) -> bool:
 
 
 def _why(view: View, folding: tuple[Turn, ...], is_rolled: bool, limits: Limits) -> str:
-    """By which rule turns folded, whose view is the one after that, and what rolls up by it."""
+    """Return the reason why turns folded, and lines were rolled up; `view` is the one after
+    folding."""
     parts = []
     if folding:
         full, rest = limits.context.full_turns, len(view.complete)

@@ -1,12 +1,12 @@
-"""`truncate` and `summarize` (Digitorn): a safe split, and one system message for what left.
+"""`truncate` and `summarize` (Digitorn): a safe split, and one system message for removed turns.
 
-The last `keep_recent` messages stay verbatim. A split never parts a tool call from its results,
-never strands a result, and never touches the running turn or a pinned one.
+The last `keep_recent` messages stay verbatim. A split never separates a tool call from its results,
+and never changes the running turn or a pinned one.
 
-`structured` (AgentScope): at `trigger_ratio` of the window all but `reserve_ratio` of it leaves.
-Checked before every step. What leaves is summarised in five fields; a tenth of the window stays
-free for that call, since the trigger is at most 0.9. The running turn is always kept, and counts
-towards the reserve. Where keeping the reserve would not help, nothing is reserved.
+`structured` (AgentScope): at `trigger_ratio` of the window, all but `reserve_ratio` of it is
+removed. Checked before every step. The removed turns are summarised in five fields; a tenth of the
+window stays free for that call, since the trigger is at most 0.9. The running turn is always kept,
+and counts towards the reserve. If keeping the reserve would not help, nothing is reserved.
 """
 
 from __future__ import annotations
@@ -23,24 +23,26 @@ from memory.turns import Entry
 
 
 def plan(view: View, limits: Limits) -> Plan | None:
-    """Plan as the rule `_auto_compact` does when a turn begins: nothing below the trigger."""
+    """Plan as the rule `_auto_compact` does at the beginning of a turn: nothing below the
+    trigger."""
     pressure, least = view.tokens / limits.ceiling, limits.context.compression_trigger
     if not limits.auto_compact or pressure < least:
         return None
     if least and not can_help(view, limits, round(least * limits.ceiling)):
-        return None  # nothing gets below it; a trigger of 0 asks for a cut whenever one can be made
+        return None  # it can't get below it; a trigger of 0 compacts whenever possible
     trigger = plain_number(least)
     why = f"the rule _auto_compact: the pressure was {pressure:.2f}, the trigger is {trigger}"
     return split(view, limits.context.keep_recent, why)
 
 
 def split(view: View, keep: int, why: str) -> Plan | None:
-    """Let all but the last `keep` messages leave, whatever the pressure is."""
+    """Remove all but the last `keep` messages, at any pressure."""
     return split_at(view, safe_split(view.entries, len(view.entries) - keep), why)
 
 
 def safe_split(entries: list[Entry], index: int) -> int:
-    """Return the nearest place at or before `index` at which no call is parted from its results."""
+    """Return the nearest place at or before `index` that does not separate a call from its
+    results."""
     index = max(0, index)
     while 0 < index < len(entries) and entries[index].message.role in ("tool", "note"):
         index -= 1
@@ -48,9 +50,9 @@ def safe_split(entries: list[Entry], index: int) -> int:
 
 
 def split_at(view: View, index: int, why: str) -> Plan | None:
-    """Return the plan by which all messages before the one at `index` leave, but for the running
-    turn and pinned ones; None where none would. A turn whose beginning has left before is not
-    summarised once more with its rest."""
+    """Return the plan that removes all messages before the one at `index`, except the running turn
+    and pinned ones; None if there are none. A turn whose beginning was removed before is not
+    summarised again with its rest."""
     entries = view.entries[: max(0, index)]
     stays = {t.number for t in view.turns if not t.is_complete} | view.layout.pinned
     gone = {entry.turn for entry in entries} - stays
@@ -76,8 +78,8 @@ def split_at(view: View, index: int, why: str) -> Plan | None:
 
 
 def plan_structured(view: View, limits: Limits) -> Plan | None:
-    """Nothing below the threshold, which is the ceiling where that is lower: in a small window the
-    room for the reply takes more than a fifth."""
+    """Plan nothing below the threshold, which is at most the ceiling: in a small window the tokens
+    reserved for the reply take more than a fifth."""
     trigger = round(limits.context.trigger_ratio * limits.window)
     threshold = min(trigger, limits.ceiling)
     if view.tokens < threshold or not can_help(view, limits, threshold):
@@ -93,8 +95,8 @@ def plan_structured(view: View, limits: Limits) -> Plan | None:
 
 
 def _reserve_from(view: View, reserve: float) -> int:
-    """Return the index of the first of the newest messages that together hold at most `reserve`
-    tokens; of a call and its results, all or none."""
+    """Return the index of the first of the newest messages that together have at most `reserve`
+    tokens; a call and its results are kept or removed together."""
     entries = view.entries
     sizes = accumulate(entry.tokens for entry in reversed(entries))
     index = len(entries) - sum(view.scale.part(size) <= reserve for size in sizes)

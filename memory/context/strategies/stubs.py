@@ -1,12 +1,12 @@
-"""`stubs`: old tool results become one line each, and all else stays.
+"""`stubs`: old tool results become one line each, and everything else stays.
 
-The line names the tool, its arguments and the size, and how the model reads the result again. The
-newest `stub_keep` results stay whole, as do those of pinned turns, short ones, and always the
-running turn's. They are put away in batches of at least `stub_batch` tokens, because each batch
+The line names the tool, its arguments and the size, and the way to read the result again. The
+newest `stub_keep` results stay whole, and so do those of pinned turns, short ones, and those of the
+running turn. They become stubs in batches of at least `stub_batch` tokens, because each batch
 rewrites the prompt from its first result on.
 
-With `stub_tools` the same comes before the cuts of the other strategies: a cut that is due is made
-only where it still is once old results are stubs.
+With `stub_tools` stubs come before the compactions of the other strategies: a compaction is made
+only if it is still due once old results are stubs.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from memory.context.view import View
 from memory.turns import Entry, format_turns
 
 LEAST = 100
-"""Raw tokens up to which a result stays: a stub would not be much shorter."""
+"""The raw tokens up to which a result stays: a stub would not be much shorter."""
 STUB = 50
-"""Raw tokens of a stub, until it is counted."""
+"""The raw tokens of a stub until it is counted."""
 
 
 def plan(view: View, limits: Limits) -> Plan | None:
-    """Return the batch that is due: one that frees enough, or anything at all where the request
-    would be over the ceiling."""
+    """Return the batch that is due: one that frees enough, or any if the request exceeds the
+    ceiling."""
     old = _find_old(view, limits)
     change = Change.stubbing((entry.seq for entry in old), STUB)
     freed = view.scale.part(count_freed(view, change))
@@ -38,19 +38,18 @@ def plan(view: View, limits: Limits) -> Plan | None:
 
 
 def may_come(limits: Limits) -> bool:
-    """Return whether old results become stubs under these settings, as all or as the first of
-    it."""
+    """Return whether old results become stubs under these settings, alone or as a first stage."""
     return limits.strategy == "stubs" or (limits.context.stub_tools and limits.strategy != "full")
 
 
 def count_freeable(view: View, limits: Limits) -> int:
-    """Tokens that old results would free as stubs now, whatever a batch frees at least."""
+    """Return the tokens that old results would free as stubs now, regardless of `stub_batch`."""
     old = Change.stubbing((entry.seq for entry in _find_old(view, limits)), STUB)
     return view.scale.part(count_freed(view, old))
 
 
 def count_freed(view: View, change: Change) -> int:
-    """Raw tokens that the stubs of a change are shorter than what the view has in their place."""
+    """Return the raw tokens that the stubs of a change free in this view."""
     return sum(change.freed_tokens(entry.seq, entry.tokens) for entry in view.entries)
 
 

@@ -1,13 +1,13 @@
 """`trim` (CowAgent), in its three stages, as the document has them.
 
 1. Tool results in historical turns longer than 20,000 characters keep beginning and end.
-2. More turns than the limit: the oldest half of the complete turns leaves.
+2. More turns than the limit: the oldest half of the complete turns is removed.
 3. Tokens over the budget: fewer than 5 complete turns are squeezed to question and reply; of 5 or
-   more the first half leaves again. Repeated until it fits, and left alone where it never can.
+   more the first half is removed again. Repeated until it fits, and skipped if it never can.
 
-The running turn counts towards both limits and is never touched; pinned turns stay, and a limit
-that these two fill by themselves lets nothing leave. Half rounds
-down: of 21 turns with t21 running, t1 to t10 leave.
+The running turn counts towards both limits and is never changed; pinned turns stay, and a limit
+that these two exceed alone removes nothing. Half rounds down: of 21 turns with t21 running, t1 to
+t10 are removed.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from memory.context.view import View
 from memory.turns import format_turns
 
 LONG_RESULT = 20_000
-"""Characters up to which a historical tool result stays as it is."""
+"""The characters up to which a historical tool result stays unchanged."""
 FEW = 5
-"""Complete turns below which they are squeezed before any of them leaves."""
+"""The number of complete turns below which they are squeezed before any is removed."""
 
 
 class _Draft(Struct, frozen=True):
-    """A plan in the making: the view as it would be, and what makes it so."""
+    """A plan under construction: the resulting view, and the changes so far."""
 
     view: View
     change: Change = field(default_factory=Change)
@@ -52,7 +52,7 @@ class _Draft(Struct, frozen=True):
 
 
 def plan(view: View, limits: Limits) -> Plan | None:
-    """All that is due, as one plan, so that it makes one event and one summary."""
+    """Plan everything that is due, as one plan, so that it makes one event and one summary."""
     draft = _cut_tokens(_cut_turns(_clip(_Draft(view)), limits), limits)
     if not draft.why:
         return None
@@ -61,8 +61,8 @@ def plan(view: View, limits: Limits) -> Plan | None:
 
 
 def restart(view: View, limits: Limits) -> Plan | None:
-    """Plan the restart under `trim` (CowAgent): the last `max(3, turns // 6)` turns stay, of each
-    the user's text and the final reply; a turn that was cut short goes on as it was."""
+    """Plan the restart under `trim` (as CowAgent does): the last `max(3, turns // 6)` turns stay,
+    each with the user's text and the final reply; an interrupted turn is resumed unchanged."""
     complete = view.movable
     stay = max(3, limits.max_turns // 6)
     leaving = complete[:-stay] if len(complete) > stay else ()
@@ -72,8 +72,8 @@ def restart(view: View, limits: Limits) -> Plan | None:
 
 
 def describe_restart(event: ViewEvent, view: View, turn: int) -> str:
-    """Describe for a person what a restart removed from the context, as the turn of this number is
-    answered."""
+    """Describe for a person what a restart removed from the context. `turn` is the number of the
+    turn being answered."""
     stayed = format_turns([one.number for one in view.turns if one.number < turn])
     gone, text = format_turns(event.leaving), format_turns(event.change.turns("squeezed"))
     parts = [f"{gone} were set aside" if gone else "", f"{text} go on without their tool results"]
@@ -119,14 +119,14 @@ def _cut_tokens(draft: _Draft, limits: Limits) -> _Draft:
 
 
 def _is_over(draft: _Draft, limits: Limits) -> bool:
-    """Return whether the request would not fit, with room for the summary if turns have left."""
+    """Return whether the request would not fit, with room for the summary if turns were removed."""
     room = limits.summary_tokens if draft.leaving else 0
     return draft.view.tokens + room > limits.budget
 
 
 def _squeeze(draft: _Draft, limits: Limits, why: str) -> _Draft:
-    """Question and reply of every turn, once. Where that frees under a fifth, a cut follows, or the
-    next turn would be over the budget again."""
+    """Squeeze every turn to question and reply, once. If that frees less than a fifth, turns are
+    removed too, or the next turn would exceed the budget again."""
     squeezed = draft.after(Change(squeeze(draft.view, draft.view.movable)), why)
     freed = draft.view.tokens - squeezed.view.tokens
     if freed <= 0:

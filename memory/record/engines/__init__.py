@@ -1,4 +1,4 @@
-"""The database systems that can keep the record, each in a module of its own."""
+"""The database systems that can store the record, one module each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memory.record.engines.sqlite import SqliteEngine
 
 def engine_for(place: Path | str) -> DatabaseEngine:
     """Return the engine for a place: a path is an SQLite file, any other text the URL of a
-    PostgreSQL database. Raises StoreError where what that needs is not installed."""
+    PostgreSQL database. Raises StoreError if a package that it needs is not installed."""
     if isinstance(place, Path):
         return SqliteEngine(place)
     try:

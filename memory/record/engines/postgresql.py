@@ -1,12 +1,12 @@
-"""PostgreSQL, 15 or newer: for more than one process. The only module that knows psycopg.
+"""PostgreSQL, 15 or newer: for more than one process. The only module that imports psycopg.
 
-The tables are those of SQLite: a new database gets what the migrations have made of one in memory,
-with PostgreSQL's names for the types. Parameters go as text without a type, so that the server
-takes each for what stands beside it, as SQLite does: what is true or false is 1 or 0 here, too.
+The tables are those of SQLite: a new database gets the result of the migrations of a database in
+memory, with PostgreSQL's type names. Parameters are sent as untyped text, so that the server infers
+their types from context, as SQLite does; booleans are 1 or 0 here, too.
 
-A connection that breaks is made anew, and what was under way is carried out again. Whether a commit
-whose answer was lost has taken place is known for certain: each transaction counts up the row of
-its writer in `writer`, and the new connection first ends the old one, and then looks.
+A broken connection is replaced, and the interrupted work is repeated. If the response to a commit
+was lost, the outcome is still known: each transaction increments the row of its writer in `writer`.
+The new connection first terminates the old one, and then reads that row.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ from memory.record.transfer import copy_out
 log = logging.getLogger(__name__)
 
 PATIENCE = 30.0
-"""Seconds for which a server that can't be reached is waited for."""
+"""Seconds to wait for an unreachable server."""
 _LONGEST_IDLE = 5_000  # milliseconds
 _PAUSE = 0.2  # seconds between two attempts
-_ENDING = 2.0  # seconds in which the server ends the connection of a bot that has just stopped
+_ENDING = 2.0  # seconds that the server needs to end the connection of a stopped bot
 _OLDEST = 15
 _MIGRATING = 0x5061_726C  # the number of the advisory lock that a process holds while it migrates
-_RUNNING = _MIGRATING + 1  # the number of the one that a bot holds while it runs
-_SHIFT = 32  # what a place is made of (`memory/record/search/index.py`)
+_RUNNING = _MIGRATING + 1  # the number of the lock that a bot holds while it runs
+_SHIFT = 32  # the layout of a place (`memory/record/search/index.py`)
 _SEQ = (1 << _SHIFT) - 1
 
 
 class _PlainNumber(Dumper):
-    """A number as text without a type, and True as 1."""
+    """A number as untyped text; True is 1."""
 
     def dump(self, obj: Any) -> bytes:
         return repr(obj + 0).encode()
 
 
 class _PlainText(Dumper):
-    """Text. PostgreSQL's can't hold U+0000, so that U+FFFD stands for it."""
+    """Text, in which U+FFFD replaces U+0000, which PostgreSQL can't store."""
 
     def dump(self, obj: str) -> bytes:
         return (obj.replace("\0", "\ufffd") if "\0" in obj else obj).encode()
 
 
 class _AsNumber(Loader):
-    """A sum: what is whole is an int, as it is with SQLite."""
+    """A sum: a whole number becomes an int, as with SQLite."""
 
     def load(self, data: Any) -> float:
         text = bytes(data)
@@ -72,7 +72,7 @@ class _AsNumber(Loader):
 
 @lru_cache(4_096)
 def _translate(statement: str) -> str:
-    """Return a statement as PostgreSQL reads it."""
+    """Return a statement in PostgreSQL's dialect."""
     if statement.lstrip().startswith(("CREATE ", "ALTER ")):
         statement = _with_types(statement)
     first, *rest = statement.split("?")
@@ -96,7 +96,7 @@ def _with_types(statement: str) -> str:
 
 
 class PostgresqlSession(peewee.PostgresqlDatabase, Database):
-    """A connection to a server, and the next one when it breaks."""
+    """A connection to a server, which is replaced when it breaks."""
 
     param = "?"
     numbers = "(SELECT value::bigint FROM json_array_elements_text(?::json))"
@@ -109,11 +109,11 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
         super().__init__("postgresql")
         self._url, self._claim = url, claim
         self._writer, self._commits = uuid.uuid4().hex, 0
-        self._is_in_doubt = False  # a commit was asked for, and its answer did not come
+        self._is_in_doubt = False  # a commit was sent, and its response was lost
         self._backend: tuple[Any, ...] = ()
 
     def init(self, database: str | None, *_: Any, **options: Any) -> None:
-        """peewee's own would look for a driver."""
+        """Skip peewee's search for a driver."""
         self._isolation_level = None
         peewee.Database.init(self, database, **options)
 
@@ -130,7 +130,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
             keepalives_count=3,
             tcp_user_timeout=30_000,
         )
-        # Of a process that stands still in the middle of a transaction, nobody waits for longer.
+        # The longest wait for a process that is suspended in the middle of a transaction.
         connection.execute(f"SET idle_in_transaction_session_timeout = {_LONGEST_IDLE}")
         for kind in (bool, int, float):
             connection.adapters.register_dumper(kind, _PlainNumber)
@@ -155,7 +155,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
         return row[0] if row else 0
 
     def get_tables(self, schema: str | None = None) -> list[str]:
-        """Return the names of all tables, in their order."""
+        """Return the sorted names of all tables."""
         query = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY 1"
         return [name for (name,) in self.execute_sql(query)]
 
@@ -167,7 +167,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
         while True:
             try:
                 if self.reconnect(deadline) and was_sent:
-                    return  # only the answer was lost
+                    return  # only the response was lost
                 was_sent = False
                 self._begin(is_synced)
                 work()
@@ -183,7 +183,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
                 if not self.must_repeat(error) or time.monotonic() > deadline:
                     raise
                 log.warning("A transaction is carried out again: %s", error)
-            except BaseException:  # who may not write, and has nothing to take back any more
+            except BaseException:  # this process may not write, and its transaction is over
                 self._abandon()
                 raise
 
@@ -203,21 +203,21 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
             raise _as_peewee_has_it(error) from error
 
     def _abandon(self) -> None:
-        """Take back what was begun, where there is a connection to do that on."""
+        """Roll back, if there is a connection."""
         if self.is_connection_usable():
             self._is_in_doubt = False  # the server has refused
             with suppress(DatabaseError):
                 self.execute_sql("ROLLBACK")
 
     def reconnect(self, deadline: float) -> bool:
-        """Make a connection where there is none; return whether a commit, whose answer was lost
-        with the one before, has taken place. Raises DatabaseError."""
+        """Connect if there is no connection. Return whether a commit whose response was lost with
+        the previous connection was applied. Raises DatabaseError."""
         if self.is_connection_usable():
             return False
         old = self._backend
         self._connect_anew(deadline)
-        if old:  # the server may not know yet that it is over, and it may hold locks
-            with suppress(peewee.ProgrammingError):  # who may not end it waits for it
+        if old:  # the server may not know yet that it is broken, and it may hold locks
+            with suppress(peewee.ProgrammingError):  # without the right to terminate it, wait
                 self.execute_sql(
                     """SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
                         WHERE pid = ? AND backend_start::text = ?""",
@@ -249,8 +249,8 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
             time.sleep(_PAUSE)
 
     def _connect_anew(self, deadline: float) -> None:
-        """Connect anew. Raises OperationalError where there is no server until `deadline`, or it
-        does not let us in."""
+        """Connect again. Raises OperationalError if there is no server until `deadline`, or if it
+        refuses access."""
         while True:
             self.disconnect()
             try:
@@ -268,7 +268,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
             self.execute_sql("SET synchronous_commit TO on")
 
     def disconnect(self) -> None:
-        """Leave the connection, whatever state it is in."""
+        """Close the connection, in any state."""
         if not self._state.closed:
             self._state.conn.close()
         self.dispose()
@@ -285,8 +285,8 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
         return not self.is_connection_usable() or _state(error) in _PASSING
 
     def scrub(self) -> None:
-        # What is deleted goes out of the tables; what the server keeps besides (its log of writes,
-        # its own copies) is for whoever keeps the server.
+        # Deleted rows are removed from the tables. The server's own logs and copies are the
+        # responsibility of its administrator.
         try:
             self.execute_sql("VACUUM")
         except DatabaseError as error:
@@ -310,7 +310,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
                 self.execute_sql(statement)
             self.execute_sql("INSERT INTO schema_version VALUES (?)", (len(MIGRATIONS),))
 
-    # --- copied from one system to another ---------------------------------------------------
+    # --- copying from one system to another --------------------------------------------------
 
     def insert_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         try:
@@ -343,7 +343,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
         )
 
     # --- the words of the search index -------------------------------------------------------
-    # One row for each stem in a message, by conversation: a search looks at no other's.
+    # One row per stem of a message, keyed by conversation: a search reads no other conversations.
 
     def add_words(self, place: int, words: Sequence[str]) -> None:
         self.execute_sql(
@@ -370,7 +370,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
                 if is_beginning == is_prefix
                 for stem in stems(word)
             ]
-            # One conversation after the other, so that nothing is read but what may be found.
+            # One conversation after the other, so that only possible results are read.
             query = f"""SELECT number, (SELECT json_agg(place)::text FROM (
                 SELECT place FROM generate_series(?::bigint, ?::bigint) AS home
                     CROSS JOIN LATERAL (
@@ -392,7 +392,7 @@ def _stems(words: Sequence[str]) -> str:
 
 
 def _schema() -> Iterator[str]:
-    """Yield the statements that make all tables, in their order."""
+    """Yield the statements that create all tables, in order."""
     yield from (statement for name, statement in list_tables() if name != "passage_words")
     yield """CREATE TABLE passage_words (conversation INTEGER NOT NULL, word TEXT NOT NULL,
         seq INTEGER NOT NULL, PRIMARY KEY (conversation, word, seq))"""
@@ -401,16 +401,15 @@ def _schema() -> Iterator[str]:
 
 
 def _state(error: BaseException) -> str:
-    """Return the SQLSTATE of what the server said; "" where it said nothing."""
+    """Return the SQLSTATE of the server's response; "" without one."""
     return str(getattr(error.__cause__, "sqlstate", None) or "")
 
 
-_PASSING = ("40001", "40P01")  # two transactions in each other's way, of which one was ended
+_PASSING = ("40001", "40P01")
 
 
 def _as_peewee_has_it(error: psycopg.Error) -> DatabaseError:
-    """Return the error that peewee's own wrapper would make of it; a lost connection is one,
-    too."""
+    """Return the error as peewee's own wrapper would convert it, also for a lost connection."""
     for kind in type(error).__mro__:
         if found := _ERRORS.get(kind):
             return found(str(error))
@@ -428,7 +427,7 @@ _ERRORS: dict[type, type[DatabaseError]] = {
 
 
 def _may_pass(error: OperationalError) -> bool:
-    """Return whether a server that can't be reached now may be reached soon."""
+    """Return whether an unreachable server may be reachable soon."""
     text = str(error)
     lasting = ("authentication", "does not exist", "no pg_hba.conf", "permission denied")
     return not any(sign in text for sign in lasting)
@@ -451,7 +450,7 @@ _REASONS = {
 
 
 def _reason(error: BaseException) -> str:
-    """Say what the server's words mean, and what to do."""
+    """Return the meaning of the server's message, with advice."""
     text = " ".join(str(error).split())
     if meaning := _REASONS.get(_state(error)):
         return meaning.replace("{said}", text)
@@ -463,7 +462,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _check_server(session: PostgresqlSession) -> None:
-    """Check that the record can be kept in this server and this database. Raises StoreError."""
+    """Check that this server and database can store the record. Raises StoreError."""
     if session.server_version < _OLDEST:
         raise StoreError(
             f"The PostgreSQL server is of version {session.server_version}; Parley needs "
@@ -477,7 +476,7 @@ def _check_server(session: PostgresqlSession) -> None:
 
 
 class PostgresqlEngine:
-    """PostgreSQL, and the database on a server in which the record is kept, by its URL."""
+    """PostgreSQL, and the URL of the database that stores the record."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -500,7 +499,7 @@ class PostgresqlEngine:
     def prepare(self, is_transfer: bool = False) -> None:
         with self.visit() as session:
             _check_server(session)
-            # Two processes that start at once: the second one waits, and finds all there.
+            # Of two processes that start at once, the second waits, and finds the schema complete.
             session.execute_sql("SELECT pg_advisory_lock(?)", (_MIGRATING,))
             if session.schema_version():
                 migrate(session)
@@ -530,14 +529,14 @@ class PostgresqlEngine:
         if not isinstance(error, DatabaseError) or isinstance(error, peewee.IntegrityError):
             return error
         if (state := _state(error)).startswith("42") and state != _NOT_ALLOWED:
-            return error  # the SQL is wrong, or a plugin's is
+            return error  # wrong SQL, ours or a plugin's
         return StoreError(f"This could not be saved: {_reason(error)}.")
 
     def list_losses(self) -> list[str]:
-        return []  # a server that was killed keeps what it had confirmed
+        return []  # a killed server keeps what it confirmed
 
     def find_damage(self, patience: float) -> str:
-        return ""  # the server checks what it reads; the doctor has it read all (`examine`)
+        return ""  # the server checks each read; the doctor reads everything (`examine`)
 
     def save_to(self, path: Path) -> None:
         copy_out(self, path)
@@ -554,8 +553,8 @@ class PostgresqlEngine:
 
 
 def _list_damaged(session: PostgresqlSession) -> str:
-    """List what the server reports when it reads all tables through; where somebody has installed
-    its extension amcheck, and allows it, also when it compares the indexes with them."""
+    """List the errors that the server reports when all tables are read. If its extension amcheck is
+    installed and permitted, the indexes are compared with them as well."""
     reads = {
         f"table {name}": f'SELECT MAX(length(all_of_it::text)) FROM "{name}" AS all_of_it'
         for name in session.get_tables()
@@ -565,7 +564,7 @@ def _list_damaged(session: PostgresqlSession) -> str:
         JOIN pg_extension AS known ON known.extname = 'amcheck'
         WHERE index.relkind = 'i' AND index.relnamespace = current_schema()::regnamespace
             AND has_function_privilege('bt_index_check(regclass)', 'execute')"""
-    with suppress(peewee.ProgrammingError):  # amcheck is in a schema that is not looked into
+    with suppress(peewee.ProgrammingError):  # amcheck may be in a schema outside of the search path
         for (name,) in session.execute_sql(query).fetchall():
             reads[f"index {name}"] = f"SELECT bt_index_check('\"{name}\"'::regclass)"
     found = []
@@ -580,7 +579,7 @@ def _list_damaged(session: PostgresqlSession) -> str:
 
 
 def _list_unreadable(session: PostgresqlSession) -> str:
-    """Rows that hold what nobody can read any more, and those that were put aside, in words."""
+    """Describe the rows that can't be read, and those that were put aside, in words."""
     session.execute_sql(
         f"""CREATE FUNCTION {_IS_JSON}(said text) RETURNS boolean LANGUAGE plpgsql AS $$
             BEGIN PERFORM said::json; RETURN true;
@@ -596,4 +595,4 @@ def _list_unreadable(session: PostgresqlSession) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
 
-_IS_JSON = "pg_temp.is_json"  # from PostgreSQL 16 on there is IS JSON
+_IS_JSON = "pg_temp.is_json"  # PostgreSQL has IS JSON only from version 16 on

@@ -1,9 +1,10 @@
-"""Is the database whole? Quickly, before it is opened; thoroughly, while the bot runs already.
+"""The checks of an SQLite database: a quick one before it is opened, and a thorough one while the
+bot runs.
 
-The quick look reads a few headers: whether the file is as long as it says, and whether SQLite will
-take all that was committed to the write-ahead log, of which it silently leaves out what follows a
-damaged frame (https://www.sqlite.org/fileformat2.html). What it can't see, a flipped bit in a page,
-the thorough check finds.
+The quick check reads a few headers. It tests whether the file has its full length, and whether
+SQLite will apply all commits of the write-ahead log: SQLite silently skips everything after a
+damaged frame (https://www.sqlite.org/fileformat2.html). The thorough check finds the rest, such as
+a flipped bit in a page.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ JSON_COLUMNS = {
 }
 """Columns that hold JSON text."""
 UNUSABLE = (sqlite3.Error, UnicodeDecodeError)
-"""The errors that using a damaged database may raise. The second comes in the place of the first
-where SQLite's own sentence quotes bytes of a damaged schema, which are no text."""
+"""The errors that use of a damaged database may raise. The second one is raised if SQLite's own
+message quotes bytes of a damaged schema that are not text."""
 
 
 class Log(Struct, frozen=True):
-    """The content of a write-ahead log up to its last commit: how many frames, which pages, and how
-    many pages the database has then. `is_torn`: its header is damaged, so that SQLite takes none.
-    """
+    """The content of a write-ahead log up to its last commit: the number of frames, the pages, and
+    the size of the database in pages after it. `is_torn`: the header is damaged, so SQLite applies
+    none."""
 
     frames: int = 0
     pages: frozenset[int] = frozenset()
@@ -52,8 +53,8 @@ class Log(Struct, frozen=True):
 
 
 def check_length(path: Path) -> str:
-    """Return what is missing of the database, as a sentence; "" where nothing is. Changes nothing.
-    Raises OSError."""
+    """Return the missing part of the database, as a sentence; "" if it is complete. Changes
+    nothing. Raises OSError."""
     size = path.stat().st_size if path.exists() else 0
     if size == 0:
         return ""
@@ -61,13 +62,13 @@ def check_length(path: Path) -> str:
         header = file.read(_HEADER)
     log = read_log(path)
     schema, version = any(header[40:44]), any(header[60:64])
-    is_foreign = schema and not version and not log.frames  # ours has both, or neither so far
+    is_foreign = schema and not version and not log.frames  # ours has both, or neither yet
     if len(header) < _HEADER or not header.startswith(_MAGIC) or is_foreign:
         return f"{path} is not a Parley database, or no longer one."
     page_size = _page_size(header)
     pages = log.size or struct.unpack(">I", header[28:32])[0]
     whole = size // page_size if page_size else 0
-    # Counted by what is there: a damaged header may speak of four billion pages.
+    # Limited to the pages present: a damaged header may claim four billion.
     missing = max(0, pages - whole) - sum(whole < page <= pages for page in log.pages)
     if not missing:
         return ""
@@ -75,8 +76,8 @@ def check_length(path: Path) -> str:
 
 
 def is_unborn(path: Path) -> bool:
-    """Return whether a database is not there, or there and without anything in it; by its headers,
-    since who opens it makes SQLite tidy up. Raises OSError."""
+    """Return whether a database is missing or empty, by its headers only, since opening it makes
+    SQLite clean up. Raises OSError."""
     if not path.exists() or path.stat().st_size == 0:
         return True
     with path.open("rb") as file:
@@ -91,7 +92,7 @@ def _page_size(header: bytes) -> int:
 
 
 def read_log(path: Path) -> Log:
-    """Return the write-ahead log beside a database, by its headers alone. Raises OSError."""
+    """Return the write-ahead log of a database, from its headers only. Raises OSError."""
     file = path.with_name(f"{path.name}-wal")
     if not file.exists() or file.stat().st_size <= _WAL_HEADER:
         return Log()
@@ -105,14 +106,14 @@ def read_log(path: Path) -> Log:
         while len(frame := stream.read(_FRAME_HEADER)) == _FRAME_HEADER:
             page, committed = struct.unpack(">II", frame[:8])
             pages.append(page)
-            if committed and frame[8:16] == salts:  # others are left from before the log began anew
+            if committed and frame[8:16] == salts:
                 frames, size = len(pages), committed
             stream.seek(page_size, 1)
     return Log(frames, frozenset(pages[:frames]), size)
 
 
 def _is_whole(header: bytes) -> bool:
-    """Return whether a log's header has the checksum that it names."""
+    """Return whether the checksum of a log's header is right."""
     (magic,) = struct.unpack(">I", header[:4])
     if magic & ~1 != 0x377F0682:
         return False
@@ -126,16 +127,15 @@ def _is_whole(header: bytes) -> bool:
 
 
 def check_log(path: Path) -> str:
-    """Return whether SQLite leaves out of the write-ahead log what was committed there, as a
-    sentence; "" for no, or where the database can't be opened. The log is copied first, since
-    SQLite deletes it. For the one process that uses the database, before it writes. Raises
-    OSError."""
+    """Return a sentence if SQLite skips commits of the write-ahead log; "" if not, or if the
+    database can't be opened. The log is copied first, since SQLite deletes it. Called by the one
+    process that uses the database, before it writes. Raises OSError."""
     log = read_log(path)
     if not log.frames and not log.is_torn:
         return ""
     file = path.with_name(f"{path.name}-wal")
     copy = file.with_name(f"{file.name}.damaged-{datetime.now():%Y%m%d-%H%M%S-%f}")
-    shutil.copy(file, copy)  # SQLite may delete it when it is closed
+    shutil.copy(file, copy)  # SQLite may delete it on close
     try:
         with closing(sqlite3.connect(path)) as database:
             database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
@@ -152,8 +152,8 @@ def check_log(path: Path) -> str:
 
 
 def check_integrity(path: Path, patience: float) -> str:
-    """Return what is wrong inside of the database, as a sentence; "" where nothing is, or where
-    that takes longer than so many seconds. Other connections are not held up."""
+    """Return the damage in the database, as a sentence; "" if there is none, or if the check takes
+    longer than `patience` seconds. Other connections are not blocked."""
     deadline = time.monotonic() + patience
     try:
         with closing(read_only(path)) as database:
@@ -169,15 +169,15 @@ def check_integrity(path: Path, patience: float) -> str:
 
 
 def read_only(path: Path) -> sqlite3.Connection:
-    """Return a connection that changes nothing and leaves nothing behind. Raises UNUSABLE."""
+    """Return a connection that changes nothing and leaves no files behind. Raises UNUSABLE."""
     is_used = path.with_name(f"{path.name}-wal").exists()
-    how = "mode=ro" if is_used else "mode=ro&immutable=1"  # or a log stays that was not there
+    how = "mode=ro" if is_used else "mode=ro&immutable=1"  # otherwise a new log file would be left
     return sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)
 
 
 def unreadable_rows(path: Path) -> str:
-    """Rows that hold what nobody can read any more, and those that were put aside, in words; "" for
-    none. Raises UNUSABLE."""
+    """Describe the rows that can't be read, and those that were put aside, in words; "" for none.
+    Raises UNUSABLE."""
     with closing(read_only(path)) as database:
         query = "SELECT name FROM sqlite_master WHERE type = 'table'"
         there = {name for (name,) in database.execute(query)}

@@ -1,7 +1,7 @@
-"""SQLite: one file in the data folder, without any server. The default.
+"""SQLite: one file in the data folder, without a server. The default.
 
-`synchronous=FULL`: a message that was acknowledged survives a power cut; with group commit it
-costs one sync for many writes. `Store.write` says what does without.
+`synchronous=FULL`: an acknowledged message survives a power cut; with group commit this costs one
+sync for many writes. `Store.write` documents the exceptions.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from memory.record.migrations import MIGRATIONS, migrate
 log = logging.getLogger(__name__)
 
 SYNCED, UNSYNCED = "full", "normal"
-"""SQLite's `synchronous` for commits that survive a power cut, and for those that need not."""
+"""SQLite's `synchronous` for commits that survive a power cut, and for other commits."""
 _BUSY_MS = 5_000
 _FOREVER = 3_600.0  # seconds
-_LEAST_FREE = 65_536  # bytes: its log and the memory that processes share need as many
+_LEAST_FREE = 65_536  # bytes that its log and its shared memory need
 _PRAGMAS = {
     "journal_mode": "wal",
     "busy_timeout": _BUSY_MS,
     "foreign_keys": 1,
-    "secure_delete": 1,  # what /forget deletes must not linger in free pages
+    "secure_delete": 1,  # deleted text must not remain in free pages
 }
 _LOOP_PRAGMAS = {
     "busy_timeout": 0,
@@ -48,15 +48,15 @@ _LOOP_PRAGMAS = {
 class SqliteFile(SqliteDatabase, Database):
     """A connection to a file, or to a database in memory (":memory:")."""
 
-    synchronous = ""  # as it was set last
+    synchronous = ""  # the last value set
     numbers = "(SELECT value FROM json_each(?))"
     names = "GROUP_CONCAT(DISTINCT speaker)"
-    shared_lock = ""  # one transaction at a time writes
+    shared_lock = ""  # only one transaction writes at a time
 
     def read_columns(
         self, query: str, names: Sequence[str], values: Sequence[Any]
     ) -> list[list[Any]]:
-        # Many rows cost Python more than SQLite takes to write them all as JSON.
+        # For many rows, Python is slower than SQLite writing all of them as JSON.
         columns = ", ".join(f"json_group_array({name})" for name in names)
         row = self.execute_sql(f"SELECT {columns} FROM ({query})", values).fetchone()
         return [*map(orjson.loads, row)]
@@ -92,8 +92,8 @@ class SqliteFile(SqliteDatabase, Database):
         return True
 
     def scrub(self) -> None:
-        # FTS5 only marks what is deleted, until it merges its parts. VACUUM too: the pages that
-        # rows were moved from keep copies, which secure_delete passes over.
+        # FTS5 only marks deleted rows until it merges its segments. VACUUM is needed too:
+        # secure_delete skips the copies in pages from which rows were moved.
         try:
             self.execute_sql("INSERT INTO passage_words (passage_words) VALUES ('optimize')")
             self.execute_sql("VACUUM")
@@ -112,10 +112,10 @@ class SqliteFile(SqliteDatabase, Database):
         return int(self.execute_sql("PRAGMA user_version").fetchone()[0])
 
     def create(self) -> None:
-        # At once: each migration would be a transaction, and wait for the disk.
+        # In one transaction, since each migration would be one, and wait for the disk.
         with self.atomic("EXCLUSIVE"):
             if self.schema_version() or self.get_tables():
-                return  # another process has done it meanwhile
+                return  # another process has done it
             for _, statement in list_tables():
                 self.execute_sql(statement)
             self.execute_sql(f"PRAGMA user_version = {len(MIGRATIONS)}")
@@ -123,7 +123,7 @@ class SqliteFile(SqliteDatabase, Database):
     def upgrade(self, step: Callable[[Database], None], version: int) -> None:
         with self.atomic("EXCLUSIVE"):
             if self.schema_version() >= version:
-                return  # another process has done it meanwhile
+                return  # another process has done it
             step(self)
             self.execute_sql(f"PRAGMA user_version = {version}")
 
@@ -143,13 +143,13 @@ class SqliteFile(SqliteDatabase, Database):
             self.execute_sql("INSERT INTO sqlite_sequence VALUES (?, ?)", (table, value))
 
     def is_being_filled(self) -> bool:
-        return False  # a file is filled beside its place, and moved there when it is whole
+        return False  # a file is filled elsewhere, and moved into place when complete
 
     def mark_filling(self, is_begun: bool) -> None:
         pass
 
-    # The words themselves are kept in the transcript alone (a contentless FTS5 table): that is why
-    # it must be told them again when they go.
+    # The words are stored in the transcript only (a contentless FTS5 table), so their removal needs
+    # them again.
 
     def add_words(self, place: int, words: Sequence[str]) -> None:
         self.execute_sql(
@@ -179,8 +179,7 @@ def _as_text(content: bytes) -> str:
 
 
 def connect(path: Path) -> SqliteFile:
-    """Return a connection set up as this project wants it: WAL, durable commits, waits for
-    others."""
+    """Return a connection with the project's settings: WAL, durable commits, waiting for locks."""
     database = SqliteFile(str(path), pragmas=_PRAGMAS)
     database.connect()
     database.set_synchronous(SYNCED)
@@ -188,9 +187,9 @@ def connect(path: Path) -> SqliteFile:
 
 
 def _connect_to_loop(path: Path) -> SqliteFile:
-    """Connect for the event loop: a connection that is refused where another process writes, and
-    leaves it to others to write the log into the file, which syncs. What it has read is seldom of
-    use to its next transaction."""
+    """Connect for the event loop. The connection fails at once if another process writes.
+    Checkpoints of the log, which sync, are left to others. Its cache is small, since it is rarely
+    useful to the next transaction."""
     database = SqliteFile(str(path), pragmas=_LOOP_PRAGMAS)
     database.connect()
     database.set_synchronous(UNSYNCED)
@@ -198,8 +197,8 @@ def _connect_to_loop(path: Path) -> SqliteFile:
 
 
 def in_memory(*, is_shared: bool = False, schema: int = len(MIGRATIONS)) -> SqliteFile:
-    """Return a database that is gone with its connection, with all tables (as they were at that
-    version of the schema); one that `is_shared` is for any thread, one at a time."""
+    """Return a database in memory with all tables (as of that version of the schema). It is deleted
+    with its connection. With `is_shared`, any thread may use it, one at a time."""
     database = SqliteFile(":memory:", thread_safe=not is_shared, check_same_thread=not is_shared)
     database.connect()
     if schema == len(MIGRATIONS):
@@ -211,8 +210,7 @@ def in_memory(*, is_shared: bool = False, schema: int = len(MIGRATIONS)) -> Sqli
 
 @cache
 def list_tables() -> tuple[tuple[str, str], ...]:
-    """(name, how it is made) of all tables and indexes, in the order in which the migrations lead
-    to them."""
+    """Return (name, SQL) of all tables and indexes, in the order of the migrations."""
     query = """SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL
         AND name NOT GLOB 'sqlite_*' AND name NOT GLOB 'passage_words_*' ORDER BY rowid"""
     with closing(SqliteFile(":memory:")) as database:
@@ -222,7 +220,7 @@ def list_tables() -> tuple[tuple[str, str], ...]:
 
 
 class SqliteEngine:
-    """SQLite, and the file in which the record is kept."""
+    """SQLite, and the file that stores the record."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -243,12 +241,12 @@ class SqliteEngine:
             raise _explain_opening(self.path, error) from error
 
     def connect(self, claim: Claim = "") -> Database:
-        return connect(self.path)  # whoever works on the data folder holds that
+        return connect(self.path)  # the data folder has a lock of its own
 
     def connect_to_loop(self) -> Database | None:
         try:
             return _connect_to_loop(self.path)
-        except DatabaseError:  # another process has it to itself just now
+        except DatabaseError:  # another process holds it exclusively
             return None
 
     @contextmanager
@@ -276,13 +274,13 @@ class SqliteEngine:
         if fault == DAMAGED or (not fault and _lacks_columns(self.path)):
             return StoreError(f"The database is damaged. {_MEND}")
         if not fault:
-            return error  # the SQL is wrong, or a plugin's is
+            return error  # wrong SQL, ours or a plugin's
         return StoreError(f"This could not be saved: {_advise(fault)}.")
 
     def list_losses(self) -> list[str]:
         try:
             if soundness.check_length(self.path):
-                return []  # `prepare` says so
+                return []  # `prepare` reports this
             lost = soundness.check_log(self.path)
         except OSError:
             return []
@@ -333,7 +331,7 @@ _ADVICE = {
     "folder",
     NO_DISK: "the disk reports an error; check it, and keep a copy of the data folder",
 }
-"""The faults for which somebody can do something, with what that is."""
+"""The faults that a person can fix, each with the advice."""
 
 
 def _advise(fault: str) -> str:
@@ -341,8 +339,8 @@ def _advise(fault: str) -> str:
 
 
 def _fault_of(path: Path, error: BaseException, otherwise: str = DAMAGED) -> str:
-    """Return a fault of a database's file. SQLite opens files beside it, and where the disk has no
-    space for these it speaks of the disk or of permissions."""
+    """Return the fault of a database's file. SQLite reports a disk or permission error if the disk
+    has no space for the files beside the database."""
     fault = say_fault(error, otherwise)
     if fault in (NO_DISK, NOT_PERMITTED) and _is_full(path.parent):
         return DISK_FULL
@@ -369,8 +367,8 @@ def _explain_opening(path: Path, error: Exception) -> StoreError:
 
 
 def _lacks_columns(path: Path) -> bool:
-    """Return whether a table or a column of ours is missing in the file, so that it is not the SQL
-    that is wrong."""
+    """Return whether the file lacks a table or column of the schema, so that the SQL is not at
+    fault."""
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0)) as database:
             return not _list_columns() <= {*database.execute(_COLUMNS)}

@@ -1,8 +1,7 @@
-"""The words of the search index, cut and stemmed as SQLite's FTS5 does, for every database system.
+"""The words of the search index, split and stemmed as by SQLite's FTS5, for every database system.
 
-What is found must not depend on the system, and Porter's algorithm is written differently each time
-that somebody writes it. So a system that has no FTS5 asks the one that comes with Python, word by
-word, and keeps what it said.
+Results must not depend on the system, and implementations of Porter's algorithm differ. So for a
+system without FTS5, the FTS5 that comes with Python stems each word, and the result is cached.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ _thread = local()
 
 @lru_cache(_KEPT)
 def stems(word: str) -> tuple[str, ...]:
-    """Return the terms that the index holds of a word: its stem, without accents. (A word that is
-    none to FTS5 has none.)"""
+    """Return the terms that the index stores for a word: its stem, without accents. (FTS5 has no
+    terms for some words.)"""
     index = _index()
     index.execute("INSERT INTO words (rowid, word) VALUES (1, ?)", (word,))
     found = index.execute("SELECT term FROM terms").fetchall()

@@ -1,8 +1,7 @@
-"""Search in what was said and written down: one `Hit`, whichever way it was found.
+"""Search in messages and notes; every kind of search returns `Hit`s.
 
-`find` ranks what was said in an audience's conversations (`index.py`, `ranking.py`);
-`scan` looks for texts letter by letter, and `passages` shows messages
-side by side, by words, by place or by turn.
+`find` ranks the messages of an audience's conversations (`index.py`, `ranking.py`); `scan` searches
+for literal texts, and `passages` shows consecutive messages, by words, by place or by turn.
 """
 
 from __future__ import annotations
@@ -46,19 +45,19 @@ from memory.record.search.said import (
 )
 from memory.turns import Entry
 
-_BESIDES = 3  # messages that correct others, and were not found by themselves
+_BESIDES = 3  # the maximum of added messages that correct others
 MOST = 100
-"""Messages that `passages` shows at most."""
+"""The maximum of messages that `passages` shows."""
 BY_WORDS = Likeness()
-_LOOKED_AT = 100  # messages, the best, among which those with a phrase come first
+_LOOKED_AT = 100  # the best messages, among which those with a phrase are moved first
 
 
 class Hit(Struct, frozen=True):
-    """A message that was found: what was searched of it, and where words stand in that, in order.
+    """A message that was found, with its searched text and the places of the words in it, in order.
 
-    `conversation` names where it was said, `before` and `after` are the messages right beside it of
-    that sitting. `number` counts, from 1, the messages of
-    a conversation that `passages` may show.
+    `conversation` is the id of its conversation; `before` and `after` are the adjacent messages of
+    the same sitting. `number` counts, from 1, the messages of a conversation that `passages` may
+    show.
     """
 
     entry: Entry
@@ -71,8 +70,8 @@ class Hit(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """The best hits, how many messages hold any of the words (of passages: how many may be shown),
-    how many hold all of them, and how many more were wanted than are shown at once."""
+    """The best hits; the number of messages that contain any of the words (of passages: that may be
+    shown); the number that contain all of them; and the number of omitted messages."""
 
     hits: tuple[Hit, ...] = ()
     total: int = 0
@@ -80,7 +79,7 @@ class Found(Struct, frozen=True):
     left_out: int = 0
 
 
-# --- the best answers ----------------------------------------------------------------------
+# --- ranked search ------------------------------------------------------------------------
 
 
 def find(
@@ -92,15 +91,15 @@ def find(
     likeness: Likeness = BY_WORDS,
     corrections: Corrections | None = None,
 ) -> Found:
-    """Return the messages that answer a text best. The model is given some that hold none of its
-    words, but stand beside those that do, or mean what it asks (`likeness`). `zone` is the time
-    zone in which a date in the text is meant. With `corrections`, values that were
-    corrected are shown as they hold."""
+    """Return the messages that best answer a text. For the model, these include some that have none
+    of its words, but are adjacent to those that do, or have a similar meaning (`likeness`). `zone`
+    is the time zone of dates in the text. With `corrections`, corrected values are shown as they
+    are now."""
     return HistorySearch(database, scope, zone, likeness, corrections).find(text, most)
 
 
 class HistorySearch:
-    """The search of a scope, for as long as nothing else is written to the database."""
+    """The search of a scope, valid until the next write to the database."""
 
     def __init__(
         self,
@@ -118,7 +117,7 @@ class HistorySearch:
         self._sessions = index.sessions(database, self._ranges)
 
     def find(self, text: str, most: int) -> Found:
-        """Return the messages that answer a text best."""
+        """Return the messages that best answer a text."""
         inquiry = self.inquire(text)
         order, near = self.rank(inquiry)
         of_day = {inquiry.sessions.firsts[number] for number in inquiry.days.met()}
@@ -131,8 +130,8 @@ class HistorySearch:
         return Found(tuple(self._hits(best, wanted)), len(holding))
 
     def _phrases_first(self, order: Sequence[int], text: str) -> list[int]:
-        """Return the best places with those first that hold all of a person's words, as they are
-        and one after the other."""
+        """Return the best places, with those first that contain all of a person's words literally
+        and consecutively."""
         wanted = fold(text)
         there = index.entries(self._database, order[:_LOOKED_AT], self._ranges)
 
@@ -143,7 +142,7 @@ class HistorySearch:
         return sorted(order, key=is_scattered)
 
     def inquire(self, text: str) -> Inquiry:
-        """Return what a text looks for, and where that stands."""
+        """Return the parsed question and the places of its words."""
         speakers = {name for names in self._sessions.speakers for name in names.split(",")}
         names = {word for name in speakers for word in name.split()}
         question = words.question(text, names)
@@ -160,8 +159,7 @@ class HistorySearch:
     def rank(
         self, inquiry: Inquiry, weights: Weights = WEIGHTS
     ) -> tuple[list[int], Mapping[int, Passage]]:
-        """Return the places that answer best, the best first, and what was read of them and
-        around."""
+        """Return the places that answer best, best first, and the passages read for that."""
         ranking = Ranking(inquiry, weights)
         near = index.passages(self._database, ranking.choose(), self._ranges)
         return ranking.rank(near), near
@@ -173,8 +171,8 @@ class HistorySearch:
         return NamedDays(times, [[*map(days_off.__getitem__, days)] for days_off in off])
 
     def _with_corrections(self, places: Sequence[int]) -> list[int]:
-        """Return the places with each message that corrects another one before that one. Those that
-        were not found by themselves stand at the end, and take no other's place."""
+        """Return the places, with each message that corrects another one before that one.
+        Correcting messages that were not found themselves are added at the end."""
         if self._corrections is None:
             return [*places]
         there = index.entries(self._database, places, self._ranges)
@@ -197,12 +195,12 @@ class HistorySearch:
         return [*found, *extra[:_BESIDES]]
 
     def _row_of(self, place: int, seq: int) -> int:
-        """Return the row that has a message of the transcript that a place is seen in."""
+        """Return the row that stores a message of the transcript that a place is seen in."""
         line = lineage(self._database, self._reach.seen_from(place))
         return next(link.conversation for link in line if seq <= link.seq)
 
     def _ended_at(self, place: int) -> Sequence[EndedValue]:
-        """Return the values that were ended in the conversation of a place."""
+        """Return the values that were corrected in the conversation of a place."""
         if self._corrections is None:
             return ()
         row = self._reach.seen_from(place)
@@ -233,7 +231,7 @@ class HistorySearch:
             yield Hit(entry, said, spans(said, wanted), name, *neighbours)
 
 
-# --- letter by letter ----------------------------------------------------------------------
+# --- literal search -----------------------------------------------------------------------
 
 
 def scan(
@@ -244,10 +242,10 @@ def scan(
     read: Callable[[Database, int], Iterable[Entry]] = transcript.every_entry,
     corrections: Corrections | None = None,
 ) -> Found:
-    """Return the messages that hold these texts most closely, the newest first among equals: in any
-    case (Unicode's folding), also within words, and also what is no word, such as "C++". It reads
-    all of these conversations, which are given by row and name; `read` gives the entries of each.
-    """
+    """Return the messages that match these texts most closely, the newest first among equals. The
+    match ignores case (Unicode's folding), may be within words, and need not be a word, such as
+    "C++". It reads all of these conversations, given by row and name; `read` yields the entries of
+    each."""
     folded = dict.fromkeys(text.casefold() for text in texts if text)
     wanted = [*folded][:MOST_WORDS]
     counts = Counter[int]()
@@ -272,7 +270,7 @@ def scan(
 
 
 class Words(Struct, frozen=True):
-    """The messages that hold this text in any case, each with its neighbours."""
+    """The messages that contain this text in any case, each with its neighbours."""
 
     text: str
     before: int = 2
@@ -292,7 +290,7 @@ class Head(Struct, frozen=True):
 
 
 class Around(Struct, frozen=True):
-    """All messages of a turn, and of so many turns before and after it."""
+    """All messages of a turn, and of this many turns before and after it."""
 
     turn: int
     before: int = 0
@@ -300,7 +298,7 @@ class Around(Struct, frozen=True):
 
 
 class Exactly(Struct, frozen=True):
-    """A message, as the model was shown it whole, by its turn and seq: how a stub names it."""
+    """The whole message of this turn and seq, as shown to the model: the address in a stub."""
 
     turn: int
     seq: int
@@ -317,9 +315,9 @@ def passages(
     away: TakenAway,
     corrections: Corrections | None = None,
 ) -> Found:
-    """Return the passages that flo.monster's `context_search` gives its model: messages, in order
-    and with their neighbours, but for the `running` turn (0: none), what a person removed, and what
-    searches found."""
+    """Return the passages that flo.monster's `context_search` gives its model: messages in order,
+    with their neighbours. The `running` turn (0: none), removed turns, and results of searches are
+    left out."""
     searches = transcript.results_of(database, conversation, SEARCHES)
     places = [
         (seq, turn)
@@ -355,7 +353,7 @@ def _seqs_with(database: Database, conversation: int, text: str) -> frozenset[in
 
 
 def _choose(wanted: Tail | Head | Around | Exactly, places: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the numbers of the messages wanted; `places` has each message's seq and turn."""
+    """Return the numbers of the selected messages; `places` has each message's seq and turn."""
     total = len(places)
     match wanted:
         case Tail():

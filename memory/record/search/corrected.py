@@ -1,6 +1,5 @@
-"""The corrections of conversations, read from their transcripts: a turn that is taken away,
-forgotten or not in a branch corrects nothing there.
-"""
+"""The corrections in conversations, read from their transcripts. A turn that is removed, forgotten
+or not in a branch corrects nothing there."""
 
 from __future__ import annotations
 
@@ -24,13 +23,13 @@ from memory.record import transcript
 from memory.record.database import Database
 from memory.turns import Entry
 
-_CAUGHT_UP = 1_000  # messages that are read meanwhile where something waits
+_CAUGHT_UP = 1_000  # the maximum of unread messages that a caller waits for
 KEPT = 16
-"""Conversations whose corrections stay in memory: those that were asked for last."""
+"""The number of conversations whose corrections stay in memory: the last used ones."""
 
 
 class HeardCorrection(Struct, frozen=True):
-    """A correction, and the message that it is in."""
+    """A correction, and its message."""
 
     correction: Correction
     turn: int
@@ -38,7 +37,7 @@ class HeardCorrection(Struct, frozen=True):
 
 
 class _HeardSoFar(Struct):
-    """The words of a conversation that were read so far, as much as corrections need."""
+    """The messages of a conversation that were read so far, as far as corrections need them."""
 
     finder: CorrectionFinder = field(default_factory=CorrectionFinder)
     messages: int = 0
@@ -59,7 +58,7 @@ class _HeardSoFar(Struct):
 
 
 class CorrectionBook:
-    """The corrections of all conversations of a store; it may be asked in any thread."""
+    """The corrections of all conversations of a store; thread-safe."""
 
     def __init__(self) -> None:
         self._heard: OrderedDict[int, _HeardSoFar] = OrderedDict()
@@ -68,8 +67,8 @@ class CorrectionBook:
     def of(
         self, database: Database, conversation: int, away: TakenAway | None = None
     ) -> tuple[EndedValue, ...]:
-        """Return the values that were ended in a conversation, without the corrections in turns
-        that a person took away (`away` is read, where it is not given)."""
+        """Return the values that were corrected in a conversation, except by removed turns (`away`,
+        which is read if it is not given)."""
         with self._one_at_a_time:
             heard = self._catch_up(database, conversation)
             found, again = [*heard.found], dict(heard.again)
@@ -81,8 +80,8 @@ class CorrectionBook:
         return tuple(_to_ended(one, said[one.at], again.get(one.old, 0)) for one in held)
 
     def heard(self, database: Database, conversation: int) -> tuple[HeardCorrection, ...] | None:
-        """Return the corrections of a conversation with their turns; None where much of it would
-        have to be read for that."""
+        """Return the corrections of a conversation with their turns; None if many messages are
+        unread."""
         with self._one_at_a_time:
             known = self._heard.get(conversation) or _HeardSoFar()
             if transcript.count_from(database, conversation, known.seq + 1)[0] > _CAUGHT_UP:
@@ -90,7 +89,7 @@ class CorrectionBook:
             return tuple(self._catch_up(database, conversation).found)
 
     def forget(self) -> None:
-        """Forget everything; it is read anew when it is asked for."""
+        """Clear the cache; corrections are read again when needed."""
         with self._one_at_a_time:
             self._heard.clear()
 
@@ -111,8 +110,8 @@ class CorrectionBook:
 
 
 class Corrections(Struct, frozen=True):
-    """The corrections that a search knows: those in conversations, and those that a person made by
-    a command (`by_hand`), which hold in all of them."""
+    """The corrections that a search applies: those in conversations, and those that a person made
+    by a command (`by_hand`), which apply to all conversations."""
 
     book: CorrectionBook
     by_hand: Sequence[ByHand] = ()
@@ -120,8 +119,7 @@ class Corrections(Struct, frozen=True):
     def of(
         self, database: Database, conversation: int, away: TakenAway | None = None
     ) -> tuple[EndedValue, ...]:
-        """Return the values that were ended in what people say there, with what became of them by
-        later commands."""
+        """Return the values that were corrected in a conversation, updated by later commands."""
         ended = self.book.of(database, conversation, away)
         if not ended or not self.by_hand:
             return ended
@@ -136,8 +134,8 @@ class Corrections(Struct, frozen=True):
         return ended
 
     def show(self, entry: Entry, ended: Sequence[EndedValue]) -> Entry:
-        """Return an entry as it is shown: with these values ended, and those that a command ended
-        after it was said."""
+        """Return an entry with these corrected values replaced, and those that a command corrected
+        after it was sent."""
         said = entry.at.timestamp()
         by_hand = (one.value for one in self.by_hand if said <= one.until)
         return correct(entry, (*by_hand, *ended))
@@ -148,7 +146,7 @@ def _to_ended(one: Correction, said: HeardCorrection, again: int) -> EndedValue:
 
 
 def correct(entry: Entry, ended: Sequence[EndedValue]) -> Entry:
-    """Return an entry as it is shown after corrections; the transcript keeps it as it was said."""
+    """Return an entry with corrections applied; the transcript keeps the original."""
     message = entry.message
     text = show_corrected(message.text, ended, message.role, entry.seq)
     if text == message.text:

@@ -1,7 +1,7 @@
-"""Dates that a question names: "8 May 2023", "May 8th", "8.5.2023", "2023-05-08", "5月8日", or a
-whole month, such as "in May" or "May 2023".
+"""Dates in a question: "8 May 2023", "May 8th", "8.5.2023", "2023-05-08", "5月8日", or a whole
+month, such as "in May" or "May 2023".
 
-`languages.toml` has the names of months. What stands in no calendar is no date.
+`languages.toml` has the names of months. Impossible dates are ignored.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import NamedTuple
 from memory.patterns import lazy
 from memory.record.search.languages import LANGUAGES
 
-_LONGEST = 1_000  # characters that are read, the last; what is longer is no question
-_MOST = 5  # dates that are looked for
+_LONGEST = 1_000  # characters that are read, the last; a longer text is not a question
+_MOST = 5  # the maximum of dates
 _DIGIT = lazy(r"\d")
 
 
 class NamedDate(NamedTuple):
-    """A day, or a month (`day` is 0); of any year where `year` is 0."""
+    """A day, or a month (`day` is 0); of any year if `year` is 0."""
 
     year: int
     month: int
     day: int
 
     def days_off(self, others: Collection[date]) -> dict[date, int]:
-        """By how many days each of these days misses this one, or this month."""
+        """Return the distance in days of each of these days from this day or month."""
         near = {other.year + more for other in others for more in (-1, 0, 1)}
         years = [self.year] if self.year else near.intersection(range(MINYEAR, MAXYEAR + 1))
         spans = [*map(self._span, years)]
@@ -46,19 +46,19 @@ class NamedDate(NamedTuple):
 
 
 def find_dates(text: str) -> tuple[NamedDate, ...]:
-    """Return the dates in a text, each once; a few."""
+    """Return the distinct dates in a text, at most a few."""
     folded = unicodedata.normalize("NFKC", text[-_LONGEST:]).casefold()
     found: dict[NamedDate, None] = {}
     numbered, bare = _patterns()
     for pattern in (*numbered, *bare) if _DIGIT.search(folded) else bare:
         for match in pattern.finditer(folded):
             found.update(dict.fromkeys(filter(_is_real, _readings(match))))
-        folded = pattern.sub("|", folded)  # no part of a date is another one
+        folded = pattern.sub("|", folded)  # a part of a date is not a date of its own
     return tuple(found)[:_MOST]
 
 
 def _readings(match: re.Match[str]) -> Iterator[NamedDate]:
-    """Yield the dates that may be meant; for 5/8/2023 both."""
+    """Yield the possible dates; both for 5/8/2023."""
     parts = match.groupdict()
     year, day, month = int(parts["year"] or 0), int(parts.get("day") or 0), parts["month"]
     number = int(month) if month.isdecimal() else _months()[month]
@@ -78,7 +78,7 @@ def _is_real(one: NamedDate) -> bool:
 
 @cache
 def _months() -> dict[str, int]:
-    """Return the number of a month by its name, or by the three letters that stand for it."""
+    """Return the number of a month by its name, or by the three-letter abbreviation."""
     names = {name: n for language in LANGUAGES for n, name in enumerate(language.months, 1)}
     short = {name[:3]: n for name, n in names.items() if len(name) > 3}
     meanings = {(name[:3], n) for name, n in names.items()}
@@ -88,8 +88,8 @@ def _months() -> dict[str, int]:
 
 @cache
 def _patterns() -> tuple[list[re.Pattern[str]], list[re.Pattern[str]]]:
-    """With numbers and without; the more a pattern wants, the earlier it is tried. (Made when they
-    are first needed.)"""
+    """Return the patterns with numbers and those without; more specific ones come first. (They are
+    compiled on first use.)"""
     by_length = sorted(_months(), key=len, reverse=True)
     name = f"(?P<month>{'|'.join(map(re.escape, by_length))})"
     day, month = r"(?<!\d)(?P<day>\d{1,2})", r"(?P<month>\d{1,2})"

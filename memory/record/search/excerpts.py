@@ -1,4 +1,4 @@
-"""Excerpts of what was found: a text around the words that were searched, and hits side by side."""
+"""Excerpts of search results: the text around the matching words, and adjacent hits."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from memory.record.search import Hit
 from memory.record.search.said import Span
 
 _AROUND = 50  # characters that are shown on each side of a word
-_START, _END = "\ue000", "\ue001"  # signs of no script, around a word while its text is changed
+_START, _END = "\ue000", "\ue001"
 Follows = Callable[[Hit, Hit], bool]
 
 
 def excerpt(text: str, spans: Sequence[Span]) -> str:
-    """Return the parts of a text around the words found, on one line, with these in bold."""
+    """Return the parts of a text around the matching words, on one line, with the words in bold."""
     shown = [
         f"**{literal(piece)}**" if is_word else literal(piece)
         for piece, is_word in pieces(*without_markup(text, spans))
@@ -23,8 +23,8 @@ def excerpt(text: str, spans: Sequence[Span]) -> str:
 
 
 def without_markup(text: str, spans: Sequence[Span]) -> tuple[str, Sequence[Span]]:
-    """Return the words of Markdown, and where those that were found stand in them; the text as it
-    is where one of these is in the markup."""
+    """Return the text of Markdown, with the places of the matching words in it. If one of the words
+    is in the markup, return the original."""
     marked, words = "", _merge(spans)
     for start, word in zip([0, *(one.end for one in words)], words, strict=False):
         marked += f"{text[start : word.start]}{_START}{text[word.start : word.end]}{_END}"
@@ -41,8 +41,8 @@ def without_markup(text: str, spans: Sequence[Span]) -> tuple[str, Sequence[Span
 
 
 def pieces(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
-    """Return an excerpt as (text, whether it is a word that was found), "…" where something is left
-    out; words that overlap are one."""
+    """Return an excerpt as (text, whether it is a matching word), with "…" for omitted parts;
+    overlapping words are merged."""
     words = _merge(spans)
     found: list[tuple[str, bool]] = []
     shown = 0
@@ -75,8 +75,8 @@ def _inside(window: Span, words: Sequence[Span], text: str) -> Iterator[tuple[st
 
 
 def window(text: str, spans: Sequence[Span], most: int) -> str:
-    """At most so many characters of a text: those around one of the words, with the most of the
-    others; its beginning where there are none. "…" marks what is left out."""
+    """Return at most `most` characters of a text: those around the word with the most other words
+    nearby; its beginning without words. "…" marks omitted parts."""
     if len(text) <= most:
         return text
     middles = ((span, (span.start + span.end - most) // 2) for span in spans)
@@ -87,7 +87,7 @@ def window(text: str, spans: Sequence[Span], most: int) -> str:
 
 
 def blocks(hits: Iterable[Hit], follows: Follows) -> list[list[Hit]]:
-    """Hits, in order; those that follow one another stand together."""
+    """Group hits, in order, by adjacency."""
     found: list[list[Hit]] = []
     for hit in hits:
         if found and follows(hit, found[-1][-1]):

@@ -1,11 +1,11 @@
-"""The index of what was said: which words stand in which message, and what else can be seen of it.
+"""The index of messages: the words of each message, and flags derived from it.
 
-A message's `place` is its conversation's row and its `seq` in one number, so that an audience is a
-few ranges of places, and a message's neighbours have the numbers beside its own. What has a row in
-`passage` is indexed, in the same transaction; so the index is its own cursor, and a crash leaves
-nothing half done. The words themselves are kept in the transcript alone (a contentless table): who
-deletes a message must delete it here before. What a branch shares is indexed once, where it was
-said.
+A message's `place` is its conversation's row and its `seq` in one number. So an audience is a few
+ranges of places, and adjacent messages have adjacent numbers. A message with a row in `passage` is
+indexed, in the same transaction; so the index is its own cursor, and a crash leaves no partial
+entry. The words are stored in the transcript only (a contentless table): a message must be removed
+here before it is deleted there. Shared messages of a branch are indexed once, in their own
+conversation.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from memory.record.search.words import UNESCAPED, Term
 from memory.turns import Entry
 
 BATCH = 200
-"""Messages that are indexed in one transaction; other writes go between two of them."""
-_BATCH_SIZE = 500_000  # characters, by which a batch ends sooner
+"""The number of messages that are indexed in one transaction; other writes run in between."""
+_BATCH_SIZE = 500_000  # characters that end a batch early
 MOST = 2_000
-"""Messages that a term is looked up in, the newest: what stands in more says little."""
-_PAUSE = 2 * 3_600.0  # seconds of silence that end a sitting
+"""The maximum of messages per term, the newest: a term in more messages says little."""
+_PAUSE = 2 * 3_600.0  # the pause in seconds that ends a sitting
 _SHIFT = 32
 _SEQ = (1 << _SHIFT) - 1
 
 
 class Range(Struct, frozen=True):
-    """The places from `first` to `last`."""
+    """The places from `first` to `last`, inclusive."""
 
     first: int
     last: int
@@ -72,7 +72,7 @@ def catch_up(database: Database, conversation: int) -> bool:
 
 
 def _newest(database: Database, conversation: int) -> int:
-    """Return the seq of the newest message that is indexed; 0 before the first."""
+    """Return the seq of the newest indexed message; 0 without one."""
     span = range_of(conversation)
     query = "SELECT place FROM passage WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT 1"
     row = database.execute_sql(query, (span.first, span.last)).fetchone()
@@ -108,7 +108,7 @@ def _add(database: Database, conversation: int, entries: Sequence[Entry], after:
 
 
 def _find_sitting(database: Database, conversation: int, seq: int) -> tuple[int, float]:
-    """Return the sitting of the message that was indexed last, and its time."""
+    """Return the sitting of the last indexed message, and its time."""
     query = (
         "SELECT sitting, at FROM passage JOIN message ON conversation = ? AND seq = ? "
         "WHERE place = ?"
@@ -132,7 +132,7 @@ def _speaker(message: Message) -> str:
 
 
 def _sum_up(database: Database, sittings: Collection[int]) -> None:
-    """Add up what sittings hold now; one that holds nothing goes."""
+    """Recompute the totals of these sittings; delete empty ones."""
     chosen = orjson.dumps(sorted(sittings)).decode()
     database.execute_sql(f"DELETE FROM sitting WHERE first IN {database.numbers}", (chosen,))
     database.execute_sql(
@@ -145,7 +145,8 @@ def _sum_up(database: Database, sittings: Collection[int]) -> None:
 
 
 def forget(database: Database, conversation: int, turns: Collection[int] | None = None) -> None:
-    """Take the messages of these turns (None: all) out, while they are still in the transcript."""
+    """Remove the messages of these turns (None: all), before they are deleted from the
+    transcript."""
     newest = _newest(database, conversation)
     if turns is None:
         entries: Iterable[Entry] = transcript.own_entries(database, conversation)
@@ -166,7 +167,7 @@ def forget(database: Database, conversation: int, turns: Collection[int] | None 
 
 
 def _indexed(database: Database, place: int, message: Message) -> str:
-    """Return the text by which a message was indexed."""
+    """Return the text with which a message was indexed."""
     if _has_escapes(message):
         query = "SELECT signs FROM passage WHERE place = ?"
         row = database.execute_sql(query, (place,)).fetchone()
@@ -179,8 +180,7 @@ def _indexed(database: Database, place: int, message: Message) -> str:
 
 
 class Ranges:
-    """The places that may be found: ranges of places, in order, and what of them may not
-    (`gaps`)."""
+    """The places that a search may return: ranges of places, in order, except the `gaps`."""
 
     def __init__(self, ranges: Iterable[Range], gaps: Iterable[Range] = ()) -> None:
         self._ranges, self._gaps = _join(ranges), _join(gaps)
@@ -193,7 +193,7 @@ class Ranges:
         return bool(self._gaps)
 
     def only(self, places: Iterable[int]) -> list[int]:
-        """Return those of these places that may be found, in order."""
+        """Return the places that a search may return, in order."""
         ordered = sorted(places)
         found = [place for span in self._ranges for place in _within(ordered, span)]
         for gap in self._gaps:
@@ -208,7 +208,7 @@ def _within(ordered: Sequence[int], span: Range) -> Sequence[int]:
 
 
 def _join(ranges: Iterable[Range]) -> list[Range]:
-    """Ranges in order; those that follow one another are one."""
+    """Return the ranges in order, with adjacent ones merged."""
     joined: list[Range] = []
     for one in sorted(ranges, key=lambda one: one.first):
         if joined and joined[-1].last + 1 == one.first:
@@ -218,7 +218,7 @@ def _join(ranges: Iterable[Range]) -> list[Range]:
 
 
 class IndexedConversation(NamedTuple):
-    """A conversation by its row and name, and whether a person ever took anything of it away."""
+    """A conversation by its row and name, and whether a person ever removed a part of it."""
 
     row: int
     name: str
@@ -235,7 +235,7 @@ def conversations(database: Database, audience: str) -> list[IndexedConversation
 
 
 def sessions(database: Database, ranges: Ranges) -> ChatSessions:
-    """Return the sittings of the conversations that these ranges are in."""
+    """Return the sittings of the conversations of these ranges."""
     query = "SELECT * FROM sitting WHERE first BETWEEN ? AND ? ORDER BY first"
     named = "SELECT DISTINCT speakers FROM sitting WHERE first BETWEEN ? AND ?"
     firsts, sizes, messages, speakers = list[int](), list[int](), list[int](), set[str]()
@@ -249,7 +249,7 @@ def sessions(database: Database, ranges: Ranges) -> ChatSessions:
 
 
 def times(database: Database, ranges: Ranges) -> ChatTimes:
-    """Return the times of these sittings."""
+    """Return the times of the sittings of the conversations of these ranges."""
     query = "SELECT * FROM sitting WHERE first BETWEEN ? AND ? ORDER BY first"
     lasts, at = list[int](), list[float]()
     for span in _whole_conversations(ranges):
@@ -260,13 +260,13 @@ def times(database: Database, ranges: Ranges) -> ChatTimes:
 
 
 def _whole_conversations(ranges: Ranges) -> Iterable[tuple[int, int]]:
-    """Return the places, each once, from the beginning of each conversation to the end of the
+    """Return the distinct spans of places from the beginning of each conversation to the end of its
     range."""
     return {place_of(home_of(span.first)[0], 0): span.last for span in ranges}.items()
 
 
 def places(database: Database, terms: Sequence[Term], ranges: Ranges) -> list[list[int]]:
-    """Find the places of each of the terms, in the newest messages of each range."""
+    """Find the places of each term, in the newest messages of each range."""
     found: list[list[int]] = [[] for _ in terms]
     for span in ranges:
         there = database.find_places(terms, span.first, span.last, MOST)
@@ -283,7 +283,7 @@ def passages(database: Database, places: Iterable[int], ranges: Ranges) -> dict[
     return dict(zip(columns[0], map(_TO_PASSAGE, zip(*columns, strict=True)), strict=True))
 
 
-_TO_PASSAGE = partial(tuple.__new__, Passage)  # `Passage._make` takes twice as long
+_TO_PASSAGE = partial(tuple.__new__, Passage)  # twice as fast as `Passage._make`
 
 
 def entries(
@@ -305,21 +305,20 @@ _MISSING = f"""(SELECT id, audience, last_seq - COALESCE(
 
 
 def behind(database: Database, audience: str) -> list[int]:
-    """Return the conversations of an audience in which more was said than is indexed."""
+    """Return the conversations of an audience that have messages that are not indexed."""
     query = f"SELECT id FROM {_MISSING} WHERE audience = ? AND missing > 0"
     return [row for (row,) in database.execute_sql(query, (audience,))]
 
 
 def lagging(database: Database) -> list[tuple[int, int]]:
-    """Return the conversations in which more was said than is indexed, each with the number of
-    messages that are missing."""
+    """Return the conversations with messages that are not indexed, each with their number."""
     query = f"SELECT id, missing FROM {_MISSING} WHERE missing > 0 ORDER BY id"
     return [(row, missing) for row, missing in database.execute_sql(query)]
 
 
 def catch_up_all(database: Database, tell: Callable[[int, int], None]) -> None:
-    """Index all that is missing, where nobody else works on the record; `tell` hears how many
-    messages are indexed, and of how many."""
+    """Index all missing messages. No other code uses the record meanwhile; `tell` is called with
+    the number of indexed messages and the total."""
     waiting = lagging(database)
     done, total = 0, sum(missing for _, missing in waiting)
     for row, missing in waiting:

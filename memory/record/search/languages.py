@@ -1,4 +1,4 @@
-"""The words that a search knows of languages: small lists, from `languages.toml`."""
+"""The word lists per language that a search uses, from `languages.toml`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-_SAMPLE = 200  # words that tell a text's language
+_SAMPLE = 200  # the number of words from which a text's language is detected
 
 
 class Language(NamedTuple):
@@ -22,7 +22,7 @@ class Language(NamedTuple):
 
 
 def language_of(said: Sequence[str]) -> Language:
-    """Return the language of which the most stop words stand in a text, each counted once."""
+    """Return the language with the most distinct stop words in a text."""
     sample = frozenset(said[:_SAMPLE])
     return max(LANGUAGES, key=lambda language: len(language.stop & sample))
 

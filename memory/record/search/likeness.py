@@ -1,5 +1,5 @@
-"""The interface of what compares meanings: it finds messages that say in other words what a text
-asks for."""
+"""The interface for comparing meanings, which finds messages that express a question in other
+words."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from memory.record.search.ranking import NO_LIKENESS
 
 
 class Likeness:
-    """Compares no meanings: a search goes by words alone."""
+    """A search by words alone: no meanings are compared."""
 
     def compare(
         self, database: Database, text: str, names: Collection[str], ranges: Ranges
     ) -> Mapping[int, float]:
-        """Return how near messages of these ranges are to a text by what they mean, by place: by
-        how many standard deviations nearer than the mean. Those that are not nearer are left out.
-        `names` are words by which those who speak are called."""
+        """Return, by place, how similar in meaning messages of these ranges are to a text: the
+        number of standard deviations above the mean. Messages at or below the mean are left out.
+        `names` are words that name the speakers."""
         return NO_LIKENESS

@@ -1,8 +1,8 @@
 """The ranking of the messages that answer a question: postings in, places out, the best first.
 
-BM25 over the words of a message and, weaker, of those around it: people name what they speak of
-once, and then say "it". What is long holds so many words that it gives little to its neighbours.
-The sitting counts as a whole, too, and so do the days that the question names.
+The score is BM25 over the words of a message and, with lower weight, of adjacent messages: people
+name a subject once, and then say "it". A long message gives little to its neighbours, since it has
+many words. The sitting counts as a whole, too, and so do the days that the question names.
 
 The `Weights` were chosen on four kinds of chat together (`benchmarks/recall.py --leave-one-out`);
 each may be half or twice as large without much harm.
@@ -29,24 +29,24 @@ from memory.record.search.words import (
 )
 
 CANDIDATES = 100
-"""Messages that are looked at closely, and as many of the very days that are asked for."""
-_ALIKE = 200  # messages that are looked at closely because of what they mean
-_FAR = 3.5  # standard deviations that make a meaning near, where no message is nearer
+"""The maximum of messages that are scored exactly, and of those on the named days."""
+_ALIKE = 200  # the maximum of messages that are scored exactly because of their meaning
+_FAR = 3.5  # the standard deviations of a close meaning, if no message is closer
 
 
 class Weights(NamedTuple):
-    """All that was chosen by measuring.
+    """All weights that were chosen by measurement.
 
-    `near` is what a word gives to the next message, and with each further one, up to `reach`, again
-    so much less; what stands before it is as far as one more. Of a message of over `brief` words it
-    is less, in proportion. `prefix` weighs a beginning and `dated` a date, where a whole word
-    weighs 1; a date that is missed by `days` counts for a third (1/e). `saturation` is BM25's k1,
-    which grows with a text of over `length` words. A message has a share `sitting` of its sitting's
-    score. So much more counts what is `spoken` by whom the question is about, what is `temporal`
-    where it asks for a time, and what is about its speaker's `own` things; so much less what is
-    `asking` itself. Where meanings are compared, the message that is nearest by its meaning has
-    the share `alike` of what the best has by its words, and gives `near_alike` of it to the next
-    message, as `near` is of words.
+    `near` is the share of a word's weight for the next message. Each further message, up to
+    `reach`, gets that share again; a previous message counts as one further away. For a message of
+    more than `brief` words the share is reduced in proportion. `prefix` is the weight of a prefix
+    and `dated` of a date, relative to a whole word; a date that is missed by `days` counts for a
+    third (1/e). `saturation` is BM25's k1, which grows for messages of more than `length` words.
+    `sitting` is a message's share of its sitting's score. The score is increased by `spoken` for
+    messages by the person in question, by `temporal` for messages with a time if the question asks
+    for one, and by `own` for messages about their speaker. It is reduced by `asking` for questions.
+    If meanings are compared, `alike` is the share that the message closest in meaning gets of the
+    best score by words; `near_alike` is for meanings what `near` is for words.
     """
 
     near: float = 0.5
@@ -70,9 +70,9 @@ WEIGHTS = Weights()
 
 
 class Passage(NamedTuple):
-    """A message as it is ranked. `place` is its row in the index, where the messages of a
-    conversation follow one another; `sitting` is the place of the first message of its sitting;
-    `words` counts them, `signs` are those of `words.signs`. (A tuple: a search makes hundreds.)"""
+    """A message for ranking. `place` is its place in the index, consecutive within a conversation;
+    `sitting` is the place of the first message of its sitting; `words` is the number of its words,
+    `signs` are the flags of `words.signs`. (A tuple, since a search makes hundreds.)"""
 
     place: int
     sitting: int
@@ -82,9 +82,9 @@ class Passage(NamedTuple):
 
 
 class ChatSessions(NamedTuple):
-    """All sittings (what was said without a long pause) in order, as columns, for a search looks at
-    hundreds of them: the place at which each begins, its words and its messages; and who spoke in
-    any (names, with commas between)."""
+    """All sittings (messages without a long pause in between) in order, as columns, since a search
+    reads hundreds: the place of each one's first message, its numbers of words and messages; and
+    the speakers of all (names, separated by commas)."""
 
     firsts: list[int]
     words: list[int]
@@ -93,8 +93,8 @@ class ChatSessions(NamedTuple):
 
 
 class ChatTimes(NamedTuple):
-    """The times of sittings, asked only where a question names a day: the place at which each ends,
-    and when it began (a time stamp)."""
+    """The times of sittings, read only if a question names a day: the place of each one's last
+    message, and its start (a timestamp)."""
 
     lasts: list[int]
     at: list[float]
@@ -108,14 +108,14 @@ class Posting(NamedTuple):
 
 
 class NamedDays(NamedTuple):
-    """The sittings near the days that a question names: when each sitting was, and for each date by
-    how many days each misses it."""
+    """The sittings near the days that a question names: the time of each sitting, and for each date
+    its distance in days from each sitting."""
 
     times: ChatTimes
     off: Sequence[Sequence[int]] = ()
 
     def met(self) -> list[int]:
-        """Return the numbers of the sittings of the very days, the newest first."""
+        """Return the numbers of the sittings on exactly these days, newest first."""
         numbers = {number for off in self.off for number, days in enumerate(off) if not days}
         return sorted(numbers, key=lambda number: (self.times.at[number], number), reverse=True)
 
@@ -125,9 +125,9 @@ NO_LIKENESS: Mapping[int, float] = {}
 
 
 class Inquiry(NamedTuple):
-    """The inquiry, and where its words stand: the postings of the question's terms, all sittings
-    that are searched, the speakers and days that it names, and how near messages are by what they
-    mean (`likeness.py`)."""
+    """A question with the places of its words: the postings of its terms, all searched sittings,
+    the speakers and days that it names, and the similarity of messages by meaning
+    (`likeness.py`)."""
 
     question: Question
     postings: Sequence[Posting]
@@ -138,13 +138,13 @@ class Inquiry(NamedTuple):
 
 
 Source = tuple[int, float, Sequence[int]]
-"""The part of a message that counts for those around it: its sitting, how much of a word it gives
-(by how brief it is), and the terms that it holds, by number."""
+"""The contribution of a message to those around it: its sitting, the share of a word's weight that
+it gives (by its brevity), and the numbers of its terms."""
 
 
 class Ranking:
-    """Ranks what is found: first roughly, and then what may be among the best closely, so that most
-    messages cost little. (Sittings go by number here, from 1: how many begin before a place.)"""
+    """Ranks messages: first roughly, and then the best candidates exactly, so that most messages
+    cost little. (Sittings are numbered here, from 1, by their order.)"""
 
     def __init__(self, inquiry: Inquiry, weights: Weights = WEIGHTS) -> None:
         self._inquiry, self._weights = inquiry, weights
@@ -165,7 +165,7 @@ class Ranking:
         self._terms: dict[int, list[int]] = {}
 
     def _add_up(self) -> dict[int, float]:
-        """Add up, for each place, the worth of the terms that it holds."""
+        """Add up, for each place, the weights of its terms."""
         own: dict[int, float] = {}
         for worth, posting in zip(self._worth, self._inquiry.postings, strict=True):
             for place in posting.places:
@@ -176,7 +176,7 @@ class Ranking:
         return own
 
     def _score_sittings(self, factors: Sequence[float]) -> list[float]:
-        """BM25 of whole sittings, by how many of their messages hold a term."""
+        """Return BM25 scores of whole sittings, by the number of their messages with a term."""
         words = self._inquiry.sessions.words
         k1 = self._weights.saturation / max(1.0, sum(words) / max(1, len(words)))
         scores = [0.0] * (len(words) + 1)
@@ -188,14 +188,14 @@ class Ranking:
         return scores
 
     def _weigh_date(self, days_off: Sequence[int]) -> tuple[float, list[float]]:
-        """Return the worth of a date, and how much of it each sitting has."""
+        """Return the weight of a date, and the share of each sitting."""
         shares = [math.exp(-off / self._weights.days) for off in days_off]
         of_it = sum(map(mul, shares, self._inquiry.sessions.messages))
         return self._weights.dated * _rarity(of_it, self._messages), [0.0, *shares]
 
     def choose(self) -> list[int]:
-        """Return the places that must be read: those that may be among the best, as far as postings
-        tell, and those that count for them."""
+        """Return the places to read: the best candidates by their postings, and those that
+        contribute to their scores."""
         own, numbers, whole = self._own, self._numbers, self._estimate_sittings()
         of_sitting = map(whole.__getitem__, numbers.values())
         estimates = dict(zip(own, map(add, own.values(), of_sitting), strict=True))
@@ -221,8 +221,8 @@ class Ranking:
         return [*self._terms.keys() | self._chosen]
 
     def _estimate_sittings(self) -> list[float]:
-        """Estimate what each sitting and its days count for a message of it, where a word in a
-        brief message counts for what it is worth."""
+        """Estimate the contribution of each sitting and its days to a message, if a word in a brief
+        message counts fully."""
         full = 1 + self._weights.saturation
         whole = [full * score for score in self._of_sitting]
         for worth, shares in self._dates:
@@ -231,19 +231,19 @@ class Ranking:
         return whole
 
     def _saturate(self, frequency: float) -> float:
-        """BM25 of what counts so much in a brief message, beside a whole word there."""
+        """Return the BM25 score of this frequency in a brief message, relative to a whole word."""
         k1 = self._weights.saturation
         return (1 + k1) * frequency / (frequency + k1)
 
     def _iter_days(self) -> Iterator[int]:
-        """All places of the very days that are asked for, those of the newest sittings first."""
+        """Yield all places on exactly the named days, newest sittings first."""
         firsts, lasts = self._inquiry.sessions.firsts, self._inquiry.days.times.lasts
         for number in self._inquiry.days.met():
             yield from range(firsts[number], lasts[number] + 1)
 
     def rank(self, passages: Mapping[int, Passage]) -> list[int]:
-        """Return the places in order, the best first, by what was read of those that it `choose`s;
-        one that is not among the `passages` is not there."""
+        """Return the places, best first, from the passages read for those that it `choose`s; places
+        without a passage are skipped."""
         sources: dict[int, Source] = {}
         for place, terms in self._terms.items():
             if one := passages.get(place):
@@ -258,13 +258,14 @@ class Ranking:
         return [place for _, place in sorted(scores, reverse=True)]
 
     def _add_likeness(self, worth: Sequence[float], alike: Sequence[float]) -> list[float]:
-        """Add what messages mean to what they have by their words, each as a share of the most."""
+        """Add the scores by meaning to those by words, each relative to the highest."""
         most = max(worth, default=0.0) or 1.0
         gain = self._weights.alike / max(_FAR, *alike, 0.0)
         return [by_words / most + gain * near for by_words, near in zip(worth, alike, strict=True)]
 
     def _liken(self, passage: Passage, sources: Mapping[int, Source]) -> float:
-        """Add up how near a message is by its meaning, and, less, how near those around it are."""
+        """Return the similarity of a message by meaning, plus a share of that of adjacent
+        messages."""
         likeness, nearness = self._inquiry.likeness, 0.0
         for distance, share in self._shares_alike:
             near = passage.place - distance
@@ -275,8 +276,8 @@ class Ranking:
         return nearness
 
     def _score(self, passage: Passage, sources: Mapping[int, Source]) -> float:
-        """BM25 of a message and its sitting. A term counts once for the message that holds it, and
-        less for those around it."""
+        """Return the BM25 score of a message and its sitting. A term counts fully in its own
+        message, and less for those around it."""
         found: dict[int, float] = {}
         place, its_sitting, words, _, _ = passage
         for distance, share in self._shares:
@@ -296,13 +297,14 @@ class Ranking:
         return score
 
     def _brevity(self, words: int) -> float:
-        """1 for what is brief; what is longer says less about what stands beside it."""
+        """Return 1 for a brief message; less for a longer one, which says less about its
+        neighbours."""
         brief = self._weights.brief
         return 1.0 if words <= brief else brief / words
 
     def _factor(self, passage: Passage) -> float:
-        """Return the factor of what the question asks for, which decides between messages of the
-        same words."""
+        """Return the factor for the intent of the question, which ranks messages with the same
+        words."""
         weights, question, signs = self._weights, self._inquiry.question, passage.signs
         by_user = question.asks_self and not self._inquiry.spoken_by and signs & USER
         factor = 1.0
@@ -318,13 +320,12 @@ class Ranking:
 
 
 def _best(scores: Mapping[int, float], most: int = CANDIDATES) -> list[int]:
-    """Return the places that have the most. (To sort them all is faster than `heapq.nlargest`.)"""
+    """Return the places with the highest scores. (Sorting all is faster than `heapq.nlargest`.)"""
     return sorted(scores, key=scores.__getitem__, reverse=True)[:most]
 
 
 def _shares(near: float, reach: int) -> Iterator[tuple[int, float]]:
-    """Yield the shares of a word for its own message, and those after and before: distance and
-    share."""
+    """Yield (distance, share) of a word for its own message, and for those after and before."""
     yield 0, 1.0
     for distance in range(1, reach + 1):
         yield distance, near**distance
@@ -332,5 +333,5 @@ def _shares(near: float, reach: int) -> Iterator[tuple[int, float]]:
 
 
 def _rarity(holding: float, count: int) -> float:
-    """BM25's weight of a term that so many of all texts hold."""
+    """Return BM25's weight of a term that `holding` of `count` texts contain."""
     return math.log(1 + max(0.0, count - holding + 0.5) / (holding + 0.5))

@@ -1,8 +1,7 @@
-"""The reach of a search: the places of an audience's conversations, without what was removed by a
-person.
+"""The reach of a search: the places of an audience's conversations, except removed turns.
 
-What branches share is indexed once, where it was said. A search from a branch sees it as the branch
-does: without what was removed there, and with what was removed in another branch only.
+Shared messages of branches are indexed once, in their own conversation. A search from a branch sees
+them as the branch does: without turns removed there, but with turns removed only in other branches.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from memory.record.search.index import IndexedConversation, Range, Ranges, home_
 
 
 class Scope(Struct, frozen=True):
-    """The scope of a search: all that is kept of an audience. For the model (`is_model`) only what
-    no person removed, and of the conversation in which a turn runs only what was said before that:
-    `running` is the conversation's row, and the seq at which the turn begins. `here` is the row of
-    the conversation that asks (0: none does)."""
+    """The scope of a search: all stored messages of an audience. For the model (`is_model`),
+    removed turns are left out, and so is the running turn and what follows: `running` is its
+    conversation's row and its first seq. `here` is the row of the conversation that the search runs
+    in (0: none)."""
 
     audience: str
     is_model: bool = False
@@ -33,7 +32,7 @@ class Scope(Struct, frozen=True):
 
 
 class Reach:
-    """`ranges` are the places that may be found."""
+    """The places that a search may return (`ranges`)."""
 
     def __init__(self, database: Database, scope: Scope) -> None:
         self._database, self._scope = database, scope
@@ -49,14 +48,15 @@ class Reach:
         self.ranges = Ranges(visible, [*self._gaps(away)])
 
     def seen_from(self, place: int) -> int:
-        """Return the row of the conversation that a place is in, as who asks knows it."""
+        """Return the row of the conversation that a place belongs to, seen from the searching
+        one."""
         row, seq = home_of(place)
         return self._scope.here if seq <= self._shared.get(row, 0) else row
 
     def name(self, place: int) -> str:
         """Return the id of that conversation."""
         name = self._names[self.seen_from(place)]
-        # What is kept of a conversation for its branches alone has a name that nobody knows.
+        # A conversation that is kept for its branches alone has an internal name.
         return chat_of(name) if "//-" in name else name
 
     def _away(self, one: IndexedConversation, mine: TakenAway) -> TakenAway:
@@ -65,13 +65,13 @@ class Reach:
         return self._find_taken_away(one.row, one.lacks_some)
 
     def _find_taken_away(self, row: int, lacks_some: bool) -> TakenAway:
-        """Find the part of a conversation that may not be found."""
+        """Return the part of a conversation that the search must not return."""
         if not (self._scope.is_model and lacks_some):
             return NOTHING_AWAY
         return transcript.taken_away(self._database, row)
 
     def _visible(self, one: IndexedConversation) -> Iterator[Range]:
-        """Yield the places of a conversation that may be found, but for the gaps in them."""
+        """Yield the places of a conversation that may be returned, including the gaps."""
         running, begin = self._scope.running
         if self._scope.is_model and one.row == running:
             if shared := self._shared.get(one.row, 0):
@@ -81,8 +81,8 @@ class Reach:
             yield range_of(one.row, 0)
 
     def _gaps(self, away: dict[int, TakenAway]) -> Iterator[Range]:
-        """Yield the places of the turns that a person removed. Of what a conversation shares with
-        the one that is asked in, that one's word counts."""
+        """Yield the places of removed turns. For turns shared with the searching conversation, only
+        its own removals count."""
         for row, taken in away.items():
             is_here = row == self._scope.here
             for owner, first, last in transcript.places_of(self._database, row, taken.spans):

@@ -1,4 +1,4 @@
-"""The text of a message, as searches read it, and where words stand in that."""
+"""The text of a message, as searches read it, and the places of words in it."""
 
 from __future__ import annotations
 
@@ -16,35 +16,34 @@ from memory.record.closeness import measure
 
 
 class Span(NamedTuple):
-    """The place of a word in a text: from character `start` to before `end`."""
+    """The place of a word in a text: from character `start` up to, but excluding, `end`."""
 
     start: int
     end: int
 
 
 def to_search_text(message: Message) -> str:
-    """Return a message's text, and the tools that it calls with their input, as it is meant. (The
-    index holds just these words, or those `as_written`: a message that is deleted must still have
-    them.)"""
+    """Return a message's text, and its tool calls with their decoded input. (The index holds
+    exactly these words, or those of `as_written`; removing a message needs them again.)"""
     calls = (f"{call.name}({unescape(call.arguments)})" for call in message.tool_calls)
     return "\n".join(filter(None, (message.text, *calls)))
 
 
 def as_written(message: Message) -> str:
-    """Return the same with the escapes of JSON as they are, in which it was indexed once."""
+    """Return the same with JSON escapes left as they are, as older messages were indexed."""
     calls = (f"{call.name}({call.arguments})" for call in message.tool_calls)
     return "\n".join(filter(None, (message.text, *calls)))
 
 
 def to_model_text(message: Message) -> str:
-    """Return the same as the model reads it, with whose it is (flo.monster)."""
+    """Return the same as the model reads it, with the speaker or tool (flo.monster)."""
     whose = f"result of {message.tool}" if message.tool else message.speaker
     calls = (f"[tool: {call.name}({_without_escapes(call)})]" for call in message.tool_calls)
     return " ".join(filter(None, (whose and f"{whose}:", message.text.strip(), *calls)))
 
 
 def _without_escapes(call: ToolCall) -> str:
-    """Return a call's arguments with the letters that the model has written as `\\u00f6`."""
+    """Return a call's arguments with decoded letters in place of escapes such as `\\u00f6`."""
     if "\\u" not in call.arguments:
         return call.arguments
     try:
@@ -55,7 +54,7 @@ def _without_escapes(call: ToolCall) -> str:
 
 
 def without_searches(message: Message) -> Message:
-    """Return a message without the questions and the results of searches."""
+    """Return a message without search calls and search results."""
     if message.tool in SEARCHES:
         return replace(message, text="")
     calls = tuple(call for call in message.tool_calls if call.name not in SEARCHES)
@@ -63,10 +62,9 @@ def without_searches(message: Message) -> Message:
 
 
 def spans(text: str, wanted: Sequence[str]) -> tuple[Span, ...]:
-    """Return a place of each folded word in a text, in order: where it holds them most closely, or
-    else the first. Folding may make a
-    text longer ("ß" becomes "ss"), so positions are counted back to the characters they came from.
-    """
+    """Return a place of each folded word in a text, in order: in the closest match, or else the
+    first. Folding may lengthen a text ("ß" becomes "ss"), so positions are mapped back to the
+    original."""
     folded = text.casefold()
     best = measure(folded, wanted)[1]
     starts = [
@@ -84,12 +82,12 @@ def spans(text: str, wanted: Sequence[str]) -> tuple[Span, ...]:
     return tuple(sorted(found, key=itemgetter(0)))
 
 
-_SPACE = r"(?:[\s\x1c-\x1f]|\\[nrt])+"  # what `str.split` takes for space, and JSON's for lines
+_SPACE = r"(?:[\s\x1c-\x1f]|\\[nrt])+"  # whitespace for `str.split`, and JSON's line breaks
 
 
 def finder(text: str) -> regex.Pattern[str]:
-    """Return a pattern that finds a text in any case, whatever spaces and line breaks stand between
-    its words; also where it is part of the arguments of a call, which are JSON."""
+    """Return a pattern that finds a text in any case, with any spaces and line breaks between its
+    words; also in the arguments of a call, which are JSON."""
     plain = text.split()
     written = [json.dumps(word, ensure_ascii=False)[1:-1] for word in plain]
     ways = [plain, written] if written != plain else [plain]

@@ -1,8 +1,8 @@
-"""Words: how a text is cut into what can be looked for, and what a question looks for.
+"""Words: how a text is split into searchable terms, and which terms a question searches for.
 
-Chinese, Japanese and Korean are cut into pairs of characters, for words of one or two can't be told
-apart there without a dictionary. The last character stands alone, too, so that each character is
-the beginning of exactly one word.
+Chinese, Japanese and Korean are split into pairs of characters, since words of one or two can't be
+separated without a dictionary. The last character is a term too, so that each character is the
+beginning of exactly one term.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ _CJK = (
     "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7a3\U00020000-\U000323af"
 )
-_UNKNOWN = "\u19b0-\u19c9\u1cf2\u1cf3"  # letters to Python, but no letters to SQLite
+_UNKNOWN = "\u19b0-\u19c9\u1cf2\u1cf3"  # letters in Python, but not in SQLite
 _RUN = lazy(rf"([{_CJK}]+)|[^\W_{_CJK}{_UNKNOWN}]+")
 _IDEOGRAPH = lazy(f"[{_CJK}]")
 
 LONGEST = 64
-"""Characters of a word that count; what is longer is no word, but a key or a picture as text."""
+"""The maximum of characters of a word; a longer one is a key or encoded data."""
 MOST = 32
-"""Words of a question that are looked for, and beginnings too. Of more words it is the last: who
-tells a story first asks at its end."""
+"""The maximum of terms of a question, prefixes included. Of more words the last ones are used: a
+long message usually asks at its end."""
 PREFIX = 5
-"""A word of so many letters is looked for by its beginning, too."""
+"""The length from which a word is also searched by its prefix."""
 
 ENDS_ASKING, TEMPORAL, SELF, USER = 1, 2, 4, 8
-"""The signs of a message besides its words: it ends with a question, it names a time, or the one
-who speaks, and a user said it. Plain numbers, for a search looks at many."""
+"""The flags of a message besides its words: it ends with a question, names a time, mentions its
+speaker, or is a user's. Plain numbers, since a search reads many."""
 UNESCAPED = 16
-"""The sign of a message with escapes of JSON whose words are indexed as they are meant."""
+"""The flag of a message with JSON escapes whose words are indexed decoded."""
 
 
 class Term(NamedTuple):
-    """Something that is looked for: a word, or what begins like it."""
+    """A search term: a word, or a prefix."""
 
     word: str
     is_prefix: bool = False
 
 
 class Question(Struct, frozen=True):
-    """The question, and how it is asked: `words` are all of its words, `asks_self` says that it is
-    about the person who asks."""
+    """A parsed question: `words` are all of its words, `asks_self` says that it is about its
+    speaker."""
 
     terms: tuple[Term, ...]
     words: frozenset[str]
@@ -61,7 +61,7 @@ class Question(Struct, frozen=True):
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text in order, as they are stored and looked for."""
+    """Return the words of a text in order, as indexed."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return [word for run in _RUN.finditer(folded) for word in _cut(run)]
 
@@ -75,7 +75,7 @@ def _cut(run: re.Match[str]) -> Iterator[str]:
 
 
 def signs(text: str, said: Sequence[str], is_user: bool) -> int:
-    """Return the signs of a text, added up; `said` are its words."""
+    """Return the sum of the flags of a text; `said` are its words."""
     language = language_of(said)
     there = set(said)
     seen = {
@@ -88,8 +88,8 @@ def signs(text: str, said: Sequence[str], is_user: bool) -> int:
 
 
 def question(text: str, names: Collection[str]) -> Question:
-    """Return the question that a text asks. `names` are words by which those who speak are called:
-    they stand in so many messages that they are looked for only where there is nothing else."""
+    """Return the question in a text. `names` are words that name the speakers. These are in so many
+    messages that they are searched only if there are no other words."""
     asked = _split_words(text)
     language = language_of(asked)
     content = [word for word in asked if word not in language.stop]
@@ -104,8 +104,8 @@ def question(text: str, names: Collection[str]) -> Question:
 
 
 def _split_words(text: str) -> list[str]:
-    """Return the words of a question, each once, where it stands last. The last character of a run
-    of Chinese is looked for only where it is all of the run."""
+    """Return the distinct words of a question, in the order of their last occurrence. The last
+    character of a run of Chinese is searched only if it is the whole run."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     runs = ([*_cut(run)] for run in _RUN.finditer(folded))
     kept = (run[: max(1, len(run) - 1)] for run in runs)
@@ -114,7 +114,7 @@ def _split_words(text: str) -> list[str]:
 
 
 def _terms(wanted: Sequence[str]) -> list[Term]:
-    """Words, and then, as far as there is room, their beginnings."""
+    """Return the terms of these words and, up to the limit, of their prefixes."""
     terms = [Term(word, is_prefix=bool(_IDEOGRAPH.fullmatch(word))) for word in wanted]
     longer = (word for word in wanted if len(word) >= PREFIX)
     terms += [Term(word[:PREFIX], is_prefix=True) for word in longer]

@@ -1,6 +1,6 @@
-"""`/context`: what the model sees of a conversation, and steering it.
+"""`/context`: show and change the conversation's context, which is sent to the model.
 
-One module for each thing that can be asked for; `overview` gathers what they show.
+Each subcommand has its own module; `overview` collects the data that they show.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     slow=("compact", "compress"),
 )
 async def context(ask: Ask) -> Reply:
-    """Return the one command for the context; the word that follows it says what to do."""
+    """Run the subcommand that the first word names; without one, show the context."""
     name, rest = (*ask.text.split(None, 1), "", "")[:2]
     if not name:
         return await show.show(ask, "")
@@ -83,7 +83,7 @@ async def context(ask: Ask) -> Reply:
 
 
 def removes(name: str) -> bool:
-    """Return whether this is a subcommand that may remove turns, or shows what stands for them."""
+    """Return whether this subcommand may remove turns, or shows the summary that replaces them."""
     return name.lower() in ("compact", "compress", "free", "clear", "approve", "summary")
 
 

@@ -1,4 +1,5 @@
-"""Cuts that a person is asked about, or is shown: `/context approve` and `/context decline`."""
+"""Compactions that a person must approve or is notified of: `/context approve` and `/context
+decline`."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _NONE = (
 
 
 def describe(notice: CutNotice) -> Reply:
-    """Return the notice of a cut for a person: that it waits for them, or that it was made."""
+    """Describe a compaction for a person: it waits for approval, or it was made."""
     made, name, waits = notice.summary, notice.summary.name, not notice.event
     sizes = pick(notice, "turns", "tokens_before", "tokens_after")
     data = {**sizes, "summary": name, "waits": waits, "receipt": as_data(made.receipt)}
@@ -60,7 +61,7 @@ def describe(notice: CutNotice) -> Reply:
 
 
 async def approve(ask: Ask, rest: str) -> Reply:
-    """`/context approve [s5]`; without a name it shows the question again."""
+    """Run `/context approve [s5]`; without a name, show the question again."""
     waiting = await _find_waiting(ask, rest)
     if not rest.strip():
         return describe(waiting)
@@ -72,7 +73,7 @@ async def approve(ask: Ask, rest: str) -> Reply:
 
 
 async def decline(ask: Ask, rest: str) -> Reply:
-    """`/context decline [s5]`"""
+    """Run `/context decline [s5]`."""
     await _find_waiting(ask, rest)
     conversation = ask.conversation
     async with conversation.context.changing:
@@ -84,7 +85,8 @@ async def decline(ask: Ask, rest: str) -> Reply:
 
 
 async def _find_waiting(ask: Ask, rest: str) -> CutNotice:
-    """Return the cut that waits, if it is the one that is named."""
+    """Return the compaction that waits for approval. Raises CommandError if none waits, or if
+    another one is named."""
     name = rest.strip().lower()
     waiting = await ask.conversation.compactor.approval.notice()
     if waiting is None:

@@ -1,5 +1,5 @@
-"""The next request in blocks, behind the system prompt and the tools: one walk over what the model
-sees, for lists, figures, pictures and questions about it."""
+"""The next request as a list of blocks, after the system prompt and the tools: one traversal for
+lists, figures, pictures and questions about the context."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ TURN, RUNNING = "turns", "running turn"
 
 
 class RequestBlock(Struct, frozen=True):
-    """A part of the request, by its name: its raw tokens and its text, and the `turns` that it
-    holds or represents; `turn` is the one that it is."""
+    """A named part of the request: its raw tokens, its text, and the `turns` that it contains or
+    represents; `turn` is set if it is a single turn."""
 
     part: str
     raw: int
@@ -26,8 +26,8 @@ class RequestBlock(Struct, frozen=True):
 
 
 def list_blocks(view: View) -> Iterator[RequestBlock]:
-    """Yield the blocks in the order of the request: a range summary stands where it is sent, behind
-    the turns that it represents and those before these."""
+    """Yield the blocks in the order of the request: a range summary comes where it is sent, after
+    the turns that it represents and the turns before these."""
     front = view.preface
     if front:
         yield RequestBlock(SUMMARY, front.tokens, front.text, view.layout.turns("summary"))
@@ -46,5 +46,5 @@ def list_blocks(view: View) -> Iterator[RequestBlock]:
 
 
 def name_run(turns: Sequence[int]) -> str:
-    """Return neighbouring turns as commands take them: "t3", "t3-t5"."""
+    """Return neighbouring turns as commands accept them: "t3", "t3-t5"."""
     return f"t{turns[0]}" if turns[0] == turns[-1] else f"t{turns[0]}-t{turns[-1]}"

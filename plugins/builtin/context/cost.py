@@ -1,5 +1,5 @@
-"""The tokens that a change of the context breaks in the provider's cache, and its cost: in a
-clause."""
+"""The number of cached tokens of the provider that a change of the context invalidates, and its
+cost, as a clause."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from plugins.api import Ask
 from plugins.wording import amount, aside, count, money
 
 WITHOUT_MODEL = ("truncate", "slim", "full", "stubs")
-"""Strategies by which no model summarises what leaves."""
+"""The strategies that don't summarise the removed turns with a model."""
 
 
 class Cache(Struct, frozen=True):
-    """The known state of the provider's cache: how many tokens it may hold of this conversation (0:
-    it has reported no hits), what a token costs (None: unknown), how many requests a turn takes on
-    average, and the strategy in force."""
+    """The known state of the provider's cache: how many tokens of this conversation it may contain
+    (0: it has reported no hits), the price of a token (None: unknown), the average number of
+    requests per turn, and the strategy in force."""
 
     tokens: int = 0
     price: InputPrice | None = None
@@ -33,7 +33,7 @@ class Cache(Struct, frozen=True):
     strategy: str = ""
 
     def of_forecast(self, cut: Forecast) -> CutCost | None:
-        """Return the cost of the next cut; None where it breaks nothing that is known to be
+        """Return the cost of the next compaction; None if it invalidates no tokens known to be
         cached."""
         after = cut.view
         for plan in cut.plans:
@@ -41,7 +41,7 @@ class Cache(Struct, frozen=True):
         return self._of_plans(cut.view, after, cut.view.tokens, *cut.plans)
 
     def of_preview(self, preview: Preview) -> CutCost | None:
-        """Return the cost of what is done before the next request."""
+        """Return the cost of the compactions before the next request."""
         return self._of_plans(preview.now, preview.then, self.tokens, *preview.plans)
 
     def of_event(self, event: ViewEvent) -> CutCost | None:
@@ -59,7 +59,8 @@ class Cache(Struct, frozen=True):
         return _if_any(cut_cost(*count_broken(before, after, cached), self.price, read))
 
     def clause(self, cost: CutCost | None, *, is_past: bool = False) -> str:
-        """Return "breaks 12k cached tokens ($0.02) and pays back after 4 turns"; "" for nothing."""
+        """Return "loses 12k cached tokens ($0.02) and pays back after 4 turns"; "" without a
+        cost."""
         if cost is None:
             return ""
         price = aside(money(cost.dollars) if cost.dollars else "")
@@ -77,13 +78,14 @@ class Cache(Struct, frozen=True):
         return _("{broken} and pays back {when}", broken=broken, when=when)
 
     def turns(self, cost: CutCost) -> int | None:
-        """After how many turns it has paid; None where that is unknown, or never."""
+        """Return the number of turns after which the cost is paid back; None if unknown or
+        never."""
         if cost.requests is None or math.isinf(cost.requests):
             return None
         return math.ceil(cost.requests / self.per_turn)
 
     def data(self, cost: CutCost | None) -> dict[str, Any] | None:
-        """Return the same for programs."""
+        """Return the cost as data for programs."""
         if cost is None:
             return None
         known = {name: value for name, value in asdict(cost).items() if name != "requests"}
@@ -95,7 +97,7 @@ def _if_any(cost: CutCost) -> CutCost | None:
 
 
 def cache_of(ask: Ask) -> Cache:
-    """Return what is known of the cache in the conversation of the command."""
+    """Return the known state of the cache for the command's conversation."""
     context = ask.conversation.context
     per_turn = context.bill.calls / max(1, context.newest)
     price = ask.bot.models.about(ask.conversation.key).price

@@ -1,5 +1,5 @@
-"""`/context history`: all that ever changed the view, with `undo` and `redo`; and `/context search
-WORDS`: all that was said in this conversation, in context or not."""
+"""`/context history`: all changes to the context, with `undo` and `redo`. `/context search WORDS`:
+all messages of this conversation, in context or not."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from plugins.wording import (
 
 _EVENT = lazy(r"e([0-9]{1,18})")
 NEWEST = 40
-"""Events that are shown; `data` has them all."""
+"""The maximum number of events shown; `data` has all."""
 
 
 async def show(ask: Ask, rest: str) -> Reply:
-    """`/context history`; in the data, `next` marks the event that `/context undo` or `redo` is
-    about where none is named."""
+    """Show the history. In the data, `next` marks the events that `/context undo` and `redo` apply
+    to if none is named."""
     del rest
     events = await ask.conversation.context.history()
     if not events:
@@ -84,8 +84,8 @@ def _line(
     zone: tzinfo,
     more: tuple[str, ...],
 ) -> str:
-    """Describe one event: what and when, the turns and sizes, what it cost and kept, who and
-    why."""
+    """Describe one event: its kind and time, its turns and sizes, its cost and receipt, its author
+    and reason."""
     target = by_id.get(event.target)
     what = name_kind(target or event)
     if target:
@@ -109,7 +109,7 @@ def _line(
 
 
 async def undo(ask: Ask, rest: str) -> Reply:
-    """`/context undo`, `/context undo e12`"""
+    """Run `/context undo` or `/context undo e12`."""
     number = _event_number(rest)
     before = ask.conversation.context.view()
     event = await ask.conversation.editor.undo(number)
@@ -124,7 +124,7 @@ async def undo(ask: Ask, rest: str) -> Reply:
 
 
 def _event_number(rest: str) -> int:
-    """ "e12" -> 12; 0 where no event is named."""
+    """Return 12 for "e12"; 0 if no event is named. Raises CommandError."""
     name = rest.strip().lower()
     number = _read_number(name)
     if number or not name:
@@ -138,13 +138,14 @@ def _event_number(rest: str) -> int:
 
 
 def _read_number(rest: str) -> int:
-    """Return the number of "e12"; 0 for all else."""
+    """Return the number of "e12"; 0 for any other text."""
     found = _EVENT.fullmatch(rest.strip().lower())
     return int(found[1]) if found else 0
 
 
 async def redo(ask: Ask, rest: str) -> Reply:
-    """`/context redo`; with `e12`, as a button says it, only where e12 was undone last."""
+    """Run `/context redo`; with `e12`, as buttons send it, only if e12 was the last event
+    undone."""
     number = _read_number(rest)
     if rest.strip() and not number:
         raise refusal(
@@ -169,7 +170,7 @@ async def redo(ask: Ask, rest: str) -> Reply:
 
 
 async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
-    """Report what an undo or a redo did."""
+    """Report the effect of an undo or a redo."""
     conversation, is_undo = ask.conversation, done == "Undone"
     after = conversation.context.view()
     what = _(
@@ -211,11 +212,11 @@ async def _redo(ask: Ask) -> tuple[Action, ...]:
 
 
 SHOWN = 10
-"""Hits that are shown."""
+"""The maximum number of hits shown."""
 
 
 async def search(ask: Ask, rest: str) -> Reply:
-    """`/context search WORDS`"""
+    """Run `/context search WORDS`."""
     words = rest.split()
     if not words:
         raise refusal("/context search needs words to look for, like /context search lisbon hotel.")

@@ -1,4 +1,4 @@
-"""All that `/context` shows, gathered at one moment, and the same as data."""
+"""All data that `/context` shows, collected at one moment, and the same as JSON."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ ROLES: tuple[Role, ...] = ("user", "assistant", "tool", "note")
 
 
 class Hold(Struct, frozen=True):
-    """Cuts are held off, because of what a person did, until this turn begins or the context is
-    this large."""
+    """A delay of compactions after a person's action: until this turn begins or the context reaches
+    this size."""
 
     turn: int
     tokens: int
@@ -71,14 +71,15 @@ class Hold(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """`learned` is a window that the provider has named, in force instead of the one set; `due`
-    is what is done before the next step of the running turn; `cost` is what the next cut costs;
-    `layers` says where each setting comes from; `chosen` is the strategy that is in force from the
-    next turn on; `waiting` is a cut that waits for a person's word; `rules` are the ids of the
-    person's own hook rules that compact; `remembered` is what of `MEMORY.md` is in the prompt;
-    `cache` is what is known of the provider's; `cut_prompt` is the last request, where its server
-    has cut it; `soft` is how long a context its model handles well; `tools` are tokens of each
-    tool, the largest first; `verbs` are those that `/context` has, which may be a feature's."""
+    """The data of `/context`. `learned` is a window that the provider has named, in force instead
+    of the one set. `due` is the compaction before the next step of the running turn. `cost` is the
+    cost of the next compaction. `layers` has the source of each setting. `chosen` is the strategy
+    in force from the next turn on. `waiting` is a compaction that waits for approval. `rules` are
+    the ids of the person's own hook rules that compact. `remembered` is the part of `MEMORY.md` in
+    the prompt. `cache` is the known state of the provider's cache. `cut_prompt` is the last
+    request, if its server has truncated it. `soft` is the context length that the model handles
+    well. `tools` has the tokens of each tool, the largest first. `verbs` are the subcommands of
+    `/context`, including those of features."""
 
     view: View
     limits: Limits
@@ -107,7 +108,7 @@ class Overview(Struct, frozen=True):
 
 
 async def gather(ask: Ask) -> Overview:
-    """Everything about this conversation's context now."""
+    """Return the overview of this conversation's context now."""
     conversation = ask.conversation
     replayed, limits = conversation.context.replayed, conversation.context.limits
     view = conversation.context.view(limits=limits)
@@ -149,7 +150,7 @@ def _weigh_tools(conversation: Conversation, view: View) -> dict[str, int]:
 
 
 def hold(conversation: Conversation) -> Hold | None:
-    """Until when no cut is made by itself, if an undo holds one off."""
+    """Return the delay of automatic compactions after a person's action, if there is one."""
     undo, limits = conversation.context.replayed.move, conversation.context.limits
     if undo is None or not conversation.compactor.forecaster.holds_off():
         return None
@@ -170,7 +171,7 @@ async def _summary(conversation: Conversation, last: ViewEvent | None) -> Pendin
 
 
 def parts(view: View) -> dict[str, int]:
-    """Tokens by part; they add up to what the next request holds."""
+    """Return the tokens of each part; their sum is the size of the next request."""
     part = view.scale.part
     running = sum(turn.tokens for turn in view.turns if turn.number == view.current)
     complete = sum(turn.tokens for turn in view.complete)
@@ -187,12 +188,12 @@ def parts(view: View) -> dict[str, int]:
         "running turn": part(running),
     }
     largest = max(sizes, key=lambda name: sizes[name])
-    sizes[largest] += max(0, view.tokens - sum(sizes.values()))  # what the provider counted besides
+    sizes[largest] += max(0, view.tokens - sum(sizes.values()))  # counted only by the provider
     return dict(zip(sizes, shrink([*sizes.values()], view.tokens), strict=True))
 
 
 def counts(overview: Overview) -> dict[str, Any]:
-    """Messages in context, by role, and their characters."""
+    """Return the number of messages in context, also by role, and of their characters."""
     messages = overview.view.messages
     roles = Counter(message.role for message in messages)
     return {
@@ -204,7 +205,8 @@ def counts(overview: Overview) -> dict[str, Any]:
 
 
 def as_data(overview: Overview) -> dict[str, Any]:
-    """Return the overview as JSON; `usage` is what the terminal's bar shows. Times are ISO 8601."""
+    """Return the overview as JSON. `usage` has the values of the terminal's status bar. Times are
+    ISO 8601."""
     view, limits, bill = overview.view, overview.limits, overview.bill
     waiting = overview.waiting
     return {
@@ -240,14 +242,14 @@ def as_data(overview: Overview) -> dict[str, Any]:
 
 
 def effect(plan: Plan, strategy: str) -> str:
-    """Describe what a plan does: "t1 to t10 will be summarised, t11 is shortened"."""
+    """Describe the effect of a plan: "t1 to t10 will be summarised, t11 is shortened"."""
     change = plan.change
     style = plan.style or STRATEGIES[plan.strategy or strategy].style
     if change.brings_back:
         return _("turns and lines that `slim` had removed come back")
     squeezed = [n for n in change.turns("squeezed") if n not in plan.leaving]
     folded = [n for n in change.turns("line") if n not in plan.leaving]
-    # A reminder is a sentence in place of the turns, and not a summary of them.
+    # A reminder is a sentence that replaces the turns, not a summary of them.
     gone = (
         say_of(plan.leaving, "{turn} will be removed", "{turns} will be removed")
         if style == "reminder"
@@ -275,7 +277,7 @@ def effect(plan: Plan, strategy: str) -> str:
 
 
 def describe_effects(cut: Forecast, strategy: str) -> str:
-    """Describe what the next compaction does, its first stage first."""
+    """Describe the effect of the next compaction, in the order of its stages."""
     return _(", then ").join(effect(plan, strategy) for plan in cut.plans)
 
 

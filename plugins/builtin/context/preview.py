@@ -1,4 +1,5 @@
-"""`/context preview`: what the next request will contain, and what leaves before it is sent."""
+"""`/context preview`: the content of the next request, and the turns that are removed before it is
+sent."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ from plugins.builtin.context.values import say_of
 from plugins.wording import amount, clip, clip_words, count, literal, shorten, shrink, table
 
 Row = tuple[str, str, int | None, str]
-"""Turn, message, tokens (None: not known yet), beginning."""
-_FIRST, _LAST = 10, 50  # messages that are shown of very many
+"""The turn, message, tokens (None: not known yet), and beginning of the text."""
+_FIRST, _LAST = 10, 50  # messages shown if there are many
 
 
 async def show(ask: Ask, rest: str) -> Reply:
-    """`/context preview`"""
+    """Run `/context preview`."""
     del rest
     conversation = ask.conversation
     preview = await conversation.compactor.forecaster.preview()
@@ -54,8 +55,8 @@ def _headline(preview: Preview, budget: int, is_asked: bool) -> str:
 
 
 def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) -> list[Row]:
-    """List the messages of a request in the order in which it is sent; the tokens add up to the
-    view's. The question is still to come where not `is_asked`."""
+    """List the messages of a request in the order in which it is sent; their tokens add up to the
+    view's. Unless `is_asked`, the question is still missing."""
     part = view.scale.part
     rows: list[Row] = []
     if prefix.tools:
@@ -89,7 +90,7 @@ def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) ->
 
 
 def show_messages(rows: Sequence[Row]) -> str:
-    """Return the same as a table."""
+    """Return the messages as a table."""
     lines = [
         (turn, literal(name_role(who)), "" if size is None else amount(size), literal(words))
         for turn, who, size, words in rows
@@ -101,7 +102,7 @@ def show_messages(rows: Sequence[Row]) -> str:
 def describe_steps(
     preview: Preview, strategy: str, held: Hold | None = None, waiting: Sequence[int] = ()
 ) -> str:
-    """Describe what is done before it is sent, by which rule, and why."""
+    """Describe the compactions before the request is sent: the rule and the reason of each."""
     if preview.plans:
         return "\n\n".join(_step(plan, preview, strategy) for plan in preview.plans)
     if held:
@@ -139,7 +140,7 @@ def _summary(plan: Plan, preview: Preview, is_first: bool) -> str:
         return _(" Their lines go to the daily memory.")
     if is_first and preview.is_ready:
         return _(" Their summary is ready and replaces them.")
-    if preview.now.rendering == "system":  # strategies that wait for it
+    if preview.now.rendering == "system":  # strategies that wait for the summary
         return _(" Their summary is written first and replaces them.")
     return _(" Their summary is written in the background and replaces them from the turn after.")
 

@@ -1,5 +1,5 @@
-"""Any range of turns: `/context compact t3-t9`, `/context free t3-t9`; and summaries by their
-names: `/context expand s3`, `/context summaries`."""
+"""Ranges of turns: `/context compact t3-t9`, `/context free t3-t9`; and summaries by their names:
+`/context expand s3`, `/context summaries`."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from plugins.turn_names import turns_of
 from plugins.wording import amount, amounts, clip, format_turns, literal
 
 SHOWN = 20
-"""Lines of the tree that are shown; `data` has all."""
+"""The maximum number of lines of the tree that are shown; `data` has all."""
 
 Turns = tuple[int, ...]
 
 
-# --- a summary in the place of turns --------------------------------------------------------------
+# --- a summary that replaces turns ----------------------------------------------------------------
 
 
 async def compact_range(ask: Ask, numbers: Turns, focus: str) -> Reply:
-    """`/context compact t3-t9 [focus]`"""
+    """Run `/context compact t3-t9 [focus]`."""
     conversation = ask.conversation
     view, named = conversation.context.view(), await _names(conversation)
     compacted = await conversation.compactor.compact_range(numbers, focus)
@@ -63,7 +63,7 @@ async def compact_range(ask: Ask, numbers: Turns, focus: str) -> Reply:
 
 
 async def free_range(ask: Ask, numbers: Turns) -> Reply:
-    """`/context free t1-t9`"""
+    """Run `/context free t1-t9`."""
     conversation = ask.conversation
     view, named = conversation.context.view(), await _names(conversation)
     event = await conversation.compactor.free_range(numbers)
@@ -85,13 +85,13 @@ async def free_range(ask: Ask, numbers: Turns) -> Reply:
 
 
 def describe_freed(event: ViewEvent) -> dict[str, Any]:
-    """Return what an event has freed, as data."""
+    """Return the turns and tokens that an event has removed, as data."""
     freed = event.tokens_before - event.tokens_after
     return pick(event, "tokens_before", "tokens_after", turns=event.leaving, freed=freed)
 
 
 def _explain_nothing(numbers: Turns, view: View, named: Mapping[int, str]) -> str:
-    """Return why no turn of these leaves."""
+    """Return the reason why none of these turns is removed."""
     inside = [s for s in view.layout.ranges if not set(numbers).isdisjoint(s.turns)]
     if len(inside) == 1:
         (one,) = inside
@@ -105,7 +105,8 @@ def _explain_nothing(numbers: Turns, view: View, named: Mapping[int, str]) -> st
 
 
 def _explain_rest(event: ViewEvent, numbers: Turns, view: View, named: Mapping[int, str]) -> str:
-    """Say which part of a range stays, and what else went into its summary."""
+    """Describe the turns of a range that stay, and the summaries that were merged into the new
+    one."""
     swallowed = [s for s in view.layout.ranges if not set(event.leaving).isdisjoint(s.turns)]
     within = [
         phrase(
@@ -120,7 +121,7 @@ def _explain_rest(event: ViewEvent, numbers: Turns, view: View, named: Mapping[i
 
 
 def _explain_staying(numbers: Turns, view: View) -> list[str]:
-    """Return why these turns stay as they are, in sentences."""
+    """Return the reasons why these turns stay as they are, in sentences."""
     there = {turn.number for turn in view.turns}
     pinned = tuple(n for n in numbers if n in view.layout.pinned and n in there)
     gone = tuple(n for n in numbers if n not in there)
@@ -137,12 +138,13 @@ def _explain_staying(numbers: Turns, view: View) -> list[str]:
     return [said for said in sentences if isinstance(said, str)]
 
 
-# --- summaries, and what they stand for -----------------------------------------------------------
+# --- summaries, and the turns that they replace ---------------------------------------------------
 
 
 class SummaryNode(Struct, frozen=True):
-    """A summary that the context has, or that went into one which it has: `turns` are those that it
-    stands for, with those of `inside`, which went into it; `place` is where it stands."""
+    """A summary in the context, or one that was merged into such a summary. `turns` are the turns
+    that it represents, including those of `inside`, the summaries merged into it. `place` is its
+    position."""
 
     summary: Summary
     turns: Turns
@@ -151,7 +153,7 @@ class SummaryNode(Struct, frozen=True):
 
     @property
     def fresh(self) -> Turns:
-        """The turns that it tells of itself."""
+        """Return the turns that it represents directly, without those of `inside`."""
         told = {turn for one in self.inside for turn in one.turns}
         return tuple(turn for turn in self.summary.turns if turn not in told)
 
@@ -160,7 +162,7 @@ PLACES = FRONT, IN_PLACE, INSIDE = "at the beginning", "at its position", "insid
 
 
 def build_tree(view: View, made: Mapping[int, Summary]) -> list[SummaryNode]:
-    """Return the summaries that the context has, each before those that went into it."""
+    """Return the summaries in the context, each before those that were merged into it."""
     bounds = view.layout
     roots = [(bounds.preface, FRONT), *((s.summary, IN_PLACE) for s in bounds.ranges)]
     standing = {s.summary: s.turns for s in bounds.ranges}  # some may be back in context
@@ -182,7 +184,7 @@ def build_tree(view: View, made: Mapping[int, Summary]) -> list[SummaryNode]:
 
 
 def _below(summary: Summary, made: Mapping[int, Summary]) -> Iterator[Summary]:
-    """Yield a summary, and those that it continues."""
+    """Yield a summary and those that it continues."""
     one: Summary | None = summary
     while one is not None:
         yield one
@@ -200,7 +202,7 @@ async def _names(conversation: Conversation) -> dict[int, str]:
 
 
 async def show_summaries(ask: Ask, rest: str) -> Reply:
-    """`/context summaries`"""
+    """Run `/context summaries`."""
     del rest
     nodes = await _tree(ask.conversation)
     coming = [one for one in ask.conversation.context.layout.ranges if not one.summary]
@@ -241,14 +243,14 @@ def _data(node: SummaryNode) -> dict[str, Any]:
     return pick(node, "place", "turns", name=one.name, made_of=made_of) | more
 
 
-# --- opened again ---------------------------------------------------------------------------------
+# --- expanding summaries --------------------------------------------------------------------------
 
 
 _NAME = re.compile(r"s\d{1,9}", re.IGNORECASE)
 
 
 async def expand(ask: Ask, rest: str) -> Reply:
-    """`/context expand s3`, `/context expand t3-t9`"""
+    """Run `/context expand s3` or `/context expand t3-t9`."""
     words = rest.replace(",", " ").split()
     if not words:
         return await show_summaries(ask, "")
@@ -280,7 +282,7 @@ def _find(name: str, nodes: Sequence[SummaryNode]) -> SummaryNode:
 
 
 def _explain_closed(opened: Expanded, numbers: Turns, view: View) -> str:
-    """Return why no turn came back."""
+    """Return the reason why no turn was restored."""
     if opened.left:
         return _(
             "Nothing was changed: t{newest} alone does not fit. There is room for {room} tokens; "

@@ -1,4 +1,5 @@
-"""The result of a compaction: what its summary kept, and the buttons that add what it did not."""
+"""The result of a compaction: the facts that its summary kept, and buttons that add the missing
+ones."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from plugins.builtin.context.values import phrase, pick
 from plugins.wording import clip, literal, sentence
 
 SHOWN = 8
-"""Missing facts that are named."""
+"""The maximum number of missing facts that are named."""
 BUTTONS = 4
 KEEP = "/context keep"
 OVERTAKEN = (
@@ -29,8 +30,8 @@ OVERTAKEN = (
 
 
 def report(event: ViewEvent, summary: Summary, about: str) -> tuple[str, dict[str, Any]]:
-    """Return the text for a person about a compaction that they asked for, with a sentence `about`
-    its summary; and the same as data."""
+    """Return the text, and the same as data, about a compaction that a person requested; `about` is
+    a sentence about its summary."""
     text = phrase(
         event,
         "Compacted {leaving}: {sizes}. {about}\n\n{summary}",
@@ -44,15 +45,15 @@ def report(event: ViewEvent, summary: Summary, about: str) -> tuple[str, dict[st
 
 
 def describe(receipt: Receipt | None) -> str:
-    """Describe which summary was taken and why, what it kept and what is missing; "" where there is
-    nothing to say."""
+    """Describe which summary was chosen and why, the facts it kept and those missing; "" if there
+    is no receipt."""
     if receipt is None:
         return ""
     return " ".join(filter(None, (_tell_taken(receipt), _tell_kept(receipt))))
 
 
 def _tell_taken(receipt: Receipt) -> str:
-    """Say which of the summaries was taken, where it was not simply the model's first."""
+    """Describe which of the summaries was chosen; "" if it was simply the model's first."""
     kinds = [kind for kind in receipt.findings if kind not in MENDED]
     more = (
         ("open", _("Open requests were added to it.")),
@@ -96,7 +97,7 @@ def _tell_kept(receipt: Receipt) -> str:
 
 
 def add_in_force(reply: Reply, key: ConversationKey, parts: Sequence[InForce]) -> Reply:
-    """Return a reply about turns that were removed, with what stays in force all the same."""
+    """Add to a reply about removed turns the parts that stay in force."""
     said = [part(key) for part in parts]
     text = "\n\n".join(filter(None, (reply.text, *(text for text, _ in said))))
     data: dict[str, Any] = {}
@@ -106,12 +107,12 @@ def add_in_force(reply: Reply, key: ConversationKey, parts: Sequence[InForce]) -
 
 
 def shorten(receipt: Receipt | None) -> str:
-    """ "kept 14 of 17", for a line of a list."""
+    """Return "kept 14 of 17", for a line of a list."""
     return phrase(receipt, "kept {kept} of {total}") if receipt and receipt.total else ""
 
 
 def actions(summary: Summary, *, is_named: bool = False) -> tuple[Action, ...]:
-    """Return a button that adds all that is missing, and one for each of the first facts."""
+    """Return a button that adds all missing facts, and one for each of the first facts."""
     missing = summary.receipt.missing if summary.receipt else ()
     which = f" {summary.name}" if is_named else ""
     some = [fact for fact in missing if len(fact) <= 40 and "\n" not in fact][:BUTTONS]

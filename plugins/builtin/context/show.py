@@ -1,4 +1,4 @@
-"""`/context`: the overview at a glance, short enough for a phone; and `/context json`."""
+"""`/context`: a short overview that fits on a phone; and `/context json`."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ from plugins.wording import (
 )
 
 BY_RULE = ("truncate", "summarize")
-"""Strategies that a rule carries out, the built-in one or the person's own."""
+"""The strategies that a hook rule carries out: the built-in rule, or the person's own."""
 
-_MOST_TOOLS = 12  # that are named with their sizes
+_MOST_TOOLS = 12  # named with their sizes
 
 DETAILS = Action("Details", "/context detail")
 MAP = Action("Map", "/context map")
 COMPACT = Action("Compact", "/context compact")
 CLEAR = Action("Clear", "/context clear", asks_first=True)
 UNDO = Action("Undo", "/context undo")
-"""Takes back the last change, whichever that is when it is pressed; `undo_of` names one."""
+"""Undo the newest change at the time it is pressed; `undo_of` names a fixed one."""
 
 KINDS: Mapping[Name, str] = {
     "compact": "compaction",
@@ -74,18 +74,18 @@ KINDS: Mapping[Name, str] = {
     "strategy": "change of strategy",
     "prompt": "change of the prompt",
 }
-"""The names of events whose own would not do."""
+"""The labels of events whose own names are not suitable for people."""
 
 
 async def show(ask: Ask, rest: str) -> Reply:
-    """`/context`"""
+    """Run `/context`."""
     del rest
     overview = await gather(ask)
     return Reply(as_text(overview), as_data(overview), actions(overview))
 
 
 async def show_json(ask: Ask, rest: str) -> Reply:
-    """`/context json`"""
+    """Run `/context json`."""
     del rest
     overview = await gather(ask)
     data = as_data(overview)
@@ -94,7 +94,7 @@ async def show_json(ask: Ask, rest: str) -> Reply:
 
 
 def actions(overview: Overview) -> tuple[Action, ...]:
-    """Return the buttons for what can be done about the context now."""
+    """Return the buttons for the actions on the context that are possible now."""
     offers = {
         DETAILS: True,
         MAP: "map" in overview.verbs,
@@ -110,12 +110,12 @@ def actions(overview: Overview) -> tuple[Action, ...]:
 
 
 def undo_of(event: ViewEvent) -> Action:
-    """Return the button that takes this change back and no other, however often it is pressed."""
+    """Return a button that undoes only this change, even if it is pressed repeatedly."""
     return Action("Undo", f"/context undo e{event.id}")
 
 
 def as_text(overview: Overview) -> str:
-    """Bar, parts, messages, limits, next and last cut, cost."""
+    """Return the overview as text: bar, parts, messages, limits, next and last compaction, cost."""
     lines = (
         headline(overview),
         cut_prompt(overview),
@@ -133,7 +133,7 @@ def as_text(overview: Overview) -> str:
 
 
 def headline(overview: Overview) -> str:
-    """Say how full the context is."""
+    """Describe how full the context is."""
     usage, limits = overview.usage, overview.limits
     how = _("measured at the last request") if usage.is_measured else _("estimated")
     tokens = _(
@@ -150,13 +150,13 @@ def headline(overview: Overview) -> str:
 
 
 def cut_prompt(overview: Overview) -> str:
-    """Say that the model does not read all that is sent to it, and what to do; "" where it does."""
+    """Return a warning that the server truncates the request, and the remedy; "" if it does not."""
     cut = overview.cut_prompt
     return explain(describe_cut_prompt(overview.limits.model, cut)) if cut else ""
 
 
 def sizes(overview: Overview) -> str:
-    """Tokens by part, as a table; parts that are empty are left out."""
+    """Return the tokens of each part as a table, without empty parts."""
     view, limits = overview.view, overview.limits
     numbers = [turn.number for turn in view.complete]
     more = {
@@ -173,7 +173,7 @@ def sizes(overview: Overview) -> str:
 
 
 def tools(overview: Overview) -> str:
-    """Say how many tokens each tool takes, the largest first; "" without tools."""
+    """Return the tokens of each tool, the largest first; "" without tools."""
     found = [f"{literal(name)} {amount(size)}" for name, size in overview.tools.items()]
     rest = sum([*overview.tools.values()][_MOST_TOOLS:])
     if len(found) > _MOST_TOOLS + 1:
@@ -184,7 +184,7 @@ def tools(overview: Overview) -> str:
 
 
 def format_counts(overview: Overview) -> str:
-    """Messages in context by role, and those that are not."""
+    """Return the number of messages in context, by role, and of the messages on disk only."""
     numbers = counts(overview)
     by_role = series(f"{n} {_(role)}" for role, n in numbers["roles"].items() if n)
     messages = number_of(numbers["messages"], "{n} message", "{n} messages")
@@ -202,7 +202,7 @@ def format_counts(overview: Overview) -> str:
 
 
 def in_force(overview: Overview) -> str:
-    """Return the limits, and the layer that each comes from."""
+    """Return the limits, and the source of each."""
     limits, layers = overview.limits, overview.layers
     strategy = limits.strategy + aside(name_layer(layers["context.strategy"]))
     if overview.chosen != limits.strategy:
@@ -227,8 +227,8 @@ def in_force(overview: Overview) -> str:
 
 
 def too_small(view: View, limits: Limits) -> str:
-    """Return the warning where the system prompt and the tools leave no room below the threshold,
-    or pins fill a limit, so that no cut could help; "" where one could."""
+    """Return a warning if no compaction could help, since the system prompt and the tools leave no
+    room below the threshold, or pins fill a limit; "" otherwise."""
     stuck = find_stuck(view, limits)
     if stuck != "prompt":
         return explain(explain_stuck(view, limits))
@@ -253,7 +253,7 @@ def too_small(view: View, limits: Limits) -> str:
 
 
 def too_long(overview: Overview) -> str:
-    """Say that the model does not handle so long a context well; "" where it does."""
+    """Return a warning if the model does not handle such a long context well; "" otherwise."""
     complaint = overview.soft.complaint(overview.view.tokens)
     if not complaint or "advise" not in overview.verbs:
         return complaint
@@ -261,15 +261,15 @@ def too_long(overview: Overview) -> str:
 
 
 def enough(view: View, limits: Limits) -> int:
-    """Return a budget of `trim` that leaves room for turns, too; 0 where no budget helps."""
+    """Return a budget for `trim` that leaves room for turns as well; 0 if no budget helps."""
     fixed = view.scale.tokens(view.prefix.system + view.prefix.tools)
     wanted = -(-(2 * fixed + limits.context.summary_max_tokens) // 1_000) * 1_000
     return wanted if limits.strategy == "trim" and wanted <= limits.ceiling else 0
 
 
 def _rules(overview: Overview) -> Iterator[tuple[str, str]]:
-    """Yield the hook rules that compact, the built-in one or the person's own: in words, and by
-    which setting."""
+    """Yield the hook rules that compact, the built-in one or the person's own: in words, with the
+    setting that defines them."""
     limits, own = overview.limits, format_rules(overview.rules)
     share = limits.context.compression_trigger
     if limits.strategy not in BY_RULE:
@@ -289,7 +289,8 @@ def _rules(overview: Overview) -> Iterator[tuple[str, str]]:
 
 
 def format_rules(ids: Sequence[str]) -> str:
-    """Own rules that compact, in words: "the rule `tidy_up` cuts"; "" for none."""
+    """Return the person's own rules that compact, in words: "the rule `tidy_up` compacts"; "" for
+    none."""
     if not ids:
         return ""
     more = [_("{n} more", n=len(ids) - 3)] if len(ids) > 3 else []
@@ -309,7 +310,7 @@ _OWN = {
 
 
 def _own_limits(overview: Overview) -> Iterator[tuple[str, str]]:
-    """Yield the limits of the strategy in force: in words, and by which setting."""
+    """Yield the limits of the strategy in force: in words, with the setting of each."""
     limits = overview.limits
     keys = _OWN.get(limits.strategy, ())
     if may_come(limits) and limits.strategy != "stubs":
@@ -347,7 +348,7 @@ def _say_limit(key: str, limits: Limits) -> str:
 
 
 def _explain_ceiling(overview: Overview) -> str:
-    """Say that the model allows less than the setting does; "" where it does not."""
+    """Return a note that the model allows less than the setting; "" if it does not."""
     limits = overview.limits
     if limits.strategy != "trim" or limits.max_tokens <= limits.ceiling:
         return ""
@@ -359,7 +360,8 @@ def _explain_ceiling(overview: Overview) -> str:
 
 
 def explain_hold(until: Hold) -> str:
-    """Return how long nothing is cut after an undo, a no, or the opening of a summary."""
+    """Return how long nothing is compacted after an undo, a declined compaction, or an expanded
+    summary."""
     return phrase(
         until,
         "Because {because}, nothing is compacted before t{turn} begins, unless the context "
@@ -369,7 +371,7 @@ def explain_hold(until: Hold) -> str:
 
 
 def next_cut(overview: Overview) -> str:
-    """Say when the next cut comes, and what it does."""
+    """Describe when the next compaction happens, and its effect."""
     if overview.hold:
         return f"{_('Next compaction: none for now.')} {explain_hold(overview.hold)}"
     if overview.waiting:
@@ -396,7 +398,7 @@ def next_cut(overview: Overview) -> str:
 
 
 def last_change(overview: Overview) -> str:
-    """Return the newest change that holds, with its sizes, and where its summary is."""
+    """Return the newest change in effect, with its sizes and the state of its summary."""
     event = overview.last
     if event is None:
         return _("Last compaction: none yet.")
@@ -419,19 +421,19 @@ def last_change(overview: Overview) -> str:
 
 
 def name_kind(event: ViewEvent) -> str:
-    """Return the kind of an event, as people call it."""
+    """Return the label of an event's kind."""
     return _(KINDS.get(event.name, event.name))
 
 
 def by(event: ViewEvent) -> str:
-    """Say who did it and why, in few words."""
+    """Return the author and the reason of an event, in a few words."""
     if event.actor in ("strategy", "rule"):
         return labelled(_("strategy {name}", name=event.strategy), reason(event.reason))
     return reason(event.reason)
 
 
 def reason(why: str) -> str:
-    """Return a reason in a person's words."""
+    """Return a reason in words for people."""
     if why in REASONS:
         return _("the request was too long for the model")
     if why.startswith(ASKED):
@@ -441,7 +443,7 @@ def reason(why: str) -> str:
 
 
 def coming_reason(why: str) -> str:
-    """Return the reason of what is yet to be done; `why` says it as if it was done."""
+    """Return the reason of a future compaction; `why` is in the past tense."""
     if found := _TURNS_OVER.fullmatch(why):
         turns, most = map(figure, found.groups())
         return _("{turns} turns will be over the limit of {most}", turns=turns, most=most)
@@ -458,7 +460,7 @@ _TOKENS_OVER = lazy(r"([\d,]+) tokens were over the budget of ([\d,]+)")
 
 
 def cost(overview: Overview) -> str:
-    """Say what this conversation has cost, summaries included."""
+    """Return the cost of this conversation, including summaries."""
     bill = overview.bill
     if bill.unknown == bill.calls and not bill.cost and bill.calls:
         return _("Cost of this chat, summaries included: unknown; this model has no price.")

@@ -1,4 +1,4 @@
-"""The length up to which a model handles a context well, and the source of that figure."""
+"""The context length up to which a model performs well, and the source of that figure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from plugins.wording import amount
 
 
 class SoftLimit(Struct, frozen=True):
-    """`set` is what a person has set instead of what is known of the model (0: nothing)."""
+    """The soft limit of a model. `set` is a person's setting, which overrides the known figure (0:
+    not set)."""
 
     model: str = ""
     known: LongContext = UNKNOWN
@@ -24,7 +25,7 @@ class SoftLimit(Struct, frozen=True):
         return self.set or self.known.tokens
 
     def complaint(self, tokens: int) -> str:
-        """Return a sentence about a context of so many tokens; "" where it is within the limit."""
+        """Return a warning about a context of this many tokens; "" if it is within the limit."""
         if tokens <= self.tokens:
             return ""
         size = amount(tokens)
@@ -55,13 +56,13 @@ class SoftLimit(Struct, frozen=True):
 
     @property
     def data(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the limit as data for programs."""
         source = f"{self.known.benchmark} {self.known.year}" if self.known.benchmark else ""
         return {"tokens": self.tokens, "source": "context.soft_limit" if self.set else source}
 
 
 def soft_limit_of(ask: Ask) -> SoftLimit:
-    """Return the limit in the conversation that is asked in."""
+    """Return the limit in the command's conversation."""
     limits = ask.conversation.context.limits
     model = ask.bot.models.about(ask.conversation.key)
     return SoftLimit(model.name, model.reads, limits.context.soft_limit)

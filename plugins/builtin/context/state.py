@@ -1,4 +1,4 @@
-"""The place of each turn: in context, and how; or gone, and by what."""
+"""The state of each turn: in context, and in which form; or removed, and by what."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ STATES = (
 
 
 class States(Struct, frozen=True):
-    """The states of all turns of a conversation; `in_play` are the turns in context, whole, by
-    their numbers."""
+    """The states of all turns of a conversation. `in_play` has the whole turns in context by their
+    numbers."""
 
     view: View
     in_play: Mapping[int, Turn]
 
     def of(self, number: int) -> tuple[str, ...]:
-        """Return a turn's states, the one that says most first."""
+        """Return a turn's states, the most important first."""
         if number in self.in_play:
             return self._find_labels(self.in_play[number])
         form = self.view.layout.form(number)
@@ -77,7 +77,7 @@ def states(view: View) -> States:
 
 
 def say_gone(numbers: Sequence[int]) -> str:
-    """Return why nothing is done to turns that are not in context."""
+    """Return the refusal of a change to turns that are not in context."""
     return say_of(
         numbers,
         "{turns} is not in context (see /context turns); nothing was changed.",
@@ -86,5 +86,5 @@ def say_gone(numbers: Sequence[int]) -> str:
 
 
 def name_states(states: Iterable[str]) -> str:
-    """Return a turn's states in a line."""
+    """Return a turn's states on one line."""
     return ", ".join(map(_, states))

@@ -1,4 +1,5 @@
-"""The changes that a person makes to the view: compact, compress, free, clear, pin, unpin, drop."""
+"""The changes that a person makes to the context: compact, compress, free, clear, pin, unpin,
+drop."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from plugins.wording import amount, amounts, clip, count, format_list, format_tu
 
 
 async def compact(ask: Ask, focus: str) -> Reply:
-    """`/context compact [t3-t9] [focus]`"""
+    """Run `/context compact [t3-t9] [focus]`."""
     conversation = ask.conversation
     numbers, focus = split_turns(focus, conversation.context.newest)
     if numbers:
@@ -40,8 +41,8 @@ async def compact(ask: Ask, focus: str) -> Reply:
 
 
 def _require_words(focus: str, newest: int) -> None:
-    """Refuse turns without their t: they would be a focus, and all turns would go into the
-    summary."""
+    """Raise CommandError for turns without their "t": they would be taken for a focus, and all
+    turns would be summarised."""
     if (found := _BARE.fullmatch(focus)) and max(map(int, found.groups())) <= newest:
         raise refusal(
             "Nothing was changed: if you mean turns, write /context compact t{first}-t{last}.",
@@ -61,12 +62,12 @@ ONCE = (
     "summary_schema",
     "summary_max_tokens",
 )
-"""The one-off settings that `/context compress` takes: those of AgentScope's ContextConfig, and how
-long the summary may be."""
+"""The one-off settings of `/context compress`: those of AgentScope's ContextConfig, and the maximum
+length of the summary."""
 
 
 async def compress(ask: Ask, rest: str) -> Reply:
-    """`/context compress [{"trigger_ratio": 0.5, …}]`: AgentScope's compress_context()."""
+    """Run `/context compress [{"trigger_ratio": 0.5, …}]`, like AgentScope's compress_context()."""
     conversation = ask.conversation
     values = {f"context.{name}": value for name, value in _once(rest).items()}
     checked = ask.bot.settings.once(values, conversation.key.id, ask.person)
@@ -80,7 +81,7 @@ async def compress(ask: Ask, rest: str) -> Reply:
 
 
 def _once(text: str) -> dict[str, Any]:
-    """Return the one-off settings that a person wrote, by name."""
+    """Return the one-off settings of the command, by name. Raises CommandError."""
     try:
         found = json.loads(text.strip() or "{}")
     except (ValueError, RecursionError):
@@ -102,7 +103,7 @@ def _once(text: str) -> dict[str, Any]:
 
 
 def _below(view: View, limits: Limits) -> str:
-    """Return why nothing is compressed by these limits."""
+    """Return the reason why nothing is compressed under these limits."""
     threshold = limits.threshold
     sizes = _(
         "{tokens} tokens are in use, and the threshold is {threshold}",
@@ -180,7 +181,7 @@ def _not_smaller(summary: Summary | None, view: View) -> Reply:
 
 
 async def free(ask: Ask, rest: str) -> Reply:
-    """`/context free [t1-t9]`"""
+    """Run `/context free [t1-t9]`."""
     conversation = ask.conversation
     if numbers := turns_of(rest, conversation.context.newest):
         return await ranges.free_range(ask, numbers)
@@ -214,7 +215,7 @@ async def free(ask: Ask, rest: str) -> Reply:
 
 
 async def clear(ask: Ask, rest: str) -> Reply:
-    """`/context clear`"""
+    """Run `/context clear`."""
     if rest.strip():
         raise refusal(
             "/context clear does not take “{rest}”, so nothing was changed. Send it alone to "
@@ -238,7 +239,7 @@ async def clear(ask: Ask, rest: str) -> Reply:
 
 
 async def pin(ask: Ask, rest: str) -> Reply:
-    """`/context pin t3-t5 t9`"""
+    """Run `/context pin t3-t5 t9`."""
     view = ask.conversation.context.view()
     numbers = _in_play(ask, rest, "pin", view)
     new = tuple(n for n in numbers if n not in view.layout.pinned)
@@ -256,7 +257,7 @@ async def pin(ask: Ask, rest: str) -> Reply:
 
 
 async def unpin(ask: Ask, rest: str) -> Reply:
-    """`/context unpin t3-t5`"""
+    """Run `/context unpin t3-t5`."""
     numbers = _parse_turns(ask, rest, "unpin")
     pinned = ask.conversation.context.layout.pinned
     if others := tuple(n for n in numbers if n not in pinned):
@@ -278,7 +279,7 @@ async def unpin(ask: Ask, rest: str) -> Reply:
 
 
 async def drop(ask: Ask, rest: str) -> Reply:
-    """`/context drop t3-t5`"""
+    """Run `/context drop t3-t5`."""
     view = ask.conversation.context.view()
     summarised = frozenset(view.layout.turns("summary"))
     if told := tuple(n for n in _parse_turns(ask, rest, "drop") if n in summarised):
@@ -350,7 +351,7 @@ def _format_size(numbers: tuple[int, ...], view: View) -> str:
 
 
 def _fullness(ask: Ask) -> str:
-    """Return a word of warning when pins fill much of what there is."""
+    """Return a warning if pins use a large part of the budget."""
     view, limits = ask.conversation.context.view(), ask.conversation.context.limits
     share = _weigh(view.layout.pinned, view) / limits.budget
     much = _(" All pins together take up {share:.0%} of the budget.", share=share)

@@ -1,4 +1,4 @@
-"""`/context summary`: what stands for the turns that left, shown and changed."""
+"""`/context summary`: show and edit the summary of the removed turns."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from plugins.wording import amount, clip, format_turns, literal, sentence
 EDIT = "/context summary edit"
 APPROVE, DECLINE = "/context approve", "/context decline"
 WRONG = Action("That's wrong", "/memory wrong")
-"""Asks what is wrong and what is right, and changes all places that say so."""
+"""Ask what is wrong and what is right, and change all places with the wrong text."""
 _NUMBER = re.compile(r"s(\d{1,9})(?=\s|$)\s*", re.IGNORECASE)
 
 
 async def summary(ask: Ask, rest: str) -> Reply:
-    """`/context summary [s3]`, `/context summary edit [s3] [TEXT]`"""
+    """Run `/context summary [s3]` or `/context summary edit [s3] [TEXT]`."""
     word, *more = re.split(r"\s+", rest.strip(), maxsplit=1)
     if word.lower() == "edit":
         return await _edit(ask, more[0] if more else "")
@@ -45,7 +45,7 @@ def _show_standing(standing: StandingSummary) -> Reply:
 
 
 async def _show_none(editor: SummaryEditor) -> Reply:
-    """Say that there is no summary, or which ones there are."""
+    """Return the answer that there is no summary, or list those in place of ranges."""
     why, actions = _("There is no summary in the context: no turn was summarised."), list[Action]()
     if coming := await editor.find_coming():
         turns = format_turns(coming)
@@ -79,7 +79,7 @@ async def _show_numbered(ask: Ask, number: int) -> Reply:
 
 
 async def receipt(ask: Ask, rest: str) -> Reply:
-    """`/context receipt`"""
+    """Run `/context receipt`."""
     standing = await ask.conversation.summary.find_meant()
     if standing is None:
         return await _show_none(ask.conversation.summary)
@@ -91,7 +91,7 @@ async def receipt(ask: Ask, rest: str) -> Reply:
 
 
 def _headline(standing: StandingSummary) -> str:
-    """Name the summary, and say what there is to know of it."""
+    """Return the summary's name, the turns it replaces, its size, author and state."""
     one = standing.summary
     parts = (
         phrase(
@@ -119,7 +119,7 @@ def _author(one: Summary) -> str:
 
 
 def name_author(one: Summary) -> str:
-    """Return who wrote a summary, whoever edited it."""
+    """Return the author of a summary, regardless of later edits."""
     return phrase(one, "by {model}") if one.model else _("extracted without a model")
 
 
@@ -128,7 +128,7 @@ def edit_action(name: str) -> Action:
 
 
 def answers(summary: Summary) -> tuple[Action, ...]:
-    """Return the buttons that answer whether a compaction with this summary is made."""
+    """Return the buttons that approve or decline a compaction with this summary."""
     name, keep = summary.name, receipts.actions(summary, is_named=True)
     yes = Action(_("Approve"), f"{APPROVE} {name}", question=name)
     no = Action(_("No"), f"{DECLINE} {name}", question=name)
@@ -149,7 +149,7 @@ def _to_data(one: Summary, standing: StandingSummary | None = None) -> dict[str,
 
 
 async def keep(ask: Ask, rest: str) -> Reply:
-    """`/context keep [s3] [WORDS]`: without words, all that the summary has left out."""
+    """Run `/context keep [s3] [WORDS]`; without words, add all facts that the summary lacks."""
     number, fact = _split_number(rest)
     try:
         return _report(await ask.conversation.summary.keep(fact, number))
@@ -158,7 +158,7 @@ async def keep(ask: Ask, rest: str) -> Reply:
 
 
 def _split_number(rest: str) -> tuple[int, str]:
-    """Return the number of the summary that a text begins with (0: none), and what follows."""
+    """Return the number of the summary at the beginning of a text (0: none), and the rest."""
     found = _NUMBER.match(rest)
     return (int(found[1]), rest[found.end() :]) if found else (0, rest)
 

@@ -24,12 +24,13 @@ from plugins.turn_names import turns_of
 from plugins.wording import amount, aside, clip, literal, name_layer, series, shorten, table
 
 NEWEST = 30
-"""Turns that are listed where none are named."""
-_FIRST, _LAST = 10, 70  # messages that `detail` shows of very many
+"""The maximum number of turns listed if none are named."""
+_FIRST, _LAST = 10, 70  # messages that `detail` shows if there are many
 
 
 class Row(Struct, frozen=True):
-    """A turn in one line: tokens as the context has them, or had them before they left."""
+    """A turn on one line. `tokens` is its size in the context, or its size before it was
+    removed."""
 
     number: int
     tokens: int
@@ -38,7 +39,7 @@ class Row(Struct, frozen=True):
 
 
 async def show_turns(ask: Ask, rest: str) -> Reply:
-    """`/context turns [t1-t40]`"""
+    """Run `/context turns [t1-t40]`."""
     conversation = ask.conversation
     newest = conversation.context.newest
     numbers = turns_of(rest, newest) or tuple(range(max(1, newest - NEWEST + 1), newest + 1))
@@ -61,16 +62,15 @@ async def show_turns(ask: Ask, rest: str) -> Reply:
 
 
 def _sum_up(bills: Mapping[str, Bill]) -> dict[str, Any]:
-    """Return the cost of a turn, as data: the models that answered it, and their tokens
-    together."""
+    """Return the cost of a turn as data: the models that answered it, and the sum of their
+    tokens."""
     bill = sum(bills.values(), Bill())
     cost = None if bill.unknown else bill.cost
     return pick(bill, "prompt", "cached", "completion", models=[*bills], cost=cost)
 
 
 async def _all_states(conversation: Conversation) -> list[dict[str, Any]]:
-    """Return the states of all turns there are, as runs of turns: those that share theirs
-    together."""
+    """Return the states of all turns, as runs of adjacent turns with the same state."""
     context = conversation.context
     where = states(context.view())
     runs = groupby(enumerate(where.of_all(context.newest), 1), itemgetter(1))
@@ -79,7 +79,7 @@ async def _all_states(conversation: Conversation) -> list[dict[str, Any]]:
 
 
 async def rows(conversation: Conversation, numbers: Sequence[int]) -> list[Row]:
-    """Return these turns, in context or not, as far as they are kept."""
+    """Return these turns, in context or not, as far as they are stored."""
     view = conversation.context.view()
     where = states(view)
     in_play = {turn.number: turn for turn in view.turns}
@@ -93,7 +93,7 @@ def _row(shown: Turn, whole: Turn, where: States) -> Row:
 
 
 async def show_detail(ask: Ask, rest: str) -> Reply:
-    """`/context detail`"""
+    """Run `/context detail`."""
     overview = await gather(ask)
     conversation = ask.conversation
     where = states(overview.view)
@@ -139,7 +139,7 @@ def _preface(overview: Overview) -> str:
 
 
 def quote(text: str) -> str:
-    """Return a text that the model wrote, set off from the bot's own words."""
+    """Return a model's text as a quotation, to separate it from the bot's own text."""
     return "\n".join(f"> {line}" for line in text.strip().split("\n"))
 
 
@@ -152,7 +152,7 @@ def _messages(overview: Overview, where: States) -> str:
 
 
 def _lines(turn: Turn, where: States) -> Iterator[tuple[str, ...]]:
-    """Yield a line for each message; the first one names the turn and its state."""
+    """Yield a row for each message; the first names the turn and its state."""
     names = (turn.id, name_states(where.of(turn.number)))
     for entry in turn.entries:
         size = amount(where.view.scale.part(entry.tokens))
@@ -167,18 +167,19 @@ def _lines(turn: Turn, where: States) -> Iterator[tuple[str, ...]]:
 
 
 def role(message: Message) -> str:
-    """Return the role of a message; for a result it names the tool."""
+    """Return the role of a message; for a tool result, with the tool's name."""
     return f"{message.tool} result" if message.role == "tool" and message.tool else message.role
 
 
 def name_role(role: str) -> str:
-    """Return the same in the language of whoever asked."""
+    """Return the role in the person's language."""
     tool = role.removesuffix(" result")
     return _(role) if tool == role else _("{tool} result", tool=tool)
 
 
 def summarize(message: Message, most: int = 60) -> str:
-    """Return the beginning of a message without its markup, and the tools that it calls."""
+    """Return the beginning of a message without its markup, and the names of the tools that it
+    calls."""
     names = series(call.name for call in message.tool_calls)
     words = clip(words_of(message.shown_text), most)
     calls = _("calls {tools}", tools=names) if names else ""

@@ -1,7 +1,7 @@
-"""Values in replies: the fields of one fill the places of a sentence, and are data for programs.
+"""Values in replies: their fields are inserted into sentences, and returned as data to programs.
 
-A field that holds numbers in a tuple is about turns: a sentence says them ("t1 to t3"), data has
-their names. One with `tokens` in its name is an amount.
+A field with a tuple of numbers refers to turns: a sentence formats them ("t1 to t3"), data has
+their names. A field with `tokens` in its name is an amount.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SIZES = ("tokens_before", "tokens_after")
 
 
 def as_data(value: Any) -> Any:
-    """Return a value as JSON has it."""
+    """Return a value as JSON."""
     if isinstance(value, Receipt):
         return pick(value, "kept", "missing", "taken", "findings", of=value.total)
     if isinstance(value, Struct):
@@ -40,14 +40,14 @@ def as_data(value: Any) -> Any:
 
 
 def pick(value: Struct, *names: str, **more: Any) -> dict[str, Any]:
-    """Return these fields of a value as JSON has them, and what is said besides."""
+    """Return these fields of a value as JSON, together with further entries."""
     data: dict[str, Any] = as_data({name: getattr(value, name) for name in names} | more)
     return data
 
 
 def phrase(value: Struct, one: str, many: str = "", **more: Any) -> str:
-    """Return a sentence with fields of a value in its places; `many` is said where the turns in
-    its first place are several."""
+    """Return a sentence filled with fields of a value; `many` is used if its first turns field has
+    several turns."""
     names = [name for name in _PLACE.findall(one) if name not in more]
     fields = {name: getattr(value, name) for name in names}
     turns = next((field for field in fields.values() if isinstance(field, tuple)), ())
@@ -65,11 +65,12 @@ def _say(name: str, field: Any) -> Any:
 
 def say_of(numbers: Sequence[int], one: str, many: str, **values: Any) -> str:
     """Return a sentence about these turns: `say_of((3,), "{turns} is pinned.", "{turns} are
-    pinned.")`. For one turn it may say {turn}, where both sentences read alike in English."""
+    pinned.")`. The sentence for one turn may use {turn} if both sentences are identical in
+    English."""
     named = format_turns(numbers)
     return _(one if len(numbers) == 1 else many, turns=named, turn=named, **values)
 
 
 def refusal(text: str, **values: Any) -> CommandError:
-    """Return the error with which a command is refused, in a sentence."""
+    """Return the error that refuses a command, with a sentence."""
     return CommandError(_(text, **values))

@@ -1,6 +1,6 @@
-"""Readers of documents, one module a format; imported only in the process that reads one.
+"""Readers of documents, one module per format; imported only in the process that reads one.
 
-Each reader yields `Mark`s (what the page that begins is called) and lines. A part that can't be
-read costs that part: a line in parentheses stands for it. What is never text (pictures, embedded
-files) is counted, and said in a line at the end of its page.
+Each reader yields `Mark`s (the name of the page that begins) and lines. An unreadable part is
+replaced by a line in parentheses. Parts without text (pictures, embedded files) are counted in a
+line at the end of their page.
 """

@@ -17,8 +17,7 @@ Render = Callable[[bytes, "str | None"], str]
 
 
 def read(package: Package, render: Render) -> Iterator[str]:
-    """Yield the parts of a book, in the order in which it names them; then those that it does
-    not."""
+    """Yield the parts of a book in the book's order; then those that are not listed."""
     root = package.root("META-INF/container.xml")
     if root is None:
         raise NoText("is damaged: the part that says where its text is can't be read")
@@ -39,7 +38,7 @@ def read(package: Package, render: Render) -> Iterator[str]:
     for number, item in enumerate(below(book, "itemref"), 1):
         part = items.get(get(item, "idref"), "")
         if part and part in seen:
-            continue  # another place in the same chapter
+            continue  # another position in the same chapter
         seen.add(part)
         yield Mark(f"chapter {number}")
         yield _chapter(package, part, locked, render)

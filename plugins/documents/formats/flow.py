@@ -1,7 +1,7 @@
-"""Paragraphs and tables of Word's and PowerPoint's XML as lines.
+"""Paragraphs and tables in the XML of Word and PowerPoint, as lines.
 
-The elements are known by their names without namespaces, and what is not known is walked through:
-so text is found wherever it stands (insertions, content controls, smart tags, formulas, boxes).
+Elements are identified by their names without namespaces, and unknown ones are traversed. So text
+is found wherever it is (insertions, content controls, smart tags, formulas, boxes).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from .package import below, children, find, get, name_of, row_of
 
 PAGE = "\f"
-"""A break of pages in the text of a paragraph."""
+"""A page break in the text of a paragraph."""
 _SKIPPED = frozenset(
     {"rPr", "tblPr", "tblPrEx", "tblGrid", "trPr", "tcPr", "sectPr", "sdtPr", "sdtEndPr", "pPr"}
     | {"bodyPr", "lstStyle", "spPr", "style", "proofErr", "rPrChange", "pPrChange"}
@@ -26,26 +26,25 @@ _ELSEWHERE = {
     "subDoc": "linked documents",
     "oleObj": "embedded objects",
 }
-"""Elements for text in another file, and how each is counted."""
+"""Elements whose text is in another file, with the name under which each is counted."""
 _DESCRIBED = frozenset({"docPr", "cNvPr", "shape", "rect", "textpath"})
-"""Elements that have words for a picture, or the words of a WordArt, in an attribute."""
+"""Elements with the description of a picture, or the text of a WordArt, in an attribute."""
 _ON = frozenset({None, "1", "true", "on"})
 _SIGNS = {"tab": " ", "ptab": " ", "cr": "\n", "noBreakHyphen": "-", "softHyphen": ""}
 _BOXES = {"F0A8": "☐", "F06F": "☐", "F0FE": "☑", "F0FD": "☒", "F0FC": "✓", "F0E0": "→"}
 
 
 class Flow:
-    """Reads blocks. `label` gives what stands before a paragraph (its number, a mark of a
-    heading); `left_out` counts what has no text."""
+    """The reader of blocks. `label` returns the prefix of a paragraph (its number, a heading mark);
+    `left_out` counts the parts without text."""
 
     def __init__(self, label: Callable[[Any], str] = lambda _: "", page_break: str = "br") -> None:
         self._label, self._page_break = label, page_break
         self.left_out: Counter[str] = Counter()
-        self._instruction = ""  # of the field that is being read
+        self._instruction = ""  # of the current field
 
     def lines(self, element: Any) -> Iterator[str]:
-        """Yield the text of an element, a line a paragraph or row; PAGE marks where a page
-        begins."""
+        """Yield the text of an element, one line per paragraph or row; PAGE marks a page break."""
         name = name_of(element)
         if name == "p":
             yield from self._paragraph(element)
@@ -95,7 +94,7 @@ class Flow:
         return "".join(self._text(child, boxes) for child in children(element))
 
     def _text(self, element: Any, boxes: list[str]) -> str:
-        """Return the text of something in a paragraph; that of boxes goes into `boxes`."""
+        """Return the text of an element in a paragraph; the text of boxes is added to `boxes`."""
         name = name_of(element)
         if name == "t":
             return "".join(element.itertext())
@@ -141,8 +140,8 @@ class Flow:
         return words + self._inner(element, boxes)
 
     def _field(self, element: Any, name: str) -> str:
-        """Return the text in place of the marks of a field; its result is text as any other. A
-        field without a result is shown as it is asked for."""
+        """Return the text in place of a field's marks. The field's result is ordinary text; a field
+        without a result is shown as its instruction."""
         if name == "instrText":
             self._instruction += "".join(element.itertext())
             return ""
@@ -155,8 +154,8 @@ class Flow:
         return f"{{{asked}}}" if kind == "end" and asked and not is_form else ""
 
     def _alternative(self, element: Any, read: Callable[[Any], list[str]]) -> list[str]:
-        """Return the lines of the first alternative that has text, of several ways to say the
-        same."""
+        """Return the lines of the first alternative that has text, of several with the same
+        meaning."""
         for part in children(element):
             before = self.left_out.copy()
             lines = read(part)
@@ -170,7 +169,7 @@ class Flow:
 
 
 def _through(element: Any, name: str) -> Iterator[Any]:
-    """Yield the rows of a table or the cells of a row, also those in content controls."""
+    """Yield the rows of a table or the cells of a row, including those in content controls."""
     for child in children(element):
         if name_of(child) == name:
             yield child
@@ -179,7 +178,7 @@ def _through(element: Any, name: str) -> Iterator[Any]:
 
 
 def _form(mark: Any) -> str:
-    """Return the choice in a field of an old form."""
+    """Return the value of a legacy form field."""
     box, drop = find(mark, "ffData", "checkBox"), find(mark, "ffData", "ddList")
     if box is not None:
         state = find(box, "checked")
@@ -201,7 +200,7 @@ def _described(element: Any) -> str:
 
 
 def drawn(package: Any, part: str) -> Iterator[str]:
-    """Yield the texts of charts and diagrams to which a part refers."""
+    """Yield the texts of charts and diagrams that a part refers to."""
     for relation in package.relations(part):
         if relation.is_external or relation.kind not in ("chart", "chartEx", "diagramData"):
             continue

@@ -1,4 +1,5 @@
-"""The parts of an archive (Office Open XML, EPUB), each read on its own, as far as it goes."""
+"""The parts of an archive (Office Open XML, EPUB), each read separately, as far as it is
+readable."""
 
 from __future__ import annotations
 
@@ -14,25 +15,25 @@ from typing import IO, Any
 from lxml import etree
 
 DAMAGED = "(part of this is damaged; some of its text may be missing)"
-_LARGEST = 100_000_000  # bytes of a part that is read as a whole
-_BLOCK = 65_536  # bytes that are unpacked at a time
-_NAMED = 10  # damaged parts that are named
-_STARTS = 100  # thousands of bytes in which the root element must begin
+_LARGEST = 100_000_000  # maximum bytes of a part that is read completely
+_BLOCK = 65_536  # bytes that are decompressed at a time
+_NAMED = 10  # maximum damaged parts that are named
+_STARTS = 100  # thousands of bytes that are searched for the root element
 
 
 class NoText(Exception):
-    """It can't be read; the text goes on after the document's name."""
+    """A document that can't be read; the text follows its name in a sentence."""
 
 
 class Mark(str):
-    """The name of a page; the lines that follow are on it."""
+    """The name of a page, which contains the lines after it."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A reference of a part: its id there, the kind (the last word of its type), and the part."""
+    """A reference of a part: its id there, its kind (the last word of its type), and its target."""
 
     id: str
     kind: str
@@ -41,8 +42,8 @@ class Relation:
 
 
 class _Stream:
-    """A part of an archive as a file that ends where it can't be unpacked further. A wrong checksum
-    does not end it: what was unpacked is given, and is known to be broken."""
+    """A part of an archive as a file, which ends where decompression fails. With a wrong checksum,
+    the data is returned, and the part counts as damaged."""
 
     def __init__(self, file: IO[bytes], checksum: int) -> None:
         self._file = file
@@ -59,12 +60,12 @@ class _Stream:
         return block
 
     def is_damaged(self) -> bool:
-        """Return whether something is wrong with it, once it was read to its end."""
+        """Return whether it is damaged, after it was read to its end."""
         return self.is_broken or self._sum != self._checksum
 
 
 class Package:
-    """An archive whose parts are found by their names, whatever the case of their letters."""
+    """An archive whose parts are found by name, regardless of case."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
@@ -78,18 +79,18 @@ class Package:
         return list(self._names.values())
 
     def open(self, name: str) -> _Stream | None:
-        """Return a part as a file; None where there is none, or where it is locked or packed in a
-        way that nobody knows."""
+        """Return a part as a file; None if it does not exist, is locked, or has an unknown
+        compression."""
         try:
             info = copy(self._archive.getinfo(self._names[name.lower()]))
             checksum = info.CRC
-            del info.CRC  # zipfile would give nothing of a part whose checksum is wrong
+            del info.CRC  # zipfile returns nothing of a part with a wrong checksum
             return _Stream(self._archive.open(info), checksum)
         except (KeyError, RuntimeError, NotImplementedError, zipfile.BadZipFile, OSError):
             return None
 
     def read(self, name: str) -> bytes | None:
-        """Return a part as a whole; None where there is none."""
+        """Return a complete part; None if it does not exist."""
         stream = self.open(name)
         return None if stream is None else self._all_of(name, stream)
 
@@ -98,12 +99,12 @@ class Package:
         while size < _LARGEST and (block := stream.read(_BLOCK)):
             blocks.append(block)
             size += len(block)
-        if stream.is_damaged():  # also where it is too large
+        if stream.is_damaged():  # also if it is too large
             self._damaged[name] = None
         return b"".join(blocks)
 
     def root(self, name: str) -> Any:
-        """Return the root element of a part, as far as it can be parsed; None where nothing can."""
+        """Return the root element of a part, as far as it can be parsed; None if nothing can."""
         stream = self.open(name)
         if stream is None:
             return None
@@ -117,15 +118,14 @@ class Package:
         return root
 
     def damaged(self) -> Iterator[str]:
-        """Yield the line that says which of the parts that were read as a whole are damaged."""
+        """Yield the line that names the damaged parts among those read completely."""
         if self._damaged:
             names = ", ".join([*self._damaged][:_NAMED])
             yield f"(damaged, so that some of their text may be missing: {names})"
 
     def elements(self, name: str, depth: int) -> Iterator[Any]:
-        """Yield the elements of a part that stand so deep (the root has depth 1), one after the
-        other and forgotten once they are used; at last the string DAMAGED where something was
-        wrong."""
+        """Yield the elements of a part at this depth (the root has depth 1), one by one, freeing
+        each after its use; at the end, yield the string DAMAGED if there was an error."""
         stream = self.open(name)
         if stream is None:
             yield DAMAGED
@@ -154,7 +154,7 @@ class Package:
             yield DAMAGED
 
     def relations(self, name: str) -> list[Relation]:
-        """List the references of a part; those of the whole archive for the name ""."""
+        """Return the references of a part; those of the whole archive for the name ""."""
         folder, base = posixpath.split(name)
         root = self.root(posixpath.join(folder, "_rels", f"{base}.rels"))
         if root is None:
@@ -169,7 +169,7 @@ class Package:
         return found
 
     def first(self, name: str) -> str:
-        """Return the name of a part's root element, "" where nothing of it can be read."""
+        """Return the name of a part's root element; "" if it can't be read."""
         stream = self.open(name)
         if stream is None:
             return ""
@@ -189,7 +189,7 @@ class Package:
         return ""
 
     def main(self) -> str | None:
-        """Return the name of the main part of an Office file, by its relationship, else by its
+        """Return the name of the main part of an Office file, by its relationship or else by its
         usual names."""
         named = [r.target for r in self.relations("") if r.kind == "officeDocument"]
         usual = ["word/document.xml", "xl/workbook.xml", "ppt/presentation.xml"]
@@ -197,7 +197,7 @@ class Package:
 
 
 def _is_fatal(log: Any) -> bool:
-    """Return whether XML was damaged, and not only careless (a prefix that is not declared)."""
+    """Return whether XML is damaged, and not only careless (an undeclared prefix)."""
     return any(entry.level >= etree.ErrorLevels.FATAL for entry in log)
 
 
@@ -207,17 +207,18 @@ def place(folder: str, target: str) -> str:
 
 
 def children(element: Any) -> Iterator[Any]:
-    """Return the elements in one, without comments and entities."""
+    """Return the child elements, without comments and entities."""
     return (child for child in element if isinstance(child.tag, str))
 
 
 def name_of(element: Any) -> str:
-    """Its name without the namespace: strict and transitional files differ in that alone."""
+    """Return its name without the namespace, which is the only difference between strict and
+    transitional files."""
     return str(element.tag).rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
 def get(element: Any, attribute: str) -> str | None:
-    """Return an attribute, whatever its namespace."""
+    """Return an attribute, regardless of its namespace."""
     for key, value in element.attrib.items():
         if key.rpartition("}")[2] == attribute:
             return str(value)
@@ -225,7 +226,7 @@ def get(element: Any, attribute: str) -> str | None:
 
 
 def find(element: Any, *path: str) -> Any:
-    """Return the first element below one by the names on the way to it, or None."""
+    """Return the first element below one by the names on its path, or None."""
     for name in path:
         element = next((child for child in children(element) if name_of(child) == name), None)
         if element is None:
@@ -234,7 +235,7 @@ def find(element: Any, *path: str) -> Any:
 
 
 def below(element: Any, *names: str) -> Iterator[Any]:
-    """All elements in one, at any depth, that have one of these names."""
+    """Return all descendant elements with one of these names."""
     return (found for found in element.iter() if name_of(found) in names)
 
 
@@ -244,7 +245,7 @@ def row_of(cells: list[str]) -> str:
 
 
 def said(left_out: Counter[str]) -> Iterator[str]:
-    """Yield the line that says what is in the document and not in its text."""
+    """Yield the line about parts of the document that are not in its text."""
     if left_out:
         parts = ", ".join(f"{count} {kind}" for kind, count in left_out.items() if count)
         yield f"(not in this text: {parts})"

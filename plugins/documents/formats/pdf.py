@@ -1,4 +1,4 @@
-"""The text of a PDF: what is printed, filled into its forms, and typed onto its pages."""
+"""The text of a PDF: printed, filled into its forms, and typed onto its pages."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 
 from .package import Mark, NoText, said
 
-_MOST = 5_000  # marks on a page that are looked at
-_LONGEST = 200_000  # bytes of the text of one
+_MOST = 5_000  # maximum marks on a page
+_LONGEST = 200_000  # maximum bytes of the text of one
 
 
 def read(content: bytes) -> Iterator[str]:
-    """Yield the pages in their order."""
-    import pypdfium2  # noqa: PLC0415 - only what is read is imported
+    """Yield the pages in order."""
+    import pypdfium2  # noqa: PLC0415 - only the needed reader is imported
 
     try:
         document = pypdfium2.PdfDocument(content)
     except pypdfium2.PdfiumError as error:
         is_locked = "password" in str(error).lower()
         raise NoText("is locked by a password" if is_locked else "is a damaged PDF") from None
-    with suppress(pypdfium2.PdfiumError):  # its pages can be read all the same
+    with suppress(pypdfium2.PdfiumError):  # its pages can still be read
         document.init_forms()
     for number in range(len(document)):
         yield Mark(f"page {number + 1}")
@@ -64,7 +64,7 @@ def _bare(text: str) -> str:
 
 
 def _annotations(document: Any, page: Any) -> Iterator[tuple[int, str, str]]:
-    """Yield the marks on a page: kind, name of the field, and what was typed or chosen."""
+    """Yield the marks on a page: the kind, the field's name, and the typed or selected text."""
     import pypdfium2.raw as raw  # noqa: PLC0415
 
     form = document.formenv
@@ -85,7 +85,7 @@ def _annotations(document: Any, page: Any) -> Iterator[tuple[int, str, str]]:
 
 
 def _string(call: Any, *arguments: Any) -> str:
-    """Return the text that PDFium writes as UTF-16 into a buffer of the size that it wants."""
+    """Return the text that PDFium writes as UTF-16 into a buffer of the required size."""
     import pypdfium2.raw as raw  # noqa: PLC0415
 
     size = min(call(*arguments, None, 0), _LONGEST)

@@ -1,4 +1,4 @@
-"""The text of an Excel file, from its XML: only the cells that are there cost anything."""
+"""The text of an Excel file, from its XML; only existing cells take time."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 from .flow import Flow, drawn
 from .package import Mark, Package, below, children, find, get, name_of, row_of, said
 
-_GAP = 20  # empty cells in a row that are shown as such; behind more, the column is named
+_GAP = 20  # maximum empty cells in a row that are shown; after more, the column is named
 _COLUMNS = 16_384
-_LONGEST = 400  # characters of a format of numbers that are looked at
+_LONGEST = 400  # maximum characters of a number format that are parsed
 _EDGES = {f"{page}{end}" for page in ("odd", "even", "first") for end in ("Header", "Footer")}
 _UNSAVED = "formulas without a saved result, shown as formulas"
 
 
 def read(package: Package, main: str) -> Iterator[str]:
-    """Yield the sheets in their order."""
+    """Yield the sheets in order."""
     book = _Book(package, main)
     for title, part, kind in book.sheets:
         yield Mark(f"sheet {title}")
@@ -32,7 +32,7 @@ def read(package: Package, main: str) -> Iterator[str]:
 
 
 class _Book:
-    """The data that all sheets share: their list, texts, and which styles mean dates."""
+    """The data shared by all sheets: their list, the texts, and the styles of dates."""
 
     def __init__(self, package: Package, main: str) -> None:
         relations = {r.id: r for r in package.relations(main) if not r.is_external}
@@ -114,7 +114,7 @@ def _rows(package: Package, part: str, book: _Book) -> Iterator[str]:
 
 
 def _asked(rule: Any) -> Iterator[str]:
-    """Yield what may be chosen in some cells, and what their people are told."""
+    """Yield the choices and the help texts of some cells."""
     formula, where = find(rule, "formula1"), get(rule, "sqref") or ""
     choices = "" if formula is None else "".join(formula.itertext())
     if get(rule, "type") == "list" and choices.startswith('"'):
@@ -138,7 +138,7 @@ def _row(row: Any, book: _Book, left_out: Counter[str]) -> str:
 
 
 def _column(reference: str | None) -> int:
-    """Return the number of a cell's column, 0 where it does not say."""
+    """Return the number of a cell's column; 0 if it has none."""
     number = 0
     for sign in (reference or "")[:3]:
         if not ("A" <= sign.upper() <= "Z"):
@@ -156,7 +156,7 @@ def _letters(column: int) -> str:
 
 
 def _text(element: Any) -> str:
-    """Return a text with its formatting removed, and how it is read aloud."""
+    """Return a text without formatting and without phonetic guides."""
     return "".join(
         "".join(found.itertext())
         for found in below(element, "t")
@@ -165,7 +165,7 @@ def _text(element: Any) -> str:
 
 
 def _styles_of_dates(root: Any) -> frozenset[str]:
-    """Return the numbers of the styles of cells that show a number as a date."""
+    """Return the numbers of the cell styles that show a number as a date."""
     if root is None:
         return frozenset()
     from openpyxl.styles.numbers import BUILTIN_FORMATS, is_date_format  # noqa: PLC0415
@@ -182,8 +182,8 @@ def _styles_of_dates(root: Any) -> frozenset[str]:
 
 
 def _controls(root: Any) -> Iterator[str]:
-    """Yield what stands on buttons and the like. The frames of comments are shapes, too, whose text
-    stands in the comments."""
+    """Yield the texts of buttons and similar controls. The frames of comments are shapes as well,
+    but their text is in the comments."""
     for shape in below(root, "shape"):
         about = next(below(shape, "ClientData"), None)
         if about is not None and get(about, "ObjectType") == "Note":
@@ -193,7 +193,7 @@ def _controls(root: Any) -> Iterator[str]:
 
 
 def _beside(package: Package, part: str) -> Iterator[str]:
-    """Comments, and what is drawn on a sheet."""
+    """Yield the comments and drawings of a sheet."""
     for relation in package.relations(part):
         if relation.is_external or relation.kind not in (
             "comments",

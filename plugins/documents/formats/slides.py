@@ -10,11 +10,11 @@ from .flow import Flow, drawn
 from .package import Mark, Package, below, find, get, said
 
 _SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml", re.IGNORECASE)
-_NUMBER = "sldNum"  # a placeholder that is no text of the slide
+_NUMBER = "sldNum"  # a placeholder without text of the slide
 
 
 def read(package: Package, main: str) -> Iterator[str]:
-    """Yield the slides in their order, each with its notes and comments."""
+    """Yield the slides in order, each with its notes and comments."""
     for number, part in enumerate(_slides(package, main), 1):
         yield Mark(f"slide {number}")
         root = package.root(part)
@@ -40,7 +40,7 @@ def _slides(package: Package, main: str) -> list[str]:
 
 
 def _reference(item: Any) -> str:
-    """Return the id of a relation: beside it stands an id of the slide, without a namespace."""
+    """Return the id of a relation; the id of the slide is in an attribute without a namespace."""
     return next((str(v) for k, v in item.attrib.items() if k.endswith("}id")), "")
 
 
@@ -75,7 +75,7 @@ def _is_number(shape: Any) -> bool:
 
 
 def _behind(package: Package) -> Iterator[str]:
-    """Yield the text on the masters and layouts themselves, which is seen on each slide of them."""
+    """Yield the text of the masters and layouts, which is visible on each of their slides."""
     lines: dict[str, None] = {}
     for name in sorted(package.names()):
         if not re.fullmatch(r"ppt/slide(Masters|Layouts)/[^/]+\.xml", name):

@@ -18,12 +18,12 @@ _APART = {
 _ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"),
           (40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
 _LEVELS = 9
-_DEEPEST = 20  # styles that are based on one another
+_DEEPEST = 20  # maximum chain of styles based on one another
 
 
 def read(package: Package, main: str) -> Iterator[str]:
-    """Yield the pages as the program that saved it last had laid them out; one that lays out none
-    may still have asked for breaks."""
+    """Yield the pages with the page breaks of the program that saved it last; if it stored none,
+    with the explicit page breaks."""
     styles = Styles(package, main)
     is_laid_out = _has(package, main, b"lastRenderedPageBreak")
     flow = Flow(styles.label, "lastRenderedPageBreak" if is_laid_out else "br")
@@ -43,7 +43,7 @@ def read(package: Package, main: str) -> Iterator[str]:
 
 
 def _apart(package: Package, main: str, styles: Styles) -> Iterator[str]:
-    """Yield the text beside the main text: headers and footers (each text once), notes,
+    """Yield the text outside of the main text: headers and footers (each text once), notes,
     comments."""
     found: dict[str, dict[str, None]] = {}
     for relation in package.relations(main):
@@ -78,7 +78,7 @@ def _has(package: Package, name: str, mark: bytes) -> bool:
 
 
 class Styles:
-    """The labels in front of paragraphs by their style: marks of headings, numbers of lists."""
+    """The labels before paragraphs by their style: marks of headings, numbers of lists."""
 
     def __init__(self, package: Package, main: str) -> None:
         parts = {r.kind: r.target for r in package.relations(main) if not r.is_external}
@@ -94,7 +94,7 @@ class Styles:
             self._take_lists(root)
 
     def label(self, paragraph: Any) -> str:
-        """Return the mark of a heading and the number in a list, with a space behind each."""
+        """Return the mark of a heading and the number in a list, each followed by a space."""
         own = find(paragraph, "pPr")
         named = None if own is None else find(own, "pStyle")
         chain = list(self._chain(get(named, "val") if named is not None else None))
@@ -123,7 +123,7 @@ class Styles:
         return self._next(self._lists[number], levels, depth) if number and levels else ""
 
     def _next(self, which: str, levels: dict[int, _Level], depth: int) -> str:
-        """Count one paragraph of a list, and write its number."""
+        """Count one paragraph of a list, and return its number."""
         counts = self._counts.setdefault(which, [None] * _LEVELS)
         level = levels.get(depth, _Level())
         count = counts[depth]
@@ -155,13 +155,13 @@ class Styles:
                 level = _Level.of(inner) if inner is not None else levels.get(place, _Level())
                 if start is not None:
                     level = _Level(_int(get(start, "val")), level.kind, level.text)
-                    self._lists[number] = f"{which}/{number}"  # counted on its own
+                    self._lists[number] = f"{which}/{number}"  # counted separately
                 levels[place] = level
             self._levels[number] = levels
 
 
 class _Level:
-    """The form of the numbers of one level of a list."""
+    """The number format of one level of a list."""
 
     def __init__(self, start: int = 1, kind: str = "decimal", text: str = "") -> None:
         self.start, self.kind, self.text = start, kind, text
