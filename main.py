@@ -36,11 +36,11 @@ from bot.early import (
     open_input,
     share_one_heap,
 )
-from bot.own_python import go_on_with_packages
+from bot.own_python import restart_with_packages
 
 if __name__ == "__main__":
     begin_loading()
-    go_on_with_packages(Path(__file__).parent)
+    restart_with_packages(Path(__file__).parent)
     EARLY = open_input(sys.argv[1:])  # before what takes long to load
 
 from agent.models.selection import AUTO, Models
@@ -79,7 +79,7 @@ from channels.message import clean_text
 from channels.pipe import Pipe
 from channels.program import CALL, as_called
 from memory.record.engines import engine_for
-from memory.record.people import Pending, Role
+from memory.record.people import PendingPerson, Role
 from memory.record.store import Store, StoreError
 from plugins.api import CommandError
 from plugins.features import find_modules
@@ -207,7 +207,7 @@ def _is_first_start(layers: Layers, place: Path | str) -> bool:
 
 async def _live(start: BotStart) -> int:
     """Run the bot; return the exit code: 1 if a piped plain line got no answer."""
-    standing = start.make_standing(lambda: app.config.book.effective())
+    standing = start.make_main_channel(lambda: app.config.book.effective())
     async with start.watch.serving(has_page=start.has_page):
         channels = start.make_channels(standing, lambda: app.config.book.effective())
         recent = start.watch.recent
@@ -233,7 +233,7 @@ def _pair(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _let_in(options: argparse.Namespace, place: Path | str) -> Pending:
+async def _let_in(options: argparse.Namespace, place: Path | str) -> PendingPerson:
     store = await Store.open(engine_for(place))
     try:
         role: Role = "owner" if options.owner else "user"

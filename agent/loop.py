@@ -42,7 +42,7 @@ from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.context.audit import audit_line
 from memory.context.audit_source import AuditSource
-from memory.context.emergency import NoRoom
+from memory.context.emergency import RequestTooLong
 from memory.context.lines import first_words
 from memory.context.meter import PromptPrefix
 from memory.context.terse import TerseFilter, extract
@@ -355,7 +355,9 @@ class Agent(Struct, frozen=True):
         toolbox = self.toolbox.without(DELEGATE)
         tools = toolbox.wire if self.prefix.tools else ()
         prefix = PromptPrefix(f"{self.prefix.system}\n\n{SUBAGENT}", tools)
-        return await replace(self, toolbox=toolbox, prefix=prefix).answer(turn, _Offstage(output))
+        return await replace(self, toolbox=toolbox, prefix=prefix).answer(
+            turn, _SubAgentOutput(output)
+        )
 
     def _surroundings(self, turn: OpenTurn, helpers: SubAgents) -> ToolContext:
         return replace(
@@ -394,7 +396,7 @@ def _mark_cut(reply: ModelReply) -> tuple[ToolCall, ...]:
 
 def _to_overflow(error: ModelError) -> Overflow:
     is_sure = isinstance(error, ContextOverflow)
-    return Overflow(error.window, is_own=not error.is_of_stand_in, is_sure=is_sure)
+    return Overflow(error.window, is_own=not error.is_of_fallback, is_sure=is_sure)
 
 
 def _is_cut_again(turn: OpenTurn) -> bool:
@@ -405,7 +407,7 @@ def _is_cut_again(turn: OpenTurn) -> bool:
     return len(latest) == _MOST_CUT_STEPS and all(calls and calls[-1].is_cut for calls in latest)
 
 
-class _Offstage(Output):
+class _SubAgentOutput(Output):
     """An output that shows the tools that a sub-agent uses, but none of its text."""
 
     def __init__(self, output: Output) -> None:
@@ -469,7 +471,7 @@ class SubAgents:
         own = await SubagentTurn.open_for_call(self._turn, task, self._call)
         try:
             reply = await self._answer(own)
-        except (ModelError, NoRoom) as error:
+        except (ModelError, RequestTooLong) as error:
             raise ToolError(f"The sub-agent could not finish its task: {error}") from error
         finally:
             self.is_untrusted |= any(entry.message.is_untrusted for entry in own.entries)

@@ -25,7 +25,7 @@ from agent.models.base import (
 )
 from agent.models.catalogue import input_price, parameters_of
 from agent.models.patience import TokenCount, WorkModels, WorkWatch, ask_for_work
-from memory.context.continued import Beginning, pays
+from memory.context.continued import RequestBeginning, pays
 from memory.context.receipt import Receipt
 from memory.context.shapes import find_kind
 from memory.context.summary import SummaryRequest, SummaryResult, behind, split_answer
@@ -71,7 +71,9 @@ class ModelSummarizer(Struct, frozen=True):
         if 0 < parameters_of(model.name) < request.least_parameters:
             return SummaryResult("", model.name, finish="small")
         await model.ready()
-        work = _Work(self, model, request, self.models.summary_window(request.key), model.name)
+        work = _SummaryProgress(
+            self, model, request, self.models.summary_window(request.key), model.name
+        )
         try:
             text = await work.go_on() or await work.run()
         except ModelError as error:
@@ -99,7 +101,7 @@ class ModelSummarizer(Struct, frozen=True):
         return reply
 
     async def ask_behind(
-        self, model: Model, request: SummaryRequest, beginning: Beginning
+        self, model: Model, request: SummaryRequest, beginning: RequestBeginning
     ) -> ModelReply:
         """Return the summary, requested as the conversation's next message. Raises ModelError."""
         reply = await self._reply(model, request, beginning)
@@ -112,7 +114,9 @@ class ModelSummarizer(Struct, frozen=True):
             self.misses[model.name] = 0
         return reply
 
-    async def pays(self, model: Model, request: SummaryRequest, beginning: Beginning) -> bool:
+    async def pays(
+        self, model: Model, request: SummaryRequest, beginning: RequestBeginning
+    ) -> bool:
         """Return whether the summary is much cheaper that way."""
         is_at_hand = model.caches_by_itself and self.models.summarizes_itself(request.key)
         if not is_at_hand or self.misses[model.name] >= _MOST_MISSES:
@@ -123,7 +127,7 @@ class ModelSummarizer(Struct, frozen=True):
         return pays(beginning, asked, apart, price)
 
     async def _reply(
-        self, model: Model, request: SummaryRequest, beginning: Beginning | None = None
+        self, model: Model, request: SummaryRequest, beginning: RequestBeginning | None = None
     ) -> ModelReply:
         """Ask, and book the cost, also if the result is not a summary."""
         asked = _request(request) if beginning is None else _request_behind(request, beginning)
@@ -141,7 +145,7 @@ class ModelSummarizer(Struct, frozen=True):
         return await asyncio.to_thread(count)
 
 
-class _Work(Struct):
+class _SummaryProgress(Struct):
     """A summary in progress: the model that wrote it, the news of each piece, the finish of the
     last one, and the parts that no model accepted."""
 
@@ -270,7 +274,7 @@ def _in_words(request: SummaryRequest) -> SummaryRequest:
     return replace(request, task=f"{request.task}\n\n{wish}", schema=None)
 
 
-def _request_behind(request: SummaryRequest, beginning: Beginning) -> ModelRequest:
+def _request_behind(request: SummaryRequest, beginning: RequestBeginning) -> ModelRequest:
     """Return the request as the conversation's next one: everything that identifies its beginning
     is unchanged."""
     asked = behind(request.task, request.appended)

@@ -33,7 +33,7 @@ from channels.message import Address, Inbound, Outbound
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("main.py", "bot", "plugins", "agent", "channels", "memory")
+LAYERS = ("main.py", "bot", "plugins", "agent", "channels", "memory")
 WARM = 6
 """Times that each thing is done before it is counted."""
 
@@ -52,7 +52,7 @@ class Calls:
 
     def ours(self) -> tuple[int, int, int]:
         """Return the numbers of calls of named functions, of all calls, and of files."""
-        mine = {code: count for code, count in self.counts.items() if _room(code.co_filename)}
+        mine = {code: count for code, count in self.counts.items() if _layer(code.co_filename)}
         named = sum(count for code, count in mine.items() if not code.co_name.startswith("<"))
         return named, sum(mine.values()), len({code.co_filename for code in mine})
 
@@ -70,12 +70,12 @@ def _waits(frame: FrameType | None) -> bool:
     return frame is not None
 
 
-def _room(file: str) -> str:
+def _layer(file: str) -> str:
     path = Path(file)
     if not path.is_relative_to(ROOT):
         return ""
     first = path.relative_to(ROOT).parts[0]
-    return first if first in ROOMS else ""
+    return first if first in LAYERS else ""
 
 
 class TestChannel:
@@ -175,7 +175,7 @@ def sources() -> Iterator[tuple[str, str]]:
         ["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     for name in listed.stdout.split():
-        if name.split("/")[0] in ROOMS:
+        if name.split("/")[0] in LAYERS:
             yield name, (ROOT / name).read_text()
 
 

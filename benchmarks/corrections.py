@@ -29,7 +29,7 @@ import numpy as np
 
 from benchmarks.learning import Floats, Integers, descend, write
 from memory.context import correction_score
-from memory.context.correction_pairs import BACK, HeardMessage, find_pairs
+from memory.context.correction_pairs import BACK, ParsedMessage, find_pairs
 from memory.context.correction_score import describe_message, describe_sentence, list_features
 from memory.context.corrections import Correction, find_corrections
 
@@ -125,8 +125,8 @@ def read_pairs(rows: Iterable[Row]) -> Pairs:
     is_meant: list[bool] = []
     for number, row in enumerate(rows):
         said, before = (
-            HeardMessage(row["said"]),
-            [HeardMessage(text) for text in reversed(row["before"])],
+            ParsedMessage(row["said"]),
+            [ParsedMessage(text) for text in reversed(row["before"])],
         )
         pairs = find_pairs(said, before)
         meant = [_is_meant(pair.old.text, pair.new.text, row) for pair in pairs]

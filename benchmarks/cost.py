@@ -48,7 +48,7 @@ from memory.ledger import Spent
 from memory.messages import Message, ToolCall
 from memory.record.store import Store
 from memory.services import MemoryServices
-from tests.memory.rooms import Lodge, LodgeRules
+from tests.memory.harness import HarnessRules, MemoryHarness
 
 TAU = 600
 """Tokens of a turn: 200 of the person, 400 of the model."""
@@ -224,14 +224,14 @@ async def ours(
             store,
             Meter(),
             Bookkeeper(provider),
-            LodgeRules(Lodge(data, limits, frame=frame)),
+            HarnessRules(MemoryHarness(data, limits, frame=frame)),
             data,
         )
         conversations = Conversations(room)
         conversation = await conversations.get(KEY)
         for number in range(1, turns + 1):
             await _turn(conversation, frame, number, result, results[number % len(results)])
-            await conversations.settle()
+            await conversations.flush()
         await conversations.close()
         await store.close()
     return result

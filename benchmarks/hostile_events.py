@@ -36,7 +36,7 @@ from channels.mail.reading import read as read_mail
 from channels.matrix import reading as at_matrix
 from channels.pipe import BadLine, inbound_of
 from channels.slack import incoming as at_slack
-from channels.telegram.incoming import Me, Reader
+from channels.telegram.incoming import BotIdentity, Reader
 from channels.telegram.telegram import readable
 from channels.wecom import reading as at_wecom
 from channels.whatsapp import reading as at_whatsapp
@@ -70,8 +70,8 @@ FEISHU_MESSAGE: Json = {
 }
 _FEISHU_BOT = at_feishu.FeishuBot("me", "Bot")
 _MATRIX_BOT = at_matrix.OwnUser("@bot:here", "Bot", frozenset({"help", "a"}))
-_SLACK = at_slack.Surroundings("UB", {"U1": Author("U1", "Ann")}, {"text": "a", "user": "U1"})
-_TELEGRAM_BOT = Me(1, "bot", frozenset({"help", "a"}))
+_SLACK = at_slack.EventContext("UB", {"U1": Author("U1", "Ann")}, {"text": "a", "user": "U1"})
+_TELEGRAM_BOT = BotIdentity(1, "bot", frozenset({"help", "a"}))
 _PERSON: Json = {"id": "2", "username": "ann", "discriminator": "0", "avatar": None}
 DISCORD_MESSAGE: Json = {
     **{"id": "9", "channel_id": "6", "content": "<@1> hi <@2> <#6> <:a:1>", "author": _PERSON},

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from channels.kit.frames import ODD_SHAPE, load_frame
 from channels.web.chat_shapes import ChatRequest
 from channels.web.operations import Problem, parse_body
-from channels.web.shapes import Incoming
+from channels.web.shapes import StrictBody
 from channels.whatsapp.reading import read
 from plugins.jobs.calls import fill
 
@@ -78,7 +78,7 @@ def _whatsapp(content: bytes) -> None:
         list(read(orjson.loads(content), "1", "2"))
 
 
-REQUESTS: tuple[type[BaseModel], ...] = (ChatRequest, *Incoming.__subclasses__())
+REQUESTS: tuple[type[BaseModel], ...] = (ChatRequest, *StrictBody.__subclasses__())
 READERS: Mapping[str, Callable[[bytes], object]] = {
     **{shape.__name__: partial(_request, shape) for shape in REQUESTS},
     "a call of WhatsApp": _whatsapp,

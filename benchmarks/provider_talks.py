@@ -181,7 +181,7 @@ class Talks:
 
     async def _settle(self) -> None:
         await self._bot.app.turns.queues.idle()
-        await self._bot.app.conversations.settle()
+        await self._bot.app.conversations.flush()
 
     def _question(self) -> str:
         self._questions += 1

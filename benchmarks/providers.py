@@ -37,7 +37,7 @@ SHORT = 250
 def hurry() -> None:
     """No waits for the disk, and none between attempts."""
     sqlite.SYNCED = sqlite.UNSYNCED = "off"
-    fallback.BREATH = 0.0
+    fallback.RETRY_DELAY = 0.0
     for client in (openai_client, anthropic_client):
         sdk = sys.modules[f"{client.APIError.__module__.partition('.')[0]}._base_client"]
         sdk.INITIAL_RETRY_DELAY = sdk.MAX_RETRY_DELAY = 0.001  # type: ignore[attr-defined]

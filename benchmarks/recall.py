@@ -49,9 +49,9 @@ from memory.record.search import Hit, index, words
 from memory.record.search.likeness import Likeness
 from memory.record.store import Store
 from memory.services import MemoryServices
-from plugins.recall.feature import Filling, VectorLikeness
+from plugins.recall.feature import VectorBackfill, VectorLikeness
 from plugins.recall.record import TABLES
-from tests.memory.rooms import Lodge, LodgeRules
+from tests.memory.harness import HarnessRules, MemoryHarness
 from tests.servers.postgresql import running_server
 
 DEPTHS = (5, 10, 20)
@@ -82,7 +82,7 @@ async def memory(limits: Limits, provider: Provider) -> AsyncIterator[Conversati
                 store,
                 METER,
                 Bookkeeper(provider),
-                LodgeRules(Lodge(Path(folder), limits, frame=FRAME)),
+                HarnessRules(MemoryHarness(Path(folder), limits, frame=FRAME)),
                 Path(folder),
                 likeness=likeness,
             )
@@ -136,8 +136,8 @@ async def say(conversations: Conversations, dialogue: Dialogue) -> Conversation:
 async def make_vectors(store: Store) -> None:
     """Make the vectors of what is indexed, if meanings are compared."""
     if _is_semantic.get():
-        filling = Filling(store, Processes(), lambda: True)
-        await filling.look()
+        filling = VectorBackfill(store, Processes(), lambda: True)
+        await filling.start_if_due()
         await filling.idle()
 
 
@@ -303,7 +303,7 @@ async def hold(name: str, data: Sequence[Dialogue], search: Searched, price: flo
             conversation = await conversations.get(dialogue.key)
             for turn in dialogue.turns:
                 await _talk(conversation, turn, provider)
-                await conversations.settle()
+                await conversations.flush()
             result.billed.append(provider.billed / len(dialogue.turns))
             there = {turn.number for turn in conversation.context.view().turns}
         context = {

@@ -21,7 +21,7 @@ from channels.language import _
 from channels.message import Address, Inbound
 from memory.record import people
 from memory.record.mailbox import AddressColumns
-from memory.record.people import Known, Pending, Role
+from memory.record.people import KnownPerson, PendingPerson, Role
 from memory.record.store import Store
 from plugins.api import CommandError, Person
 
@@ -139,20 +139,20 @@ class Access:
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._store, self._settings, self._clock = store, settings, clock
-        self._known: dict[tuple[str, str], Known] = {}
+        self._known: dict[tuple[str, str], KnownPerson] = {}
         self._codes: dict[str, str] = {}
         self._pace, self._strangers = MessageRate(), MessageRate()
         self._guesses = Throttle("codes for /pair")
         self._on_change = on_change
 
-    async def take_up(self) -> None:
+    async def load(self) -> None:
         """Load the people with access. Called after each change as well: reads complete in order,
         so that a stale one never overwrites a newer one."""
         found = await self._store.read(people.list_known)
         self._known = {(one.kind, one.id): one for one in found}
 
     @property
-    def known(self) -> list[Known]:
+    def known(self) -> list[KnownPerson]:
         """All people and chats with access, besides the owners that the settings name."""
         return list(self._known.values())
 
@@ -165,7 +165,7 @@ class Access:
         """Return whether this person has access, according to memory."""
         return ("person", person) in self._known
 
-    async def list_pending(self) -> list[Pending]:
+    async def list_pending(self) -> list[PendingPerson]:
         """Return the strangers whose code is valid, oldest first."""
         return await self._store.read(lambda db: people.list_pending(db, self._valid_since))
 
@@ -196,11 +196,11 @@ class Access:
         person = self.identify(address)
         return person.limited if person else name_of(address)
 
-    async def meet(self, address: Address) -> Person | None:
+    async def identify_or_reload(self, address: Address) -> Person | None:
         """Return the person, or None for a stranger. A stranger is looked up on disk as well,
         because `main.py pair` may have granted access meanwhile. Raises StoreError."""
         if (person := self.identify(address)) is None:
-            await self.take_up()
+            await self.load()
             person = self.identify(address)
         return person
 
@@ -214,7 +214,7 @@ class Access:
         """The whole seconds after which a rate-limited user may write again."""
         return int(self._pace.left) + 1
 
-    async def turn_away(self, inbound: Inbound) -> str:
+    async def refuse_stranger(self, inbound: Inbound) -> str:
         """Return the reply to a stranger, at most once a minute; "" for no reply. Raises
         StoreError."""
         address = inbound.address
@@ -228,7 +228,7 @@ class Access:
         """Return the code of this stranger, valid for an hour; create one if there is none."""
         address, code, now = inbound.address, new_code(), self._clock()
         place = AddressColumns(address.channel, address.chat, address.thread, address.user)
-        stranger = Pending(name_of(address), inbound.sender, place, now)
+        stranger = PendingPerson(name_of(address), inbound.sender, place, now)
         digest, since = digest_of(code), self._valid_since
         kept = await self._store.write(
             lambda db: people.ask(db, stranger, digest, since, MOST_PENDING)
@@ -239,16 +239,18 @@ class Access:
             self._codes[kept.person] = code
         return knock(self._codes[kept.person]) if kept.person in self._codes else _(ASKED)
 
-    async def approve(self, code: str, role: Role, by: str) -> Pending:
+    async def approve(self, code: str, role: Role, by: str) -> PendingPerson:
         """Grant access to the stranger with this code, and return that stranger. Raises
         CommandError."""
         digest, since, now = digest_of(code), self._valid_since, self._clock()
         refuse_guesser(self._guesses.wait(by))
 
-        def let_in(db: Any) -> Pending | None:
+        def let_in(db: Any) -> PendingPerson | None:
             stranger = people.answer(db, digest, since)
             if stranger is not None:
-                people.let_in(db, Known("person", stranger.person, role, stranger.name, by, now))
+                people.grant_access(
+                    db, KnownPerson("person", stranger.person, role, stranger.name, by, now)
+                )
             return stranger
 
         if (stranger := await self._store.write(let_in)) is None:
@@ -265,16 +267,16 @@ class Access:
 
     async def open_chat(self, address: Address, by: str) -> None:
         """Grant access to everybody who writes in this chat."""
-        one = Known("chat", chat_of(address), "user", "", by, self._clock())
-        await self._store.write(lambda db: people.let_in(db, one))
+        one = KnownPerson("chat", chat_of(address), "user", "", by, self._clock())
+        await self._store.write(lambda db: people.grant_access(db, one))
         await self.changed()
 
-    async def revoke(self, one: Known) -> None:
+    async def revoke(self, one: KnownPerson) -> None:
         """Revoke the access of a person or a chat."""
         await self._store.write(lambda db: people.revoke(db, one.kind, one.id))
         await self.changed()
 
     async def changed(self) -> None:
         """Reload the people with access after a change on disk, and call `on_change`."""
-        await self.take_up()
+        await self.load()
         self._on_change()

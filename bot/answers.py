@@ -22,7 +22,7 @@ from memory.messages import Message
 from memory.record import conversations
 from memory.record.store import StoreError
 from memory.turn_log import OpenTurn
-from plugins.loader import Loaded
+from plugins.loader import LoadedPlugins
 from plugins.wording import name_branch
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Answers:
         conversations: Conversations,
         delivery: Delivery,
         runner: TurnRunner,
-        features: Loaded,
+        features: LoadedPlugins,
     ) -> None:
         self.conversations, self.delivery = conversations, delivery
         self.runner, self.features = runner, features

@@ -20,13 +20,13 @@ from bot.stopping import stop_on_signals
 from channels.base import (
     Channel,
     ChannelError,
-    Closing,
     Notice,
+    WithConnections,
 )
 from memory.keys import Scope, everything
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
-from plugins.loader import Loaded
+from plugins.loader import LoadedPlugins
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class App(Kernel, frozen=True):
 
     sender: Sender
     losses: tuple[str, ...]
-    features: Loaded
+    features: LoadedPlugins
     forms: Forms
 
     async def run(self, until: str = "") -> None:
@@ -55,7 +55,7 @@ class App(Kernel, frozen=True):
         stop_on_signals(stopping)
         await asyncio.to_thread(clear_up, self.config.data)
         await self.begin()
-        await self.take_up()
+        await self.load_conversations()
         await self.sender.send_unsent()
         for received in await self.delivery.list_unanswered():
             self.bot.dispatch(received)
@@ -100,17 +100,17 @@ class App(Kernel, frozen=True):
 
     async def begin(self) -> None:
         """Load the state that all conversations share."""
-        await self.clock.look()  # before any new event, which would become the newest one
-        await self.access.take_up()
-        await self.links.take_up()
-        await self.bot.private.take_up()
+        await self.clock.check()  # before any new event, which would become the newest one
+        await self.access.load()
+        await self.links.load()
+        await self.bot.private.load()
         await self.config.spending.load()
 
-    async def take_up(self, is_meant: Scope = everything) -> None:
+    async def load_conversations(self, is_meant: Scope = everything) -> None:
         """Resume the work of the previous process in these conversations."""
-        await self.links.take_up()  # the previous process may have linked chats
-        await self.conversations.take_up(is_meant)
-        await self.forms.take_up(is_meant)
+        await self.links.load()  # the previous process may have linked chats
+        await self.conversations.load(is_meant)
+        await self.forms.load(is_meant)
 
     async def warm_up(self) -> None:
         """Load the slow parts while the person reads the greeting."""
@@ -159,7 +159,7 @@ class App(Kernel, frozen=True):
         await self.turns.queues.idle()
         await self.alerts.tasks.idle()
         await self.delivery.queues.idle_in(is_awaited)
-        await self.conversations.settle()
+        await self.conversations.flush()
 
     async def _finish(
         self, stopping: asyncio.Event, warming: asyncio.Task[None], until: str
@@ -202,11 +202,11 @@ class App(Kernel, frozen=True):
         await self.bot.commands.queues.drop(_queues_of(is_meant))
         await self.turns.drop(is_meant)
 
-    async def let_go(self, is_meant: Scope) -> None:
+    async def evict(self, is_meant: Scope) -> None:
         """Stop the work of these conversations and evict them from memory."""
         await self._drop(is_meant)
         self.forms.drop(is_meant)
-        await self.conversations.let_go(is_meant)
+        await self.conversations.evict(is_meant)
 
     async def _stop_features(self) -> None:
         for background in self.features.background:
@@ -220,7 +220,7 @@ class App(Kernel, frozen=True):
             await queues.close()
         await self.conversations.abandon()
         for channel in self.channels.values():
-            if isinstance(channel, Closing):
+            if isinstance(channel, WithConnections):
                 await channel.close()
         await self.features.close()
         await self.config.models.close()
@@ -236,11 +236,11 @@ class App(Kernel, frozen=True):
         with suppress(StoreError):
             await self.conversations.excuse()
         for channel in self.channels.values():
-            if isinstance(channel, Closing):
+            if isinstance(channel, WithConnections):
                 await channel.close()
         await self.conversations.close()
         with suppress(StoreError):
-            await self.clock.look()  # it counts how long the bot has run
+            await self.clock.check()  # it counts how long the bot has run
         await farewell()
         await self.features.close()
         await self.config.models.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 from bot.app import App
 from bot.clock import ClockWatch
 from bot.data_folder import find_database, plugins_folder
-from bot.forgetting import Forgetting
+from bot.forgetting import Forgetter
 from bot.logs import set_level
 from bot.ports import (
     RecentWork,
@@ -21,8 +21,8 @@ from bot.settings import Layers, SettingsStore
 from bot.signals import Signal
 from bot.stages import (
     Record,
-    Rereading,
     SettingChange,
+    SettingsReload,
     choose_models,
     connect_people,
     make_bot,
@@ -63,8 +63,8 @@ async def assemble(
     clock = ClockWatch(store, people.alerts.clock_jumped, config.zone)
     conversations = open_memory(store, people, thinking, plugins, recent)
     turns = make_turns(people, thinking, conversations, plugins, recent)
-    forgetting = Forgetting(conversations, turns, by_name, people.bus, plugins.stops)
-    often = (clock.look, conversations.settle_proposals, conversations.rest)
+    forgetting = Forgetter(conversations, turns, by_name, people.bus, plugins.stops)
+    often = (clock.check, conversations.resolve_proposals, conversations.rest)
     schedule = Schedule(config.zone, Retention(forgetting, book, clock), often)
     queues = {"turns": turns.queues, "replies": people.delivery.queues}
     work = RecentWork(recent, turns, queues, conversations, data, by_name)
@@ -75,7 +75,7 @@ async def assemble(
         data=data,
         secrets=layers.secrets,
         layers=layers,
-        reread=Rereading(layers, thinking.models, SettingChange(record, people, plugins)),
+        reread=SettingsReload(layers, thinking.models, SettingChange(record, people, plugins)),
         config=config,
         store=store,
         access=people.access,

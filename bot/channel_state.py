@@ -34,7 +34,7 @@ class ChannelWatch(Struct, frozen=True):
     state: StoredState
     channels: Mapping[str, Channel]
 
-    async def look(self) -> dict[str, ChannelHealth]:
+    async def status(self) -> dict[str, ChannelHealth]:
         found = {}
         for name, channel in self.channels.items():
             if isinstance(channel, WithHealth):

@@ -54,7 +54,7 @@ class ClockWatch(Struct):
     _kept: Clock | None = None
     _looked: float = 0.0
 
-    async def look(self) -> bool:
+    async def check(self) -> bool:
         """Return whether the clock is trusted now. Raises StoreError."""
         now, uptime = self.clock(), self.uptime()
         if self._kept is None:

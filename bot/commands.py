@@ -114,7 +114,7 @@ class CommandRunner:
         self._ports, self._conversations, self._links = ports, conversations, links
         self._delivery, self._access, self._forms = delivery, access, forms
         self.queues = KeyedQueues("command")
-        self._leading = Counter[str]()
+        self._switching = Counter[str]()
         self._coming = WeakValueDictionary[str, Lock]()  # chats with an incoming switching command
         self._givers = WeakKeyDictionary[Job, str]()  # of the commands in the queues
 
@@ -134,8 +134,8 @@ class CommandRunner:
         is_slow = command is not None and command.is_slow(line.rest)
         chat = received.key.home
         queue: Hashable = (received.key.id, "slow") if is_slow else chat
-        if self.may_lead(line.name):
-            self._leading[chat] += 1
+        if self.may_switch(line.name):
+            self._switching[chat] += 1
         job = partial(self._answer, received, line)
         self._givers[job] = name_of(received.address)
         self.queues.put(queue, job)
@@ -160,25 +160,26 @@ class CommandRunner:
         verb = next(iter(line.rest.lower().split()), "")
         return command is not None and verb in command.takes_files
 
-    def may_lead(self, name: str) -> bool:
+    def may_switch(self, name: str) -> bool:
         """Return whether a command of this name may switch its chat to another conversation."""
         command = self._ports.commands.get(name)
         return command is not None and command.leads
 
     @asynccontextmanager
-    async def leading(self, chat: str) -> AsyncIterator[None]:
-        """Register a command that may switch the chat to another conversation. `settle` waits for
-        it, because some channels deliver a message before the previous one has been accepted."""
+    async def switching(self, chat: str) -> AsyncIterator[None]:
+        """Register a command that may switch the chat to another conversation. `wait_for_switches`
+        waits for it, because some channels deliver a message before the previous one has been
+        accepted."""
         async with self._coming.setdefault(chat, Lock()):
-            if self._leading[chat]:
-                await self.queues.room(chat, 1)
+            if self._switching[chat]:
+                await self.queues.wait_for_capacity(chat, 1)
             yield
 
-    async def settle(self, chat: str) -> None:
+    async def wait_for_switches(self, chat: str) -> None:
         """Wait for all commands that may switch the chat to another conversation, so that later
         messages go to the new one."""
-        if chat in self._coming or self._leading[chat]:
-            async with self.leading(chat):
+        if chat in self._coming or self._switching[chat]:
+            async with self.switching(chat):
                 pass
 
     async def run(
@@ -236,8 +237,8 @@ class CommandRunner:
             reply = await self._ask_for_form(received.address, reply)
             if not is_asking and not received.run:
                 reply = self.remind_of_form(received.address, received.key, reply)
-        if self.may_lead(line.name):
-            self._leading -= Counter([received.key.home])
+        if self.may_switch(line.name):
+            self._switching -= Counter([received.key.home])
         with self._delivery.speaking_to(received.address, received.key.id):
             if not (received.run and await find_handler(self._runs).answer(received, reply)):
                 await self._delivery.answer(received, reply)
@@ -254,7 +255,7 @@ class CommandRunner:
     def remind_of_form(self, address: Address, key: ConversationKey, reply: Reply) -> Reply:
         """Return a command's reply with a reminder of the form that the next message fills.
         Messages off the record fill no form."""
-        if self._ports.private.look(key) is not None:
+        if self._ports.private.status(key) is not None:
             return reply
         with self._delivery.speaking_to(address):
             said = self._forms.remind(address)

@@ -31,19 +31,19 @@ from bot.runtime import RuntimeConfig
 from channels.base import Delta, KeyHolder
 from channels.message import (
     Address,
+    ClientMessage,
+    ClientToolCall,
     Completed,
     CompletionRequest,
-    Given,
-    HandedCall,
     NotCompleted,
     Problem,
 )
-from memory.context.emergency import NoRoom
+from memory.context.emergency import RequestTooLong
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record.store import StoreError
-from memory.stateless import GivenMessage, StatelessLog, StatelessTurn
+from memory.stateless import StatelessLog, StatelessMessage, StatelessTurn
 from memory.tasks import cancel_and_wait
 
 log = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class Completions:
     async def _admit(self, address: Address, key: ConversationKey) -> None:
         """Check that the caller may send the request. Raises NotCompleted."""
         try:
-            person = await self._access.meet(address)
+            person = await self._access.identify_or_reload(address)
         except StoreError as error:
             raise NotCompleted("failed", str(error)) from None
         if person is None:
@@ -137,7 +137,7 @@ class _RunningRequest(Output):
             while (text := await self._next(started + seconds, seconds)) is not None:
                 yield Delta(text)
             reply = _result(task)
-            if self._is_streamed and is_of_two("".join(self._draft), reply.text):
+            if self._is_streamed and has_mixed_answers("".join(self._draft), reply.text):
                 raise NotCompleted("upstream", BROKE_OFF)
             log.info("answered a request in %.2f s", time.monotonic() - started)
             yield self._to_completed(reply)
@@ -163,7 +163,7 @@ class _RunningRequest(Output):
             ) from None
 
     def _to_completed(self, reply: Message) -> Completed:
-        calls = tuple(HandedCall(c.id, c.name, c.arguments) for c in reply.tool_calls)
+        calls = tuple(ClientToolCall(c.id, c.name, c.arguments) for c in reply.tool_calls)
         bill = self._turn.bill
         return Completed(
             reply.text,
@@ -196,7 +196,7 @@ class _RunningRequest(Output):
         self._draft.clear()
 
 
-def is_of_two(streamed: str, text: str) -> bool:
+def has_mixed_answers(streamed: str, text: str) -> bool:
     """Return whether more was streamed than the answer holds: the rest is the beginning of an
     answer that a fallback model replaced. A character split in halves is streamed as two marks.
     Thoughts and calls in the text are recognised only at its end."""
@@ -210,11 +210,13 @@ def finish_of(finish: str) -> str:
     return names.get(finish, "stop")
 
 
-def _messages(given: Sequence[Given]) -> list[Message]:
+def _messages(given: Sequence[ClientMessage]) -> list[Message]:
     """Return the client's messages, for the meter and for the model."""
     picture = Image("", "")
     return [
-        GivenMessage(_ROLES[one.role], one.text, images=(picture,) * one.pictures, wire=one.wire)
+        StatelessMessage(
+            _ROLES[one.role], one.text, images=(picture,) * one.pictures, wire=one.wire
+        )
         for one in given
     ]
 
@@ -230,7 +232,7 @@ def _result(task: asyncio.Task[Message]) -> Message:
         return task.result()
     if isinstance(error, NotCompleted):
         raise error
-    if isinstance(error, ModelError | NoRoom | StoreError):
+    if isinstance(error, ModelError | RequestTooLong | StoreError):
         log.warning("a request failed: %s", error)
     else:
         log.error("a request failed", exc_info=error)
@@ -243,7 +245,7 @@ _COMMAND = re.compile(r" \(`/[a-z][^`]{0,60}`\)")
 
 def failure_of(error: BaseException) -> NotCompleted:
     """Return why there is no answer, by the error that ended the turn."""
-    sentence = str(error) if isinstance(error, ModelError | NoRoom | StoreError) else BROKEN
+    sentence = str(error) if isinstance(error, ModelError | RequestTooLong | StoreError) else BROKEN
     sentence = _COMMAND.sub("", sentence)  # a program can't send commands
     retry_after = error.retry_after if isinstance(error, ModelError) else 0
     return NotCompleted(problem_of(error), sentence, retry_after)

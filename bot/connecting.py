@@ -170,7 +170,7 @@ def clip_reason(text: str) -> str:
     return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]}…"
 
 
-class Overwritten(Struct, frozen=True):
+class OverwriteNeeded(Struct, frozen=True):
     """A question whether an existing line may be overwritten."""
 
     question: str
@@ -182,7 +182,7 @@ class PlannedFiles(Struct, frozen=True):
     file in words."""
 
     contents: Mapping[Path, str]
-    overwritten: tuple[Overwritten, ...]
+    overwritten: tuple[OverwriteNeeded, ...]
     words: Mapping[Path, str]
 
     def write(self) -> list[str]:
@@ -202,7 +202,7 @@ def plan_files(
     changed = {name: value for name, value in served.secrets.items() if known.get(name) != value}
     unwanted = served.unwanted & known.keys()
     asked = [
-        Overwritten(f"{env} has another {name}. Replace it?", is_usual=False)
+        OverwriteNeeded(f"{env} has another {name}. Replace it?", is_usual=False)
         for name in changed
         if name in known
     ]
@@ -216,24 +216,28 @@ def plan_files(
         asked += _ask_of_config(config, tree, served.model)
         contents[config] = json.dumps(wanted, indent=2, ensure_ascii=False) + "\n"
     if _OWN_ADDRESS in unwanted:
-        asked.append(Overwritten(f"{env} names another endpoint. Remove that line?"))
+        asked.append(OverwriteNeeded(f"{env} names another endpoint. Remove that line?"))
     if _OWN_KEY in unwanted:
         asked.append(
-            Overwritten(f"{env} has a key, which {served.base_url} would be sent. Remove it?")
+            OverwriteNeeded(f"{env} has a key, which {served.base_url} would be sent. Remove it?")
         )
     written = " and ".join(changed) or ("no other endpoint" if unwanted else "")
     words = {env: f"{env} has {written}", config: f"{config} says that {served.model} answers"}
     return PlannedFiles(contents, tuple(asked), words)
 
 
-def _ask_of_config(config: Path, tree: Mapping[str, Any], model: str) -> list[Overwritten]:
+def _ask_of_config(config: Path, tree: Mapping[str, Any], model: str) -> list[OverwriteNeeded]:
     """Return the question before a change of the person's configuration. Raises SettingError."""
     if config.suffix.lower() in (".yaml", ".yml"):
         raise SettingError(
             f"{config} is YAML, whose comments would be lost; set model to {model} there yourself."
         )
     was = tree.get("model", AUTO)
-    return [] if was in (AUTO, model) else [Overwritten(f"{config} says {was} answers. Change it?")]
+    return (
+        []
+        if was in (AUTO, model)
+        else [OverwriteNeeded(f"{config} says {was} answers. Change it?")]
+    )
 
 
 def find_stronger(served: ServedModel, layers: Layers) -> str:

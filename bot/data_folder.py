@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from bot.settings import Layers, Settings, SettingsStore
 from memory.record import engines
-from memory.record.engines.soundness import is_unborn
+from memory.record.engines.soundness import is_unused
 
 if sys.platform != "win32":
     import fcntl
@@ -156,7 +156,7 @@ def _is_unborn(database: Path) -> bool:
     """Return whether the creation of a database was never finished. Raises FolderError if that
     can't be read."""
     try:
-        return is_unborn(database)
+        return is_unused(database)
     except OSError as error:
         raise FolderError(
             f"The database {database} can't be read ({error.strerror}); check that file and its "

@@ -23,7 +23,7 @@ from bot.received import CommandLine, Received, command_line, key_of
 from bot.sending import address_of, dump_reply, set_aside
 from bot.settings import SettingsStore
 from bot.signals import Signal
-from channels.base import Channel, InParts, WithSound
+from channels.base import Channel, LengthLimited, WithSound
 from channels.language import ENGLISH, LANGUAGES, asked_in, choose, explain, speaking
 from channels.message import Action, Address, Inbound, Outbound, Reply
 from memory.keys import ConversationKey, Scope, everything
@@ -66,7 +66,7 @@ class Languages:
         return self._said.get(address, ENGLISH)
 
 
-class Sending(Protocol):
+class ReplySender(Protocol):
     """The sender of replies (`bot.sending.Sender`)."""
 
     queues: KeyedQueues
@@ -108,13 +108,15 @@ class Delivery:
         self,
         store: Store,
         channels: Mapping[str, Channel],
-        sender: Sending,
+        sender: ReplySender,
         links: Links,
         languages: Languages,
     ) -> None:
         self._store, self._channels, self.sender = store, channels, sender
         self._links, self._languages = links, languages
-        self._in_parts: dict[str, InParts | None] = {}  # a lookup takes as long as some writes
+        self._in_parts: dict[
+            str, LengthLimited | None
+        ] = {}  # a lookup takes as long as some writes
         self.troubles: list[str] = []
         self.on_listened = Signal[[]]()
 
@@ -213,7 +215,7 @@ class Delivery:
         be split stays whole."""
         if address.channel not in self._in_parts:
             found: object = self._channels.get(address.channel)
-            self._in_parts[address.channel] = found if isinstance(found, InParts) else None
+            self._in_parts[address.channel] = found if isinstance(found, LengthLimited) else None
         channel = self._in_parts[address.channel]
         if channel is None or len(reply.text) <= channel.longest // 4:
             return [reply]

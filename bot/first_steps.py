@@ -50,7 +50,7 @@ _WIDE = 100_000  # tokens of a window that holds far more than the usual limit o
 TURNS = "agent_max_context_turns"
 
 
-class GivenUp(Exception):
+class SetupAborted(Exception):
     """Raised if the person cancels; nothing was written."""
 
 
@@ -90,7 +90,7 @@ def offer(config: Path) -> bool:
         say(f"{place}  {text}")
     try:
         place = _ask_for_number(len(shown))
-    except GivenUp:
+    except SetupAborted:
         return False
     except KeyboardInterrupt:
         raise SystemExit(_INTERRUPTED) from None
@@ -126,7 +126,7 @@ def set_up(config: Path, chosen: ServedModel | None = None) -> bool:
     try:
         served = _find_model(chosen)
         written = _write(config, served)
-    except (GivenUp, KeyboardInterrupt):
+    except (SetupAborted, KeyboardInterrupt):
         say("\nNothing was written.")
         return False
     except (OSError, SettingError) as error:
@@ -149,7 +149,7 @@ def _ask(question: str, default: str = "") -> str:
     try:
         return _read_line(f"{question}{f' [{default}]' if default else ''}: ") or default
     except EOFError:
-        raise GivenUp from None
+        raise SetupAborted from None
 
 
 def _read_line(question: str, is_secret: bool = False) -> str:
@@ -182,7 +182,7 @@ def _find_model(chosen: ServedModel | None) -> ServedModel:
         else:
             return served
         if not _agrees("Try again?"):
-            raise GivenUp
+            raise SetupAborted
         chosen, usual = None, served.provider or served.base_url
 
 
@@ -255,7 +255,7 @@ def _read_key(served: ServedModel) -> ServedModel:
         try:
             key = _read_line("Key: ", is_secret=True) or served.key
         except EOFError:
-            raise GivenUp from None
+            raise SetupAborted from None
         try:
             check_key(served, key)
         except SettingError as error:
@@ -315,7 +315,7 @@ def _write(config: Path, served: ServedModel) -> list[str]:
     planned = plan_files(config, served)
     for one in planned.overwritten:
         if not _agrees(one.question, one.is_usual):
-            raise GivenUp
+            raise SetupAborted
     tree = read_tree(config) if config.exists() else {}
     if limit := _ask_for_limit(tree, served):
         planned = plan_files(config, served, limit)

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from agent.tools.provenance import OWN
 from bot.activity import EventBus
 from bot.turns import Turns
-from channels.base import Channel, Remembering, TurnsDeleted
+from channels.base import Channel, TurnsDeleted, WithHistory
 from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
@@ -22,7 +22,7 @@ from plugins.api import ForgetReport, ForgetRequest
 from plugins.wording import name_branch
 
 
-class Forgetting:
+class Forgetter:
     """The deletion of the stored data of conversations, including that of channels. `stops` end the
     work of features in a conversation besides its turns."""
 
@@ -30,7 +30,7 @@ class Forgetting:
         self,
         conversations: Conversations,
         turns: Turns,
-        channels: Mapping[str, Channel | Remembering],
+        channels: Mapping[str, Channel | WithHistory],
         bus: EventBus,
         stops: Sequence[Callable[[ConversationKey], bool]] = (),
     ) -> None:
@@ -88,7 +88,7 @@ class Forgetting:
             self._bus.publish(key.home, TurnsDeleted(tuple(turns)))
 
     async def _finish(self) -> None:
-        await self._conversations.branches.take_up()  # the chat's current one may be deleted
+        await self._conversations.branches.load()  # the chat's current one may be deleted
         await self._conversations.services.store.scrub()
 
     async def _find_sharing(
@@ -129,7 +129,7 @@ class Forgetting:
             conversation = await self._conversations.get(key, is_restart=False)
             if is_gone := await conversation.retire(lambda: self._turns.is_awaited(key)):
                 self._tell_watchers([key])
-        await self._conversations.branches.take_up()  # it may have been the chat's current one
+        await self._conversations.branches.load()  # it may have been the chat's current one
         return is_gone
 
     @asynccontextmanager
@@ -158,7 +158,7 @@ class Forgetting:
         the chat."""
         name, chat = map(unquote, key.home.split("/")[:2])
         channel = self._channels.get(name)
-        if isinstance(channel, Remembering):
+        if isinstance(channel, WithHistory):
             channel.forget(said)
         if said is None:
             write = self._conversations.services.store.write

@@ -68,7 +68,7 @@ class Forms:
         self._links = links
         self._waiting: dict[Address, AwaitedText] = {}
 
-    async def take_up(self, is_meant: Scope = everything) -> None:
+    async def load(self, is_meant: Scope = everything) -> None:
         """Resume waiting for the open forms of the previous process."""
         for place, command, until in await self._store.read(mailbox.open_forms):
             address = address_of(place)

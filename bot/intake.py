@@ -57,7 +57,7 @@ class Intake:
         text, sender = clean_text(inbound.text), clean_name(inbound.sender)
         if (text, sender) != (inbound.text, inbound.sender):
             inbound = replace(inbound, text=text, sender=sender)
-        line, key = command_line(inbound.text), self._turns.lead(inbound.address)
+        line, key = command_line(inbound.text), self._turns.resolve(inbound.address)
         if self._private.covers(key) or self._private.knows(inbound):
             return await self._take_privately(inbound, key, line)
         form = self._forms.claim(inbound, line)
@@ -121,7 +121,7 @@ class Intake:
             return False
         if self._forms.find(inbound.address) is not None:
             return False
-        return self._turns.is_busy(self._turns.lead(inbound.address))
+        return self._turns.is_busy(self._turns.resolve(inbound.address))
 
     async def _refusal(
         self,
@@ -132,10 +132,10 @@ class Intake:
     ) -> Reply | None:
         """Return the reply that refuses a message (without text for silence); None: it is accepted.
         `form` is the form that the message would fill."""
-        person = await self._access.meet(inbound.address)
+        person = await self._access.identify_or_reload(inbound.address)
         if person is None:
             log.warning("a stranger was refused: %s", inbound.address)
-            return Reply(await self._access.turn_away(inbound), problem="refused")
+            return Reply(await self._access.refuse_stranger(inbound), problem="refused")
         if self._access.is_too_fast(person):
             return Reply(_(TOO_FAST), problem="too_fast")
         if form is not None and (why := form.refusal(inbound)):
@@ -144,7 +144,7 @@ class Intake:
             excess = self._commands.find_excess(inbound.address, line)
             return Reply(excess, problem="too_fast") if excess else None
         if inbound.address.channel in LOCAL:  # a script sends as many as it has, and waits
-            await self._turns.room(key)
+            await self._turns.wait_for_capacity(key)
         return Reply(_(BUSY), problem="busy") if self._turns.is_busy(key) else None
 
     async def _store_files(

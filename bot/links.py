@@ -51,7 +51,7 @@ class Links:
         """Add a feature's source of links, effective from the next start."""
         self._sources.append(source)
 
-    async def take_up(self) -> None:
+    async def load(self) -> None:
         """Load the links. Called after each change as well, so that a stale result never overwrites
         a newer one."""
         read = self._store.read
@@ -74,7 +74,7 @@ class Links:
         own = key_of(address)
         return self._targets.get(own.id, own) if self._targets else own
 
-    def lead_of(self, home: str) -> ConversationKey:
+    def resolve(self, home: str) -> ConversationKey:
         """Return the same, by the id of the chat's own first conversation."""
         return self._targets.get(home) or key_of_home(home)
 
@@ -107,5 +107,5 @@ class Links:
 
     async def changed(self) -> None:
         """Reload the links after a change in this process, and notify `changes`."""
-        await self.take_up()
+        await self.load()
         self._changes()

@@ -14,8 +14,8 @@ from channels.base import Session, Snippet
 from memory.conversations import Conversations
 from memory.keys import home_of
 from memory.plain_text import without_bold, words_of
-from memory.record.closeness import Closeness, fold, measure
-from memory.record.conversations import Listed, Matched
+from memory.record.closeness import MatchScore, fold, measure
+from memory.record.conversations import ListedConversation, MatchedMessage
 from plugins.wording import clip
 
 LONGEST_TITLE = 60
@@ -48,7 +48,7 @@ class Listing:
         return found
 
     async def _of(self, prefix: str, channel: str, words: str) -> list[Session]:
-        chats: dict[str, list[Listed]] = {}
+        chats: dict[str, list[ListedConversation]] = {}
         for one in await self._conversations.list_matching(prefix, words):  # the newest first
             chats.setdefault(home_of(one.key), []).append(one)
         for home, target in self._links.list_from(prefix):
@@ -62,12 +62,14 @@ class Listing:
         ]
         return sorted(sessions, key=place_in_list, reverse=True)
 
-    def _session(self, chat: str, channel: str, listed: Sequence[Listed], words: str) -> Session:
+    def _session(
+        self, chat: str, channel: str, listed: Sequence[ListedConversation], words: str
+    ) -> Session:
         """Return the list entry of a chat with these conversations, its branches. The title comes
         from its first conversation, so that asking a question again in a branch does not rename
         it."""
         home = home_of(listed[0].key)
-        lead = self._conversations.branches.lead_of(home)
+        lead = self._conversations.branches.current_id(home)
         by_key = {one.key: one for one in listed}
         called = [by_key[key] for key in (home, lead) if key in by_key] or listed
         names = (clip(one.title) or title_of(one.beginning) for one in called)
@@ -91,7 +93,7 @@ def place_in_list(session: Session) -> tuple[tuple[int, ...], datetime]:
     return session.near, session.at
 
 
-def _near(one: Listed) -> Closeness:
+def _near(one: ListedConversation) -> MatchScore:
     return one.near
 
 
@@ -106,7 +108,7 @@ def title_of(beginning: str) -> str:
     return f"{whole or words[: LONGEST_TITLE - 1]}…"
 
 
-def find(matched: Matched, words: str, is_here: bool) -> Snippet:
+def find(matched: MatchedMessage, words: str, is_here: bool) -> Snippet:
     """Return an excerpt of a message around the best match. `is_here`: the message is in the chat's
     current conversation."""
     text = words_of(without_files(matched.text))

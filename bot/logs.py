@@ -20,7 +20,7 @@ from bot.recent import FailureLog
 from bot.settings import Layers, SettingsStore
 from channels.program import as_called
 
-ROOMS = ("bot", "plugins", "agent", "channels", "memory")
+LAYERS = ("bot", "plugins", "agent", "channels", "memory")
 """The packages whose lines are logged from the level in the settings on. Other packages log
 warnings only: below that, a library's lines may contain whole requests."""
 
@@ -90,8 +90,8 @@ def set_up_logs(
 
 def set_level(level: str) -> None:
     """Set the level of the bot's own packages ("debug", "info", "warning", "error")."""
-    for room in ROOMS:
-        logger = logging.getLogger(room)
+    for layer in LAYERS:
+        logger = logging.getLogger(layer)
         if logger.level != logging.getLevelName(level.upper()):  # setting it empties all caches
             logger.setLevel(level.upper())
 
@@ -123,15 +123,15 @@ def _find_any(secrets: frozenset[str]) -> re.Pattern[str]:
 def _with_turn(record: logging.LogRecord) -> bool:
     record.turn = turn_in_log.get()
     if is_off_record.get():
-        _leave_words_out(record)
+        _redact(record)
     return True
 
 
-def _leave_words_out(record: logging.LogRecord) -> None:
+def _redact(record: logging.LogRecord) -> None:
     """Reduce a line to its fixed text and the class of its error. A library's text is left out,
     since values may be filled in already."""
     error = record.exc_info[1] if record.exc_info else None
-    is_own = record.name.split(".")[0] in ROOMS
+    is_own = record.name.split(".")[0] in LAYERS
     said = str(record.msg) if is_own and isinstance(record.msg, str) else "a line of a library"
     why = f"{type(error).__name__}, off the record" if error else "off the record"
     record.msg, record.args = f"{said} ({why})", ()

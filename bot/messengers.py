@@ -29,7 +29,7 @@ TELEGRAM = "telegram"
 """The messenger that is enabled by its token alone."""
 
 
-class Unavailable(Struct):
+class UnavailableMessenger(Struct):
     """A messenger that can't run, for this reason. It reports the reason; its outgoing messages
     wait for the next start."""
 
@@ -82,11 +82,11 @@ def _make(
         given = {key: secrets[key] for key in (*kind.secrets, *kind.may_have) if secrets.get(key)}
         channel = kind.make(_read(kind, settings), given)
     except ChannelError as error:
-        return Unavailable(name, str(error))
+        return UnavailableMessenger(name, str(error))
     except Exception as error:  # a package may raise any error
         log.exception("the channel %s can't be made", name)
         reason = f"The channel {name} can't be started ({error}); the log has the details."
-        return Unavailable(name, reason)
+        return UnavailableMessenger(name, reason)
     return channel
 
 

@@ -17,7 +17,7 @@ _MISSING = (
 )
 
 
-def go_on_with_packages(root: Path) -> None:
+def restart_with_packages(root: Path) -> None:
     """Restart with the Python in .venv, for which `make run` has installed the packages, if this
     one lacks them. If that one lacks them too, print what to do and exit."""
     if find_spec(_NEEDED) is not None:

@@ -37,23 +37,23 @@ from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import ToolCall
 from memory.record import overrides
-from memory.record.people import Known, Pending, Role
+from memory.record.people import KnownPerson, PendingPerson, Role
 from memory.record.store import Store
 from plugins.api import (
     AgentInfo,
     Ask,
     CommandError,
+    ModelInCooldown,
     ModelInfo,
     ModelOption,
     OfferedModels,
     Person,
-    RestingModel,
     SettingInfo,
     Status,
     ToolRun,
 )
 from plugins.health import ClusterInfo, ProcessesPort, RecentInfo
-from plugins.loader import Loaded
+from plugins.loader import LoadedPlugins
 
 A_DAY = 86_400.0
 """Seconds for which failures are shown."""
@@ -138,10 +138,10 @@ class ChosenModels(Struct, frozen=True):
                 filter(None, (config.spending.describe_choice(key), config.models.advise(choice)))
             ),
             tuple(
-                RestingModel(name, why, time.time() + seconds)
+                ModelInCooldown(name, why, time.time() + seconds)
                 for name, why, seconds in config.models.resting(choice)
             ),
-            config.models.stand_in(choice),
+            config.models.fallback_in_use(choice),
             {
                 name: said
                 for name, learnt in config.models.list_learnt(choice)
@@ -193,21 +193,21 @@ class ChosenModels(Struct, frozen=True):
         return AgentInfo(name, description, model.name, window, settings.context.strategy)
 
 
-class LetIn:
+class AccessCommands:
     """The people with access; they are notified of it."""
 
     def __init__(self, access: Access, delivery: Delivery, links: Links) -> None:
         self._access, self._delivery, self._links = access, delivery, links
 
     @property
-    def known(self) -> Sequence[Known]:
+    def known(self) -> Sequence[KnownPerson]:
         return self._access.known
 
-    async def list_pending(self) -> Sequence[Pending]:
-        await self._access.take_up()  # main.py grants and revokes access, too
+    async def list_pending(self) -> Sequence[PendingPerson]:
+        await self._access.load()  # main.py grants and revokes access, too
         return await self._access.list_pending()
 
-    async def approve(self, code: str, role: Role, by: str) -> Pending:
+    async def approve(self, code: str, role: Role, by: str) -> PendingPerson:
         stranger = await self._access.approve(code, role, by)
         place = address_of(stranger.place)
         with self._delivery.speaking_to(place):
@@ -218,8 +218,8 @@ class LetIn:
     async def open_chat(self, address: Address, by: str) -> None:
         await self._access.open_chat(address, by)
 
-    async def revoke(self, who: str) -> Known:
-        await self._access.take_up()
+    async def revoke(self, who: str) -> KnownPerson:
+        await self._access.load()
         known = self._access.known
         found = [one for one in known if who in (one.id, one.name, f"{one.kind} {one.id}")]
         if not found:
@@ -232,7 +232,7 @@ class LetIn:
                 _("{who!r} could be {names}; give /revoke one of these.", who=who, names=names)
             )
         await self._access.revoke(found[0])
-        await self._links.take_up()  # their links are removed
+        await self._links.load()  # their links are removed
         return found[0]
 
 
@@ -255,8 +255,8 @@ class Processes(Struct):
     survey: ProcessesPort | None = None
     owners: Owners | None = None
 
-    async def look(self) -> ClusterInfo | None:
-        return await self.survey.look() if self.survey else None
+    async def status(self) -> ClusterInfo | None:
+        return await self.survey.status() if self.survey else None
 
     def are_together(self, one: str, other: str) -> bool:
         return self.owners is None or self.owners.are_together(one, other)
@@ -301,7 +301,7 @@ class BotStatus(Struct, frozen=True):
     """The state of the bot as a whole; `left_out` are stored settings that no longer fit."""
 
     left_out: Sequence[str]
-    plugins: Loaded
+    plugins: LoadedPlugins
     config: RuntimeConfig
     queues: KeyedQueues
     channels: tuple[str, ...]
@@ -340,7 +340,7 @@ class RecentWork(Struct, frozen=True, eq=False, weakref=True):
     data: Path
     channels: Mapping[str, Channel]
 
-    def look(self) -> RecentInfo:
+    def status(self) -> RecentInfo:
         return RecentInfo(
             self.recent.times,
             self.recent.failures.since(time.time() - A_DAY),

@@ -35,19 +35,19 @@ from channels.base import (
     Delta,
     Done,
     PrivateChanged,
-    Said,
     StepRestarted,
     Thought,
+    TranscriptMessage,
     TurnStarted,
     TurnUsage,
 )
 from channels.language import ENGLISH, _, explain, number_of, speaking
 from channels.message import Action, Address, Inbound, Problem, Reply
-from memory.context.emergency import NoRoom
+from memory.context.emergency import RequestTooLong
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message
-from memory.private import PrivateTalk, PrivateTurn
+from memory.private import PrivateConversation, PrivateTurn
 from memory.record import channel_state
 from memory.record.database import Database
 from memory.record.store import StoreError
@@ -97,7 +97,7 @@ TOGETHER = (
 ENDED = "The private conversation ended before this message was answered, so it is forgotten."
 
 
-class PrivatePlace(Struct):
+class PrivateLocation(Struct):
     """The stored part of a chat that is off the record: `home` is the id of its first conversation,
     or of the one that it is linked to."""
 
@@ -121,18 +121,18 @@ class PrivateTalks:
     ) -> None:
         self._conversations, self._config, self._delivery = conversations, config, delivery
         self._bus, self._access, self._links, self._processes = bus, access, links, processes
-        self._talks: dict[str, PrivateTalk] = {}
-        self._places: dict[tuple[str, str, str], PrivatePlace] = {}
+        self._talks: dict[str, PrivateConversation] = {}
+        self._places: dict[tuple[str, str, str], PrivateLocation] = {}
         self._tasks = StoppableTasks()
         self.queues = KeyedQueues("private turn")
 
-    async def take_up(self) -> None:
+    async def load(self) -> None:
         """Load the chats that were off the record when the previous process ended."""
         store = self._conversations.services.store
         for channel, _name, text in await store.read(lambda db: channel_state.list_of(db, STATE)):
             with suppress(*UNREADABLE):
                 whole = orjson.loads(text)
-                at, place = whole["at"], PrivatePlace(whole["home"], whole["on"], whole["ids"])
+                at, place = whole["at"], PrivateLocation(whole["home"], whole["on"], whole["ids"])
                 self._places[channel, at[0], at[1]] = place
 
     # --- the private chats ---------------------------------------------------------------------
@@ -148,7 +148,7 @@ class PrivateTalks:
         place = self._places.get(_place_of(inbound.address))
         return place is not None and inbound.id in place.ids
 
-    def look(self, key: ConversationKey) -> PrivateInfo | None:
+    def status(self, key: ConversationKey) -> PrivateInfo | None:
         talk = self._talks.get(key.home)
         if talk is not None:
             return PrivateInfo(len(talk.turns), talk.in_view, talk.tokens, is_alive=True)
@@ -159,11 +159,13 @@ class PrivateTalks:
             raise CommandError(_(TOGETHER))
         await self._keep(address, key.home, is_on=True)
         conversations = self._conversations
-        self._talks[key.home] = PrivateTalk(conversations.services, conversations.models, key)
+        self._talks[key.home] = PrivateConversation(
+            conversations.services, conversations.models, key
+        )
         self._bus.publish(key.home, PrivateChanged(True))
 
     async def end(self, key: ConversationKey) -> PrivateInfo | None:
-        was, home = self.look(key), key.home
+        was, home = self.status(key), key.home
         self.stop(key)
         for name, place in list(self._places.items()):
             if place.home == home and place.is_on:
@@ -187,7 +189,7 @@ class PrivateTalks:
             channel_state.put(db, address.channel, words.rstrip(), text)
 
         await self._conversations.services.store.write(work)
-        self._places[name] = PrivatePlace(home, is_on, ids)
+        self._places[name] = PrivateLocation(home, is_on, ids)
 
     # --- messages ------------------------------------------------------------------------------
 
@@ -224,7 +226,7 @@ class PrivateTalks:
         return Reply(_(REFUSED, name=line.name), problem="command_refused")
 
     def _overview(self, key: ConversationKey) -> Reply:
-        info = self.look(key)
+        info = self.status(key)
         assert info is not None, "only private chats are asked about"
         if not info.is_alive:
             return _gone()
@@ -261,12 +263,12 @@ class PrivateTalks:
         with off_record():
             self.queues.put(received.key.home, lambda: self._answer(received, talk))
 
-    async def _answer(self, received: Received, talk: PrivateTalk | None) -> None:
+    async def _answer(self, received: Received, talk: PrivateConversation | None) -> None:
         with off_record(), self._delivery.speaking_to(received.address, received.key.id):
             turn = None
             try:
                 reply, turn = await self._work(talk, received)
-            except (ModelError, NoRoom, StoreError) as error:
+            except (ModelError, RequestTooLong, StoreError) as error:
                 log.warning("a private answer failed", exc_info=error)
                 reply = Reply(explain(str(error)), problem=problem_of(error))
             except _NotAnswered as error:
@@ -286,7 +288,7 @@ class PrivateTalks:
             self._bus.end_turn(received.key.home)
 
     async def _work(
-        self, talk: PrivateTalk | None, received: Received
+        self, talk: PrivateConversation | None, received: Received
     ) -> tuple[Reply, PrivateTurn]:
         if talk is None or self._talks.get(received.key.home) is not talk:
             raise _NotAnswered(_(ENDED), "refused")
@@ -302,7 +304,7 @@ class PrivateTalks:
         turn = await talk.open(text, received.speaker, name_of(received.address))
         agent = config.agent_off_record(key, user)
         with in_turn(f"{key.id} private"), speaking(ENGLISH):
-            task = asyncio.create_task(agent.answer_aside(turn, _Streamed(self._bus, key)))
+            task = asyncio.create_task(agent.answer_aside(turn, _PrivateOutput(self._bus, key)))
         seconds = config.turn_timeout(key)
         with self._tasks.running(key, task) as running:
             done, _pending = await asyncio.wait({task}, timeout=seconds)
@@ -320,7 +322,9 @@ class PrivateTalks:
         talk = self._talks.get(key.home)
         return talk is not None and self._tasks.stop(talk.key, STOPPED)
 
-    def transcript(self, key: ConversationKey, before: int, most: int) -> Sequence[Said] | None:
+    def transcript(
+        self, key: ConversationKey, before: int, most: int
+    ) -> Sequence[TranscriptMessage] | None:
         """Return the newest turns of a private conversation, or those before this one; None if the
         chat is on the record."""
         if not self.covers(key):
@@ -328,7 +332,7 @@ class PrivateTalks:
         talk = self._talks.get(key.home)
         turns = [one for one in talk.turns if not before or one.number < before] if talk else []
         return [
-            Said(
+            TranscriptMessage(
                 f"p{turn.number}",
                 entry.message.role,
                 entry.message.told,
@@ -363,7 +367,7 @@ class _NotAnswered(Exception):
         self.problem: Problem = problem
 
 
-class _Streamed(Output):
+class _PrivateOutput(Output):
     """An output that is published to the watchers of the chat."""
 
     def __init__(self, bus: EventBus, key: ConversationKey) -> None:

@@ -12,7 +12,7 @@ from agent.models.base import (
 )
 from bot.spending import BudgetSpent
 from channels.message import Problem
-from memory.context.emergency import NoRoom
+from memory.context.emergency import RequestTooLong
 
 BROKEN = (
     "Something went wrong inside the bot, so there is no answer; the log has the details "
@@ -26,7 +26,7 @@ def problem_of(error: BaseException) -> Problem:
     match error:
         case BudgetSpent():
             return "spent"
-        case ContextOverflow() | NoRoom():
+        case ContextOverflow() | RequestTooLong():
             return "too_long"
         case ModelSilent():
             return "timeout"

@@ -53,7 +53,7 @@ class KeyedQueues:
     def waiting(self) -> int:
         return sum(len(jobs) - 1 for jobs in self._jobs.values())
 
-    async def room(self, queue: Hashable, depth: int) -> None:
+    async def wait_for_capacity(self, queue: Hashable, depth: int) -> None:
         """Wait until a queue has fewer unfinished jobs than this."""
         while self.depth(queue) >= depth:
             self._job_done.clear()

@@ -71,7 +71,7 @@ def clean_name(sender: str) -> str:
 @lru_cache(maxsize=1_000)
 def key_of(address: Address) -> ConversationKey:
     """Return the first conversation of an address: one for each chat, and for each thread in it;
-    `Turns.lead` selects its current branch.
+    `Turns.resolve` selects its current branch.
 
     The audience is the name of a folder for all people who share the chat.
     """

@@ -36,9 +36,9 @@ from channels.base import (
     KeyHolder,
     Logins,
     OpenedFile,
-    Said,
     SaidFile,
     Session,
+    TranscriptMessage,
     WorkspaceFiles,
 )
 from channels.language import _, explain, speaking
@@ -56,7 +56,7 @@ from memory.record.offload import SESSIONS
 from memory.record.store import StoreError
 from memory.turns import Entry
 from plugins.api import CommandError, Person, SettingsPort
-from plugins.loader import Loaded
+from plugins.loader import LoadedPlugins
 
 EMPTY = "Your message is empty. Write something, or /help to see what I can do."
 NOT_HERE = "This conversation is off the record, so no system prompt is kept for it."
@@ -81,7 +81,7 @@ class RunningBot(Struct, frozen=True):
     links: Links
     listing: Listing
     languages: Languages
-    features: Loaded
+    features: LoadedPlugins
     state: ChannelState
     private: PrivateTalks
     nobody: Logins = field(default_factory=Logins)
@@ -95,10 +95,10 @@ class RunningBot(Struct, frozen=True):
         """Accept a message, put it on disk, and dispatch it."""
         self.languages.hear(inbound.address)
         chat = self.links.key_of(inbound.address).id
-        if self.commands.may_lead(self.intake.find_command(inbound)):
-            async with self.commands.leading(chat):
+        if self.commands.may_switch(self.intake.find_command(inbound)):
+            async with self.commands.switching(chat):
                 return await self._submit(inbound)
-        await self.commands.settle(chat)
+        await self.commands.wait_for_switches(chat)
         return await self._submit(inbound)
 
     async def _submit(self, inbound: Inbound) -> Accepted | None:
@@ -149,7 +149,7 @@ class RunningBot(Struct, frozen=True):
         self, address: Address, line: CommandLine, speaker: str = ""
     ) -> Reply:
         """Execute a command in a chat that is off the record, if it stores nothing."""
-        key = self.turns.lead(address)
+        key = self.turns.resolve(address)
         with off_record(), speaking(self.languages.of(address)):
             is_known = self.commands.is_known(line.name)
             reply = self.private.answer_command(key, line) if is_known else None
@@ -193,7 +193,7 @@ class RunningBot(Struct, frozen=True):
         return await self.commands.run(address, parsed)
 
     def is_private(self, address: Address) -> bool:
-        return self.private.covers(self.turns.lead(address))
+        return self.private.covers(self.turns.resolve(address))
 
     def complete(
         self, holder: KeyHolder, request: CompletionRequest
@@ -254,9 +254,11 @@ class RunningBot(Struct, frozen=True):
         """The owners on other channels; owners with a name on the page have their chats there."""
         return [name for name in self.access.owners if not name.startswith("web/")]
 
-    async def transcript(self, address: Address, before: int = 0, most: int = 50) -> Sequence[Said]:
+    async def transcript(
+        self, address: Address, before: int = 0, most: int = 50
+    ) -> Sequence[TranscriptMessage]:
         """Return the newest turns, or those before this one."""
-        key = self.turns.lead(address)
+        key = self.turns.resolve(address)
         with speaking(self.languages.of(address)):
             private = self.private.transcript(key, before, most)
         if private is not None:
@@ -273,11 +275,11 @@ class RunningBot(Struct, frozen=True):
 
     async def list_files(self, address: Address) -> WorkspaceFiles:
         """Return the files in a chat's workspace."""
-        return await self.workspaces.list_files(self.turns.lead(address))
+        return await self.workspaces.list_files(self.turns.resolve(address))
 
     async def open_file(self, address: Address, path: str) -> OpenedFile | None:
         """Return a file of a chat."""
-        return await self.workspaces.open(self.turns.lead(address), path)
+        return await self.workspaces.open(self.turns.resolve(address), path)
 
     def list_routes(self) -> Sequence[object]:
         """Return the HTTP routes of features, as `channels.web.operations.Operation`s."""
@@ -291,7 +293,7 @@ class RunningBot(Struct, frozen=True):
         """Set a client's text as its conversation's system prompt; return the error, or ""."""
         if self.is_private(address):
             return _(NOT_HERE)
-        here = self.turns.lead(address).id
+        here = self.turns.resolve(address).id
         now = self.settings.describe("system_prompt", here)
         if (now.value, now.layer) == (text, "--here"):
             return ""
@@ -305,7 +307,7 @@ class RunningBot(Struct, frozen=True):
         """Append these turns if there are none yet; return whether they were appended."""
         if self.is_private(address):
             return False
-        conversation = await self.conversations.get(self.turns.lead(address))
+        conversation = await self.conversations.get(self.turns.resolve(address))
         if conversation.context.newest or not exchanges:
             return False
         turns = [
@@ -316,7 +318,9 @@ class RunningBot(Struct, frozen=True):
         return True
 
 
-def _with_sounds(said: list[Said], spoken: Mapping[int, str], place: str) -> list[Said]:
+def _with_sounds(
+    said: list[TranscriptMessage], spoken: Mapping[int, str], place: str
+) -> list[TranscriptMessage]:
     """Return the messages; those that end a turn get the file with the spoken answer."""
     last = {one.turn: number for number, one in enumerate(said) if one.role == "assistant"}
     for turn, name in spoken.items():
@@ -326,13 +330,13 @@ def _with_sounds(said: list[Said], spoken: Mapping[int, str], place: str) -> lis
     return said
 
 
-def _to_said(entry: Entry) -> Said:
+def _to_said(entry: Entry) -> TranscriptMessage:
     """Return an entry of the transcript, as channels show it."""
     message = entry.message
     if message.notice:
         message = replace(message, notice=explain(message.notice))
     text, files = split_files(message)
-    return Said(
+    return TranscriptMessage(
         turn=f"t{entry.turn}",
         role="system" if message.role == "note" else message.role,
         text=text,

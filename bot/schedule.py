@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from bot.clock import ClockWatch
-from bot.forgetting import Forgetting
+from bot.forgetting import Forgetter
 from bot.settings import SettingsStore
 from memory.tasks import BackgroundTasks
 
@@ -147,14 +147,14 @@ class Retention(Struct, frozen=True):
     """The deletion of conversations that were idle for `session_retention_days` (0: never), unless
     the clock is not trusted; `now` returns seconds since 1970."""
 
-    forgetting: Forgetting
+    forgetting: Forgetter
     book: SettingsStore
     clock: ClockWatch
     now: Callable[[], float] = time.time
 
     async def __call__(self) -> None:
         days = self.book.effective().session_retention_days
-        is_believed = await self.clock.look()
+        is_believed = await self.clock.check()
         if days:
             await self.clock.warn()
         if not is_believed:

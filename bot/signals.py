@@ -12,11 +12,11 @@ class Signal(Generic[P]):
     """An event with any number of listeners, called in the order in which they were connected."""
 
     def __init__(self) -> None:
-        self._hearers: list[Callable[P, object]] = []
+        self._listeners: list[Callable[P, object]] = []
 
     def connect(self, hear: Callable[P, object]) -> None:
-        self._hearers.append(hear)
+        self._listeners.append(hear)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        for hear in self._hearers:
+        for hear in self._listeners:
             hear(*args, **kwargs)

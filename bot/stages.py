@@ -26,7 +26,7 @@ from bot.choices import choice_of
 from bot.commands import CommandRunner
 from bot.completions import Completions
 from bot.delivery import Delivery, Languages
-from bot.forgetting import Forgetting
+from bot.forgetting import Forgetter
 from bot.forms import Forms
 from bot.intake import Intake
 from bot.learnt_models import keep_learnt
@@ -34,9 +34,9 @@ from bot.links import Links
 from bot.listing import Listing
 from bot.logs import make_hider
 from bot.ports import (
+    AccessCommands,
     BotStatus,
     ChosenModels,
-    LetIn,
     OfferedTools,
     Processes,
     RecentWork,
@@ -67,7 +67,7 @@ from memory.record.store import Store
 from memory.request_log import RequestLog
 from memory.services import MemoryServices
 from plugins.api import Ports
-from plugins.loader import Loaded
+from plugins.loader import LoadedPlugins
 
 
 class Record(Struct, frozen=True):
@@ -122,7 +122,7 @@ def connect_people(
     )
 
 
-class Thinking(Struct, frozen=True):
+class ModelSetup(Struct, frozen=True):
     """The models, and the settings as conversations need them."""
 
     models: Models
@@ -136,9 +136,9 @@ async def choose_models(
     data: Path,
     record: Record,
     people: People,
-    plugins: Loaded,
+    plugins: LoadedPlugins,
     recent: RecentActivity,
-) -> Thinking:
+) -> ModelSetup:
     book, store, hide = record.book, record.store, make_hider(layers.secrets.to_mask)
     models = Models(
         credentials(layers),
@@ -162,7 +162,7 @@ async def choose_models(
         plugins.spending,
         plugins.remote_tools,
     )
-    return Thinking(models, meter, config, hide)
+    return ModelSetup(models, meter, config, hide)
 
 
 def _agents_choice(book: SettingsStore, name: str) -> ModelChoice | None:
@@ -170,7 +170,7 @@ def _agents_choice(book: SettingsStore, name: str) -> ModelChoice | None:
     return choice_of(book.with_agent(name)) if name in book.agents else None
 
 
-class ThriftySummarizer(Struct, frozen=True):
+class BudgetedSummarizer(Struct, frozen=True):
     """A summarizer that requests summaries as long as the budget allows it, and returns an empty
     one otherwise, so that an extract is used."""
 
@@ -187,8 +187,8 @@ class ThriftySummarizer(Struct, frozen=True):
 def open_memory(
     store: Store,
     people: People,
-    thinking: Thinking,
-    plugins: Loaded,
+    thinking: ModelSetup,
+    plugins: LoadedPlugins,
     recent: RecentActivity,
 ) -> Conversations:
     config = thinking.config
@@ -202,7 +202,7 @@ def open_memory(
     services = MemoryServices(
         store,
         thinking.meter,
-        ThriftySummarizer(summarizer, config),
+        BudgetedSummarizer(summarizer, config),
         config,
         config.data,
         Events(plugins.listeners),
@@ -222,20 +222,22 @@ def open_memory(
 
 def make_turns(
     people: People,
-    thinking: Thinking,
+    thinking: ModelSetup,
     conversations: Conversations,
-    plugins: Loaded,
+    plugins: LoadedPlugins,
     recent: RecentActivity,
 ) -> Turns:
     config = thinking.config
     runner = TurnRunner(people.bus, config, recent, conversations.branches)
     answers = Answers(conversations, people.delivery, runner, plugins)
     turns = Turns(answers, people.access, people.links)
-    people.links.led.connect(turns.leave)
+    people.links.led.connect(turns.stop_chat)
     return turns
 
 
-def make_private(people: People, thinking: Thinking, conversations: Conversations) -> PrivateTalks:
+def make_private(
+    people: People, thinking: ModelSetup, conversations: Conversations
+) -> PrivateTalks:
     return PrivateTalks(
         conversations,
         thinking.config,
@@ -252,7 +254,7 @@ class SettingChange(Struct, frozen=True):
 
     record: Record
     people: People
-    plugins: Loaded
+    plugins: LoadedPlugins
 
     def __call__(self, key: str) -> None:
         self.record.changes()
@@ -262,7 +264,7 @@ class SettingChange(Struct, frozen=True):
         self.people.feed.show_all()
 
 
-class Rereading(Struct, frozen=True):
+class SettingsReload(Struct, frozen=True):
     """The reloading of `.env` and the configuration, as a restart would: later turns use the new
     model. Raises SettingError, and changes nothing then."""
 
@@ -282,11 +284,11 @@ class Rereading(Struct, frozen=True):
 def make_ports(
     record: Record,
     people: People,
-    thinking: Thinking,
+    thinking: ModelSetup,
     work: RecentWork,
-    forgetting: Forgetting,
+    forgetting: Forgetter,
     private: PrivateTalks,
-    plugins: Loaded,
+    plugins: LoadedPlugins,
 ) -> Ports:
     config, book, store = thinking.config, record.book, record.store
     conversations, channels, turns = work.conversations, work.channels, work.turns
@@ -300,7 +302,7 @@ def make_ports(
         forgetting=forgetting,
         branches=Branching(conversations, turns, book, people.feed),
         private=private,
-        access=LetIn(people.access, people.delivery, people.links),
+        access=AccessCommands(people.access, people.delivery, people.links),
         tools=OfferedTools(config),
         forms=people.forms,
         channels=ChannelWatch(StoredState(store), channels),
@@ -321,11 +323,11 @@ def make_ports(
 def make_bot(
     record: Record,
     people: People,
-    thinking: Thinking,
+    thinking: ModelSetup,
     work: RecentWork,
     ports: Ports,
     private: PrivateTalks,
-    plugins: Loaded,
+    plugins: LoadedPlugins,
 ) -> RunningBot:
     config, access, links = thinking.config, people.access, people.links
     conversations, recent, turns = work.conversations, work.recent, work.turns

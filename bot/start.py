@@ -85,7 +85,7 @@ class BotStart(Struct, frozen=True):
                 "or choose another data folder with --data DIR."
             ) from None
 
-    def make_standing(self, settings: Callable[[], Settings] | None = None) -> Channel | None:
+    def make_main_channel(self, settings: Callable[[], Settings] | None = None) -> Channel | None:
         """Make the channel whose end also ends the bot, if there is one. `settings` returns those
         in force; without it the settings of the start are used."""
         if self.is_terminal:

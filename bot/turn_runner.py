@@ -27,7 +27,7 @@ from channels.base import Activity, Delta, StepRestarted, Thought, ToolEnded, To
 from channels.language import ENGLISH, speaking
 from channels.message import Address, Problem
 from memory.branches import Branches
-from memory.context.emergency import NoRoom
+from memory.context.emergency import RequestTooLong
 from memory.keys import ConversationKey
 from memory.messages import Mark, Message, ToolCall
 from memory.record.store import StoreError
@@ -44,7 +44,7 @@ class StoppableTask(Struct):
     stopped: str = ""
 
 
-class _Begun(Struct):
+class _StartedTurn(Struct):
     """A turn under way, with or without a task yet. `stopped` is as in `StoppableTask`."""
 
     is_open: Callable[[], bool]
@@ -56,13 +56,13 @@ class StoppableTasks:
 
     def __init__(self) -> None:
         self._running: dict[str, StoppableTask] = {}
-        self._begun: dict[str, _Begun] = {}
+        self._begun: dict[str, _StartedTurn] = {}
 
     def has(self, key: ConversationKey) -> bool:
         """Return whether a task or a turn runs in this conversation."""
         return key.id in self._running or self._find_begun(key) is not None
 
-    def _find_begun(self, key: ConversationKey) -> _Begun | None:
+    def _find_begun(self, key: ConversationKey) -> _StartedTurn | None:
         """Return the open turn without a task yet, or None."""
         begun = self._begun.get(key.id)
         return begun if begun is not None and begun.is_open() else None
@@ -83,7 +83,7 @@ class StoppableTasks:
     def turn(self, key: ConversationKey, is_open: Callable[[], bool]) -> Iterator[None]:
         """Make the turn stoppable before its task begins. `is_open` returns whether it is visible
         and unanswered."""
-        self._begun[key.id] = _Begun(is_open)
+        self._begun[key.id] = _StartedTurn(is_open)
         try:
             yield
         finally:
@@ -243,7 +243,7 @@ def _judge_ending(running: StoppableTask, seconds: float, is_late: bool) -> _End
     error = None if running.task.cancelled() else _first(running.task.exception())
     if error is None:
         return _Ending("failed", BROKEN, problem="failed") if running.task.cancelled() else None
-    if isinstance(error, ModelError | StoreError | NoRoom):
+    if isinstance(error, ModelError | StoreError | RequestTooLong):
         log.warning("the turn failed: %s", error)
         is_for_owner = isinstance(error, AccountRefused)
         return _Ending("failed", str(error), is_for_owner, problem_of(error))

@@ -61,7 +61,7 @@ PUT_ASIDE = (
 )
 
 
-class _Said(Struct, eq=False):
+class _WaitingMessage(Struct, eq=False):
     """A message that waits for its turn since `at` (monotonic seconds), with its text for the
     model. `person` is the sender, once admitted; `unheard` says why a transcription is missing;
     `is_stopped` that a person stopped it."""
@@ -117,7 +117,7 @@ class Turns:
         self._speech: Sequence[SpeechToText] = answers.features.speech_to_text
         self._branches = self._conversations.branches
         self._coming = Counter[str]()
-        self._waiting: defaultdict[str, list[_Said]] = defaultdict(list)
+        self._waiting: defaultdict[str, list[_WaitingMessage]] = defaultdict(list)
         self._exclusive: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.queues = KeyedQueues("turn")
 
@@ -125,7 +125,7 @@ class Turns:
     def _runs(self) -> RunHandler:
         return find_handler(self.answers.features.runs)
 
-    def lead(self, address: Address) -> ConversationKey:
+    def resolve(self, address: Address) -> ConversationKey:
         """Return the current conversation of an address: a branch of its own chat, or of the chat
         that it is linked to."""
         return self._branches.current(self._links.key_of(address))
@@ -144,13 +144,13 @@ class Turns:
         finally:
             self._coming -= Counter([key.id])  # removes counts of zero
 
-    async def room(self, key: ConversationKey) -> None:
+    async def wait_for_capacity(self, key: ConversationKey) -> None:
         """Wait until this conversation's queue is not full."""
-        await self.queues.room(key.id, LONGEST_LINE)
+        await self.queues.wait_for_capacity(key.id, LONGEST_LINE)
 
     def put(self, received: Received, text: str) -> None:
         """Add a message to its conversation's queue; `text` is its text for the model."""
-        key, said = received.key, _Said(received, text)
+        key, said = received.key, _WaitingMessage(received, text)
         self._waiting[key.id].append(said)
         if self.runner.rules.book.effective(key.id).when_busy == "interrupt" and not received.run:
             self.stop(key, INTERRUPTED)
@@ -184,7 +184,7 @@ class Turns:
         """Stop the turn that runs in this conversation; its results so far are kept."""
         return self._tasks.stop(key, why)
 
-    def leave(self, home: str) -> None:
+    def stop_chat(self, home: str) -> None:
         """Stop the turn of a chat that was linked to another one's conversation: messages there
         would no longer reach it."""
         self.stop(self._conversations.branches.current(key_of_home(home)))
@@ -215,7 +215,7 @@ class Turns:
         for name in [name for name in self._waiting if is_meant(name)]:
             del self._waiting[name]
 
-    async def _carry_out(self, key: ConversationKey, said: _Said) -> None:
+    async def _carry_out(self, key: ConversationKey, said: _WaitingMessage) -> None:
         waiting = self._waiting.get(key.id, [])
         if said not in waiting:
             return  # an earlier turn has included it
@@ -233,7 +233,7 @@ class Turns:
         if not waiting:
             self._waiting.pop(key.id, None)
 
-    async def _work(self, key: ConversationKey, said: _Said, refusal: str) -> None:
+    async def _work(self, key: ConversationKey, said: _WaitingMessage, refusal: str) -> None:
         """Answer a message, or send the refusal: `refusal`, if it is known already."""
         received = said.received
         try:
@@ -273,7 +273,7 @@ class Turns:
     def _find_speech(self, received: Received) -> SpeechToText | None:
         return next((speech for speech in self._speech if speech.is_wanted(received)), None)
 
-    async def _transcribe(self, key: ConversationKey, said: _Said) -> None:
+    async def _transcribe(self, key: ConversationKey, said: _WaitingMessage) -> None:
         """Transcribe a voice message before its turn; `/stop` ends that, too."""
         speech = self._find_speech(said.received)
         if speech is None:
@@ -293,7 +293,7 @@ class Turns:
         if not (received.run and await self._runs.answer(received, reply, turn, mark)):
             await self._delivery.answer(received, reply, turn)
 
-    async def _open(self, conversation: Conversation, said: _Said) -> OpenTurn:
+    async def _open(self, conversation: Conversation, said: _WaitingMessage) -> OpenTurn:
         """Return the turn for a message; resume one that a crash interrupted, unless it was resumed
         too often without progress."""
         received, message = said.received, said.message
@@ -316,7 +316,7 @@ class Turns:
             await turn.break_off("stopped" if said.is_stopped else "failed", "", said.unheard)
         return turn
 
-    async def take_in(self, key: ConversationKey, turn: OpenTurn) -> None:
+    async def add_waiting(self, key: ConversationKey, turn: OpenTurn) -> None:
         """Add the waiting messages to a turn: at any step (`steer`), or before its first."""
         if not self._waiting[key.id]:
             return  # the usual case
@@ -325,7 +325,7 @@ class Turns:
             ready = await self._find_ready(key)
             await run_shielded(self._hand_over(key, turn, ready))
 
-    async def _find_ready(self, key: ConversationKey) -> list[_Said]:
+    async def _find_ready(self, key: ConversationKey) -> list[_WaitingMessage]:
         """Return the waiting messages that may join, in order, up to one that can't be transcribed:
         that one gets its own turn, which says why."""
         ready = []
@@ -345,7 +345,9 @@ class Turns:
             ready.append(said)
         return ready
 
-    async def _hand_over(self, key: ConversationKey, turn: OpenTurn, ready: list[_Said]) -> None:
+    async def _hand_over(
+        self, key: ConversationKey, turn: OpenTurn, ready: list[_WaitingMessage]
+    ) -> None:
         waiting = self._waiting[key.id]
         heard = [said for said in ready if said in waiting]
         if not heard:
@@ -356,7 +358,7 @@ class Turns:
             waiting.remove(said)
 
     async def _tell_said(
-        self, conversation: Conversation, turn: OpenTurn, heard: Sequence[_Said]
+        self, conversation: Conversation, turn: OpenTurn, heard: Sequence[_WaitingMessage]
     ) -> None:
         """Notify features of the words that people wrote themselves."""
         for said in heard:
@@ -374,7 +376,7 @@ class Turns:
                 except Exception:  # the person is answered all the same
                     log.exception("a feature did not hear %s", received.id)
 
-    async def _answer(self, context: TurnContext, turn: OpenTurn, asked: _Said) -> None:
+    async def _answer(self, context: TurnContext, turn: OpenTurn, asked: _WaitingMessage) -> None:
         key, received, rules = context.key, context.received, self.runner.rules
         waited, question = rules.count_waited(key), turn.entries[0].message.text
         shared = received.address if self._links.followers(key.home) else None
@@ -423,7 +425,7 @@ class _Host(Struct, frozen=True):
     answer: TurnAnswer
 
     async def before_step(self, turn: OpenTurn) -> None:
-        await self.turns.take_in(self.key, turn)
+        await self.turns.add_waiting(self.key, turn)
 
     async def after_answer(self, turn: OpenTurn, answer: Message) -> AnswerRows | None:
         return await self.answer.prepare(turn, answer)

@@ -237,7 +237,7 @@ class OpenedFile(Struct, frozen=True):
     sound: str = ""
 
 
-class Said(Struct, frozen=True):
+class TranscriptMessage(Struct, frozen=True):
     """A message of the transcript. `role` is "user", "assistant", "tool" or "system" (the bot's own
     messages to the model); `calls` are the names of the tools that it calls, `tool` the one whose
     result it is; `reasoning` is the model's reasoning before it. `files` came with it; `text` omits
@@ -412,7 +412,9 @@ class Bot(Protocol):
         """Return the address of one of these; None for a chat of other people, or of several."""
         ...
 
-    async def transcript(self, address: Address, before: int = 0, most: int = 50) -> Sequence[Said]:
+    async def transcript(
+        self, address: Address, before: int = 0, most: int = 50
+    ) -> Sequence[TranscriptMessage]:
         """Return messages at this address, in order, in context or not: the newest turns, at most
         `most`, or those before turn number `before`."""
         ...
@@ -471,7 +473,7 @@ class Bot(Protocol):
 
 
 @runtime_checkable
-class Remembering(Protocol):
+class WithHistory(Protocol):
     """A channel that stores text of people by itself: a history of lines."""
 
     def forget(self, said: Sequence[str] | None) -> None:
@@ -489,7 +491,7 @@ class WithFields(Protocol):
 
 
 @runtime_checkable
-class InParts(Protocol):
+class LengthLimited(Protocol):
     """A channel whose platform limits messages to `longest` characters. The parts of a longer reply
     are separate rows in the outbox, so that a crash between two repeats none that was sent."""
 
@@ -528,7 +530,7 @@ class WithCards(Protocol):
 
 
 @runtime_checkable
-class Everywhere(Protocol):
+class MultiProcess(Protocol):
     """A channel that several processes may serve at once if `is_everywhere`: each of them gets a
     reply, for watchers of the chat there. Any other channel runs once."""
 
@@ -595,7 +597,7 @@ class WithWebhook(Protocol):
 
 
 @runtime_checkable
-class Closing(Protocol):
+class WithConnections(Protocol):
     """A channel with open resources, such as connections. Replies are sent until the bot has
     stopped, also after `listen` has ended."""
 

@@ -151,7 +151,7 @@ class CrowdedError(Exception):
     """Raised if too many guesses wait to be checked."""
 
 
-class Lanes:
+class GuessQueues:
     """Queues for costly checks of guesses. One guess is checked at a time of guessers without wrong
     guesses lately, and one of all others, so that these delay only each other."""
 

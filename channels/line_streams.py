@@ -194,11 +194,11 @@ class LineWriter:
             line, written = self._waiting.get()
             error = self._write(line)
             try:
-                written.get_loop().call_soon_threadsafe(self._settle, written, error)
+                written.get_loop().call_soon_threadsafe(self._finish, written, error)
             except RuntimeError:
                 return  # the loop is closed
 
-    def _settle(self, written: asyncio.Future[None], error: OSError | None) -> None:
+    def _finish(self, written: asyncio.Future[None], error: OSError | None) -> None:
         self._in_thread -= 1
         if written.done():
             return  # the caller was cancelled

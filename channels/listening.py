@@ -91,7 +91,7 @@ class Caps(Struct, frozen=True):
 class Connection(socket.socket):
     """An accepted connection."""
 
-    register: Register
+    register: ConnectionRegistry
     origin: str
     is_trusted: bool
     _is_busy = False
@@ -118,7 +118,7 @@ class Connection(socket.socket):
         return super().detach()
 
 
-class Register:
+class ConnectionRegistry:
     """The connections of one listener. The waiting ones of each origin are in the order in which
     they began to wait."""
 
@@ -213,7 +213,7 @@ class ListeningSocket(socket.socket):
 
     def limit(self, caps: Caps) -> None:
         """Set the caps. Call it once, before accepting."""
-        self.register = Register(caps)
+        self.register = ConnectionRegistry(caps)
         self._spare: int | None = None
         self._lines: dict[str, float] = {}
         self._keep_spare()

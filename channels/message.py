@@ -152,7 +152,7 @@ class Outbound(Struct, frozen=True):
     is_plain: bool = False
 
 
-class Given(Struct, frozen=True):
+class ClientMessage(Struct, frozen=True):
     """A client's message: `wire` goes to the model unchanged; `text` and the number of `pictures`
     are counted."""
 
@@ -167,7 +167,7 @@ class CompletionRequest(Struct, frozen=True):
     offered; empty: no tools); `parameters` of the protocol are forwarded unchanged. With
     `is_streamed`, sent text can't be retracted."""
 
-    messages: Sequence[Given]
+    messages: Sequence[ClientMessage]
     tools: Sequence[Mapping[str, Any]] | None = None
     max_tokens: int = 0
     temperature: float | None = None
@@ -175,7 +175,7 @@ class CompletionRequest(Struct, frozen=True):
     is_streamed: bool = False
 
 
-class HandedCall(Struct, frozen=True):
+class ClientToolCall(Struct, frozen=True):
     """A call of one of the client's tools; `arguments` is JSON text, as the model wrote it."""
 
     id: str
@@ -190,7 +190,7 @@ class Completed(Struct, frozen=True):
 
     text: str
     finish: str
-    calls: tuple[HandedCall, ...] = ()
+    calls: tuple[ClientToolCall, ...] = ()
     reasoning: str = ""
     prompt: int = 0
     cached: int = 0

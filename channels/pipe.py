@@ -194,7 +194,7 @@ class _HeldMessages:
         try:
             while waiting:
                 await self._submit(waiting[0])
-                self._leave(waiting.popleft())
+                self._release(waiting.popleft())
         except PipeClosed:
             self._fail()
         except Exception:
@@ -203,9 +203,9 @@ class _HeldMessages:
         finally:
             del self._lines[line]
             for inbound in waiting:
-                self._leave(inbound)
+                self._release(inbound)
 
-    def _leave(self, inbound: Inbound) -> None:
+    def _release(self, inbound: Inbound) -> None:
         self._count -= 1
         self._bytes -= _size(inbound)
         self._taken.set()

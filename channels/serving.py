@@ -22,7 +22,7 @@ from msgspec import Struct
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from channels.listening import Acceptor, ListeningSocket, Register
+from channels.listening import Acceptor, ConnectionRegistry, ListeningSocket
 
 LINGER = 2.0
 """Seconds that a client which keeps sending has to read why it is disconnected: closing earlier
@@ -33,7 +33,7 @@ TOO_SLOW = "The request came in too slowly, so the bot stopped waiting for it; t
 _SWEEP = 5  # ticks of uvicorn, of 0.1 s, between two checks for slow clients
 
 
-class Patience(Struct, frozen=True):
+class TimeLimits(Struct, frozen=True):
     """The time limits of a client, in seconds: for the `headers` of a request; for its `body`, plus
     a second for each `slowest` bytes received; and `reader` seconds for reading 64 KB of an
     answer."""
@@ -52,18 +52,18 @@ class _Waiting(Struct):
     body: bool = False
     come: int = 0
 
-    def is_over(self, now: float, patience: Patience) -> bool:
+    def is_over(self, now: float, patience: TimeLimits) -> bool:
         waited = now - self.since
         if not self.body:
             return waited > patience.headers
         return waited > patience.body + self.come / patience.slowest
 
 
-class PatientProtocol(H11Protocol):
+class TimedProtocol(H11Protocol):
     """A connection that tracks its wait for the client, and tells the listener when it is busy."""
 
-    patience: Patience
-    register: Register
+    patience: TimeLimits
+    register: ConnectionRegistry
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         # ^ as in uvicorn's own signature
@@ -77,11 +77,11 @@ class PatientProtocol(H11Protocol):
         if self._leaves_at is not None:
             return
         super().data_received(data)
-        self._look(len(data))
+        self._update_waiting(len(data))
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._look(0)
+        self._update_waiting(0)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -119,7 +119,7 @@ class PatientProtocol(H11Protocol):
             and waiting.is_over(now, self.patience)
         )
 
-    def _look(self, come: int) -> None:
+    def _update_waiting(self, come: int) -> None:
         """Update the wait after received bytes or a finished answer."""
         state = self.conn.their_state
         is_waiting = state in (h11.IDLE, h11.SEND_BODY) and not self.transport.is_closing()
@@ -174,10 +174,10 @@ class HttpServer(uvicorn.Server):
     """A server of an application on a listener, which leaves signals to the bot. The networks that
     the listener's caps trust may name the client (X-Forwarded-For, -Proto)."""
 
-    def __init__(self, app: ASGIApp, listener: ListeningSocket, patience: Patience) -> None:
+    def __init__(self, app: ASGIApp, listener: ListeningSocket, patience: TimeLimits) -> None:
         self._listener, trusted = listener, listener.register.caps.trusted
         known = {"patience": patience, "register": listener.register}
-        protocol = type("Protocol", (PatientProtocol,), known)
+        protocol = type("Protocol", (TimedProtocol,), known)
         config = uvicorn.Config(
             app,
             http=protocol,
@@ -217,7 +217,7 @@ class HttpServer(uvicorn.Server):
         if counter % _SWEEP == 0:
             now = asyncio.get_running_loop().time()
             for connection in tuple(self.server_state.connections):
-                if isinstance(connection, PatientProtocol):
+                if isinstance(connection, TimedProtocol):
                     connection.expire(now)
         return await super().on_tick(counter)
 

@@ -33,7 +33,7 @@ from memory.record.daily_search import FoundNotes, NoteSearch
 from memory.record.database import Database
 from memory.record.memory_file import NAME as MEMORY
 from memory.record.memory_file import MemoryFileError
-from memory.record.search import Found, index
+from memory.record.search import SearchHits, index
 from memory.record.search.corrected import CorrectionBook, Corrections
 from memory.record.search.reach import Scope
 from memory.record.store import Store
@@ -101,11 +101,11 @@ class Indexer:
         await self._store.read(lambda db: self.corrections.of(db, row))
 
 
-class Remembered(Struct, frozen=True):
+class MemorySearchResult(Struct, frozen=True):
     """The best results of a search: in the daily files, and in messages."""
 
     notes: FoundNotes
-    said: Found
+    said: SearchHits
 
 
 class MemoryStatus(Struct, frozen=True):
@@ -145,7 +145,7 @@ class AudienceMemory:
 
         return await self._services.store.read(read)
 
-    async def search(self, text: str, most: int) -> Remembered:
+    async def search(self, text: str, most: int) -> MemorySearchResult:
         """Search for a person, who also finds cleared messages. A text without words is searched
         literally if nothing else is found."""
         found = await self._find(replace(self._scope, is_model=False), text, most)
@@ -161,24 +161,24 @@ class AudienceMemory:
         )
         return replace(found, said=said)
 
-    async def recall(self, text: str, most: int) -> Remembered:
+    async def recall(self, text: str, most: int) -> MemorySearchResult:
         """Search for the model, without cleared messages and the running turn."""
         return await self._find(replace(self._scope, is_model=True), text, most)
 
-    async def _find(self, scope: Scope, text: str, most: int) -> Remembered:
+    async def _find(self, scope: Scope, text: str, most: int) -> MemorySearchResult:
         zone, read = self._services.rules.zone(), self._services.store.read
         likeness, corrections = self._services.likeness, await self._corrections()
 
-        def find(database: Database) -> Found:
+        def find(database: Database) -> SearchHits:
             return search.find(database, scope, text, most, zone, likeness, corrections)
 
-        def find_if_indexed(database: Database) -> Found | None:
+        def find_if_indexed(database: Database) -> SearchHits | None:
             return None if index.behind(database, scope.audience) else find(database)
 
         if (said := await read(find_if_indexed)) is None:
             await self._indexer.catch_up(scope.audience)
             said = await read(find)
-        return Remembered(await asyncio.to_thread(self._find_notes, text, most), said)
+        return MemorySearchResult(await asyncio.to_thread(self._find_notes, text, most), said)
 
     async def _corrections(self) -> Corrections:
         data, audience = self._services.data, self._audience
@@ -233,7 +233,7 @@ def _day(said: str) -> date | None:
         return None  # a person wrote an impossible date
 
 
-class Waiting(Struct, frozen=True):
+class WaitingSection(Struct, frozen=True):
     """A section that waits for review, with its audience."""
 
     audience: str
@@ -249,15 +249,15 @@ class Quarantine:
     ) -> None:
         self._services, self._on_release = services, on_release
 
-    async def list_waiting(self, audience: str = "") -> list[Waiting]:
+    async def list_waiting(self, audience: str = "") -> list[WaitingSection]:
         """Return the waiting sections of an audience or ("") of all, in the order of their
         summaries."""
 
-        def read() -> list[Waiting]:
+        def read() -> list[WaitingSection]:
             place = daily.quarantine(self._services.data)
             whose = [audience] if audience else daily.audiences(place)
             found = [
-                Waiting(one, note)
+                WaitingSection(one, note)
                 for one in whose
                 for day in daily.days(place, one)
                 for note in daily.notes(place, one, day)
@@ -267,14 +267,17 @@ class Quarantine:
 
         return await asyncio.to_thread(read)
 
-    async def release(self, one: Waiting) -> None:
+    async def release(self, one: WaitingSection) -> None:
         """Move a section to its audience's daily memory."""
         data, job = self._services.data, one.note.job
         if await asyncio.to_thread(daily.release, data, one.audience, job):
-            await self._services.store.write(lambda db: summaries.trust(db, job))
+            await self._services.store.write(lambda db: summaries.mark_reviewed(db, job))
             await self._on_release(one.note.conversation)
 
-    async def reject(self, one: Waiting) -> None:
+    async def reject(self, one: WaitingSection) -> None:
         """Delete a section."""
-        place, which = daily.quarantine(self._services.data), daily.Which(frozenset({one.note.job}))
+        place, which = (
+            daily.quarantine(self._services.data),
+            daily.SectionFilter(frozenset({one.note.job})),
+        )
         await asyncio.to_thread(daily.remove, place, one.audience, which)

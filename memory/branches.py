@@ -55,7 +55,7 @@ class Branches:
         self._store = store
         self._leading: dict[str, str] = {}
 
-    async def take_up(self, is_meant: Scope = everything) -> None:
+    async def load(self, is_meant: Scope = everything) -> None:
         """Load the current branch of each chat."""
         found = await self._store.read(branches.list_current)
         kept = {home: lead for home, lead in self._leading.items() if not is_meant(home)}
@@ -63,17 +63,17 @@ class Branches:
 
     def current(self, key: ConversationKey) -> ConversationKey:
         """Return the current conversation of a chat, by the key of any of its branches."""
-        lead = self.lead_of(key.home)
+        lead = self.current_id(key.home)
         return key if lead == key.id else replace(key, id=lead)
 
-    def lead_of(self, home: str) -> str:
+    def current_id(self, home: str) -> str:
         """Return the id of the current conversation of the chat whose first conversation is
         `home`."""
         return self._leading.get(home, home)
 
     def is_current(self, key: ConversationKey) -> bool:
         """Return whether this conversation is the current one of its chat."""
-        return self.lead_of(key.home) == key.id
+        return self.current_id(key.home) == key.id
 
     async def is_gone(self, key: ConversationKey) -> bool:
         """Return whether this was a branch that was deleted."""
@@ -113,7 +113,7 @@ class Branches:
             made = branches.insert(db, key, turn, title, scopes)
             if is_as_now:
                 carry(db, key, made, turn)
-            branches.lead(db, made)
+            branches.make_current(db, made)
             return made
 
         branch = await self._store.write(work)
@@ -122,7 +122,7 @@ class Branches:
 
     async def switch(self, key: ConversationKey) -> None:
         """Make this conversation the current one of its chat. Raises StoreError."""
-        await self._store.write(lambda db: branches.lead(db, key))
+        await self._store.write(lambda db: branches.make_current(db, key))
         if key.is_branch:
             self._leading[key.home] = key.id
         else:

@@ -16,11 +16,11 @@ from memory.context.layout import Layout
 from memory.context.limits import Limits
 from memory.context.meter import Meter, PrefixTokens
 from memory.context.reconcile import (
-    Belief,
-    Counted,
-    Doubt,
+    CountedRequest,
     KnownSizes,
+    RejectedReport,
     Report,
+    SizeDecision,
     clamp,
     count_odd,
     is_measure,
@@ -132,7 +132,7 @@ class Calibration:
         self.cuts = CutPrompts()
         self._refused: dict[str, float] = {}
         self.doubted: set[str] = set()  # models with refusals that were wrongly taken for overflows
-        self._doubts: dict[str, Doubt] = {}
+        self._doubts: dict[str, RejectedReport] = {}
 
     def find_learned_window(self, limits: Limits) -> LearnedWindow | None:
         """Return the window that the provider has named if the settings have another; `limits` as
@@ -227,7 +227,7 @@ class Calibration:
             is_newest=False,
         )
 
-    async def _believe(self, view: View, belief: Belief, model: str) -> None:
+    async def _believe(self, view: View, belief: SizeDecision, model: str) -> None:
         self.cuts.newest.pop(model, None)
         self.models.accepted.setdefault(model, deque(maxlen=_LATELY)).append(belief.size)
         self._note_accepted(model, belief.size)
@@ -318,14 +318,14 @@ class Calibration:
         return window >= max(lately, default=0)
 
 
-def _count(view: View) -> Counted:
+def _count(view: View) -> CountedRequest:
     """Return a request as the meter counts it."""
     prefix = view.prefix
     before = prefix.system + prefix.tools
     besides = "".join((view.front, *(summary.text for summary in view.summaries.values())))
     sizes = [(len(besides), count_odd(besides), 0), *[turn.characters for turn in view.turns]]
     characters, odd, images = map(sum, zip(*sizes, strict=True))
-    return Counted(
+    return CountedRequest(
         view.raw_tokens,
         before,
         prefix.tools,

@@ -84,10 +84,10 @@ class Compactor:
     ) -> None:
         """Load the stored state, and resume unfinished summaries."""
         self.summaries.load(reference, shared)
-        self.take_up(jobs)
+        self.schedule(jobs)
         self.approval.load(pending)
 
-    def take_up(self, jobs: list[Job]) -> None:
+    def schedule(self, jobs: list[Job]) -> None:
         """Write the summaries of these jobs."""
         for job in jobs:
             self.summaries.add(job, self._spec_of_job(job))
@@ -105,7 +105,7 @@ class Compactor:
             return None
         if actor in BY_ITSELF:
             if self.approval.current is not None and self.forecaster.concerns(plan, actor):
-                return await self.settle_proposal()
+                return await self.resolve_proposal()
             if await self._is_held_off(plan):
                 return None
             if self.forecaster.asks(plan, actor):
@@ -127,7 +127,7 @@ class Compactor:
                 return Compacted(None, summary, is_overtaken=True)
             return Compacted(await self.carry_out(plan, actor), summary)
 
-    async def settle_proposal(self) -> Compacted | None:
+    async def resolve_proposal(self) -> Compacted | None:
         """Make the compaction that waits for a person, if its wait is over. None: it still waits,
         or there is none."""
         proposal = self.approval.current
@@ -304,7 +304,7 @@ class Compactor:
         """Store an event, change the layout by it, and start its summary."""
         stored, kept = await self._state.record(event, job)
         if kept is not None:
-            self.take_up([kept])
+            self.schedule([kept])
         return stored
 
     @staticmethod

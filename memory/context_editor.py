@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from memory.compactor import Compactor
 from memory.context.change import Change, ViewEvent
 from memory.context.forms import ASIDE, CLEARED, DROPPED, WHOLE, TurnForm, give, overlay
-from memory.context.layout import TakenAway, newest_undoable, redoable, undoable
+from memory.context.layout import RemovedTurns, newest_undoable, redoable, undoable
 from memory.context.plan import ASKED, Plan
 from memory.context.view import View, apply_layout
 from memory.context_state import ContextState
@@ -22,7 +22,7 @@ from memory.services import MemoryServices
 _READ_AT_ONCE = 50  # turns
 
 
-class Cleared(Struct, frozen=True):
+class ClearResult(Struct, frozen=True):
     """The result of a clear: the removed turns, and their messages and tokens by the meter; `event`
     is None if there was nothing to clear."""
 
@@ -32,7 +32,7 @@ class Cleared(Struct, frozen=True):
     event: ViewEvent | None = None
 
 
-class Expanded(Struct, frozen=True):
+class ExpandResult(Struct, frozen=True):
     """The result of expanding summaries: the turns that came back, those that did not fit, and
     those that the person has removed. `event` is None if none came back, `room` the tokens that
     were free for them."""
@@ -54,7 +54,7 @@ class ContextEditor:
         services: MemoryServices,
         state: ContextState,
         compactor: Compactor,
-        on_taken: Callable[[TakenAway], Awaitable[None]],
+        on_taken: Callable[[RemovedTurns], Awaitable[None]],
     ) -> None:
         self._services, self._state, self._compactor = services, state, compactor
         self._on_taken = on_taken
@@ -63,15 +63,15 @@ class ContextEditor:
     async def _change(self) -> AsyncIterator[None]:
         """Hold the lock for changes of the context. At the end, turns removed meanwhile are deleted
         from the model's files, and turns brought back are written to them again."""
-        before = self._state.replayed.taken_away
+        before = self._state.replayed.removed_turns
         async with self._state.changing:
             yield
-        if self._state.replayed.taken_away != before:
+        if self._state.replayed.removed_turns != before:
             await self._on_taken(before)
 
     async def clear(
         self, kind: Literal["clear", "new"] = "clear", told: Collection[int] = ()
-    ) -> Cleared:
+    ) -> ClearResult:
         """Remove everything but the running turn. `clear` is for forgetting: nothing is summarised,
         and pending summaries are cancelled. `new` summarises all turns but those recorded elsewhere
         (`told`)."""
@@ -80,7 +80,7 @@ class ContextEditor:
             view = state.view()
             gone = view.complete
             summed = (turn for one in view.layout.ranges for turn in one.turns)
-            cleared = Cleared(
+            cleared = ClearResult(
                 tuple(sorted({*view.logged, *summed, *(turn.number for turn in gone)})),
                 sum(len(turn.entries) for turn in gone),
                 view.scale.part(sum(turn.tokens for turn in gone) + view.range_tokens),
@@ -95,10 +95,10 @@ class ContextEditor:
     async def _cancel_summaries(self) -> None:
         await self._compactor.summaries.cancel()
         left = await self._state.read(summaries.list_open_jobs)
-        self._compactor.take_up(left)  # their summaries are written already
+        self._compactor.schedule(left)  # their summaries are written already
 
     async def _put_away(
-        self, cleared: Cleared, view: View, kind: Literal["clear", "new"], told: Collection[int]
+        self, cleared: ClearResult, view: View, kind: Literal["clear", "new"], told: Collection[int]
     ) -> ViewEvent:
         last = max((t.number for t in view.whole if t.is_complete), default=0)
         last = max(last, *cleared.turns, *(span.last for span in view.layout.forms), 0)
@@ -117,7 +117,7 @@ class ContextEditor:
         return event
 
     def _not_away(self, numbers: Iterable[int]) -> list[int]:
-        away = self._state.replayed.taken_away
+        away = self._state.replayed.removed_turns
         return [number for number in numbers if not away.has(number)]
 
     async def undo(self, event_id: int = 0) -> ViewEvent | None:
@@ -140,20 +140,20 @@ class ContextEditor:
             await self._state.take_back("redo", undone, "person", ASKED)
             return undone
 
-    async def expand(self, numbers: Collection[int]) -> Expanded:
+    async def expand(self, numbers: Collection[int]) -> ExpandResult:
         """Bring back these turns, which are in summaries, the newest first and as many as fit. A
         summary all of whose turns are back is no longer shown; in front, it is replaced by the one
         that it continues."""
         state = self._state
         async with self._change():
             there = await state.kept_turns()
-            taken = state.replayed.taken_away
+            taken = state.replayed.removed_turns
             whole = {turn.number for turn in state.view().turns} - {*state.layout.turns("tail")}
             away = [n for n in numbers if n in there and taken.has(n)]
             wanted = sorted({n for n in numbers if n in there} - whole - {*away}, reverse=True)
-            room = self._room()
+            room = self._tokens_left()
             back = await self._find_fitting(wanted, room)
-            found = Expanded(
+            found = ExpandResult(
                 None, tuple(sorted(back)), tuple(sorted({*wanted} - {*back})), tuple(away), room
             )
             if not back:
@@ -196,7 +196,7 @@ class ContextEditor:
         own = next((event.leaving for event in events if event.id == front), ())
         return not set(own).isdisjoint(back) and set(own).isdisjoint(left)
 
-    def _room(self) -> int:
+    def _tokens_left(self) -> int:
         """Return the tokens that are free before turns are removed again."""
         limits = self._state.limits
         most = min(limits.threshold or limits.ceiling, limits.ceiling)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from memory.calibration import Calibration
 from memory.context.change import Actor, Change, Kind, ViewEvent
-from memory.context.continued import AsSent
+from memory.context.continued import LastRequest
 from memory.context.cut_cost import count_broken
 from memory.context.emergency import PASSING
 from memory.context.forms import SHOWN
@@ -401,7 +401,7 @@ class ContextState:
         self._note(stored[0])
         return stored
 
-    def as_sent(self) -> AsSent | None:
+    def as_sent(self) -> LastRequest | None:
         """Return the last request sent to the model, if its provider caches requests. Return None,
         too, if it had another model or another prompt, or is unknown after a restart."""
         anchor, prefix = self._calibration.anchor, self.prefix
@@ -410,7 +410,7 @@ class ContextState:
         view = self.view(prefix)
         if anchor.model != self.limits.model or anchor.prefix is not view.prefix:
             return None
-        return AsSent(view, prefix, self.affinity)
+        return LastRequest(view, prefix, self.affinity)
 
     @property
     def cached(self) -> int:

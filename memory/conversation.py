@@ -30,7 +30,7 @@ from memory.audience_memory import AudienceMemory, Indexer, Quarantine
 from memory.calibration import Anchor, Calibration, CutPrompts, KnownModels
 from memory.compactor import Compactor
 from memory.context.corrections import may_correct
-from memory.context.layout import NOTHING_AWAY, TakenAway
+from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns
 from memory.context.limits import Limits
 from memory.context.summary_writer import Prepared
 from memory.context_editor import ContextEditor
@@ -38,7 +38,7 @@ from memory.context_state import ContextState
 from memory.keys import ConversationKey
 from memory.ledger import Bill
 from memory.long_term import ended
-from memory.long_term.document import Forgotten
+from memory.long_term.document import DeletedTurns
 from memory.long_term.ended import EndedInAudience
 from memory.long_term.memory import AudienceState, LongTermMemory
 from memory.mirror import Mirror
@@ -55,7 +55,7 @@ from memory.record import (
 )
 from memory.record.conversations import Standing
 from memory.record.forget import StoredCounts
-from memory.record.search import Found, Wanted
+from memory.record.search import SearchHits, Wanted
 from memory.record.search.corrected import Corrections
 from memory.record.search.reach import Scope
 from memory.record.store import StoreError
@@ -83,7 +83,7 @@ class EvictedState(Struct, frozen=True):
     cuts: CutPrompts
 
 
-class Shared(Struct, frozen=True):
+class SharedState(Struct, frozen=True):
     """The objects that all conversations of a store share. `on_release` is called with the
     conversation in which a summary was released from the quarantine; `long_term` is the state of
     each audience's `MEMORY.md`; `on_taken` is called with the conversation and its turns that were
@@ -100,7 +100,7 @@ class Shared(Struct, frozen=True):
 class Conversation:
     """A conversation, and all its stored data."""
 
-    def __init__(self, services: MemoryServices, key: ConversationKey, shared: Shared) -> None:
+    def __init__(self, services: MemoryServices, key: ConversationKey, shared: SharedState) -> None:
         self.key = key
         self._services, self._shared = services, shared
         self._writing_files = asyncio.Lock()
@@ -124,8 +124,8 @@ class Conversation:
             self.calibration.anchor, self.calibration.cuts = evicted.anchor, evicted.cuts
             self.turns.is_in_session = evicted.is_in_session
             self.compactor.summaries.written_ahead = evicted.prepared
-        if is_restart and self.context.replayed.taken_away != NOTHING_AWAY:
-            await self._follow(self.context.replayed.taken_away)  # a crash may have come between
+        if is_restart and self.context.replayed.removed_turns != NO_REMOVED_TURNS:
+            await self._follow(self.context.replayed.removed_turns)  # a crash may have come between
         if is_restart and not self._services.rules.restores_exactly():
             await self.compactor.restore_recent()
 
@@ -186,7 +186,7 @@ class Conversation:
     async def _keep_corrections(self) -> bool:
         """Store the values that were ended here, beside the memory; return whether that was
         possible. If not, the memory is shown uncorrected."""
-        row, away = self.context.row, self.context.replayed.taken_away
+        row, away = self.context.row, self.context.replayed.removed_turns
         zone = self._services.rules.zone()
         book, data, key = self._shared.indexer.corrections, self._services.data, self.key
 
@@ -248,17 +248,17 @@ class Conversation:
         """The quarantine: content that waits for the review of an owner, here and elsewhere."""
         return Quarantine(self._services, self._shared.on_release)
 
-    async def search(self, words: Sequence[str], most: int) -> Found:
+    async def search(self, words: Sequence[str], most: int) -> SearchHits:
         """Return the messages of the transcript with the most of these words, in context or not."""
         names, corrections = {self.context.row: self.key.id}, await self.corrections()
         return await self._services.store.read(
             lambda db: search.scan(db, names, words, most, corrections=corrections)
         )
 
-    async def passages(self, wanted: Wanted) -> Found:
+    async def passages(self, wanted: Wanted) -> SearchHits:
         """Return passages of the turns before the running one, for the model, without turns that a
         person removed."""
-        context, away = self.context, self.context.replayed.taken_away
+        context, away = self.context, self.context.replayed.removed_turns
         corrections = await self.corrections()
         return await self._services.store.read(
             lambda db: search.passages(db, context.row, wanted, context.current, away, corrections)
@@ -339,22 +339,22 @@ class Conversation:
         person removed, since the model's tools may read there. Raises OSError."""
         async with self._writing_files:
             turns: list[Turn] = []
-            away = await self._turns_away(self.context.replayed.taken_away)
+            away = await self._turns_away(self.context.replayed.removed_turns)
             for first in range(1, self.context.newest + 1, _READ_AT_ONCE):
                 some = (n for n in range(first, first + _READ_AT_ONCE) if n not in away)
                 turns += await self.context.turns([*some])
             return await asyncio.to_thread(write, self.folder, turns)
 
-    async def _turns_away(self, own: TakenAway) -> frozenset[int]:
+    async def _turns_away(self, own: RemovedTurns) -> frozenset[int]:
         """Return the turns that a person removed: here (`own`), or in a branch that shares them."""
         return await self.context.read(transcript.turns_away_anywhere, own)
 
-    async def _follow(self, before: TakenAway) -> None:
+    async def _follow(self, before: RemovedTurns) -> None:
         """Update the files that the model's tools may read, after a person removed turns, or
         brought back some that were removed `before`: the files have exactly the turns that the
         model may read. A file that can't be written is an error in the log; the turns are removed
         from the context nevertheless."""
-        away = await self._turns_away(self.context.replayed.taken_away)
+        away = await self._turns_away(self.context.replayed.removed_turns)
         was = await self._turns_away(before)
         await self._update_files(away, was - away)
         if away != was and not await self._is_cleared():
@@ -369,7 +369,7 @@ class Conversation:
 
     async def follow_branch(self, turns: Collection[int]) -> None:
         """Update the files after shared turns were removed or brought back in another branch."""
-        away = await self._turns_away(self.context.replayed.taken_away)
+        away = await self._turns_away(self.context.replayed.removed_turns)
         await self._update_files(away, frozenset(turns) - away)
 
     async def _update_files(self, away: frozenset[int], back: frozenset[int]) -> None:
@@ -395,7 +395,7 @@ class Conversation:
             return name.startswith(offload.RESULT) and is_known and name not in attached.staying
 
         async with self._writing_files:
-            await asyncio.to_thread(offload.take_out, self.folder, away, goes)
+            await asyncio.to_thread(offload.remove_turns, self.folder, away, goes)
         if away:
             await self._tell_offloader(away, attached.references)
 
@@ -447,13 +447,13 @@ class Conversation:
         lines = await self.long_term.count(self._forgotten(counts, turns))
         return replace(counts, sections=sections, lines=lines)
 
-    def _sections(self, counts: StoredCounts, turns: Collection[int] | None) -> daily.Which:
+    def _sections(self, counts: StoredCounts, turns: Collection[int] | None) -> daily.SectionFilter:
         is_whole = turns is None and not counts.has_children
-        return daily.Which(frozenset(counts.jobs), self.key.id if is_whole else "")
+        return daily.SectionFilter(frozenset(counts.jobs), self.key.id if is_whole else "")
 
-    def _forgotten(self, counts: StoredCounts, turns: Collection[int] | None) -> Forgotten:
+    def _forgotten(self, counts: StoredCounts, turns: Collection[int] | None) -> DeletedTurns:
         is_whole = turns is None and not counts.has_children
-        return Forgotten(self.key.id, None if is_whole else counts.turns, frozenset(counts.jobs))
+        return DeletedTurns(self.key.id, None if is_whole else counts.turns, frozenset(counts.jobs))
 
     async def forget(
         self, turns: Collection[int] | None = None, sharing: Sequence[Conversation] = ()
@@ -517,7 +517,7 @@ class Conversation:
     async def _keep_excerpts(self, shared: int) -> None:
         """Write the turns that the daily memory does not have to it, without those that a person
         removed, and without the shared turns, up to `shared`."""
-        kept, away = await self.context.kept_turns(), self.context.replayed.taken_away
+        kept, away = await self.context.kept_turns(), self.context.replayed.removed_turns
         there = {turn for turn in kept if turn > shared and not away.has(turn)}
         await self.compactor.summaries.keep_excerpts(there)
         await self.compactor.summaries.idle()
@@ -562,7 +562,7 @@ class Conversation:
             await asyncio.to_thread(forget.delete_folder, self.folder)
         else:
             await asyncio.to_thread(
-                offload.take_out, self.folder, turns, lambda name: name not in attached.staying
+                offload.remove_turns, self.folder, turns, lambda name: name not in attached.staying
             )
         folder = self._services.audience_folder(self.key.audience)
         await asyncio.to_thread(forget.delete_data, folder, attached.lone)

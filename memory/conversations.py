@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from memory.audience_memory import Indexer
 from memory.branches import Branches
 from memory.calibration import KnownModels
-from memory.conversation import Conversation, EvictedState, Shared
+from memory.conversation import Conversation, EvictedState, SharedState
 from memory.keys import ConversationKey, Scope, everything
 from memory.long_term.memory import AudienceState, LongTermMemory
 from memory.record import (
@@ -32,7 +32,7 @@ from memory.record import (
     summaries,
     transcript,
 )
-from memory.record.conversations import Listed
+from memory.record.conversations import ListedConversation
 from memory.record.memory_file import MemoryFileError
 from memory.record.store import StoreError
 from memory.services import MemoryServices
@@ -83,7 +83,7 @@ class Conversations:
         self._loaded = loaded or LoadedConversations(Branches(services.store))
         self.models, self.branches = self._loaded.models, self._loaded.branches
         self.long_term: defaultdict[str, AudienceState] = defaultdict(AudienceState)
-        self._shared = Shared(
+        self._shared = SharedState(
             self.models,
             self._mirror,
             self._indexer,
@@ -108,7 +108,7 @@ class Conversations:
         self._open[key.id] = conversation
         self._open.move_to_end(key.id)
         self._used[key.id] = self._clock()
-        self._let_go()
+        self._evict_surplus()
         return conversation
 
     async def _restore(self, key: ConversationKey, is_restart: bool) -> Conversation:
@@ -128,19 +128,19 @@ class Conversations:
         self._alive[key.id] = conversation
         return conversation
 
-    def _let_go(self) -> None:
+    def _evict_surplus(self) -> None:
         """Evict excess conversations at rest, least recently used first."""
         excess = len(self._open) - self._most_open
         if excess <= 0:
             return
         at_rest = (name for name, one in self._open.items() if one.is_at_rest)
         for name in list(islice(at_rest, excess)):  # nearly always the first ones
-            self._leave(name)
+            self._evict(name)
 
-    async def settle_proposals(self) -> None:
+    async def resolve_proposals(self) -> None:
         """Make the compactions that have waited long enough for approval."""
         for conversation in self.list_loaded():
-            await conversation.compactor.settle_proposal()
+            await conversation.compactor.resolve_proposal()
 
     async def rest(self) -> None:
         """Evict the conversations that were not used for an hour; unlike other evictions, this ends
@@ -150,12 +150,12 @@ class Conversations:
             if self._may_rest(name, before):
                 await self._open[name].turns.end_session()
             if self._may_rest(name, before):  # listeners may have taken their time
-                self._leave(name)
+                self._evict(name)
 
     def _may_rest(self, name: str, before: float) -> bool:
         return self._used.get(name, before) < before and self._open[name].is_at_rest
 
-    def _leave(self, name: str) -> None:
+    def _evict(self, name: str) -> None:
         del self._used[name]
         self._evicted[name] = self._open.pop(name).evicted
         self._evicted.move_to_end(name)
@@ -179,11 +179,11 @@ class Conversations:
         """Return the conversation of this key, if it is in memory."""
         return self._alive.get(key.id)
 
-    async def take_up(self, is_meant: Scope = everything) -> None:
+    async def load(self, is_meant: Scope = everything) -> None:
         """Load each model's calibration, and resume the work that a crash interrupted: the memory
         files in the prompt, and jobs."""
         self.models.ratios = await self.services.store.read(learnt.ratios)
-        await self.branches.take_up(is_meant)
+        await self.branches.load(is_meant)
         for audience in await self._list_unwritten(is_meant):
             key, state = ConversationKey("", audience), self.long_term[audience]
             try:
@@ -227,7 +227,7 @@ class Conversations:
         await self.services.store.write(lambda db: summaries.excuse(db, names))
         await self.services.store.write(lambda db: transcript.excuse_calls(db, names))
 
-    async def let_go(self, is_meant: Scope) -> None:
+    async def evict(self, is_meant: Scope) -> None:
         """Evict these conversations, which other processes own from now on."""
         leaving = [one for one in self.list_loaded() if is_meant(one.key.id)]
         self._mirror.drop(is_meant)
@@ -277,7 +277,7 @@ class Conversations:
         """Return all conversations of an audience."""
         return await self.services.store.read(lambda db: conversations.of_audience(db, audience))
 
-    async def list_matching(self, prefix: str, words: str = "") -> list[Listed]:
+    async def list_matching(self, prefix: str, words: str = "") -> list[ListedConversation]:
         """Return the conversations whose key begins with `prefix`, newest first; see
         `conversations.list_conversations`."""
         return await self.services.store.read(
@@ -299,11 +299,11 @@ class Conversations:
         return how many."""
         return await self.services.store.write(lambda db: memory_versions.prune(db, before))
 
-    async def settle(self) -> None:
+    async def flush(self) -> None:
         """Wait until summaries are in the daily memory, and files and index are written."""
         for conversation in self.list_loaded():
             await conversation.compactor.summaries.idle()
-        await self._mirror.settle()
+        await self._mirror.flush()
         await self._indexer.idle()
 
     async def index(self, tell: Callable[[int, int], None]) -> None:

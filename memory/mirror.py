@@ -19,7 +19,7 @@ WHOLE, TERSE, READABLE = "context.json", "context.terse.json", "context.md"
 T = TypeVar("T")
 
 
-class Mirrored(Protocol):
+class MirroredConversation(Protocol):
     """A conversation, as its files are written from it; `hide` takes secrets out of a text."""
 
     @property
@@ -46,15 +46,15 @@ class Mirror:
     """Keeps the files of conversations up to date. This one keeps none; a feature brings one that
     does (hook `parley_mirror`)."""
 
-    def touch(self, conversation: Mirrored) -> None:
+    def touch(self, conversation: MirroredConversation) -> None:
         """Note that something was said in a conversation, or forgotten."""
 
-    async def renew(self, conversation: Mirrored) -> None:
+    async def renew(self, conversation: MirroredConversation) -> None:
         """Write the files of a conversation anew, where it has some: turns were removed, or brought
         back. Raises OSError."""
         await asyncio.to_thread(remove_files, conversation.folder)
 
-    async def settle(self) -> None:
+    async def flush(self) -> None:
         """Write all pending files now."""
 
     def drop(self, is_meant: Scope) -> None:
@@ -66,6 +66,6 @@ class Mirror:
 
 def remove_files(folder: Path) -> None:
     """Delete the files of a conversation."""
-    fence.confirm()
+    fence.check_may_write()
     for name in (WHOLE, TERSE, READABLE):
         (folder / name).unlink(missing_ok=True)

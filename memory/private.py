@@ -24,7 +24,7 @@ PURPOSE = "private"
 """The purpose of such conversations' calls in the ledger."""
 
 
-class PrivateTalk:
+class PrivateConversation:
     """The turns so far, and the changes that removed some from the model's view to make room."""
 
     def __init__(self, services: MemoryServices, models: KnownModels, key: ConversationKey) -> None:
@@ -63,7 +63,7 @@ class PrivateTurn(UnrecordedTurn):
 
     purpose = PURPOSE
 
-    def __init__(self, talk: PrivateTalk, log: StatelessLog, question: Entry) -> None:
+    def __init__(self, talk: PrivateConversation, log: StatelessLog, question: Entry) -> None:
         super().__init__(log, Turn(question.turn, (question,)))
         self._talk = talk
 

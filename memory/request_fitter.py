@@ -91,7 +91,7 @@ class RequestFitter:
         if limits.strategy == "slim":
             await self._unfold(prefix, limits)
             view = state.view(prefix, limits)
-        settled = await self._compactor.settle_proposal()
+        settled = await self._compactor.resolve_proposal()
         now = state.limits
         if settled is not None or now is not limits:  # or a limit was changed meanwhile
             limits, view = now, state.view(prefix, now)
@@ -229,7 +229,7 @@ class RequestFitter:
 
     # --- between turns -------------------------------------------------------------------------
 
-    async def settle(self) -> None:
+    async def flush(self) -> None:
         """Do what is due between turns, before the next one begins."""
         if self._state.waits_for_strategy:
             await self._switch()

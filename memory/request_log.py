@@ -46,7 +46,7 @@ class RequestLog:
     def describe(self, request: OutgoingRequest, limits: Limits) -> Any:
         """Return the row of a request that is being sent."""
 
-    def settle(
+    def finish(
         self, rows: Sequence[Any], outcome: Outcome, spent: Spent | None = None
     ) -> list[Any]:
         """Return these rows of a turn, the last of them with its outcome."""

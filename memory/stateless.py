@@ -14,7 +14,7 @@ from msgspec import field
 
 from memory.calibration import Calibration, KnownModels
 from memory.compactor import Compactor
-from memory.context.emergency import NoRoom
+from memory.context.emergency import RequestTooLong
 from memory.context.meter import PromptPrefix
 from memory.context.view import View
 from memory.context_state import ContextState
@@ -31,7 +31,7 @@ from memory.unrecorded import UnrecordedTurn, make_entry
 _AT_ONCE = 50  # messages
 
 
-class GivenMessage(Message, frozen=True):
+class StatelessMessage(Message, frozen=True):
     """A message as a client sent it: `wire` is sent to the model unchanged; the meter counts the
     other fields."""
 
@@ -122,7 +122,7 @@ class StatelessTurn(UnrecordedTurn):
         limits = self.log.state.limits
         view = self.view(prefix)
         if view.tokens > limits.window:
-            raise NoRoom(
+            raise RequestTooLong(
                 f"This model's maximum context length is {limits.window} tokens. However, your "
                 f"messages resulted in {view.tokens} tokens, tools included. Send fewer of them."
             )

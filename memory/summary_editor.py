@@ -31,7 +31,7 @@ class EditRefused(Exception):
     """The refusal of a change: the text is a sentence with the reason and the remedy."""
 
 
-class StandingSummary(Struct, frozen=True):
+class CurrentSummary(Struct, frozen=True):
     """The summary in force, which covers `turns`. `late`: it is in the context from the next turn
     on. `coming` are the turns of a summary in progress that will replace it. `event` is the one
     that an undo reverts: the edit, or the compaction (0: none). `slot` is the event that removed
@@ -66,7 +66,7 @@ def _add_lines(summary: Summary, lines: Mapping[str, str]) -> str:
     return "\n".join((summary.text.rstrip(), *(f"- {line}" for line in dict.fromkeys(new))))
 
 
-def _explain_none(there: Sequence[StandingSummary]) -> str:
+def _explain_none(there: Sequence[CurrentSummary]) -> str:
     """Return the reason why no summary was found to change."""
     in_place = [one.summary.name for one in there]
     if not in_place:
@@ -90,7 +90,7 @@ class SummaryEditor:
     def __init__(self, services: MemoryServices, state: ContextState, compactor: Compactor) -> None:
         self._services, self._state, self._compactor = services, state, compactor
 
-    async def list_standing(self) -> list[StandingSummary]:
+    async def list_standing(self) -> list[CurrentSummary]:
         """Return the summaries in force: the one in front, then those that stand where their turns
         stood."""
         state, count = self._state, self._services.meter.text
@@ -102,7 +102,7 @@ class SummaryEditor:
         for number, slot, turns in places:
             summary = await self._compactor.summaries.read(number) if number else None
             if summary is not None:
-                one = StandingSummary(
+                one = CurrentSummary(
                     summary,
                     turns or await self._covered_turns(summary),
                     scale.part(await count(summary.text)),
@@ -119,7 +119,7 @@ class SummaryEditor:
         read = self._services.store.read
         return await read(lambda db: summaries.list_covered_turns(db, summary))
 
-    async def _find_in_place(self, number: int, *, is_newest: bool) -> StandingSummary | None:
+    async def _find_in_place(self, number: int, *, is_newest: bool) -> CurrentSummary | None:
         """Return the summary with this number, if it is in place of its turns; unless `is_newest`,
         also a summary that a person made from the one with this number."""
         for one in await self.list_standing():
@@ -133,7 +133,7 @@ class SummaryEditor:
         origin = None if is_newest else await self._compactor.summaries.read(summary.origin)
         return {one.number for one in (summary, origin) if one is not None}
 
-    async def find_meant(self) -> StandingSummary | None:
+    async def find_meant(self) -> CurrentSummary | None:
         """Return the summary that is selected if none is named: the one in front, or else the only
         one in place of its turns."""
         found = await self.list_standing()
@@ -213,7 +213,7 @@ class SummaryEditor:
     async def _find_sentence(self, summary: Summary, fact: str) -> tuple[str, bool]:
         """Find the sentence with a fact in the removed turns, as a line of the summary, and whether
         it has content from outside."""
-        away, covered = self._state.replayed.taken_away, await self._covered_turns(summary)
+        away, covered = self._state.replayed.removed_turns, await self._covered_turns(summary)
         rest = [*summary.turns, *sorted(set(covered) - set(summary.turns), reverse=True)]
         for first in range(0, len(rest), _AT_A_TIME):
             for turn in await self._state.turns(rest[first : first + _AT_A_TIME]):
@@ -270,7 +270,7 @@ class SummaryEditor:
             stored, after = await self._state.record_summary(made, name)
             return EditedSummary(before, after, stored, standing.is_range)
 
-    async def find_editable(self, number: int = 0) -> StandingSummary:
+    async def find_editable(self, number: int = 0) -> CurrentSummary:
         """Return the summary in force, if it may be changed, and is the one that the person has
         seen. Raises EditRefused."""
         if number and (here := await self._find_in_place(number, is_newest=True)) is not None:
@@ -313,7 +313,7 @@ class SummaryEditor:
         new = {"text": text, "tokens": raw, "edits": edits, "receipt": receipt}
         return replace(before, is_untrusted=is_doubted, **new)
 
-    async def _to_event(self, standing: StandingSummary, made: Summary) -> ViewEvent:
+    async def _to_event(self, standing: CurrentSummary, made: Summary) -> ViewEvent:
         """Return the event that puts a summary in force, before the summary has an id."""
         state, view = self._state, self._state.view()
         if standing.is_range:

@@ -107,7 +107,7 @@ class TurnLog:
             return known
         await self._close_left_open()
         async with state.changing:
-            await self.fitter.settle()
+            await self.fitter.flush()
             number = state.newest + 1
             question = Message(
                 "user", text, speaker=speaker, images=images, files=files, is_tainted=is_tainted
@@ -469,10 +469,10 @@ class OpenTurn:
     async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
         """Take the next step of the emergency ladder, after the provider refused the request made
         from `view` as too long, or perhaps so. Return False if none is left."""
-        if not overflow.is_sure and not await self._believes(view):
+        if not overflow.is_sure and not await self._treat_as_overflow(view):
             return False
         self._overflows += 1
-        self._sent = self.log.requests.settle(self._sent, "too long")
+        self._sent = self.log.requests.finish(self._sent, "too long")
         return await self.log.fitter.make_room(view, prefix, overflow, self._overflows)
 
     async def bring_back(self) -> None:
@@ -480,7 +480,7 @@ class OpenTurn:
         first model is called again."""
         await self.log.fitter.bring_back()
 
-    async def _believes(self, view: View) -> bool:
+    async def _treat_as_overflow(self, view: View) -> bool:
         """Return whether an unclear refusal is treated as an overflow: the request had several
         turns, no request as long was accepted lately, and there was no such refusal since the last
         accepted request. After a failed attempt, the removed turns are restored."""
@@ -552,7 +552,7 @@ class OpenTurn:
     ) -> None:
         said = [self._mark_tainted(message) for message in messages]
         requests = self.log.requests
-        sent = requests.settle(self._sent, "answered", spent) if spent else self._sent
+        sent = requests.finish(self._sent, "answered", spent) if spent else self._sent
         if spent is not None:  # regardless of the reply's fate
             self.log.state.book(spent)
             self.bill = self.bill.plus(spent)

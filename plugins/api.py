@@ -38,7 +38,7 @@ from memory.keys import ConversationKey
 from memory.long_term.prompt import PromptMemory
 from memory.messages import Message, ToolCall
 from memory.record.offload import Offloader
-from memory.record.people import Known, Pending, Role
+from memory.record.people import KnownPerson, PendingPerson, Role
 from memory.turns import Entry
 from plugins.health import ChannelsPort, ProcessesPort, RecentPort
 from plugins.rules import Rule
@@ -195,7 +195,7 @@ class StatusPort(Protocol):
         ...
 
 
-class RestingModel(Struct, frozen=True):
+class ModelInCooldown(Struct, frozen=True):
     """A model that failed and is not called before `until` (seconds since 1970); `why` is the
     sentence of its error."""
 
@@ -208,8 +208,8 @@ class ModelInfo(Struct, frozen=True):
     """The model in force for a conversation. `window` is in tokens, 0 if unknown. `price` is that
     of its input, None if it is unknown or zero. `reads` is its quality with long contexts, `advice`
     a way to lower its cost ("": none). `resting` are the failed ones of it and its fallbacks,
-    `stand_in` is the fallback that answers meanwhile ("": the model itself). `learnt` has, by the
-    names of these models, the facts learned from refusals, in sentences."""
+    `fallback_in_use` is the fallback that answers meanwhile ("": the model itself). `learnt` has,
+    by the names of these models, the facts learned from refusals, in sentences."""
 
     name: str
     window: int
@@ -219,8 +219,8 @@ class ModelInfo(Struct, frozen=True):
     price: InputPrice | None = None
     reads: LongContext = UNKNOWN
     advice: str = ""
-    resting: tuple[RestingModel, ...] = ()
-    stand_in: str = ""
+    resting: tuple[ModelInCooldown, ...] = ()
+    fallback_in_use: str = ""
     learnt: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
@@ -273,15 +273,15 @@ class AccessPort(Protocol):
     """The people and chats with access. A refused request raises CommandError."""
 
     @property
-    def known(self) -> Sequence[Known]:
+    def known(self) -> Sequence[KnownPerson]:
         """All people and chats with access, besides the owners in the settings."""
         ...
 
-    async def list_pending(self) -> Sequence[Pending]:
+    async def list_pending(self) -> Sequence[PendingPerson]:
         """Return the strangers who were given a code and wait, oldest first."""
         ...
 
-    async def approve(self, code: str, role: Role, by: str) -> Pending:
+    async def approve(self, code: str, role: Role, by: str) -> PendingPerson:
         """Grant access to the stranger with this code, and notify them; return who it was."""
         ...
 
@@ -289,7 +289,7 @@ class AccessPort(Protocol):
         """Grant access to everybody who writes in this chat."""
         ...
 
-    async def revoke(self, who: str) -> Known:
+    async def revoke(self, who: str) -> KnownPerson:
         """Revoke the access of a person ("telegram/42", "Ann") or a chat ("chat telegram/-100")."""
         ...
 
@@ -376,7 +376,7 @@ class PrivateInfo(Struct, frozen=True):
 class PrivatePort(Protocol):
     """Conversations off the record (`bot/private.py`), by the key of any branch of their chat."""
 
-    def look(self, key: ConversationKey) -> PrivateInfo | None:
+    def status(self, key: ConversationKey) -> PrivateInfo | None:
         """Return the private conversation of a chat; None if the chat is on the record."""
         ...
 

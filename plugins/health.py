@@ -59,7 +59,7 @@ class RecentInfo(Struct, frozen=True):
 
 
 class RecentPort(Protocol):
-    def look(self) -> RecentInfo:
+    def status(self) -> RecentInfo:
         """Return this process's figures of the last day."""
         ...
 
@@ -164,7 +164,7 @@ class ClusterInfo(Struct, frozen=True):
 
 
 class ProcessesPort(Protocol):
-    async def look(self) -> ClusterInfo | None:
+    async def status(self) -> ClusterInfo | None:
         """Return the processes and the backlog; None if the bot is one process. Raises
         StoreError."""
         ...
@@ -226,7 +226,7 @@ def _state(one: ProcessInfo, now: float) -> str:
 
 
 class ChannelsPort(Protocol):
-    async def look(self) -> Mapping[str, ChannelHealth]:
+    async def status(self) -> Mapping[str, ChannelHealth]:
         """Return the health of the channels that report it, by name."""
         ...
 

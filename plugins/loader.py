@@ -87,11 +87,11 @@ class GuardFailed(CommandError):
     """A built-in feature that enforces a restriction can't be started; the text says which."""
 
 
-class Unfit(Exception):
+class PluginFault(Exception):
     """A plugin has a fault; the text completes "it was left out: …"."""
 
 
-class Loaded(Struct):
+class LoadedPlugins(Struct):
     """The contributions of all plugins, by name, and a sentence for each plugin that was left out.
     `services` are the objects that plugins have opened, by class; the others are named like the
     hooks in `plugins/hookspecs.py`."""
@@ -147,7 +147,7 @@ class Loaded(Struct):
         for work in self.closing:
             await work.stop()
 
-    def take(self, part: Loaded) -> None:
+    def take(self, part: LoadedPlugins) -> None:
         """Add the contributions of one plugin."""
         for name in self.__struct_fields__:
             own, more = getattr(self, name), getattr(part, name)
@@ -188,10 +188,10 @@ class Loaded(Struct):
                 self.problems.append(f"The plugin {name!r} was not opened: {_reason(error)}.")
 
 
-def load(folder: Path, context: HookContext = HookContext()) -> Loaded:  # noqa: B008 - a frozen value
+def load(folder: Path, context: HookContext = HookContext()) -> LoadedPlugins:  # noqa: B008 - a frozen value
     """Load the built-in plugins, those of a user's folder, and those of installed packages."""
     manager = pluggy.PluginManager("parley")
-    loaded = Loaded(_manager=manager, _context=context)
+    loaded = LoadedPlugins(_manager=manager, _context=context)
     manager.add_hookspecs(hookspecs)
     for name, find, is_own in _sources(folder):
         try:
@@ -223,7 +223,7 @@ def _migrate(name: str, steps: Sequence[feature_tables.Step], database: Database
 def _reason(error: BaseException) -> str:
     """Return an error in one line; the log has the rest."""
     line = " ".join(str(error).split()).rstrip(".")
-    is_told = isinstance(error, Unfit | feature_tables.NewerTablesError)
+    is_told = isinstance(error, PluginFault | feature_tables.NewerTablesError)
     return line if is_told else f"{type(error).__name__}: {line or 'no reason'}"
 
 
@@ -267,14 +267,14 @@ def _add(
     manager: pluggy.PluginManager,
     name: str,
     found: Any,
-    loaded: Loaded,
+    loaded: LoadedPlugins,
     context: HookContext,
     opened_by: str = "",
 ) -> None:
     """Add all contributions of a plugin, or of the object that it was `opened_by`, or none of
     them."""
     if manager.has_plugin(name):
-        raise Unfit("there is a plugin of this name already; rename the file")
+        raise PluginFault("there is a plugin of this name already; rename the file")
     plugin = _hooks_of(found) if isinstance(found, ModuleType) else found
     manager.register(plugin, name)
     try:
@@ -297,15 +297,15 @@ def _add(
         _refuse_names("tool", tools, loaded.tools)
         there = {**loaded.commands, **{command.name: command for command in commands}}
         if name not in _own() and (why := find_misplaced(verbs, there, loaded.verbs)):
-            raise Unfit(why)
+            raise PluginFault(why)
         json.dumps([tool.to_wire() for tool in tools])
         part = _take_runtime(manager, opened_by or name, plugin)
         if part.spending and loaded.spending:
-            raise Unfit("another plugin limits what is spent already")
+            raise PluginFault("another plugin limits what is spent already")
         for call in part.calls.keys() & loaded.calls.keys():
-            raise Unfit(f"another plugin answers the call {call} already")
+            raise PluginFault(f"another plugin answers the call {call} already")
         for kind in part.services.keys() & loaded.services.keys():
-            raise Unfit(f"another plugin has a service of the class {kind.__name__} already")
+            raise PluginFault(f"another plugin has a service of the class {kind.__name__} already")
     except BaseException:
         manager.unregister(plugin)
         raise
@@ -331,10 +331,12 @@ _OF_MODULES = (
 def _refuse_hooks_of_modules(manager: pluggy.PluginManager, made: Any) -> None:
     for hook in _OF_MODULES:
         if any(one.plugin is made for one in getattr(manager.hook, hook).get_hookimpls()):
-            raise Unfit(f"{hook} must be a function of the module, not of what parley_open returns")
+            raise PluginFault(
+                f"{hook} must be a function of the module, not of what parley_open returns"
+            )
 
 
-def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Loaded:
+def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> LoadedPlugins:
     """Collect a plugin's run-time contributions; those that may fail are guarded."""
 
     def ask(hook: str, *methods: str) -> list[Any]:
@@ -342,9 +344,9 @@ def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Load
         for made in found:
             if not all(callable(getattr(made, one, None)) for one in methods):
                 wanted = ", ".join(methods)
-                raise Unfit(f"{hook} must return an object with {wanted}, not {made!r:.100}")
+                raise PluginFault(f"{hook} must return an object with {wanted}, not {made!r:.100}")
             if not methods and not callable(made):
-                raise Unfit(f"{hook} must return a function, not {made!r:.100}")
+                raise PluginFault(f"{hook} must return a function, not {made!r:.100}")
         return found
 
     def guard(hook: str, instead: Any, fits: Callable[[Any], bool]) -> list[Any]:
@@ -357,11 +359,13 @@ def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Load
         found = _ask(manager, plugin, hook)
         for made in found:
             if not isinstance(made, kind):
-                raise Unfit(f"{hook} must return a {kind.__name__.lower()}, not {made!r:.100}")
+                raise PluginFault(
+                    f"{hook} must return a {kind.__name__.lower()}, not {made!r:.100}"
+                )
         return found
 
     background, closing, section = "parley_background", "parley_closing", "parley_prompt_section"
-    return Loaded(
+    return LoadedPlugins(
         background=[
             GuardedWork(name, background, one.idle, one.stop)
             for one in ask(background, "idle", "stop")
@@ -445,7 +449,7 @@ def _refuse_unknown_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
     known = [name for name in vars(hookspecs) if name.startswith("parley_")]
     for name in (caller.name for caller in callers if not caller.has_spec()):
         near = difflib.get_close_matches(name, known, n=1)
-        raise Unfit(f"there is no hook {name}, only {near[0] if near else ', '.join(known)}")
+        raise PluginFault(f"there is no hook {name}, only {near[0] if near else ', '.join(known)}")
 
 
 def _ask(manager: pluggy.PluginManager, plugin: Any, hook: str, **handed: Any) -> list[Any]:
@@ -455,17 +459,19 @@ def _ask(manager: pluggy.PluginManager, plugin: Any, hook: str, **handed: Any) -
     return [one.function(*(handed[name] for name in one.argnames)) for one in own]
 
 
-def _offloader(manager: pluggy.PluginManager, plugin: Any, loaded: Loaded) -> Offloader | None:
+def _offloader(
+    manager: pluggy.PluginManager, plugin: Any, loaded: LoadedPlugins
+) -> Offloader | None:
     hook, methods = "parley_offloader", ("offload_context", "offload_tool_result")
     made = _take_one(manager, plugin, hook, methods, "what leaves the context", loaded.offloader)
     if not isinstance(getattr(made, "offers", ""), str):
-        raise Unfit(f"{hook} must return an object whose offers is text")
+        raise PluginFault(f"{hook} must return an object whose offers is text")
     if not callable(getattr(made, "forget", len)):
-        raise Unfit(f"{hook} must return an object whose forget is a method")
+        raise PluginFault(f"{hook} must return an object whose forget is a method")
     return cast("Offloader | None", made)
 
 
-def _ledger(manager: pluggy.PluginManager, plugin: Any, loaded: Loaded) -> Ledger | None:
+def _ledger(manager: pluggy.PluginManager, plugin: Any, loaded: LoadedPlugins) -> Ledger | None:
     hook, methods = "parley_ledger", ("insert", "bill", "bills_by_turn")
     made = _take_one(manager, plugin, hook, methods, "the ledger", loaded.ledger)
     return cast("Ledger | None", made)
@@ -478,9 +484,9 @@ def _take_class(
     for made in _ask(manager, plugin, hook):
         if not (isinstance(made, type) and issubclass(made, kind)):
             wanted = f"a class derived from {kind.__name__}"
-            raise Unfit(f"{hook} must return {wanted}, not {made!r:.100}")
+            raise PluginFault(f"{hook} must return {wanted}, not {made!r:.100}")
         if taken is not None:
-            raise Unfit(f"another plugin has {hook} already")
+            raise PluginFault(f"another plugin has {hook} already")
         return made
     return None
 
@@ -497,9 +503,11 @@ def _take_one(
     for made in _ask(manager, plugin, hook):
         for name in methods:
             if not callable(getattr(made, name, None)):
-                raise Unfit(f"{hook} must return an object with a method {name}, not {made!r:.100}")
+                raise PluginFault(
+                    f"{hook} must return an object with a method {name}, not {made!r:.100}"
+                )
         if taken is not None:
-            raise Unfit(f"another plugin keeps {kept} already")
+            raise PluginFault(f"another plugin keeps {kept} already")
         return cast(object, made)
     return None
 
@@ -511,10 +519,10 @@ def _collect(
     if not lists:
         return []
     if not isinstance(lists[0], list | tuple):
-        raise Unfit(f"{hook} must return a list of {kind.__name__}")
+        raise PluginFault(f"{hook} must return a list of {kind.__name__}")
     for item in lists[0]:
         if not isinstance(item, kind):
-            raise Unfit(f"{hook} must return a list of {kind.__name__}, not {item!r}")
+            raise PluginFault(f"{hook} must return a list of {kind.__name__}, not {item!r}")
     return list(lists[0])
 
 
@@ -533,6 +541,6 @@ def _refuse_names(what: str, offered: list[Any], taken: dict[str, Any]) -> None:
     names = [item.name for item in offered]
     for name in names:
         if name in taken or names.count(name) > 1:
-            raise Unfit(f"there is already a {what} {name!r}")
+            raise PluginFault(f"there is already a {what} {name!r}")
         if not _NAMES[what].fullmatch(name):
-            raise Unfit(f"{name!r} can't name a {what}; it must match {_NAMES[what].pattern}")
+            raise PluginFault(f"{name!r} can't name a {what}; it must match {_NAMES[what].pattern}")

@@ -184,7 +184,7 @@ def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
         sdk = sys.modules[f"{client.APIError.__module__.partition('.')[0]}._base_client"]
         monkeypatch.setattr(sdk, "INITIAL_RETRY_DELAY", 0.001)
         monkeypatch.setattr(sdk, "MAX_RETRY_DELAY", 0.001)
-    monkeypatch.setattr(fallback, "BREATH", 0.0)
+    monkeypatch.setattr(fallback, "RETRY_DELAY", 0.0)
 
 
 @pytest.fixture

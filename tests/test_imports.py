@@ -19,14 +19,14 @@ from bot.messengers import BUILT_IN
 from memory.context.change import Change
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("bot", "plugins", "agent", "channels", "memory")
+LAYERS = ("bot", "plugins", "agent", "channels", "memory")
 
 
 @cache
 def imports() -> Mapping[str, frozenset[str]]:
     """Return which modules of the packages each of them imports, also within functions and for
     types alone."""
-    files = {_name(path): path for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+    files = {_name(path): path for layer in LAYERS for path in (ROOT / layer).rglob("*.py")}
     return {
         name: frozenset(_imported(path, files)) - {name} - _packages_of(name)
         for name, path in files.items()
@@ -77,8 +77,8 @@ def test_no_module_imports_itself_over_others_not_even_for_types() -> None:
 def test_each_class_has_a_name_of_its_own() -> None:
     """Allow a name once: a reader who finds a class by its name has found the right one."""
     places = defaultdict[str, list[str]](list)
-    for room in ROOMS:
-        for path in (ROOT / room).rglob("*.py"):
+    for layer in LAYERS:
+        for path in (ROOT / layer).rglob("*.py"):
             for node in _nodes(path):
                 if isinstance(node, ast.ClassDef):
                     places[node.name].append(_name(path))

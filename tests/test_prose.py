@@ -157,3 +157,29 @@ def test_no_setting_and_no_label_of_the_page_begins_with_a_relative_clause() -> 
     headless = re.compile(r"(How|What|Whether|Which|Who|Whose)\b")
     assert [(name, text) for name, text in told if headless.match(text)] == []
     assert len(told) > len(SETTINGS) > 50
+
+
+REPLACED = re.compile(
+    r"_?(look|lead|let_go|room|settle|take_up|Beside|Belongings|Courier|Desk|Ears|Hands|Heard"
+    r"|Hearing|HookDesk|House|LetIn|Mouth|Pressed|Reception|Remains|Speaking|Told|Wishes)"
+)
+"""The names that terms of the field have replaced: status, resolve, evict, flush, and others."""
+
+
+def names_in(source: str) -> list[str]:
+    """List the functions and classes that a module defines."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return [node.name for node in ast.walk(ast.parse(source)) if isinstance(node, kinds)]
+
+
+@each_row("folder", [one for one in FOLDERS if one not in {"benchmarks", "tests"}])
+def test_functions_and_classes_have_the_terms_of_the_field(folder: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for name in names_in(path.read_text("utf-8"))
+        if REPLACED.fullmatch(name)
+    ]
+    assert found == [], "use status, resolve, evict, wait_for_capacity, flush, load, …"
+    assert REPLACED.fullmatch("_settle")
+    assert not REPLACED.fullmatch("settled_by")

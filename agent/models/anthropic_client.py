@@ -14,7 +14,7 @@ from anthropic import (
 )
 
 from agent.models.endpoint import Endpoint
-from agent.models.sdk_client import Patient, Sdk, SdkClient
+from agent.models.sdk_client import Sdk, SdkClient, TimedClient
 
 _SDK = Sdk(
     error=APIError,
@@ -26,7 +26,7 @@ _SDK = Sdk(
 )
 
 
-class _PatientAnthropic(Patient, DefaultAioHttpClient):
+class _TimedAnthropic(TimedClient, DefaultAioHttpClient):
     """The SDK's transport, with limits."""
 
 
@@ -35,7 +35,7 @@ def open_client(endpoint: Endpoint) -> SdkClient:
     return SdkClient(
         endpoint,
         _SDK,
-        _PatientAnthropic(endpoint),
+        _TimedAnthropic(endpoint),
         lambda known: AsyncAnthropic(
             base_url=endpoint.base_url.rstrip("/").removesuffix("/v1"),
             open_telemetry=False,  # messages are private

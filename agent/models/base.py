@@ -334,14 +334,14 @@ class ModelError(Exception):
     detail = ""
     sent = 0
     window = 0
-    is_of_stand_in = False
+    is_of_fallback = False
 
 
 class ContextOverflow(ModelError):
     """Raised if the provider says that the request is longer than the model's window.
 
     `window` is the size that it named, or 0; `room` is the number of tokens left for an answer, if
-    a shorter one would fit. `is_of_stand_in`: it came from a fallback model, and says nothing about
+    a shorter one would fit. `is_of_fallback`: it came from a fallback model, and says nothing about
     the requested one.
     """
 

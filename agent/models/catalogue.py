@@ -61,20 +61,31 @@ _SIZE = lazy(r"(?<![a-z\d.])(\d{1,4}(?:\.\d{1,3})?)([bm])(?![a-z\d])")
 _LEAST_MILLIONS = 30  # "1m" is a window
 
 
-class Where(NamedTuple):
+class ProviderReference(NamedTuple):
     """A provider as the package knows it: by its id, or by its API's URL."""
 
     id: str | None = None
     url: str | None = None
 
 
-def readings(model: str, provider: str = "") -> list[tuple[str, Where]]:
+def readings(model: str, provider: str = "") -> list[tuple[str, ProviderReference]]:
     """Return the possible meanings of a name, each with its provider: this provider's model (a name
     or a URL), or anybody's; "a/b" is b of a, or a router's "a/b"."""
     maker, _, name = model.partition("/")
-    served = [Where(url=provider) if "://" in provider else Where(provider)] if provider else []
-    whole = [(model, where) for where in (*served, Where())]
-    return [*whole, *([(name, Where(maker)), (model, Where("openrouter"))] if name else [])]
+    served = (
+        [ProviderReference(url=provider) if "://" in provider else ProviderReference(provider)]
+        if provider
+        else []
+    )
+    whole = [(model, where) for where in (*served, ProviderReference())]
+    return [
+        *whole,
+        *(
+            [(name, ProviderReference(maker)), (model, ProviderReference("openrouter"))]
+            if name
+            else []
+        ),
+    ]
 
 
 class _Rates(NamedTuple):

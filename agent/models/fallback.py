@@ -31,7 +31,7 @@ FIRST_REST = 30.0
 """Seconds for which an unreachable model is not asked; doubled with each consecutive failure."""
 LONGEST_REST = 600.0
 """Seconds; also for a refused key, account or name, which needs a person to fix it."""
-BREATH = 0.5
+RETRY_DELAY = 0.5
 """Seconds before one retry after a server error."""
 LONGEST_WISH = 3_600.0
 """The maximum seconds of an endpoint's requested wait."""
@@ -50,8 +50,8 @@ def seconds_of_rest(error: ModelError, failures: int) -> float:
     return min(LONGEST_WISH, max(grown, float(error.retry_after)))
 
 
-class Rest(Struct, frozen=True):
-    """The pause of a model until `until`, by the clock of its `Rests`, after consecutive
+class Cooldown(Struct, frozen=True):
+    """The pause of a model until `until`, by the clock of its `Cooldowns`, after consecutive
     `failures`; `why` is the sentence of its last error."""
 
     why: str
@@ -59,19 +59,19 @@ class Rest(Struct, frozen=True):
     failures: int
 
 
-class Rests:
+class Cooldowns:
     """The paused models, by name and provider. `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._known: dict[tuple[str, str], Rest] = {}
+        self._known: dict[tuple[str, str], Cooldown] = {}
 
-    def of(self, model: Model) -> Rest | None:
+    def of(self, model: Model) -> Cooldown | None:
         """Return the pause of a model; None if it may be asked."""
         rest = self._known.get((model.name, model.provider))
         return rest if rest and rest.until > self._clock() else None
 
-    def seconds_left(self, rest: Rest) -> float:
+    def seconds_left(self, rest: Cooldown) -> float:
         return max(0.0, rest.until - self._clock())
 
     def fail(self, model: Model, error: ModelError) -> None:
@@ -80,7 +80,7 @@ class Rests:
         before = self._known.get(place)
         failures = before.failures + 1 if before else 1
         if seconds := seconds_of_rest(error, failures):
-            self._known[place] = Rest(str(error), self._clock() + seconds, failures)
+            self._known[place] = Cooldown(str(error), self._clock() + seconds, failures)
 
     def recover(self, model: Model) -> None:
         """Note that a model has answered."""
@@ -96,13 +96,13 @@ class FallbackModel(ModelInFront):
     """
 
     def __init__(
-        self, models: Sequence[Model], on_fallback: OnFallback, rests: Rests | None = None
+        self, models: Sequence[Model], on_fallback: OnFallback, rests: Cooldowns | None = None
     ) -> None:
         """Set the chain: `models` has at least one."""
         self.models = tuple(models)
         self.inner = self.models[0]
         self._on_fallback = on_fallback
-        self._rests = rests or Rests()
+        self._rests = rests or Cooldowns()
 
     @property
     def sees(self) -> bool:
@@ -128,23 +128,23 @@ class FallbackModel(ModelInFront):
         errors: list[ModelError] = []
         chain = [one for one in self.models if not self._rests.of(one)] or self.models
         for model in chain:
-            is_stand_in = model is not self.inner
+            is_fallback = model is not self.inner
             fit = replace(_fit_for(model, request), is_hasty=model is not chain[-1])
-            fit = _as_stand_in(model, fit) if is_stand_in else fit
+            fit = _as_fallback(model, fit) if is_fallback else fit
             try:
                 reply = await _ask(model, fit, on_delta)
             except ModelError as error:
                 self._rests.fail(model, error)
                 errors.append(error)
                 if isinstance(error, ContextOverflow):
-                    error.is_of_stand_in = is_stand_in
+                    error.is_of_fallback = is_fallback
                 if not error.is_worth_another_model:
                     raise
             else:
                 self._rests.recover(model)
                 if errors:
                     self._on_fallback(model.name, errors[0])
-                return replace(reply, by=model) if is_stand_in else reply
+                return replace(reply, by=model) if is_fallback else reply
         raise errors[0]
 
     async def close(self) -> None:
@@ -159,11 +159,11 @@ async def _ask(model: Model, request: ModelRequest, on_delta: OnDelta) -> ModelR
     except ModelUnreachable as error:
         if not request.is_hasty or error.status < 500 or error.retry_after:
             raise
-    await asyncio.sleep(BREATH)
+    await asyncio.sleep(RETRY_DELAY)
     return await model.reply(request, on_delta)
 
 
-def _as_stand_in(model: Model, request: ModelRequest) -> ModelRequest:
+def _as_fallback(model: Model, request: ModelRequest) -> ModelRequest:
     """Return the request with lost answers attributed to this model."""
     return replace(request, on_lost=lambda lost: request.on_lost(replace(lost, by=model)))
 

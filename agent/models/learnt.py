@@ -27,7 +27,7 @@ class Lesson(Struct, frozen=True):
     sentence: str = ""
 
 
-class Learnt:
+class ModelFacts:
     """The facts known of one model at one address, which `keeper` keeps; `version` counts them.
 
     The facts: `tools` and `pictures` (false: it takes none), `system` (false: no system prompt,
@@ -135,7 +135,7 @@ class LearntModels:
     facts, as JSON ("": they were forgotten)."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], Learnt] = {}
+        self._known: dict[tuple[str, str], ModelFacts] = {}
         self._keeping = BackgroundTasks()
         self.keep: Callable[[str, str, str], Coroutine[Any, Any, None]] = _kept_by_nobody
 
@@ -148,10 +148,10 @@ class LearntModels:
         for place, model, text in rows:
             self.of(place, model).facts.update(read_facts(text))
 
-    def of(self, place: str, model: str) -> Learnt:
+    def of(self, place: str, model: str) -> ModelFacts:
         """Return the facts of a model at an address, which grow with each lesson."""
         if (place, model) not in self._known:
-            self._known[place, model] = Learnt(keeper=self, place=(place, model))
+            self._known[place, model] = ModelFacts(keeper=self, place=(place, model))
         return self._known[place, model]
 
     def tell(self, place: str, model: str, facts: Mapping[str, Any]) -> None:

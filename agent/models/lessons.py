@@ -16,7 +16,7 @@ from agent.models.base import ContextOverflow, ModelError, UnexplainedRefusal, W
 from agent.models.chat_thoughts import DETAILS, SIGNATURES, TEXT
 from agent.models.endpoint import ANTHROPIC, RESPONSES, Endpoint
 from agent.models.history import EVERYWHERE, OWN, THOUGHTS
-from agent.models.learnt import Learnt, Lesson
+from agent.models.learnt import Lesson, ModelFacts
 from agent.pictures import has_pictures, picture_urls
 from memory.patterns import lazy
 
@@ -152,7 +152,7 @@ _ALIASES = {
 
 
 def find_lesson(
-    endpoint: Endpoint, body: Body, error: ModelError, learnt: Learnt, given: Sequence[str] = ()
+    endpoint: Endpoint, body: Body, error: ModelError, learnt: ModelFacts, given: Sequence[str] = ()
 ) -> Lesson | None:
     """Return the fact about the model that this refusal teaches; None if there is none to keep.
     `given` are parameters of a client, which must learn of their refusal itself."""
@@ -179,7 +179,7 @@ def _may_teach(error: ModelError, said: str) -> bool:
 
 
 def _lessons(
-    endpoint: Endpoint, body: Body, said: str, learnt: Learnt, given: Sequence[str]
+    endpoint: Endpoint, body: Body, said: str, learnt: ModelFacts, given: Sequence[str]
 ) -> Iterator[Lesson | None]:
     if _NO_TOOLS.search(said):
         yield _tools(endpoint, body, said)
@@ -249,7 +249,7 @@ def _length(body: Body, said: str) -> Lesson | None:
     return Lesson("longest", longest) if is_one else None
 
 
-def _parameter(body: Body, said: str, learnt: Learnt, given: Sequence[str]) -> Lesson | None:
+def _parameter(body: Body, said: str, learnt: ModelFacts, given: Sequence[str]) -> Lesson | None:
     """Return a lesson to leave out a parameter that the refusal names. Parameters that Anthropic's
     models want in another form are not refused altogether."""
     if "adaptive" in said and _type(body, "thinking") == "adaptive":

@@ -14,7 +14,7 @@ from agent.models.answer import Answer
 from agent.models.base import ModelError, ModelReply, ModelRequest, OnDelta
 from agent.models.endpoint import OPENAI_URL, RESPONSES, Endpoint
 from agent.models.history import EVERYWHERE, THOUGHTS
-from agent.models.learnt import Learnt
+from agent.models.learnt import ModelFacts
 from agent.models.providers import Provider
 from agent.models.responses_answer import ResponsesAnswer
 from agent.models.served import EndpointModel, encode
@@ -54,7 +54,7 @@ class OpenAIModel(EndpointModel):
     caches_by_itself = True
 
     def __init__(
-        self, endpoint: Endpoint, learnt: Learnt | None = None, *, by_responses: bool = False
+        self, endpoint: Endpoint, learnt: ModelFacts | None = None, *, by_responses: bool = False
     ) -> None:
         super().__init__(endpoint, learnt)
         self._is_responses = by_responses or self._known.wants_responses(endpoint.model)

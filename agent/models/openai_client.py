@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from agent.models.answer import PLAIN
 from agent.models.endpoint import Endpoint
-from agent.models.sdk_client import Patient, Sdk, SdkClient
+from agent.models.sdk_client import Sdk, SdkClient, TimedClient
 
 _lock = RLock()
 
@@ -181,7 +181,7 @@ def _find_error(event: Mapping[str, Any]) -> object:
     return event.get("error")
 
 
-class _PatientOpenAI(Patient, DefaultAioHttpClient):
+class _TimedOpenAI(TimedClient, DefaultAioHttpClient):
     """The SDK's transport, with limits."""
 
 
@@ -191,6 +191,6 @@ def open_client(endpoint: Endpoint, *, by_responses: bool = False) -> SdkClient:
     return SdkClient(
         endpoint,
         _RESPONSES if by_responses else _SDK,
-        _PatientOpenAI(endpoint),
+        _TimedOpenAI(endpoint),
         lambda known: AsyncOpenAI(base_url=endpoint.base_url, **known),
     )

@@ -80,7 +80,7 @@ def _parse(url: httpx2.URL | str) -> httpx2.URL:
     return httpx2.URL(url)
 
 
-class Patient(httpx2.AsyncClient):
+class TimedClient(httpx2.AsyncClient):
     """The HTTP client of the SDK's transport, which limits the time until a response begins. The
     SDK's own timeout restarts with each byte, and an endpoint may send "100 Continue" for ever."""
 
@@ -210,7 +210,7 @@ class SdkClient:
         self,
         endpoint: Endpoint,
         sdk: Sdk,
-        http: Patient,
+        http: TimedClient,
         connect: Callable[[Mapping[str, Any]], Any],
     ):
         """Create the SDK's client: `connect` makes it from the options that both SDKs share,
@@ -254,7 +254,7 @@ class SdkClient:
                 return self._document(_kind(response), content)
         except TimeoutError:
             raise failures.silent(replace(self._endpoint, timeout=seconds)) from None
-        except wire.TooMuch as error:
+        except wire.ResponseTooLarge as error:
             raise failures.too_much(self._endpoint, str(error)) from None
         except (self._kinds.error, httpx2.HTTPError, aiohttp.ClientError, ValueError) as error:
             raise self._failure(error) from None
@@ -295,7 +295,7 @@ class SdkClient:
                 yield response
         except (TimeoutError, wire.NoProgress):
             raise failures.silent(replace(self._endpoint, timeout=patience)) from None
-        except wire.TooMuch as error:
+        except wire.ResponseTooLarge as error:
             raise failures.too_much(self._endpoint, str(error)) from None
         except (self._kinds.error, httpx2.HTTPError, aiohttp.ClientError, ValueError) as error:
             raise self._failure(error) from None
@@ -343,7 +343,7 @@ class SdkClient:
             raise self._break(error) from None
         except wire.NoEvents as error:
             raise self._unread(kind, error.words) from None
-        except wire.TooMuch as error:
+        except wire.ResponseTooLarge as error:
             raise failures.too_much(self._endpoint, str(error)) from None
 
     async def _open(self, encode: Encode, options: Mapping[str, Any]) -> httpx2.Response:
@@ -473,7 +473,7 @@ class SdkClient:
 async def _drain(events: AsyncGenerator[list[bytes], None]) -> None:
     """Read the little data after the end of an answer, so that the connection can be reused; it is
     closed if more comes, or if it stays open."""
-    with suppress(TimeoutError, httpx2.HTTPError, wire.TooMuch, wire.NoProgress):
+    with suppress(TimeoutError, httpx2.HTTPError, wire.ResponseTooLarge, wire.NoProgress):
         async with asyncio.timeout(_DRAIN):
             async for _ in events:
                 pass

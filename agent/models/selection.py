@@ -34,8 +34,8 @@ from agent.models.endpoint import (
     Protocol,
     is_anthropic_installed,
 )
-from agent.models.fallback import FallbackModel, Rests
-from agent.models.learnt import Learnt, LearntModels
+from agent.models.fallback import Cooldowns, FallbackModel
+from agent.models.learnt import LearntModels, ModelFacts
 from agent.models.listed import ListedModel
 from agent.models.openai import OpenAIModel
 from agent.models.providers import PROVIDERS
@@ -152,7 +152,9 @@ def protocol_of(brain: Brain) -> Protocol:
     return known.speaks if known else COMPATIBLE
 
 
-def connect(endpoint: Endpoint, protocol: Protocol, learnt: Learnt | None = None) -> EndpointModel:
+def connect(
+    endpoint: Endpoint, protocol: Protocol, learnt: ModelFacts | None = None
+) -> EndpointModel:
     """Return the model behind an endpoint, asked by this protocol if its SDK is installed; no loop
     needs to run. `learnt` are its known facts (None: none, and none are kept)."""
     if protocol == ANTHROPIC and is_anthropic_installed():
@@ -177,7 +179,7 @@ class Models:
     ) -> None:
         self._credentials, self.agent = credentials, agent
         self.on_refused, self._on_called = on_refused, on_called
-        self._rests = Rests()
+        self._rests = Cooldowns()
         self.learnt = LearntModels()
         self._embedded = EmbeddedServer()
         self._embedded.on_called = on_called
@@ -188,7 +190,7 @@ class Models:
 
     def take(self, credentials: Credentials) -> None:
         """Use these credentials from now on, and retry models that were refused without them."""
-        self._credentials, self._rests = credentials, Rests()
+        self._credentials, self._rests = credentials, Cooldowns()
         self._left += self._single.values()
         self._single, self._chosen = {}, {}
 
@@ -236,16 +238,16 @@ class Models:
     def why_not(self, choice: ModelChoice) -> str:
         """Return why a choice's model can't be asked at all, in a sentence, or ""."""
         model = self._one(replace(choice, fallbacks=()))
-        return model.sentence if isinstance(model, _Unasked) else ""
+        return model.sentence if isinstance(model, _UnavailableModel) else ""
 
-    def stand_in(self, choice: ModelChoice) -> str:
+    def fallback_in_use(self, choice: ModelChoice) -> str:
         """Return the name of the fallback that is asked first now; "" if it is the configured
         model."""
         chain = [self._one(single) for single in self.chain(choice)]
         awake = next((one for one in chain if not self._rests.of(one)), chain[0])
         return "" if awake is chain[0] else awake.name
 
-    def list_learnt(self, choice: ModelChoice) -> list[tuple[str, Learnt]]:
+    def list_learnt(self, choice: ModelChoice) -> list[tuple[str, ModelFacts]]:
         """Return the facts learnt about each model of a choice, by its name."""
         models = [self._one(single) for single in self.chain(choice)]
         return [(one.name, one.learnt) for one in map(find_served, models) if one is not None]
@@ -279,14 +281,14 @@ class Models:
             brain = choice.brain
             return EmbeddedModel(self._embedded, brain.temperature, brain.max_tokens)
         if choice.is_agents:
-            return _Unasked(choice.model, _want_agent(choice.model))
+            return _UnavailableModel(choice.model, _want_agent(choice.model))
         place = place_of(choice.brain, self._credentials)
         if place.missing:
             is_key = any(place.missing == one.key_name for one in PROVIDERS.values())
             told = _want_key(choice.model, place.missing) if is_key else _want(place.missing)
-            return _Unasked(choice.model, told)
+            return _UnavailableModel(choice.model, told)
         if choice.brain.backend == ANTHROPIC and not is_anthropic_installed():
-            return _Unasked(choice.model, _want_sdk(choice.model))
+            return _UnavailableModel(choice.model, _want_sdk(choice.model))
         if choice.model != AUTO:
             return self._connect_to_server(choice)
         if place.base_url == OPENAI_URL:
@@ -380,7 +382,7 @@ def _name_key(choice: ModelChoice) -> str:
     return known.key_name if known and known.key_name else "OPENAI_API_KEY"
 
 
-class _Unasked(Model):
+class _UnavailableModel(Model):
     """A model that can't be asked, because something is missing; `sentence` says what."""
 
     window, provider, takes_tools, sees, is_free, name = 0, "", True, True, False, ""

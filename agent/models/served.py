@@ -32,7 +32,7 @@ from agent.models.base import (
 )
 from agent.models.endpoint import Endpoint
 from agent.models.history import THOUGHTS, sign, signer_of
-from agent.models.learnt import Learnt, Lesson
+from agent.models.learnt import Lesson, ModelFacts
 from agent.models.listed import ListedModel, read_list
 from agent.models.providers import find_provider
 from agent.models.spoken_calls import lift_calls, may_have_calls
@@ -65,11 +65,11 @@ class EndpointModel(Model):
     LIST = "/models"
     """The path at which the endpoint lists its models."""
 
-    def __init__(self, endpoint: Endpoint, learnt: Learnt | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, learnt: ModelFacts | None = None) -> None:
         """Set the endpoint; `learnt` are the model's known facts, which grow."""
         self._endpoint, self.name, self.is_free = endpoint, endpoint.model, endpoint.is_free
         self.provider = endpoint.provider or endpoint.base_url
-        self.learnt = learnt or Learnt()
+        self.learnt = learnt or ModelFacts()
         self._known = find_provider(endpoint.provider, endpoint.base_url, endpoint.quirks)
         self._client: SdkClient | None = None
         self._opening = asyncio.Lock()

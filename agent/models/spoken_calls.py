@@ -72,7 +72,7 @@ _FENCE = lazy(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
 
 
-class _Spoken(Struct, frozen=True):
+class _SpokenCall(Struct, frozen=True):
     """A call as written: its tool, and arguments as JSON, or values as text."""
 
     name: str
@@ -140,7 +140,7 @@ def _body(found: re.Match[str]) -> str:
     return next((body for body in groups.values() if body is not None), "")
 
 
-def _whole(text: str) -> list[_Spoken]:
+def _whole(text: str) -> list[_SpokenCall]:
     """Return the calls of a text that consists only of calls in JSON (Llama 3, Qwen 2.5)."""
     text = text.strip()
     if not text.startswith(("{", "[{")) or '"name"' not in text:
@@ -148,13 +148,13 @@ def _whole(text: str) -> list[_Spoken]:
     return [*_of_json(text)]
 
 
-def _read_block(body: str) -> Iterator[_Spoken]:
+def _read_block(body: str) -> Iterator[_SpokenCall]:
     body = _QUOTE.sub('"', body.strip())
     if functions := [*_FUNCTION.finditer(body)]:
         yield from map(_of_function, functions)
     elif pairs := _PAIR.findall(body):
         name = body.split("<arg_key>")[0].strip()
-        yield _Spoken(name, values=dict(pairs))
+        yield _SpokenCall(name, values=dict(pairs))
     elif found := [*_of_json(body)]:
         yield from found
     elif named := [*_of_named(body)]:
@@ -163,22 +163,22 @@ def _read_block(body: str) -> Iterator[_Spoken]:
         yield from _of_python(body)
 
 
-def _of_function(found: re.Match[str]) -> _Spoken:
+def _of_function(found: re.Match[str]) -> _SpokenCall:
     name, inner = found["a"] or found["b"], found["body"].strip()
     if inner.startswith("{"):
-        return _Spoken(name, inner)
+        return _SpokenCall(name, inner)
     values = {
         one["a"] or one["b"]: re.sub(r"\A\n|\n\Z", "", one["value"])
         for one in _PARAMETER.finditer(inner)
     }
-    return _Spoken(name, values=values)
+    return _SpokenCall(name, values=values)
 
 
-def _of_json(body: str) -> Iterator[_Spoken]:
+def _of_json(body: str) -> Iterator[_SpokenCall]:
     """Yield the calls that are objects with a name and arguments, consecutive or in lists; none if
     there is other text."""
     body = re.sub(r"\A```(?:json)?\s*|\s*```\Z", "", body.strip())
-    found: list[_Spoken] = []
+    found: list[_SpokenCall] = []
     place = 0
     while place < len(body) and len(found) < _MOST_CALLS:
         try:
@@ -191,12 +191,12 @@ def _of_json(body: str) -> Iterator[_Spoken]:
             if not isinstance(fields.get("name"), str) or not isinstance(arguments, dict | str):
                 return
             said = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
-            found.append(_Spoken(fields["name"], said))
+            found.append(_SpokenCall(fields["name"], said))
         place += len(body[place:]) - len(body[place:].lstrip(" \n\t;,"))
     yield from found
 
 
-def _of_named(body: str) -> Iterator[_Spoken]:
+def _of_named(body: str) -> Iterator[_SpokenCall]:
     """Yield the calls that are a name before an object."""
     place = 0
     if body.startswith("call:"):
@@ -206,10 +206,10 @@ def _of_named(body: str) -> Iterator[_Spoken]:
             value, place = _DECODER.raw_decode(body, found.end())
         except (ValueError, RecursionError):
             return
-        yield _Spoken(found["name"], orjson.dumps(value).decode())
+        yield _SpokenCall(found["name"], orjson.dumps(value).decode())
 
 
-def _of_python(body: str) -> Iterator[_Spoken]:
+def _of_python(body: str) -> Iterator[_SpokenCall]:
     """Yield the calls in Python syntax, with keyword arguments that are literals."""
     try:
         tree = ast.parse(body.strip().strip("`").strip())
@@ -224,12 +224,12 @@ def _of_python(body: str) -> Iterator[_Spoken]:
                 continue
             try:
                 values = {word.arg or "": ast.literal_eval(word.value) for word in one.keywords}
-                yield _Spoken(ast.unparse(one.func), orjson.dumps(values).decode())
+                yield _SpokenCall(ast.unparse(one.func), orjson.dumps(values).decode())
             except (ValueError, TypeError):
                 return
 
 
-def _to_call(spoken: _Spoken, tools: Collection[str]) -> ToolCall:
+def _to_call(spoken: _SpokenCall, tools: Collection[str]) -> ToolCall:
     said = spoken.json
     if not said:
         schema = as_mapping(tools[spoken.name]) if isinstance(tools, Mapping) else {}

@@ -220,7 +220,7 @@ persistent connection."""
 _BREAK = re.compile(rb"\r\n?|\n")
 
 
-class TooMuch(Exception):
+class ResponseTooLarge(Exception):
     """Raised if more data came than are read; the text names them."""
 
 
@@ -283,7 +283,7 @@ def _body(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
 
 class _BoundedStream(httpx2.AsyncByteStream):
     """A body of which a limited number of bytes is read; a longer one is cut there, or raises
-    `TooMuch`."""
+    `ResponseTooLarge`."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, most: int, *, is_cut: bool) -> None:
         self._inner, self._most, self._is_cut = inner, most, is_cut
@@ -293,7 +293,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
         async for piece in self._inner:
             if len(piece) > left:
                 if not self._is_cut:
-                    raise TooMuch(f"more than {self._most // 1_000_000} MB")
+                    raise ResponseTooLarge(f"more than {self._most // 1_000_000} MB")
                 yield piece[:left]
                 return
             yield piece
@@ -380,4 +380,4 @@ class _LineSplitter:
 
 def _hold(size: int) -> None:
     if size > LONGEST_LINE:
-        raise TooMuch(f"more than {LONGEST_LINE // 1_000_000} MB at once")
+        raise ResponseTooLarge(f"more than {LONGEST_LINE // 1_000_000} MB at once")

@@ -85,7 +85,7 @@ class ToolContext(Struct, frozen=True):
     approve: Approve = refuse_permission
     from_outside: Callable[[], None] = _mark_nothing
     has_outside: Callable[[], bool] = _is_unknown
-    confirm: Callable[[], None] = fence.confirm
+    confirm: Callable[[], None] = fence.check_may_write
     place: AddressColumns | None = None
     services: Mapping[type, object] = field(default_factory=dict)
     show: Callable[[str], None] | None = None

@@ -27,7 +27,7 @@ OWN = ".own"
 line; tools can't access the file."""
 
 
-def vouch(root: Path, target: Path, content: bytes) -> None:
+def record_own(root: Path, target: Path, content: bytes) -> None:
     """Record that the model itself wrote this content, and named its file and the folders around
     it. Raises OSError."""
     places = [
@@ -37,7 +37,7 @@ def vouch(root: Path, target: Path, content: bytes) -> None:
     lines = {_of_content(content), *(_of_name(root, place) for place in places)}
     new = sorted(lines - _own(root))
     if new:
-        fence.confirm()
+        fence.check_may_write()
         with open(os.open(root / OWN, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as file:
             file.write("".join(f"{line}\n" for line in new))
 

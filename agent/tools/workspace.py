@@ -172,7 +172,7 @@ def save_file(root: Path, target: Path, content: bytes) -> bool:
                 file.flush()
                 os.fsync(file.fileno())
             is_replaced = _is_regular(target.name, folder)
-            fence.confirm()
+            fence.check_may_write()
             folder.replace(draft, target.name)
         finally:
             with suppress(FileNotFoundError):

@@ -45,7 +45,7 @@ class SettingsStore:
         self._layers = layers
         self._changes: dict[str, Mapping[str, Any]] = {EVERYWHERE: {}}
         self._by_users: dict[str, Mapping[str, Any]] = {}
-        self._in_force = self._settle(EVERYWHERE, {})
+        self._in_force = self._resolve(EVERYWHERE, {})
         self.version = 0
 
     def hooks(self) -> Sequence[Rule]:
@@ -92,7 +92,7 @@ class SettingsStore:
         SettingError, without an effect, if a change does not fit them."""
         fresh = SettingsStore(layers)
         fresh._changes, fresh._by_users = self._changes, self._by_users
-        fresh._in_force = fresh._settle(EVERYWHERE, self._changes[EVERYWHERE])
+        fresh._in_force = fresh._resolve(EVERYWHERE, self._changes[EVERYWHERE])
         self._layers, self._in_force = layers, fresh._in_force
         self.version += 1
 
@@ -135,7 +135,7 @@ class SettingsStore:
             raise SettingError(f"{key} can't name a file here; write the text itself.")
         changed = {**self._get_changes(conversation_id), key: value}
         try:
-            self._settle(conversation_id, changed)
+            self._resolve(conversation_id, changed)
         except SettingError as error:
             raise _refuse(error, {key: value}) from None
         if by_user:
@@ -246,11 +246,11 @@ class SettingsStore:
         return self._changes.get(scope, {})
 
     def _change(self, scope: str, changed: Mapping[str, Any]) -> None:
-        self._in_force.update(self._settle(scope, changed))
+        self._in_force.update(self._resolve(scope, changed))
         self.version += 1
         self._changes[scope] = changed
 
-    def _settle(self, scope: str, changed: Mapping[str, Any]) -> dict[str, Settings]:
+    def _resolve(self, scope: str, changed: Mapping[str, Any]) -> dict[str, Settings]:
         """Return the settings that would be in force in every scope affected by a change in this
         one."""
         if scope != EVERYWHERE:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import discord
 
-from channels.kit.platform import Author, ButtonPress, File, IncomingMessage, Location, Reacted
+from channels.kit.platform import Author, ButtonPress, File, IncomingMessage, Location, Reaction
 
 Scope = Literal["thread", "channel", "user"]
 Where = Any  # one of the many kinds of channels
@@ -96,7 +96,7 @@ def pressed(interaction: discord.Interaction, scope: Scope) -> ButtonPress | Non
 
 def reacted(
     reaction: discord.RawReactionActionEvent, channel: Where, me: int, scope: Scope
-) -> Reacted | None:
+) -> Reaction | None:
     """Return a person's emoji on a message of the bot."""
     member = reaction.member
     is_of_bot = reaction.user_id == me or (member is not None and member.bot)
@@ -104,7 +104,7 @@ def reacted(
         return None
     place = place_at(channel, reaction.user_id, reaction.message_id)
     sender = Author(str(reaction.user_id), member.display_name if member else "")
-    return Reacted(place, sender, str(reaction.emoji), scope_of(place, scope, reaction.user_id))
+    return Reaction(place, sender, str(reaction.emoji), scope_of(place, scope, reaction.user_id))
 
 
 def _sender(interaction: discord.Interaction) -> Author:

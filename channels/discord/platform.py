@@ -190,7 +190,7 @@ class Discord(Platform):
         before."""
         limit = asyncio.Semaphore(_AT_ONCE)
 
-        async def look(number: int, last: LastRead) -> None:
+        async def read_missed(number: int, last: LastRead) -> None:
             async with limit:
                 try:
                     found = await handler.patiently(lambda: self._written_since(number, last))
@@ -202,7 +202,7 @@ class Discord(Platform):
                 await handler.take([heard])
                 await marks.note(heard, number)
 
-        await asyncio.gather(*(look(*one) for one in marks.all().items()))
+        await asyncio.gather(*(read_missed(*one) for one in marks.all().items()))
 
     async def _written_since(self, number: int, last: LastRead) -> list[IncomingMessage]:
         channel, scope = self._client.get_partial_messageable(number), self._settings.conversations

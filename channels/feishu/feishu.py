@@ -40,7 +40,7 @@ from channels.kit.platform import (
     Platform,
     PlatformFailure,
     Post,
-    Reacted,
+    Reaction,
     Traits,
     is_lasting,
 )
@@ -239,7 +239,7 @@ class Feishu(Platform):
                 return None
             raise
         place = await self._find_place(shown["chat_id"], message)
-        return Reacted(place, author(event["user_id"]["open_id"]), emoji)
+        return Reaction(place, author(event["user_id"]["open_id"]), emoji)
 
     async def fetch(self, file: File) -> bytes:
         message, key, kind = file.id.split(" ")

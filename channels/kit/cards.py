@@ -92,7 +92,7 @@ class Cards:
         for old in [*chat.commands][:-_MOST]:
             del chat.commands[old]
 
-    async def settle(self, place: Location, id: str, *, is_done: bool) -> tuple[str, Card] | None:
+    async def resolve(self, place: Location, id: str, *, is_done: bool) -> tuple[str, Card] | None:
         """Return the message whose question the input of this id has answered, with its new
         content; None if there is none, or the answer was refused."""
         chat = await self._find(place)
@@ -110,7 +110,7 @@ class Cards:
             return None
         message, _card, chosen = answered
         how = f"✓ {chosen.label} ({who})" if who else f"✓ {chosen.label}"
-        return message, await self._settle(place, chat, message, chosen.question, how)
+        return message, await self._close_question(place, chat, message, chosen.question, how)
 
     async def close(self, place: Location, question: str, how: str) -> tuple[str, Card] | None:
         """Return the message with this question, with its new content now that the question is
@@ -118,10 +118,10 @@ class Cards:
         chat = await self._find(place)
         for message, card in reversed(chat.cards.items()):
             if any(action.question == question for action in card.actions):
-                return message, await self._settle(place, chat, message, question, how)
+                return message, await self._close_question(place, chat, message, question, how)
         return None
 
-    async def _settle(
+    async def _close_question(
         self, place: Location, chat: _Chat, message: str, question: str, how: str
     ) -> Card:
         card = chat.cards.pop(message)

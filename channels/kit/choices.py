@@ -81,7 +81,7 @@ def _fitting(actions: Sequence[Action], traits: Traits) -> list[Action]:
     return [*islice(fitting, traits.most_buttons)]
 
 
-class _Kept(Struct):
+class _ChatChoices(Struct):
     """The stored choices of a chat: `offered` by its newest message, as label and data; those
     `taken`, by message id and number; the commands that answer the messages that `asked`."""
 
@@ -93,7 +93,7 @@ class _Kept(Struct):
         return orjson.dumps([self.offered, self.taken, self.asked]).decode()
 
     @classmethod
-    def load(cls, text: str) -> _Kept:
+    def load(cls, text: str) -> _ChatChoices:
         if not text:
             return cls()
         offered, taken, asked = orjson.loads(text)
@@ -109,7 +109,7 @@ class Choices:
 
     def __init__(self, channel: str, state: ChannelState) -> None:
         self._channel, self._state = channel, state
-        self._chats: dict[str, _Kept] = {}
+        self._chats: dict[str, _ChatChoices] = {}
 
     async def offer(self, place: Location, actions: Sequence[Action]) -> None:
         """Replace the numbered choices of a chat; an empty sequence removes them."""
@@ -157,16 +157,16 @@ class Choices:
         yes, no = (await self._find(place)).asked.get(place.message, ("", ""))
         return yes if sign in _YES else no if sign in _REFUSE else ""
 
-    async def _find(self, place: Location) -> _Kept:
+    async def _find(self, place: Location) -> _ChatChoices:
         name = _name(place)
         if name not in self._chats:
-            found = _Kept.load(await self._state.get(self._channel, name))
+            found = _ChatChoices.load(await self._state.get(self._channel, name))
             if len(self._chats) >= _MOST:
                 del self._chats[next(iter(self._chats))]
             self._chats.setdefault(name, found)
         return self._chats[name]
 
-    async def _keep(self, place: Location, kept: _Kept) -> None:
+    async def _keep(self, place: Location, kept: _ChatChoices) -> None:
         await self._state.set(self._channel, _name(place), kept.dump())
 
 

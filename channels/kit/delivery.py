@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from channels.kit.cards import Card, Cards
 from channels.kit.choices import Choices, make_buttons, number, spell_out
-from channels.kit.pace import Pace
+from channels.kit.pace import ChatRateLimit
 from channels.kit.platform import Button, Location, Media, Platform, Post
 from channels.language import _
 from channels.message import Action, Reply
@@ -57,7 +57,7 @@ class _Letter(Struct, frozen=True):
 class MessageSender:
     """The sender of replies over a platform."""
 
-    def __init__(self, platform: Platform, pace: Pace) -> None:
+    def __init__(self, platform: Platform, pace: ChatRateLimit) -> None:
         self.platform, self.pace = platform, pace
         self.choices: Choices | None = None
         self.cards: Cards | None = None
@@ -120,7 +120,7 @@ class MessageSender:
             await self._send_media(_further(place), "voice", Path(reply.sound))
         return last
 
-    async def settle(self, place: Location, message: str, card: Card) -> None:
+    async def show_answer(self, place: Location, message: str, card: Card) -> None:
         """Edit a message with a question to show the answer, with retries; not every platform lets
         every message be edited."""
         traits, text = self.platform.traits, card.text

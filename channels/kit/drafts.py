@@ -30,23 +30,23 @@ class Drafts:
 
     def __init__(self, delivery: MessageSender) -> None:
         self._delivery = delivery
-        self._all: dict[tuple[str, str], _Onlooker] = {}
+        self._all: dict[tuple[str, str], _ConversationWatcher] = {}
 
     def expect(self, bot: Bot, address: Address, message: str, place: Location) -> bool:
         """Expect an answer to this message, an inbound's id, from now on; return False if it was
         expected already."""
         name = (address.chat, address.thread)
         if name not in self._all:
-            self._all[name] = _Onlooker(bot, address, self._delivery)
+            self._all[name] = _ConversationWatcher(bot, address, self._delivery)
         return self._all[name].expect(message, place)
 
-    async def settle(self, address: Address, message: str) -> str:
+    async def finish(self, address: Address, message: str) -> str:
         """Note that the answer exists; return the message that shows its draft, or ""."""
         name = (address.chat, address.thread)
         onlooker = self._all.get(name)
         if onlooker is None:
             return ""
-        shown = await onlooker.settle(message)
+        shown = await onlooker.finish(message)
         await self._close_unneeded(name, onlooker)
         return shown
 
@@ -57,7 +57,7 @@ class Drafts:
             onlooker.unsent.pop(message, None)
             await self._close_unneeded(name, onlooker)
 
-    async def _close_unneeded(self, name: tuple[str, str], onlooker: _Onlooker) -> None:
+    async def _close_unneeded(self, name: tuple[str, str], onlooker: _ConversationWatcher) -> None:
         if not onlooker.expected and not onlooker.unsent and self._all.get(name) is onlooker:
             del self._all[name]
             await onlooker.close()
@@ -73,13 +73,13 @@ class Drafts:
         for onlooker in onlookers:
             await onlooker.close()
 
-    async def _take_back(self, onlooker: _Onlooker) -> None:
+    async def _take_back(self, onlooker: _ConversationWatcher) -> None:
         for message, place in tuple(onlooker.expected.items()):
-            if draft := await onlooker.settle(message):
+            if draft := await onlooker.finish(message):
                 await self._delivery.take_back(place, draft)
 
 
-class _Onlooker:
+class _ConversationWatcher:
     """A watcher of one conversation."""
 
     def __init__(self, bot: Bot, address: Address, delivery: MessageSender) -> None:
@@ -98,7 +98,7 @@ class _Onlooker:
         self.expected[message] = place
         return is_new
 
-    async def settle(self, message: str) -> str:
+    async def finish(self, message: str) -> str:
         self.expected.pop(message, None)
         draft = self._drafts.pop(message, None)
         return await draft.end() if draft else ""

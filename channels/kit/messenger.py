@@ -25,7 +25,7 @@ from channels.kit.delivery import MessageSender, pieces
 from channels.kit.drafts import Drafts
 from channels.kit.frames import ODD_SHAPE
 from channels.kit.health import HealthRecord
-from channels.kit.pace import Pace
+from channels.kit.pace import ChatRateLimit
 from channels.kit.platform import Location, Platform
 from channels.kit.receiver import MessageReceiver
 from channels.language import ENGLISH, LANGUAGES, _, speaking
@@ -46,7 +46,7 @@ class Messenger:
         self.sound, self.longest = platform.traits.sound, platform.traits.longest
         self._sleep = sleep
         self._health = HealthRecord(self.name)
-        self._pace = Pace(platform, self._health, sleep)
+        self._pace = ChatRateLimit(platform, self._health, sleep)
         self._delivery = MessageSender(platform, self._pace)
         self._drafts = Drafts(self._delivery)
         self._opening = asyncio.Lock()
@@ -138,7 +138,7 @@ class Messenger:
 
     async def _send(self, outbound: Outbound) -> None:
         await self._pace.send(_NOWHERE, self._open, is_message=False)
-        draft = await self._drafts.settle(outbound.address, outbound.reply_to)
+        draft = await self._drafts.finish(outbound.address, outbound.reply_to)
         reply = outbound.reply
         if outbound.is_resent:
             reply = replace(reply, text=_(AGAIN) + reply.text)
@@ -154,14 +154,14 @@ class Messenger:
         finally:
             await self._drafts.note_sent(outbound.address, outbound.reply_to)
         if outbound.turn is None:
-            await self._settle(place, outbound)
+            await self._resolve_question(place, outbound)
 
-    async def _settle(self, place: Location, outbound: Outbound) -> None:
+    async def _resolve_question(self, place: Location, outbound: Outbound) -> None:
         """Edit a question to show its answer, if this reply is about one."""
         if self._delivery.cards is None:
             return
         is_done = not outbound.reply.problem
-        settled = await self._delivery.cards.settle(place, outbound.reply_to, is_done=is_done)
+        settled = await self._delivery.cards.resolve(place, outbound.reply_to, is_done=is_done)
         if settled:
             self._show_settled(place, *settled)
 
@@ -178,7 +178,7 @@ class Messenger:
         name = (place.chat, message)
         if (before := self._settling.get(name)) is not None:
             before.cancel()
-        task = asyncio.create_task(self._delivery.settle(place, message, card))
+        task = asyncio.create_task(self._delivery.show_answer(place, message, card))
         self._settling[name] = task
 
         def forget(done: asyncio.Task[None]) -> None:

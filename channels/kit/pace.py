@@ -25,7 +25,7 @@ class Busy(Exception):
     """Raised if a request worth one attempt would have to wait."""
 
 
-class Pace:
+class ChatRateLimit:
     """Limits and retries of requests. A chat for which the platform asks to wait is paused for all
     requests; the others continue."""
 

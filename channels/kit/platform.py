@@ -113,7 +113,7 @@ class ButtonPress(Struct, frozen=True):
     scope: str | None = None
 
 
-class Reacted(Struct, frozen=True):
+class Reaction(Struct, frozen=True):
     """A person's emoji on a message (`place.message`)."""
 
     place: Location
@@ -122,7 +122,7 @@ class Reacted(Struct, frozen=True):
     scope: str | None = None
 
 
-Event = IncomingMessage | ButtonPress | Reacted
+Event = IncomingMessage | ButtonPress | Reaction
 
 
 class Button(Struct, frozen=True):

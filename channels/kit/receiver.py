@@ -26,7 +26,7 @@ from channels.kit.platform import (
     File,
     IncomingMessage,
     Location,
-    Reacted,
+    Reaction,
 )
 from channels.language import _, asked_in, speaking
 from channels.message import (
@@ -134,7 +134,7 @@ class MessageReceiver:
                     await self._hear(event)
                 case ButtonPress():
                     await self._press(event)
-                case Reacted():
+                case Reaction():
                     await self._react(event)
         except Exception:
             log.exception("a message of %s could not be taken in", self._platform.name)
@@ -214,7 +214,7 @@ class MessageReceiver:
         )
         accepted = await self.bot.submit(inbound)
         if is_new and self._drafts and not (accepted and accepted.is_new):
-            await self._drafts.settle(inbound.address, inbound.id)  # refused, or answered before
+            await self._drafts.finish(inbound.address, inbound.id)  # refused, or answered before
 
     async def _press(self, pressed: ButtonPress) -> None:
         """Execute a button's command, if this person may talk to the bot."""
@@ -246,7 +246,7 @@ class MessageReceiver:
         elif not self._platform.traits.longest_button:
             await self._delivery.deliver(place, Reply(_("All right, nothing was done.")))
 
-    async def _react(self, reacted: Reacted) -> None:
+    async def _react(self, reacted: Reaction) -> None:
         """Take an emoji as a quick answer, if it stands for a command."""
         address = address_of(self._platform.name, reacted)
         if not self.bot.admits(address):
@@ -276,7 +276,7 @@ def name_of(sender: Author) -> str:
     return " ".join((sender.name or sender.id).split())[:_LONGEST_NAME]
 
 
-def _seen_name(event: ButtonPress | Reacted) -> str:
+def _seen_name(event: ButtonPress | Reaction) -> str:
     """Return the author's name if others read the chat; "" in private."""
     return name_of(event.sender) if event.place.is_group else ""
 

@@ -48,7 +48,7 @@ from channels.mail.bounds import MOST_PARTS
 from channels.mail.inbox import Host, Inbox
 from channels.mail.reading import Letter, read, read_head
 from channels.mail.verification import is_verified, parse
-from channels.mail.writing import Course, begin_thread, make_mail, make_mail_with
+from channels.mail.writing import MailThread, begin_thread, make_mail, make_mail_with
 from channels.message import LARGEST_ATTACHMENT, Address
 from channels.retry import MessageLeftOut
 
@@ -278,7 +278,7 @@ class Mail(Platform):
         course = await self._find_course(place)
         return await self._send(make_mail_with(course, media))
 
-    async def _find_course(self, place: Location) -> Course:
+    async def _find_course(self, place: Location) -> MailThread:
         """Return the course of a message: into its thread, after the last message there."""
         last = place.message
         if not last and place.thread and self._handler:
@@ -286,11 +286,11 @@ class Mail(Platform):
                 self.name, f"thread {place.chat} {place.thread}"
             )
         if not last:
-            return Course(self._own, place.chat, place.thread or begin_thread())
+            return MailThread(self._own, place.chat, place.thread or begin_thread())
         if last not in self._heads:
             self._keep_head(last, *await asyncio.to_thread(self._look_up, last))
         subject, references = self._heads[last]
-        return Course(self._own, place.chat, place.thread, subject, (*references, last))
+        return MailThread(self._own, place.chat, place.thread, subject, (*references, last))
 
     def _look_up(self, message: str) -> tuple[str, tuple[str, ...]]:
         """Return the subject and the references of a message from before the bot's start."""

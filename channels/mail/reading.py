@@ -166,7 +166,7 @@ or reading. The others (OOF, AutoReply, All) refuse answers."""
 _LIST = ("Id", "Unsubscribe", "Subscribe", "Post", "Help", "Owner", "Archive")
 
 
-class Enclosure(Struct, frozen=True):
+class MailAttachment(Struct, frozen=True):
     """A file in a message."""
 
     name: str
@@ -188,7 +188,7 @@ class Letter(Struct, frozen=True):
     thread: str
     at: datetime
     text: str = ""
-    files: tuple[Enclosure, ...] = ()
+    files: tuple[MailAttachment, ...] = ()
     subject: str = ""
     references: tuple[str, ...] = ()
     whole: bool = True
@@ -335,9 +335,9 @@ def _is_words(part: Message) -> bool:
     return is_text and not is_file
 
 
-def _files(message: BoundedMessage) -> tuple[Enclosure, ...]:
+def _files(message: BoundedMessage) -> tuple[MailAttachment, ...]:
     """Return the files, without a message's signatures."""
-    files: list[Enclosure] = []
+    files: list[MailAttachment] = []
     bodies = _bodies(message)
     for number, part in enumerate(message.walk()):
         kind = part.get_content_type()
@@ -348,7 +348,7 @@ def _files(message: BoundedMessage) -> tuple[Enclosure, ...]:
         if not isinstance(content, bytes) or len(files) > MOST_ATTACHMENTS:
             continue
         name = decode_words(part.get_filename("")) or f"file{number}.{kind.rpartition('/')[2]}"
-        files.append(Enclosure(_valid(name), _valid(kind), content))
+        files.append(MailAttachment(_valid(name), _valid(kind), content))
     return tuple(files)
 
 

@@ -24,7 +24,7 @@ _STYLE = (
 )
 
 
-class Course(Struct, frozen=True):
+class MailThread(Struct, frozen=True):
     """The route of a message: its addresses, and the messages of its thread, the last one last.
     Without any, the message begins the thread."""
 
@@ -40,7 +40,7 @@ def begin_thread() -> str:
     return secrets.token_hex(8)
 
 
-def make_mail(course: Course, post: Post) -> EmailMessage:
+def make_mail(course: MailThread, post: Post) -> EmailMessage:
     """Return a message with this text. A resend has the same id: servers and apps show one of
     them."""
     text = clean_text(post.text)
@@ -52,7 +52,7 @@ def make_mail(course: Course, post: Post) -> EmailMessage:
     return message
 
 
-def make_mail_with(course: Course, media: Media) -> EmailMessage:
+def make_mail_with(course: MailThread, media: Media) -> EmailMessage:
     """Return a message with a file."""
     caption = clean_text(media.caption)
     message = _begin(course, caption or media.name, secrets.token_hex(12))
@@ -64,7 +64,7 @@ def make_mail_with(course: Course, media: Media) -> EmailMessage:
     return message
 
 
-def _begin(course: Course, text: str, name: str) -> EmailMessage:
+def _begin(course: MailThread, text: str, name: str) -> EmailMessage:
     message = EmailMessage()
     message["From"] = course.sender
     message["To"] = MailAddress(addr_spec=course.to)

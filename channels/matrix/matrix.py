@@ -41,8 +41,8 @@ from channels.language import _, speaking
 from channels.matrix.reading import (
     Json,
     MatrixError,
-    NobodyThere,
     OwnUser,
+    RoomRefused,
     answered_by,
     checked,
     is_private,
@@ -306,7 +306,7 @@ class Matrix(Platform):
                 return str(room.room_id)
         if user in self._direct:
             if self._direct[user] in self._client.rooms:
-                raise NobodyThere(f"{user} has left")
+                raise RoomRefused(f"{user} has left")
             return self._direct[user]
         made = await self._client.room_create(
             is_direct=True, preset=RoomPreset.trusted_private_chat, invite=[user]
@@ -320,11 +320,11 @@ class Matrix(Platform):
             return await self._direct_room(place.chat)
         room = self._client.rooms.get(place.chat)
         if room is None:
-            raise NobodyThere(f"the bot is not in {place.chat}")
+            raise RoomRefused(f"the bot is not in {place.chat}")
         if room.encrypted:
-            raise NobodyThere(f"{place.chat} is encrypted")
+            raise RoomRefused(f"{place.chat} is encrypted")
         if not place.is_group and not is_private(room):
-            raise NobodyThere(f"others read {place.chat} now")
+            raise RoomRefused(f"others read {place.chat} now")
         return place.chat
 
     def explain(self, error: BaseException) -> PlatformFailure:
@@ -341,7 +341,7 @@ class Matrix(Platform):
                 return PlatformFailure("refused")
             case MatrixError() | ClientError() | TimeoutError() | OSError():
                 return PlatformFailure("passing")
-            case NobodyThere():
+            case RoomRefused():
                 return PlatformFailure("gone")
         return PlatformFailure("fatal")
 

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from nio import ErrorResponse, MatrixRoom
 
-from channels.kit.platform import Author, Event, File, IncomingMessage, Location, Reacted
+from channels.kit.platform import Author, Event, File, IncomingMessage, Location, Reaction
 
 Json = Mapping[str, Any]
 
@@ -82,7 +82,7 @@ def read(
     content = part_of(event, "content")
     if event.get("type") == "m.reaction":
         emoji = text_of(part_of(content, "m.relates_to"), "key")
-        return Reacted(place, sender, emoji) if emoji else None
+        return Reaction(place, sender, emoji) if emoji else None
     if event.get("type") == "m.sticker":
         return IncomingMessage(
             place,
@@ -186,7 +186,7 @@ class MatrixError(Exception):
         self.seconds = (answer.retry_after_ms or 0) / 1000
 
 
-class NobodyThere(Exception):
+class RoomRefused(Exception):
     """Raised if a message can't be sent to a room, because other people would read it, or it is
     encrypted."""
 

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from slack_sdk.signature import SignatureVerifier
 
 from channels.base import WebhookCall
-from channels.kit.platform import Author, ButtonPress, File, IncomingMessage, Location, Reacted
+from channels.kit.platform import Author, ButtonPress, File, IncomingMessage, Location, Reaction
 
 Json = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ _EMOJI = {
 }
 
 
-class Surroundings(Struct, frozen=True):
+class EventContext(Struct, frozen=True):
     """The known facts around an event: the bot's id, each person's name and language, and the
     thread's first message, if relevant. `opens`: an answer to a message outside of threads opens
     one."""
@@ -95,7 +95,7 @@ def person(user: str, info: Json) -> Author:
     return Author(user, name, info.get("locale", ""))
 
 
-def is_for_bot(message: Json, known: Surroundings) -> bool:
+def is_for_bot(message: Json, known: EventContext) -> bool:
     """Return whether the bot is addressed: in private, by a mention, or in a thread that it began,
     or whose first message mentions it."""
     is_private = not is_group(message["channel"])
@@ -103,11 +103,11 @@ def is_for_bot(message: Json, known: Surroundings) -> bool:
     return is_private or is_mentioned or _is_ours(known)
 
 
-def _is_ours(known: Surroundings) -> bool:
+def _is_ours(known: EventContext) -> bool:
     return known.parent is not None and known.bot in people_in(known.parent)
 
 
-def _is_said_here(parent: Json, message: Json, known: Surroundings) -> bool:
+def _is_said_here(parent: Json, message: Json, known: EventContext) -> bool:
     """Return whether the beginning of a thread is in its conversation: a person sent it to the bot,
     and was answered in that thread."""
     is_to_bot = mentions(parent, known.bot) or not is_group(message["channel"])
@@ -115,7 +115,7 @@ def _is_said_here(parent: Json, message: Json, known: Surroundings) -> bool:
     return known.opens and is_to_bot and is_of_person and parent.get("user") != known.bot
 
 
-def hear(message: Json, known: Surroundings) -> IncomingMessage:
+def hear(message: Json, known: EventContext) -> IncomingMessage:
     thread = thread_of(message) or (message["ts"] if known.opens else "")
     parent = None if known.parent and _is_said_here(known.parent, message, known) else known.parent
     files = [file for file in message.get("files", ()) if file.get("mode") in _FETCHED]
@@ -141,7 +141,7 @@ def _file(file: Json) -> File:
     return File(file["id"], file.get("name") or file["id"], media_type, file.get("size") or 0)
 
 
-def _quotation(message: Json, known: Surroundings) -> tuple[str, str] | None:
+def _quotation(message: Json, known: EventContext) -> tuple[str, str] | None:
     """Return a message that was shared with this one."""
     for shared in message.get("attachments", ()):
         if shared.get("is_share") and shared.get("text"):
@@ -149,7 +149,7 @@ def _quotation(message: Json, known: Surroundings) -> tuple[str, str] | None:
     return None
 
 
-def _quote(parent: Json, known: Surroundings) -> tuple[str, str] | None:
+def _quote(parent: Json, known: EventContext) -> tuple[str, str] | None:
     """Return the beginning of a thread in which the bot is addressed later."""
     words = readable(parent.get("text", ""), known)
     if parent.get("subtype") == "assistant_app_thread" or is_tombstone(parent):  # without an author
@@ -173,12 +173,12 @@ def press(body: Json, sender: Author) -> ButtonPress:
     return ButtonPress(place, sender, action["action_ts"], action.get("value", ""), unescape(label))
 
 
-def react(event: Json, message: Json, sender: Author) -> Reacted | None:
+def react(event: Json, message: Json, sender: Author) -> Reaction | None:
     """Return the reaction; None if the emoji has no meaning."""
     emoji = _EMOJI.get(event["reaction"].partition("::")[0])  # after it: the colour of a skin
     channel = event["item"]["channel"]
     place = Location(channel, thread_of(message), message["ts"], is_group(channel))
-    return Reacted(place, sender, emoji) if emoji else None
+    return Reaction(place, sender, emoji) if emoji else None
 
 
 def command(body: Json, text: str, sender: Author) -> IncomingMessage:
@@ -189,7 +189,7 @@ def command(body: Json, text: str, sender: Author) -> IncomingMessage:
     )
 
 
-def readable(text: str, known: Surroundings) -> str:
+def readable(text: str, known: EventContext) -> str:
     """Return text as a person reads it: mentions by name, links in Markdown."""
 
     def show(found: re.Match[str]) -> str:

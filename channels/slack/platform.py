@@ -34,7 +34,7 @@ from channels.kit.platform import (
 from channels.language import _, asked_in, speaking
 from channels.message import Address
 from channels.slack import SlackSettings, failures, incoming
-from channels.slack.incoming import Surroundings, is_signed
+from channels.slack.incoming import EventContext, is_signed
 from channels.slack.rendering import LONGEST, content, length, plain_blocks
 from channels.slack.socket import Socket
 
@@ -198,7 +198,7 @@ class Slack(Platform):
         line = self._lines.setdefault(message["channel"], asyncio.Lock())
         async with line:  # a lookup must not let a later message overtake
             beginning = await self._beginning(handler, message)
-            known = Surroundings(str(self._bot.bot_user_id), parent=beginning)
+            known = EventContext(str(self._bot.bot_user_id), parent=beginning)
             if not incoming.is_for_bot(message, known):
                 return
             people = incoming.people_in(message) | incoming.people_in(beginning or {})
@@ -206,7 +206,7 @@ class Slack(Platform):
             opens = self._settings.threads == "everywhere" or (
                 self._settings.threads == "channels" and incoming.is_group(message["channel"])
             )
-            known = Surroundings(known.bot, senders, beginning, opens)
+            known = EventContext(known.bot, senders, beginning, opens)
             await handler.take([incoming.hear(message, known)])
 
     async def _on_reaction(self, event: Json, context: Json) -> None:
@@ -234,7 +234,7 @@ class Slack(Platform):
         """Process a slash command: `/parley context` is the command /context, `/parley Hello!` a
         message."""
         handler: IncomingHandler = context["handler"]
-        words = incoming.readable(body.get("text", ""), Surroundings("")) or "help"
+        words = incoming.readable(body.get("text", ""), EventContext("")) or "help"
         name = words.split()[0].lower()
         if name in {one.name for one in handler.bot.list_commands()}:
             words = f"/{words}"

@@ -1,6 +1,6 @@
 """Telegram, through the Bot API and python-telegram-bot, which is slow to import."""
 
 from channels.telegram.telegram import Telegram, telegram_channel
-from channels.telegram.updates import Rhythm
+from channels.telegram.updates import Intervals
 
-__all__ = ["Rhythm", "Telegram", "telegram_channel"]
+__all__ = ["Intervals", "Telegram", "telegram_channel"]

@@ -36,7 +36,7 @@ from channels.kit.platform import (
     IncomingHandler,
     IncomingMessage,
     Location,
-    Reacted,
+    Reaction,
 )
 from channels.telegram.updates import in_order
 
@@ -96,7 +96,7 @@ NOT_TAKEN = {
 document, too."""
 
 
-class Me(Struct, frozen=True):
+class BotIdentity(Struct, frozen=True):
     """The bot's data at Telegram: its id, its username, and the commands it answers to."""
 
     id: int
@@ -112,7 +112,7 @@ class Reader:
     def __init__(
         self,
         handler: IncomingHandler,
-        me: Me,
+        me: BotIdentity,
         scope: Callable[[], Scope],
         topics: Mapping[tuple[str, str], str],
     ) -> None:
@@ -143,7 +143,7 @@ class Reader:
         return heard(said, self._me, self._scope()) if said else None
 
 
-def heard(messages: Sequence[Message], me: Me, scope: Scope) -> IncomingMessage | None:
+def heard(messages: Sequence[Message], me: BotIdentity, scope: Scope) -> IncomingMessage | None:
     """Return the message made of an album, the parts of one text, or a single message; None for
     another bot's, since two bots would answer each other endlessly."""
     person = speaker(messages[0])
@@ -181,7 +181,7 @@ def _pressed(query: CallbackQuery, scope: Scope) -> ButtonPress | None:
 
 def _reacted(
     update: MessageReactionUpdated, scope: Scope, topics: Mapping[tuple[str, str], str]
-) -> Reacted | None:
+) -> Reaction | None:
     """Return the emoji that a person has put on a message."""
     person, old = update.user, {getattr(one, "emoji", "") for one in update.old_reaction}
     new = [one.emoji for one in update.new_reaction if isinstance(one, ReactionTypeEmoji)]
@@ -190,10 +190,10 @@ def _reacted(
         return None
     chat, message = str(update.chat.id), str(update.message_id)
     place = Location(chat, topics.get((chat, message), ""), message, update.chat.id < 0)
-    return Reacted(place, sender_of(person), added[0], _scope_of(place, scope, person.id))
+    return Reaction(place, sender_of(person), added[0], _scope_of(place, scope, person.id))
 
 
-def _is_for(messages: Sequence[Message], me: Me) -> bool:
+def _is_for(messages: Sequence[Message], me: BotIdentity) -> bool:
     """Return whether the bot is addressed: always in private, in a group by command, mention or
     reply."""
     return any(
@@ -238,7 +238,7 @@ def _name_of(user: User | Chat) -> str:
     return (user.full_name if isinstance(user, User) else user.effective_name) or ""
 
 
-def _text(message: Message, me: Me) -> str:
+def _text(message: Message, me: BotIdentity) -> str:
     text = (message.text or message.caption or "").strip()
     said = re.sub(rf"^@{me.username}\b[\s,:]*", "", text, flags=re.IGNORECASE) or text
     if message.forward_origin and (said or _file(message)):
@@ -260,7 +260,7 @@ def _name_of_origin(origin: MessageOrigin) -> str:
     return _one_line(_name_of(person) if person else str(hidden))
 
 
-def _quoted(message: Message, me: Me) -> str:
+def _quoted(message: Message, me: BotIdentity) -> str:
     """Return the text that the message replies to, if the model may not know it: another person's,
     from another chat, or a selected part."""
     first, elsewhere = message.reply_to_message, message.external_reply
@@ -278,18 +278,18 @@ def _quoted(message: Message, me: Me) -> str:
     return f"{name} wrote:\n> {quotation}"
 
 
-def _commands(message: Message, me: Me) -> bool:
+def _commands(message: Message, me: BotIdentity) -> bool:
     command = _COMMAND.match(message.text or message.caption or "")
     return bool(command and (command[2] or command[1].lower() in me.commands))
 
 
-def _is_for_another(message: Message, me: Me) -> bool:
+def _is_for_another(message: Message, me: BotIdentity) -> bool:
     """Return whether it begins with another bot's command."""
     command = _COMMAND.match(message.text or message.caption or "")
     return bool(command and command[2] and command[2].lower() != me.username.lower())
 
 
-def _mentions(message: Message, me: Me) -> bool:
+def _mentions(message: Message, me: BotIdentity) -> bool:
     entities = message.parse_entities() | message.parse_caption_entities()
     return any(
         (entity.type == "mention" and words.lower() == f"@{me.username}".lower())
@@ -298,7 +298,7 @@ def _mentions(message: Message, me: Me) -> bool:
     )
 
 
-def _replies_to(message: Message, me: Me) -> bool:
+def _replies_to(message: Message, me: BotIdentity) -> bool:
     """Return whether it replies to the bot; all messages of a topic formally reply to its first
     one."""
     first = message.reply_to_message

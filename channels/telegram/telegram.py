@@ -51,9 +51,9 @@ from channels.language import ENGLISH
 from channels.message import Address
 from channels.settings import TelegramSettings
 from channels.splitting import split
-from channels.telegram.incoming import LONGEST_DATA, Me, Reader, keyboard
+from channels.telegram.incoming import LONGEST_DATA, BotIdentity, Reader, keyboard
 from channels.telegram.rendering import LONGEST, Rendered, measure, rendered
-from channels.telegram.updates import KINDS, Counter, Rhythm, Take, poll
+from channels.telegram.updates import KINDS, Counter, Intervals, Take, poll
 
 _MOST_PARTS = 2_000
 """The maximum number of objects and lists of an update. A message has at most a hundred entities
@@ -134,9 +134,9 @@ class Telegram(Platform):
     _sdk: ExtBot[None]
 
     def __init__(
-        self, token: str, settings: Callable[[], TelegramSettings], rhythm: Rhythm | None = None
+        self, token: str, settings: Callable[[], TelegramSettings], rhythm: Intervals | None = None
     ) -> None:
-        self._token, self._settings, self._rhythm = token, settings, rhythm or Rhythm()
+        self._token, self._settings, self._rhythm = token, settings, rhythm or Intervals()
         times = self._rhythm
         self.traits = Traits(
             longest=LONGEST,
@@ -198,7 +198,7 @@ class Telegram(Platform):
 
     def _reader(self, handler: IncomingHandler) -> Reader:
         names = frozenset(entry.name for entry in handler.bot.list_commands())
-        me = Me(self._sdk.id, self._sdk.username, names)
+        me = BotIdentity(self._sdk.id, self._sdk.username, names)
         return Reader(handler, me, lambda: self._settings().conversations, self._topics)
 
     async def close(self) -> None:
@@ -320,10 +320,10 @@ class Telegram(Platform):
 
 
 def telegram_channel(
-    token: str, settings: Callable[[], TelegramSettings], rhythm: Rhythm | None = None
+    token: str, settings: Callable[[], TelegramSettings], rhythm: Intervals | None = None
 ) -> Messenger:
     """Return the channel."""
-    return Messenger(Telegram(token, settings, rhythm), (rhythm or Rhythm()).sleep)
+    return Messenger(Telegram(token, settings, rhythm), (rhythm or Intervals()).sleep)
 
 
 async def _try_markup(post: Post, send: Callable[[Rendered], Awaitable[T]]) -> T:

@@ -19,7 +19,7 @@ from channels.kit.platform import IncomingHandler
 from channels.retry import Sleep
 
 
-class Rhythm(Struct, frozen=True):
+class Intervals(Struct, frozen=True):
     """Times in seconds, from Telegram's FAQ on limits for bots.
 
     `draft` and `group_draft` are the times between two edits of a streamed answer, `typing` between
@@ -87,9 +87,9 @@ def _continues(update: Update, before: Update) -> bool:
     return is_same and abs(message.date - first.date) <= _AT_ONCE
 
 
-async def poll(bot: ExtBot[None], take: Take, rhythm: Rhythm, handler: IncomingHandler) -> None:
+async def poll(bot: ExtBot[None], take: Take, rhythm: Intervals, handler: IncomingHandler) -> None:
     """Poll for updates until cancelled. Raises TelegramError if retrying is useless."""
-    taking = Taking(take)
+    taking = PendingUpdates(take)
 
     async def ask(seconds: int) -> tuple[Update, ...]:
         try:
@@ -121,7 +121,7 @@ async def poll(bot: ExtBot[None], take: Take, rhythm: Rhythm, handler: IncomingH
                 await ask(0)
 
 
-class Taking:
+class PendingUpdates:
     """Updates in progress, in order within each chat. Telegram's confirmation is one number for all
     updates before it. So updates after a waiting one are redelivered with it, and are recognised by
     their numbers."""
@@ -171,10 +171,10 @@ class Taking:
         """Wait until all are processed, at most this long. Raises the errors of processing."""
         if self._held:
             await asyncio.wait({*self._held.values()}, timeout=seconds)
-        for task in self.settle():
+        for task in self.drop_done():
             task.result()
 
-    def settle(self) -> set[asyncio.Task[None]]:
+    def drop_done(self) -> set[asyncio.Task[None]]:
         """Drop the finished tasks, and return them."""
         done = {task for task in self._held.values() if task.done()}
         is_left = {number: task for number, task in self._held.items() if task not in done}
@@ -203,21 +203,21 @@ class Counter:
 
     def __init__(self, album: float) -> None:
         self._album = album
-        self._taking: Taking | None = None
+        self._taking: PendingUpdates | None = None
         self._waiting: list[tuple[Update, asyncio.Future[None]]] = []
         self._work: asyncio.Task[None] | None = None
 
     async def put(self, item: Update, take: Take) -> None:
         """Queue an update, and wait until it is processed. Raises the error of processing; Telegram
         will deliver it again."""
-        self._taking = self._taking or Taking(take)
+        self._taking = self._taking or PendingUpdates(take)
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, taken))
         if self._work is None or self._work.done():
             self._work = asyncio.create_task(self._take_all(self._taking))
         await taken
 
-    async def _take_all(self, taking: Taking) -> None:
+    async def _take_all(self, taking: PendingUpdates) -> None:
         """Process the waiting updates, each chat's in Telegram's order."""
         while self._waiting:
             for _ in range(_ROUNDS):
@@ -229,7 +229,7 @@ class Counter:
                     break
             batch, self._waiting = self._waiting, []
             batch.sort(key=lambda waiting: waiting[0].update_id)
-            taking.settle()
+            taking.drop_done()
             taking.begin(taking.find_new([update for update, _ in batch]))
             for update, taken in batch:
                 if (task := taking.task_of(update)) is not None:

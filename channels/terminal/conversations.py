@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from channels.base import Bot, Said, Session
+from channels.base import Bot, Session, TranscriptMessage
 from channels.dates import say_date
 from channels.language import _
 from channels.message import Address
@@ -65,7 +65,7 @@ def _format_time(at: datetime) -> str:
     return f"{local:%H:%M}" if local.date() == now.date() else say_date(local)
 
 
-def describe_visit(chat: str, said: Sequence[Said]) -> str:
+def describe_visit(chat: str, said: Sequence[TranscriptMessage]) -> str:
     """Describe the current conversation: "main · 12 turns · yesterday"."""
     name = one_line(chat)
     if not said:
@@ -75,7 +75,7 @@ def describe_visit(chat: str, said: Sequence[Said]) -> str:
     return f"{name} · {many} · {format_day(said[-1].at, datetime.now().astimezone())}"
 
 
-def list_before(came: datetime, said: Sequence[Said]) -> list[Said]:
+def list_before(came: datetime, said: Sequence[TranscriptMessage]) -> list[TranscriptMessage]:
     """Return what was said in the turns that began before a person came; the others are shown as
     they happen."""
     begun = {one.turn: one.at for one in reversed(said)}
@@ -105,7 +105,7 @@ async def newest(bot: Bot) -> str:
     return found[0].chat if found else MAIN
 
 
-def retell(said: Sequence[Said]) -> Iterable[tuple[str, str]]:
+def retell(said: Sequence[TranscriptMessage]) -> Iterable[tuple[str, str]]:
     """Yield the messages as (who, text): "person", "model", or "tool" for the names of called
     tools."""
     for one in said:

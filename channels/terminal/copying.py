@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from channels.base import Said
+from channels.base import TranscriptMessage
 from channels.language import _
 from channels.terminal.display import without_controls
 
@@ -22,7 +22,7 @@ class NothingToCopy(Exception):
     the remedy."""
 
 
-class Copied(Struct, frozen=True):
+class ClipboardText(Struct, frozen=True):
     """A text for the clipboard: its kind, and its number from the end (1: the last)."""
 
     text: str
@@ -30,7 +30,7 @@ class Copied(Struct, frozen=True):
     number: int
 
 
-def find(said: Sequence[Said], words: str) -> Copied:
+def find(said: Sequence[TranscriptMessage], words: str) -> ClipboardText:
     """Return the text that `/copy` with these words selects: "", "2", "code" or "code 2". Raises
     NothingToCopy."""
     kind, _space, number = words.strip().lower().partition(" ")
@@ -50,23 +50,23 @@ def find(said: Sequence[Said], words: str) -> Copied:
         raise NothingToCopy(none)
     if place > len(found):
         raise NothingToCopy(_("There are only {n} to copy.", n=len(found)))
-    return Copied(without_controls(found[-place]), "code" if kind else "answer", place)
+    return ClipboardText(without_controls(found[-place]), "code" if kind else "answer", place)
 
 
-def _list_answers(said: Sequence[Said]) -> list[str]:
+def _list_answers(said: Sequence[TranscriptMessage]) -> list[str]:
     """Return the last message of each turn, in order."""
     answers = {one.turn: one.text for one in said if one.role == "assistant" and one.text.strip()}
     return [*answers.values()]
 
 
-def _list_code(said: Sequence[Said]) -> list[str]:
+def _list_code(said: Sequence[TranscriptMessage]) -> list[str]:
     # rich.markdown is slow to import, and not needed for the first prompt.
     from channels.terminal.markdown import list_code  # noqa: PLC0415
 
     return [code for one in said if one.role == "assistant" for code in list_code(one.text)]
 
 
-def describe(copied: Copied, *, is_first: bool) -> str:
+def describe(copied: ClipboardText, *, is_first: bool) -> str:
     """Describe the copied text, and the first time the remedy if the clipboard stays empty."""
     lines = _("{n} line", n=1) if "\n" not in copied.text else ""
     lines = lines or _("{n} lines", n=copied.text.count("\n") + 1)

@@ -82,7 +82,7 @@ def command_reply(source: str, width: int) -> str:
     return "\n".join(_render(Padding(page, (0, 0, 0, 2)), width) for page in _pages(source))
 
 
-def context_reply(source: str, figure: figures.Figure, width: int) -> str:
+def context_reply(source: str, figure: figures.ContextFigure, width: int) -> str:
     """Render a reply about a context, with a figure below its first line."""
     head, rest = figures.around_bar(source)
     indent = (0, 0, 0, 2)

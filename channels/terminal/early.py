@@ -95,10 +95,10 @@ class EarlyInput:
         if text.strip() in LEAVING:
             self.screen.leave()
         elif text.strip():
-            from channels.terminal.scroll import Below, Scroll  # noqa: PLC0415 - slow, and needed here alone
+            from channels.terminal.scroll import LivePane, Scroll  # noqa: PLC0415 - slow, and needed here alone
 
             self.sent.append(text)
-            Scroll(self.screen).show_below(Below(questions=self.sent))
+            Scroll(self.screen).show_below(LivePane(questions=self.sent))
 
     def on_form(self, command: str, text: str) -> None:
         """There are no forms yet."""

@@ -61,7 +61,7 @@ class Block(Struct, frozen=True):
     state: tuple[str, ...]
 
 
-class Figure(Struct, frozen=True):
+class ContextFigure(Struct, frozen=True):
     """The figure of a context: tokens by part, of this budget, and the turns."""
 
     budget: int
@@ -73,13 +73,13 @@ class Figure(Struct, frozen=True):
         return max(0, self.budget - sum(self.parts.values()))
 
 
-def figure_of(data: Mapping[str, Any] | None) -> Figure | None:
+def figure_of(data: Mapping[str, Any] | None) -> ContextFigure | None:
     """Return the figure of the data of `/context` and `/context map`; None for other data."""
     match data or {}:
         case {"budget": int(budget), "parts": {**parts}, **rest} if budget > 0:
             sizes = {str(name): n for name, n in parts.items() if isinstance(n, int) and n > 0}
             blocks = rest.get("blocks") or ()
-            return Figure(budget, sizes, tuple(_block(one) for one in blocks))
+            return ContextFigure(budget, sizes, tuple(_block(one) for one in blocks))
     return None
 
 
@@ -107,7 +107,7 @@ def _shade(part: str) -> str:
 class PartBar(Struct, frozen=True):
     """The next request against its budget, in one line."""
 
-    figure: Figure
+    figure: ContextFigure
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = min(_WIDEST, options.max_width)
@@ -138,7 +138,7 @@ def share_out(sizes: Sequence[int], cells: int) -> list[int]:
 class Map(Struct, frozen=True):
     """The request as a bar with its legend, and below it a block for each turn."""
 
-    figure: Figure
+    figure: ContextFigure
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         drawn, width = self.figure, min(_WIDEST, options.max_width)

@@ -72,7 +72,7 @@ _KEY_PATIENCE, _ESCAPE_PATIENCE = 0.4, 0.1
 A)."""
 
 
-class Drawn(Struct, frozen=True):
+class DrawnRows(Struct, frozen=True):
     """The rows of the last drawing: the columns of each down to the cursor."""
 
     width: int
@@ -110,7 +110,7 @@ class Screen:
             output.enable_cpr = False
         self.listener = listener
         self._passing: StyleAndTextTuples = []
-        self._drawn: Drawn | None = None
+        self._drawn: DrawnRows | None = None
         self._is_asked, self._background = False, asyncio.Event()
         self.is_light: bool | None = None
         """A flag: whether the terminal's background is light, as it has answered; None before."""
@@ -225,7 +225,7 @@ class Screen:
         if drawing:
             cursor = drawing.get_cursor_position(self._app.layout.current_window)
             above = tuple(_length(drawing, row) for row in range(cursor.y))
-            self._drawn = Drawn(self.width, (*above, cursor.x + 1))
+            self._drawn = DrawnRows(self.width, (*above, cursor.x + 1))
 
     def _climb(self) -> None:
         """Move the cursor to the beginning of the drawing, which a narrower window wraps, and erase

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from channels.base import Said, ToolStarted
+from channels.base import ToolStarted, TranscriptMessage
 from channels.message import Reply
 from channels.terminal import display
 from channels.terminal.conversations import retell
@@ -17,7 +17,7 @@ from channels.terminal.figures import figure_of, kitty_picture, speaks_kitty
 from channels.terminal.screen import Screen
 
 
-class Below(Struct, frozen=True):
+class LivePane(Struct, frozen=True):
     """The output that is not permanent yet: the unfinished end of an answer, the running tools, the
     waiting questions, and the model's reasoning."""
 
@@ -80,7 +80,7 @@ class Scroll:
         """Write a text that is to be copied, unchanged."""
         self._put(f"{text}\n")
 
-    def retell(self, head: str, said: Sequence[Said]) -> None:
+    def retell(self, head: str, said: Sequence[TranscriptMessage]) -> None:
         """Show earlier messages again, dimmed, below a line with the name of the conversation."""
         width = self._screen.width
         self.note(f"── {head} ──")
@@ -92,7 +92,7 @@ class Scroll:
             else:
                 self.note(f"⚙ {one_line(text)}")
 
-    def show_below(self, below: Below) -> None:
+    def show_below(self, below: LivePane) -> None:
         """Show the output that is not permanent yet."""
         width, height = self._screen.width, self._screen.height
         lines = "".join(display.tool(one.name, one.arguments, "", width) for one in below.calls)

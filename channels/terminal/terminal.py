@@ -41,7 +41,7 @@ from channels.terminal.picker import Picker, PickerEntry
 from channels.terminal.screen import Screen
 from channels.terminal.scroll import Scroll
 from channels.terminal.theme import TerminalBackground, drawing_on
-from channels.terminal.turns import SeenTurns
+from channels.terminal.turns import DisplayedTurns
 
 
 class Offers:
@@ -127,7 +127,7 @@ class Terminal:
         self._scroll = Scroll(self._screen)
         self._background = TerminalBackground(theme, lambda: self._screen.is_light)
         start = lambda work: self._tasks.create_task(work)  # noqa: E731 - there are none yet
-        self._turns = SeenTurns(self._screen, self._scroll, start)
+        self._turns = DisplayedTurns(self._screen, self._scroll, start)
         self._offers = Offers()
         self._has_copied = False
 
@@ -148,13 +148,13 @@ class Terminal:
             async with asyncio.TaskGroup() as self._tasks:
                 if self._greeting:
                     self._scroll.note("\n".join(map(explain, self._greeting.split("\n"))))
-                self._attend(self._chat or await conversations.newest(bot))
-                await self._sit(self._tasks.create_task(self._retell()))
-                await self._part()
+                self._watch_conversation(self._chat or await conversations.newest(bot))
+                await self._run_screen(self._tasks.create_task(self._retell()))
+                await self._shut_down()
                 if self._follower:
                     self._follower.cancel()
 
-    async def _sit(self, retelling: asyncio.Task[None]) -> None:
+    async def _run_screen(self, retelling: asyncio.Task[None]) -> None:
         """Run the screen until the person leaves, which may have happened before anything
         listened."""
         early = self._early
@@ -169,7 +169,7 @@ class Terminal:
             if early:
                 early.restore()
 
-    def _attend(self, chat: str) -> None:
+    def _watch_conversation(self, chat: str) -> None:
         """Follow the events of this conversation, and of no other."""
         if self._follower:
             self._follower.cancel()
@@ -178,7 +178,7 @@ class Terminal:
         self._came = datetime.now(UTC)
         activities = self._watching.enter_context(self._bot.watch(self._address))
         self._follower = self._tasks.create_task(self._turns.follow(activities))
-        self._tasks.create_task(self._look())
+        self._tasks.create_task(self._load_usage())
 
     async def send(self, outbound: Outbound) -> None:
         await self._has_screen.wait()  # unsent replies of the last process come before `listen`
@@ -196,7 +196,7 @@ class Terminal:
             name = one_line(outbound.address.chat)
             self._scroll.note(_("From the conversation “{name}”:", name=name))
         await self._turns.seen(outbound)
-        self._turns.settle(outbound)
+        self._turns.print_rest(outbound)
 
     def forget(self, said: Sequence[str] | None) -> None:
         self._lines.forget(None if said is None else {text.strip() for text in said})
@@ -315,7 +315,7 @@ class Terminal:
         if not self._turns.current:  # else the turn's own reply says that it was stopped
             self._scroll.note(reply.text)
 
-    async def _part(self) -> None:
+    async def _shut_down(self) -> None:
         if self._turns.is_busy:
             await self._bot.command(self._address, "/stop")
             self._turns.tell_all()
@@ -326,7 +326,7 @@ class Terminal:
         if self._turns.has_asked:
             self._scroll.note(conversations.describe_way_back(self._program, self._address.chat))
 
-    async def _look(self) -> None:
+    async def _load_usage(self) -> None:
         if usage := await self._ask("/context", "usage"):
             self._turns.usage = ContextUsage(**usage)
             self._turns.has_asked = self._turns.has_asked or self._turns.usage.turns > 0
@@ -357,8 +357,8 @@ class Terminal:
     def _switch(self, chat: str) -> None:
         """Switch to another conversation; the work in this one continues, and its answer arrives
         nevertheless."""
-        self._turns.leave()
-        self._attend(chat)
+        self._turns.switch()
+        self._watch_conversation(chat)
         self._tasks.create_task(self._retell())
 
     async def _retell(self) -> None:

@@ -32,7 +32,7 @@ from channels.terminal import conversations, keys
 from channels.terminal.display import StreamedAnswer, bar_style, bar_text, one_line
 from channels.terminal.dumb_screen import DumbScreen
 from channels.terminal.screen import Screen
-from channels.terminal.scroll import Below, Scroll
+from channels.terminal.scroll import LivePane, Scroll
 
 
 class ShownReasoning:
@@ -98,7 +98,7 @@ class Exchange(Struct):
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class SeenTurns:
+class DisplayedTurns:
     """The turns on the screen. `start` runs background work."""
 
     def __init__(
@@ -144,7 +144,7 @@ class SeenTurns:
         for exchange in self.exchanges.values():
             exchange.over.set()
 
-    def leave(self) -> None:
+    def switch(self) -> None:
         """Leave the conversation; its work continues, and its answer arrives nevertheless."""
         self.tell_all()
         for exchange in self.exchanges.values():
@@ -221,7 +221,7 @@ class SeenTurns:
             self._scroll.note(_("The model is being asked again; ignore the answer above."))
         exchange.answer = StreamedAnswer()
 
-    def settle(self, outbound: Outbound) -> None:
+    def print_rest(self, outbound: Outbound) -> None:
         """Print the parts of a reply that are not on the screen yet."""
         exchange = self.exchanges.pop(outbound.reply_to, None) or Exchange()
         exchange.over.set()
@@ -268,7 +268,7 @@ class SeenTurns:
         current = self.current or Exchange()
         self._scroll.answer(current.answer.take())
         questions = [e.question for e in self.exchanges.values() if e.question]
-        below = Below(current.answer.tail.strip("\n"), current.tools, questions)
+        below = LivePane(current.answer.tail.strip("\n"), current.tools, questions)
         self._scroll.show_below(replace(below, thoughts=self.reasoning.tail))
 
     def _format_activity(self) -> str:

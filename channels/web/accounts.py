@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from channels.base import KeyHolder, Login, Logins
-from channels.guessing import CrowdedError, Lanes, Throttle
+from channels.guessing import CrowdedError, GuessQueues, Throttle
 from channels.web.guard import (
     COOKIE,
     CROWDED,
@@ -57,7 +57,7 @@ class Accounts(Struct, frozen=True):
     language_of: Callable[[str], str]
     lock: TokenAuth
     throttle: Throttle
-    lanes: Lanes
+    lanes: GuessQueues
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -202,20 +202,20 @@ class Accounts(Struct, frozen=True):
             async for one in events:
                 yield one
             return
-        following = _Following(self.logins, login.number)
+        following = _Follower(self.logins, login.number)
         upcoming = asyncio.ensure_future(_next_of(events))
         try:
             while await following.may_have(upcoming):
                 yield upcoming.result()
                 upcoming = asyncio.ensure_future(_next_of(events))
-        except _Over:
+        except _StreamEnd:
             return
         finally:
             upcoming.cancel()
             await asyncio.gather(upcoming, return_exceptions=True)
 
 
-class _Over(Exception):
+class _StreamEnd(Exception):
     """The end of the events; a task can't raise StopAsyncIteration."""
 
 
@@ -223,10 +223,10 @@ async def _next_of(events: AsyncIterator[bytes]) -> bytes:
     try:
         return await anext(events)
     except StopAsyncIteration:
-        raise _Over from None
+        raise _StreamEnd from None
 
 
-class _Following:
+class _Follower:
     """A follower of events; its login is checked when somebody is signed out, and once a second."""
 
     def __init__(self, logins: Logins, number: int) -> None:

@@ -27,16 +27,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from channels.base import KEY_PREFIX, Bot, WebhookCall, WithWebhook
-from channels.guessing import SHORTEST_TOKEN, Lanes, Throttle, is_weak
+from channels.guessing import SHORTEST_TOKEN, GuessQueues, Throttle, is_weak
 from channels.language import ENGLISH, choose, words_of
 from channels.listening import Caps, ListeningSocket, open_listener, share_of_descriptors
 from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS, Address, Outbound
-from channels.serving import HttpServer, Patience, refusal
+from channels.serving import HttpServer, TimeLimits, refusal
 from channels.web import pages
 from channels.web.accounts import Accounts
 from channels.web.completions import CompletionOperations
 from channels.web.elsewhere import PlainPaths, describe_elsewhere, protocol_route
-from channels.web.feed import Bounds, Feeds
+from channels.web.feed import FeedLimits, Feeds
 from channels.web.guard import AuthMiddleware, Keys, TokenAuth, is_loopback
 from channels.web.operations import (
     Operation,
@@ -200,8 +200,8 @@ class WebConfig(Struct, frozen=True):
     version: str = ""
     trusted_proxies: tuple[str, ...] = ()
     of_one: int = 100
-    patience: Patience = field(default_factory=Patience)
-    bounds: Bounds = field(default_factory=Bounds)
+    patience: TimeLimits = field(default_factory=TimeLimits)
+    bounds: FeedLimits = field(default_factory=FeedLimits)
     pages: Mapping[str, ASGIApp] = {}
 
 
@@ -272,7 +272,7 @@ class Web:
             lambda user: bot.language_of(main_of(user)),
             self._lock,
             self._throttle,
-            Lanes(self._throttle),
+            GuessQueues(self._throttle),
         )
         sessions = Sessions(bot, feeds, self._config.upload, accounts)
         completions = CompletionOperations(bot, feeds, self._config.upload)

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from channels.message import Attachment, CompletionRequest, Given
+from channels.message import Attachment, ClientMessage, CompletionRequest
 from channels.web.bounds import AtMost
 from channels.web.operations import Problem
 from channels.web.shapes import NAME
@@ -59,13 +59,13 @@ others leave out tabs."""
 _TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 
 
-class Lenient(BaseModel):
+class LenientBody(BaseModel):
     """A body of OpenAI's clients: fields that are not known here are left aside."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class ImageUrl(Lenient):
+class ImageUrl(LenientBody):
     url: str
     detail: str | None = None
 
@@ -75,7 +75,7 @@ def _as_image(value: Any) -> Any:
     return {"url": value} if isinstance(value, str) else value
 
 
-class Part(Lenient):
+class Part(LenientBody):
     """A piece of a message: text, or a picture."""
 
     type: str
@@ -103,12 +103,12 @@ class Part(Lenient):
             raise Problem(400, NO_PART.format(kind=self.type[:40] or "part"), param="messages")
 
 
-class Function(Lenient):
+class Function(LenientBody):
     name: str = Field(min_length=1)
     arguments: str = ""
 
 
-class Call(Lenient):
+class Call(LenientBody):
     id: str
     type: str = "function"
     function: Function
@@ -119,7 +119,7 @@ Calls = Annotated[tuple[Call, ...], AtMost(MOST_CALLS)]
 Words = Annotated[tuple[str, ...], AtMost(MOST_WORDS)]
 
 
-class ChatMessage(Lenient):
+class ChatMessage(LenientBody):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | Parts | None = None
     name: str | None = None
@@ -148,7 +148,7 @@ class ChatMessage(Lenient):
         return self.content if self.content is not None or self.tool_calls else ""
 
     @property
-    def given(self) -> Given:
+    def given(self) -> ClientMessage:
         """The message as it is passed on. Raises Problem."""
         wire: dict[str, Any] = {"role": self.role, "content": self._content}
         if self.name:
@@ -161,7 +161,7 @@ class ChatMessage(Lenient):
         role = "system" if self.role == "developer" else self.role
         counted = "\n".join([self.text, *calls])
         assert role != "function", "renamed before"
-        return Given(role, wire, counted, len(self.pictures))
+        return ClientMessage(role, wire, counted, len(self.pictures))
 
 
 class ToolFunction(BaseModel):
@@ -172,12 +172,12 @@ class ToolFunction(BaseModel):
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
-class ClientTool(Lenient):
+class ClientTool(LenientBody):
     type: Literal["function"] = "function"
     function: ToolFunction
 
 
-class StreamOptions(Lenient):
+class StreamOptions(LenientBody):
     include_usage: bool | None = None
 
 
@@ -198,7 +198,7 @@ Count = Annotated[
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 
 
-class ChatRequest(Lenient):
+class ChatRequest(LenientBody):
     """A request for an answer, as OpenAI has it, as far as Parley minds it."""
 
     messages: Annotated[tuple[ChatMessage, ...], AtMost(MOST_MESSAGES)] = Field(min_length=1)

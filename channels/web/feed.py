@@ -3,7 +3,7 @@
 A follower that was disconnected resumes after the last number that it has seen. If that event was
 evicted, or belongs to an earlier process, the follower gets the running turn so far (`snapshot`),
 and reads the rest from the transcript. So no event is missed in either case, and few have to be
-kept: `Bounds` has the limits.
+kept: `FeedLimits` has the limits.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _EVENT = 500  # bytes of an event besides its texts, roughly
 Json = Mapping[str, Any]
 
 
-class Bounds(Struct, frozen=True):
+class FeedLimits(Struct, frozen=True):
     """The bounds on kept events: bytes of `one` session and of `all`, for at most `age` seconds.
     `feeds` is the maximum number of watched sessions, apart from those that are needed; the others
     are watched for at most `idle` seconds."""
@@ -114,7 +114,7 @@ def _size(data: Any) -> int:
     return 30
 
 
-class Kept:
+class KeptEvents:
     """The newest events of one feed. `on_size` is called with the change of its size in bytes."""
 
     def __init__(self, most: int, on_size: Callable[[int], None]) -> None:
@@ -166,7 +166,7 @@ class Feed:
         self, bot: Bot, address: Address, most: int, on_size: Callable[[int], None]
     ) -> None:
         self.address = address
-        self.kept = Kept(most, on_size)
+        self.kept = KeptEvents(most, on_size)
         self.draft = StreamDraft()
         self.turn_taking = asyncio.Lock()
         self._origin = uuid4().hex[:8]
@@ -350,7 +350,7 @@ class Feed:
 class Feeds:
     """The feeds of all sessions in use."""
 
-    def __init__(self, bot: Bot, bounds: Bounds) -> None:
+    def __init__(self, bot: Bot, bounds: FeedLimits) -> None:
         self._bot, self._bounds = bot, bounds
         self._feeds: OrderedDict[Address, Feed] = OrderedDict()
         self._bytes = 0
@@ -368,7 +368,7 @@ class Feeds:
             feed = self._feeds[address] = Feed(
                 self._bot, address, self._bounds.one, lambda size: self._grow(address, size)
             )
-            self._let_go_surplus()
+            self._close_surplus()
         feed.touched = asyncio.get_running_loop().time()
         self._feeds.move_to_end(address)
         return feed
@@ -388,7 +388,7 @@ class Feeds:
         for address, feed in tuple(self._feeds.items()):
             feed.kept.drop_before(now - self._bounds.age)
             if not feed.is_needed and feed.touched < now - self._bounds.idle:
-                self._let_go(address)
+                self._close_feed(address)
 
     def _grow(self, address: Address, size: int) -> None:
         """Add to the size of the feed of this address. If all feeds are too large, evict the events
@@ -402,13 +402,13 @@ class Feeds:
             if self._bytes <= self._bounds.all // 2:
                 return
 
-    def _let_go_surplus(self) -> None:
+    def _close_surplus(self) -> None:
         surplus = len(self._feeds) - self._bounds.feeds
         idle = [a for a, feed in self._feeds.items() if not feed.is_needed][:-1]
         for address in idle[: max(0, surplus)]:
-            self._let_go(address)
+            self._close_feed(address)
 
-    def _let_go(self, address: Address) -> None:
+    def _close_feed(self, address: Address) -> None:
         task = asyncio.create_task(self._feeds.pop(address).close())
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)

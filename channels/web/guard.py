@@ -267,7 +267,7 @@ class Keys(Struct, frozen=True):
     holder: Callable[[str], Awaitable[KeyHolder | None]]
 
 
-class Unread:
+class UnreadableRequests:
     """The counter of unreadable requests, per sender and minute: each costs as much as an answered
     one, and no other limit counts it."""
 
@@ -295,7 +295,7 @@ class AuthMiddleware:
     ) -> None:
         self._app, self._lock, self._throttle, self._keys = app, lock, throttle, keys
         self._logins = logins
-        self._unread = Unread()
+        self._unread = UnreadableRequests()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -22,7 +22,7 @@ from channels.web.chat_shapes import (
     Count,
     Function,
     ImageUrl,
-    Lenient,
+    LenientBody,
     Part,
     ResponseFormat,
     StreamOptions,
@@ -57,7 +57,7 @@ Find = Callable[[str], Mapping[str, Any] | None]
 """Returns an item of an earlier response by its id."""
 
 
-class ItemPart(Lenient):
+class ItemPart(LenientBody):
     """A piece of a message, or of what a function returned."""
 
     type: str
@@ -71,7 +71,7 @@ class ItemPart(Lenient):
 Content = str | Annotated[tuple[ItemPart, ...], AtMost(MOST_PARTS)]
 
 
-class Item(Lenient):
+class Item(LenientBody):
     """A message, a call of a function, or what it returned."""
 
     type: str | None = None
@@ -84,7 +84,7 @@ class Item(Lenient):
     output: Content | None = None
 
 
-class ResponseTool(Lenient):
+class ResponseTool(LenientBody):
     """A tool of the client's. Only functions have a name and a schema."""
 
     type: str
@@ -94,7 +94,7 @@ class ResponseTool(Lenient):
     strict: bool | None = None
 
 
-class TextFormat(Lenient):
+class TextFormat(LenientBody):
     """The form in which the answer is to be written: `type` is text, json_object or json_schema."""
 
     type: str = "text"
@@ -104,17 +104,17 @@ class TextFormat(Lenient):
     strict: bool | None = None
 
 
-class TextConfig(Lenient):
+class TextConfig(LenientBody):
     format: TextFormat | None = None
     verbosity: str | None = None
 
 
-class Reasoning(Lenient):
+class Reasoning(LenientBody):
     effort: str | None = None
     summary: str | None = None
 
 
-class ResponseRequest(Lenient):
+class ResponseRequest(LenientBody):
     """A request for a response, as OpenAI has it, as far as Parley minds it."""
 
     input: str | Annotated[tuple[Item, ...], AtMost(MOST_MESSAGES)]

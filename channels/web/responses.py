@@ -23,7 +23,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from channels.base import Delta
-from channels.message import Completed, HandedCall, NotCompleted
+from channels.message import ClientToolCall, Completed, NotCompleted
 from channels.web.chat_shapes import MODEL
 from channels.web.completions import (
     SESSION,
@@ -65,7 +65,7 @@ class ResponseShape(BaseModel):
     usage: dict[str, Any] | None
 
 
-class KeptItems:
+class StoredItems:
     """Items of answers, each for the holder of the key that requested it."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class ResponseOperations(Struct, frozen=True):
     """The operations of the Responses API."""
 
     completions: CompletionOperations
-    items: KeptItems = field(default_factory=KeptItems)
+    items: StoredItems = field(default_factory=StoredItems)
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -287,7 +287,7 @@ class _GrowingResponse:
         ]
         return [*told, self._done({**item, "summary": [part]})]
 
-    def _call(self, call: HandedCall) -> list[bytes]:
+    def _call(self, call: ClientToolCall) -> list[bytes]:
         item = {
             "id": f"fc_{uuid4().hex}",
             "type": "function_call",

@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from channels.base import Said, Session, TurnUsage
+from channels.base import Session, TranscriptMessage, TurnUsage
 from channels.message import MOST_ATTACHMENTS, Address, Attachment, Outbound, Reply
 from channels.web.bounds import AtMost, keep_known
 from channels.web.markup import html, publish
@@ -30,7 +30,7 @@ in an address."""
 Name = Annotated[str, StringConstraints(pattern=NAME)]
 
 
-class Incoming(BaseModel):
+class StrictBody(BaseModel):
     """A body that a client sends; a field that is not known is a mistake, and said to be one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -41,7 +41,7 @@ class Incoming(BaseModel):
         return keep_known(cls, given)
 
 
-class NameAndPassword(Incoming):
+class NameAndPassword(StrictBody):
     """The owner's token, or a name and its password."""
 
     token: str = Field(default="", max_length=1_000)
@@ -49,14 +49,14 @@ class NameAndPassword(Incoming):
     password: str = Field(default="", max_length=200)
 
 
-class Invitation(Incoming):
+class Invitation(StrictBody):
     """The code of a link, and a password to sign in with later ("": none)."""
 
     code: str = Field(max_length=200)
     password: str = Field(default="", pattern=r"^(.{10,200})?$")
 
 
-class NewPassword(Incoming):
+class NewPassword(StrictBody):
     """The password that somebody has ("": none yet), and the one that they want."""
 
     current: str = Field(default="", max_length=200)
@@ -75,7 +75,7 @@ class StrictBase64(Base64Encoder):
             raise PydanticCustomError("base64_decode", "Input should be base64") from None
 
 
-class Upload(Incoming):
+class Upload(StrictBody):
     """A file that comes with a message; `data` is base64."""
 
     name: str = Field(min_length=1, max_length=200)
@@ -86,7 +86,7 @@ class Upload(Incoming):
         return Attachment(self.name, self.media_type, self.data)
 
 
-class NewMessage(Incoming):
+class NewMessage(StrictBody):
     """A message. One with an `id` that was taken already is not taken again, and a `private` one
     only where the conversation is off the record."""
 
@@ -96,13 +96,13 @@ class NewMessage(Incoming):
     private: bool = False
 
 
-class CommandText(Incoming):
+class CommandText(StrictBody):
     """The text that follows the name of a command."""
 
     text: str = Field(default="", max_length=200_000)
 
 
-class Nothing(Incoming):
+class Nothing(StrictBody):
     """An empty object, or no body at all."""
 
 
@@ -354,7 +354,7 @@ def session_item(session: Session) -> dict[str, Any]:
     }
 
 
-def transcript_item(place: Address, said: Said) -> dict[str, Any]:
+def transcript_item(place: Address, said: TranscriptMessage) -> dict[str, Any]:
     """Return a `TranscriptItem`."""
     return {
         "turn": said.turn,
@@ -381,7 +381,7 @@ def transcript_item(place: Address, said: Said) -> dict[str, Any]:
     }
 
 
-def _own_words(said: Said) -> str:
+def _own_words(said: TranscriptMessage) -> str:
     """Return the text of a message without the bot's notice."""
     return said.text.removesuffix(f"({said.notice})").rstrip() if said.notice else said.text
 

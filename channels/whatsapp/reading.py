@@ -25,7 +25,7 @@ from channels.kit.platform import (
     File,
     IncomingMessage,
     Location,
-    Reacted,
+    Reaction,
 )
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class WhatsAppArrival(Struct, frozen=True):
     event: Event | None
 
 
-class Undelivered(Struct, frozen=True):
+class FailedDelivery(Struct, frozen=True):
     """A message of the bot whose delivery failed."""
 
     message: str
@@ -67,7 +67,7 @@ class Undelivered(Struct, frozen=True):
     reason: str
 
 
-def read(body: Json, phone_id: str, number: str) -> Iterator[WhatsAppArrival | Undelivered]:
+def read(body: Json, phone_id: str, number: str) -> Iterator[WhatsAppArrival | FailedDelivery]:
     """Yield the content of a call for this phone number. `number` is its displayed form, in
     digits."""
     for entry in list_objects(body, "entry"):
@@ -97,12 +97,12 @@ def _each(name: str, value: Json, read_one: Callable[[Json], T | None]) -> Itera
         log.error("%d more of these %s of WhatsApp can't be read either", odd - 1, name)
 
 
-def _failure(status: Json) -> Undelivered | None:
+def _failure(status: Json) -> FailedDelivery | None:
     if status.get("status") != "failed":
         return None
     error: Json = next(iter(status.get("errors") or ()), {})
     said = (error.get("error_data") or {}).get("details") or error.get("title", "")
-    return Undelivered(str(status["id"]), int(error.get("code") or 0), str(said))
+    return FailedDelivery(str(status["id"]), int(error.get("code") or 0), str(said))
 
 
 def _arrived(value: Json, number: str, message: Json) -> WhatsAppArrival:
@@ -143,7 +143,7 @@ def _event(message: Json, sender: Author, number: str, at: datetime) -> Event | 
         case "reaction":
             found = message["reaction"]
             on = Location(place.chat, message=found["message_id"], is_group=place.is_group)
-            return Reacted(on, sender, found["emoji"]) if found.get("emoji") else None
+            return Reaction(on, sender, found["emoji"]) if found.get("emoji") else None
         case "edit":
             edited = {**message["edit"]["message"], "id": message["edit"]["original_message_id"]}
             return (

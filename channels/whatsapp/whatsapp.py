@@ -56,7 +56,7 @@ from channels.whatsapp.letters import (
     rendered,
     units,
 )
-from channels.whatsapp.reading import Undelivered, WhatsAppArrival, read
+from channels.whatsapp.reading import FailedDelivery, WhatsAppArrival, read
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class WhatsApp(Platform):
         self._settings, self._keys, self._check = settings, keys, check
         self._number, self._ahead = "", 0.0
         self._handler: IncomingHandler | None = None
-        self._has_desk = asyncio.Event()
+        self._has_handler = asyncio.Event()
         self._last: dict[str, float] = {}
         self._sent: OrderedDict[str, tuple[str, HeldMessage]] = OrderedDict()
         self._waiting = asyncio.Lock()
@@ -124,7 +124,7 @@ class WhatsApp(Platform):
         session.base_url = httpx.URL(self._settings.base_url)
         self._session = session
         try:
-            await self._look()
+            await self._check_number()
         except WhatsAppError as error:
             await session.aclose()
             if error.code == 100:
@@ -155,18 +155,18 @@ class WhatsApp(Platform):
         """Check at intervals that the Graph API can be reached; Meta calls the webhook."""
         self._serve(handler)
         while True:
-            await self._look()
+            await self._check_number()
             handler.connected()
             await asyncio.sleep(self._check)
 
-    async def _look(self) -> None:
+    async def _check_number(self) -> None:
         fields = ("id", "display_phone_number")
         found = await self._client.api.get_business_phone_number(self._settings.phone_id, fields)
         self._number = "".join(filter(str.isdigit, found.get("display_phone_number", "")))
 
     def _serve(self, handler: IncomingHandler) -> None:
         self._handler = handler
-        self._has_desk.set()
+        self._has_handler.set()
 
     async def call(self, handler: IncomingHandler, call: WebhookCall) -> WebhookAnswer:
         self._serve(handler)
@@ -182,7 +182,7 @@ class WhatsApp(Platform):
             return WebhookAnswer(401)
         events = []
         for one in read(orjson.loads(call.body), self._settings.phone_id, self._number):
-            if isinstance(one, Undelivered):
+            if isinstance(one, FailedDelivery):
                 await self._regret(one)
                 continue
             if one.opens:
@@ -269,12 +269,12 @@ class WhatsApp(Platform):
     # The window.
 
     async def _state(self, name: str) -> str:
-        await self._has_desk.wait()
+        await self._has_handler.wait()
         assert self._handler
         return await self._handler.bot.state.get(self.name, name)
 
     async def _keep(self, name: str, text: str) -> None:
-        await self._has_desk.wait()
+        await self._has_handler.wait()
         assert self._handler
         await self._handler.bot.state.set(self.name, name, text)
 
@@ -318,7 +318,7 @@ class WhatsApp(Platform):
                 waiting = waiting[1:]
                 await self._keep(name, dump(waiting))
 
-    async def _regret(self, failed: Undelivered) -> None:
+    async def _regret(self, failed: FailedDelivery) -> None:
         """Log that the delivery of a message failed; store it if the chat has to write first."""
         chat, letter = self._sent.pop(failed.message, ("", None))
         log.warning("a message was not delivered (%d): %s", failed.code, failed.reason)

@@ -19,14 +19,14 @@ from memory.context.made_up_orders import Ban, find_bans, find_grants
 from memory.context.receipt import Receipt, SourceFacts, sentence_with
 from memory.context.requests import NONE, PersonRequest, Requests, find_deeds, find_requests
 from memory.context.superseded import (
-    Superseded,
+    SupersededValue,
     find_stale_values,
     find_superseded,
     is_counted_so,
     is_said_on,
 )
 from memory.context.told_requests import list_tasks
-from memory.context.wording import WordsOf, is_wide, languages_of, shared, split_sentences, stems
+from memory.context.wording import WordIndex, is_wide, languages_of, shared, split_sentences, stems
 from memory.patterns import lazy
 from memory.turns import Turn
 
@@ -100,7 +100,7 @@ class AuditSource(Struct, frozen=True, dict=True):
         return find_grants(self._said) if self.bans else []
 
     @cached_property
-    def superseded(self) -> list[Superseded]:
+    def superseded(self) -> list[SupersededValue]:
         return find_superseded(self._pairs, self._words_of)
 
     @cached_property
@@ -208,8 +208,8 @@ class AuditSource(Struct, frozen=True, dict=True):
         return find_corrections(self._said, replies)
 
     @cached_property
-    def _words_of(self) -> WordsOf:
-        return WordsOf()
+    def _words_of(self) -> WordIndex:
+        return WordIndex()
 
     def count_new(self, text: str, facts: Sequence[str]) -> int:
         """Return the number of sentences of a text that have one of these facts and almost no word

@@ -43,7 +43,7 @@ class Clip(Struct, frozen=True):
         return [self.chars, self.tokens, *([] if self.is_snipped else [0])]
 
 
-class Rolled(Struct, frozen=True):
+class ShortenedLog(Struct, frozen=True):
     """The setting by which `slim` shortened its log, `max_terse_entries`. Turns below `told` were
     written to the daily memory when their lines were removed."""
 
@@ -74,7 +74,7 @@ class Change(Struct, frozen=True):
     after: int = 0
     reference: str | None = None
     folded: int | None = None
-    rolled: Rolled | None = None
+    rolled: ShortenedLog | None = None
     target: int = 0
 
     @classmethod
@@ -301,7 +301,7 @@ _JSON: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "target": (_as_it_is, _as_it_is),
     "reference": (_as_it_is, _as_it_is),
     "folded": (_as_it_is, _as_it_is),
-    "rolled": (lambda rolled: [rolled.lines, rolled.told], lambda data: Rolled(*data)),
+    "rolled": (lambda rolled: [rolled.lines, rolled.told], lambda data: ShortenedLog(*data)),
 }
 """The functions that convert each field of a change to JSON and back."""
 

@@ -28,7 +28,7 @@ LEAST = 1_024
 _HALF = 0.5  # of the cost of a separate request, which is more reliable
 
 
-class AsSent(Struct, frozen=True):
+class LastRequest(Struct, frozen=True):
     """The last request to a conversation's model: the view, the other parts sent, and the key by
     which the provider recognises the conversation's requests."""
 
@@ -37,7 +37,7 @@ class AsSent(Struct, frozen=True):
     affinity: str = ""
 
 
-class Beginning(Struct, frozen=True):
+class RequestBeginning(Struct, frozen=True):
     """The beginning of the last request as it was sent, up to the end of the source of a summary;
     `tokens` as the provider counts."""
 
@@ -49,8 +49,8 @@ class Beginning(Struct, frozen=True):
 
 
 def find_beginning(
-    sent: AsSent, turns: Sequence[Turn], prior: int, now: datetime, *, of_log: bool = False
-) -> Beginning | None:
+    sent: LastRequest, turns: Sequence[Turn], prior: int, now: datetime, *, of_log: bool = False
+) -> RequestBeginning | None:
     """Return the beginning of the last request up to the end of these turns (`of_log`: of their
     lines of the activity log). Return None if the summary with the id `prior` (0: none) is not
     directly in front of them, if they are not sent unchanged or have images, or if the provider has
@@ -63,10 +63,10 @@ def find_beginning(
         return None
     wire = tuple(cut.to_wire(sent.prefix))
     tokens = view.scale.part(cut.raw_tokens)
-    return Beginning(wire, sent.prefix.tools, cut.beside, sent.affinity, tokens)
+    return RequestBeginning(wire, sent.prefix.tools, cut.beside, sent.affinity, tokens)
 
 
-def pays(beginning: Beginning, asked: int, apart: int, price: InputPrice | None) -> bool:
+def pays(beginning: RequestBeginning, asked: int, apart: int, price: InputPrice | None) -> bool:
     """Return whether a summary in the conversation, with a task of `asked` tokens behind the
     beginning, costs at most half as much as in a separate request of `apart` tokens. Return False
     if the price is unknown."""

@@ -17,7 +17,7 @@ from memory.context.ended_values import (
     show_corrected,
 )
 from memory.context.receipt import sentence_with
-from memory.context.shapes import tells_of_before
+from memory.context.shapes import mentions_past
 from memory.context.values import SCANNED, Value, find_values
 from memory.context.wording import split_sentences
 from memory.patterns import lazy
@@ -78,7 +78,7 @@ def says_old(one: Correction, sentence: str) -> bool:
     if not _is_concerned(one, sentence) or _says(sentence, one.new):
         return False
     places = find_changeable(sentence, one.old, one.topic)
-    return any(not tells_of_before(_clause_at(sentence, *place)) for place in places)
+    return any(not mentions_past(_clause_at(sentence, *place)) for place in places)
 
 
 def _clause_at(sentence: str, start: int, end: int) -> str:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from memory.context.correction_cues import has_cue, without_cues
 from memory.context.correction_frames import is_doubtful
-from memory.context.correction_pairs import BACK, HeardMessage, HeardSentence, Pair, as_word
+from memory.context.correction_pairs import BACK, ParsedMessage, ParsedSentence, ValuePair, as_word
 from memory.context.correction_sentences import OF_ANYTHING
 from memory.context.correction_subjects import CLAUSE
 from memory.patterns import lazy
@@ -69,7 +69,7 @@ class _Statement(Struct, frozen=True):
     end: int
 
 
-def find_aligned(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[Pair]:
+def find_aligned(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Iterator[ValuePair]:
     """Yield the pairs of new words in a message and the earlier words that they replace; `before`
     are the messages before it, newest first."""
     if len(said.text) > _LONGEST:
@@ -91,7 +91,7 @@ def find_aligned(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator
             if found := _find_old(new, frozenset(word.casefold().split()), before):
                 back, source, old = found
                 value = as_word(source.text, old.start, old.end)
-                yield Pair(
+                yield ValuePair(
                     sentence, as_word(sentence.text, new.start, new.end), source, value, back, 0
                 )
 
@@ -101,8 +101,8 @@ def _has_topic(said: _Statement) -> bool:
 
 
 def _find_old(
-    new: _Statement, said: frozenset[str], before: Sequence[HeardMessage]
-) -> tuple[int, HeardSentence, _Statement] | None:
+    new: _Statement, said: frozenset[str], before: Sequence[ParsedMessage]
+) -> tuple[int, ParsedSentence, _Statement] | None:
     looks = 0
     for back, message in enumerate(before[:BACK]):
         found = []
@@ -131,7 +131,7 @@ def _is_about(new: Sequence[str], old: Sequence[str]) -> bool:
 
 
 @lru_cache(maxsize=256)  # each sentence is read for all later messages
-def _read(sentence: HeardSentence) -> tuple[_Statement, ...]:
+def _read(sentence: ParsedSentence) -> tuple[_Statement, ...]:
     """Return the statements in the clauses of a sentence, except those that are values of a
     kind."""
     ends = [one.span() for one in CLAUSE.finditer(sentence.text)]
@@ -141,7 +141,7 @@ def _read(sentence: HeardSentence) -> tuple[_Statement, ...]:
     return tuple(one for one in found if one is not None)
 
 
-def _read_part(sentence: HeardSentence, start: int, end: int) -> _Statement | None:
+def _read_part(sentence: ParsedSentence, start: int, end: int) -> _Statement | None:
     if _ANOTHER.search(sentence.text, start, end):
         return None
     about, lead, led, said = _scan(without_cues(sentence.text), start, end)
@@ -192,7 +192,7 @@ _BESIDE = lazy(
 )
 
 
-def _find_chinese(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[Pair]:
+def _find_chinese(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Iterator[ValuePair]:
     texts = [message.text for message in before[:BACK]]
     for sentence in said.sentences[:_SENTENCES]:
         if sentence.text.isascii() or is_doubtful(sentence.text):
@@ -204,12 +204,12 @@ def _find_chinese(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterato
             if found := _find_chinese_old(about, new, before):
                 back, source, old = found
                 word = as_word(sentence.text, *new.span(3))
-                yield Pair(sentence, word, source, as_word(source.text, *old.span(3)), back, 0)
+                yield ValuePair(sentence, word, source, as_word(source.text, *old.span(3)), back, 0)
 
 
 def _find_chinese_old(
-    about: str, new: re.Match[str], before: Sequence[HeardMessage]
-) -> tuple[int, HeardSentence, re.Match[str]] | None:
+    about: str, new: re.Match[str], before: Sequence[ParsedMessage]
+) -> tuple[int, ParsedSentence, re.Match[str]] | None:
     found = []
     for back, message in enumerate(before[:BACK]):
         for source in message.sentences:

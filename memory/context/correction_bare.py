@@ -16,20 +16,20 @@ from msgspec import Struct
 
 from memory.context.correction_cues import (
     has_cue,
+    has_end_cue,
     has_hint,
+    has_slip_cue,
     list_further,
     list_words,
-    tells_end,
-    tells_slip,
 )
 from memory.context.correction_frames import is_doubtful
 from memory.context.correction_pairs import (
     BACK,
     DATE,
     WHOLE_HOUR,
-    HeardMessage,
-    HeardSentence,
-    Pair,
+    ParsedMessage,
+    ParsedSentence,
+    ValuePair,
     count_edits,
     has_same_unit,
 )
@@ -61,14 +61,14 @@ class _BareValue(Struct, frozen=True):
     """A new value that a sentence names with a cue, the words beside it that are not cues, the word
     directly behind it, and whether the cue says that something was wrong."""
 
-    sentence: HeardSentence
+    sentence: ParsedSentence
     new: Value
     words: frozenset[str]
     behind: str
     is_slip: bool
 
 
-def find_bare(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[Pair]:
+def find_bare(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Iterator[ValuePair]:
     """Yield the pairs of new values that a message names alone and of the old values that they end;
     `before` are the messages before it, newest first."""
     apology = next((one.text for one in before[:_APART] if _is_apology(one)), "")
@@ -81,20 +81,20 @@ def find_bare(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[Pa
             yield old
 
 
-def _is_apology(message: HeardMessage) -> bool:
+def _is_apology(message: ParsedMessage) -> bool:
     """Return whether a message has a cue and no other content: "Sorry!!", before "Wednesday"."""
     text = message.text
     return len(text) <= _APOLOGY and has_cue(text) and not list_further(text)
 
 
-def _list_said(said: HeardMessage, known: Sequence[Value], apology: str) -> Iterator[_BareValue]:
+def _list_said(said: ParsedMessage, known: Sequence[Value], apology: str) -> Iterator[_BareValue]:
     cue = apology  # or a sentence of cues alone: "Typo. It's 17."
     for sentence in said.sentences[:_SENTENCES]:
         yield from _read(sentence, cue, known)
         cue = sentence.text if has_cue(sentence.text) and not list_further(sentence.text) else ""
 
 
-def _read(sentence: HeardSentence, cue: str, known: Sequence[Value]) -> Iterator[_BareValue]:
+def _read(sentence: ParsedSentence, cue: str, known: Sequence[Value]) -> Iterator[_BareValue]:
     text = sentence.text
     values = [one for one in sentence.values if one.kind != "name"] or _list_names(sentence)
     if not values or is_doubtful(text) or _ASKING.match(text):
@@ -109,14 +109,14 @@ def _read(sentence: HeardSentence, cue: str, known: Sequence[Value]) -> Iterator
         return
     *clauses, own = _CLAUSE.split(text[: new.start])
     cues = " ".join((cue, *clauses, own, "\0", text[new.end : stop]))
-    plain = (one for one in clauses if not tells_slip(f"{one},", new.kind))
+    plain = (one for one in clauses if not has_slip_cue(f"{one},", new.kind))
     head = " ".join((*plain, own, "\0", text[new.end : stop]))
     tail = text[stop : stop + _TAIL]
     if has_cue(tail):
         if len(list_further(tail)) > _FREE:
             return
         cues = f"{cues} {tail}"
-    is_slip = tells_slip(cues, new.kind)
+    is_slip = has_slip_cue(cues, new.kind)
     if is_slip or (has_hint(cues) and not is_named):
         behind = list_further(text[new.end : stop])[:1]
         is_next = behind and text[new.end :].lstrip(" -").casefold().startswith(behind[0])
@@ -125,7 +125,7 @@ def _read(sentence: HeardSentence, cue: str, known: Sequence[Value]) -> Iterator
         )
 
 
-def _list_names(sentence: HeardSentence) -> Sequence[Value]:
+def _list_names(sentence: ParsedSentence) -> Sequence[Value]:
     """Return the names of a sentence that are not cues, or its words in Chinese."""
     return [one for one in (*sentence.values, *sentence.runs) if list_further(one.text)]
 
@@ -138,11 +138,11 @@ class _OldValue(Struct, frozen=True):
 
     unlike: int
     back: int
-    source: HeardSentence
+    source: ParsedSentence
     value: Value
 
 
-def _choose(one: _BareValue, before: Sequence[HeardMessage]) -> Pair | None:
+def _choose(one: _BareValue, before: Sequence[ParsedMessage]) -> ValuePair | None:
     """Return the pair of a new value and the only old one that it can replace."""
     last_said = (value for part in before[0].sentences for value in part.values) if before else ()
     if any(one.new.is_same(value) for value in last_said):
@@ -163,15 +163,15 @@ def _choose(one: _BareValue, before: Sequence[HeardMessage]) -> Pair | None:
     is_sure = one.is_slip or (most.unlike < _FAR and not _is_asked(before, most))
     if not is_sure:
         return None
-    return Pair(one.sentence, one.new, most.source, most.value, most.back, 0)
+    return ValuePair(one.sentence, one.new, most.source, most.value, most.back, 0)
 
 
-def _is_asked(before: Sequence[HeardMessage], old: _OldValue) -> bool:
+def _is_asked(before: Sequence[ParsedMessage], old: _OldValue) -> bool:
     """Return whether the last message asks for a value: "How many?" "Sorry, 40"."""
     return before[0].text.rstrip().endswith(("?", "？")) and old.back > 0
 
 
-def _list_old(one: _BareValue, before: Sequence[HeardMessage]) -> Iterator[_OldValue]:
+def _list_old(one: _BareValue, before: Sequence[ParsedMessage]) -> Iterator[_OldValue]:
     count, kind = 0, one.new.kind
     for back, message in enumerate(before):
         for source in reversed(message.sentences):
@@ -222,7 +222,7 @@ def _measure(one: _BareValue, old: Value) -> int | None:
     """Return the difference of two values, or None if one can't replace the other."""
     new = one.new
     bare = _BARE.fullmatch(new.text) if new.kind in ("number", "day") else None
-    if bare and tells_end(one.sentence.text):
+    if bare and has_end_cue(one.sentence.text):
         return _compare_ends(bare[1], re.sub(r"\D", "", old.text))
     if bare and old.kind != "number":
         return _measure_part(bare[1], new, old)

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from memory.context.correction_cues import has_hint, list_further, list_words, tells_slip
+from memory.context.correction_cues import has_hint, has_slip_cue, list_further, list_words
 from memory.context.correction_frames import is_doubtful, is_framed
-from memory.context.correction_pairs import BACK, HeardMessage, HeardSentence, Pair, as_word
+from memory.context.correction_pairs import BACK, ParsedMessage, ParsedSentence, ValuePair, as_word
 from memory.context.values import Value
 from memory.patterns import lazy
 
@@ -59,7 +59,7 @@ def _as_plain(text: str, start: int, end: int) -> Value:
     return replace(as_word(text, start, end), kind=PLAIN)
 
 
-def find_plain(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[Pair]:
+def find_plain(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Iterator[ValuePair]:
     """Yield the pairs of plain words in a message and the words that they end; `before` are the
     messages before it, newest first."""
     if len(said.text) > _LONGEST:
@@ -78,8 +78,8 @@ def find_plain(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[P
 
 
 def _find_denied(
-    sentence: HeardSentence, words: Sequence[Value], before: Sequence[HeardMessage]
-) -> Iterator[Pair]:
+    sentence: ParsedSentence, words: Sequence[Value], before: Sequence[ParsedMessage]
+) -> Iterator[ValuePair]:
     for old in words:
         for new in words:
             if new.is_same(old) or not is_framed(
@@ -95,14 +95,14 @@ def _find_denied(
                         if new.text.casefold() in message.folded:
                             return  # "Tea or coffee?"
                         value = _as_plain(source.text, *found.span())
-                        yield Pair(sentence, new, source, value, back, 0)
+                        yield ValuePair(sentence, new, source, value, back, 0)
                         return
 
 
 def _find_alone(
-    sentence: HeardSentence, new: Value, pattern: re.Pattern[str], before: Sequence[HeardMessage]
-) -> Iterator[Pair]:
-    if not has_hint(sentence.text) and not tells_slip(sentence.text, "word"):
+    sentence: ParsedSentence, new: Value, pattern: re.Pattern[str], before: Sequence[ParsedMessage]
+) -> Iterator[ValuePair]:
+    if not has_hint(sentence.text) and not has_slip_cue(sentence.text, "word"):
         return
     for back, message in enumerate(before[:BACK]):
         olds = [
@@ -119,5 +119,5 @@ def _find_alone(
             source, old = olds[0]
             rest = sentence.text[: new.start] + " " + sentence.text[new.end :]
             if {*list_further(rest)} - _ONE <= {*list_words(source.text)}:
-                yield Pair(sentence, new, source, old, back, 0)
+                yield ValuePair(sentence, new, source, old, back, 0)
             return

@@ -117,12 +117,12 @@ def has_hint(text: str) -> bool:
     return bool(_HINT.search(text))
 
 
-def tells_slip(text: str, kind: str) -> bool:
+def has_slip_cue(text: str, kind: str) -> bool:
     """Return whether a text says that a value of this kind was wrong, or how it is spelt."""
     return bool(_SLIP.search(text) or (kind in _SPELLED and _SPELLING.search(text)))
 
 
-def tells_end(text: str) -> bool:
+def has_end_cue(text: str) -> bool:
     """Return whether a text mentions the end of a number."""
     return bool(_END.search(text))
 

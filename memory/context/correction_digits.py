@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from memory.context.correction_frames import is_doubtful
-from memory.context.correction_pairs import HeardMessage, HeardSentence, Pair
+from memory.context.correction_pairs import ParsedMessage, ParsedSentence, ValuePair
 from memory.context.values import Value
 from memory.patterns import lazy
 
@@ -40,7 +40,7 @@ _DIGIT = lazy(
 )
 
 
-def find_digits(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[Pair]:
+def find_digits(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Iterator[ValuePair]:
     """Yield the number that a message corrects by one digit, with the old one; `before` are the
     messages before it, newest first."""
     for sentence in said.sentences:
@@ -55,12 +55,14 @@ def find_digits(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[
                 source, old = olds[0]
                 if new := _with_digit(old, place, digit):
                     start, end = found.span()
-                    yield Pair(sentence, replace(new, start=start, end=end), source, old, back, 0)
+                    yield ValuePair(
+                        sentence, replace(new, start=start, end=end), source, old, back, 0
+                    )
             if olds:
                 break
 
 
-def _list_numbers(message: HeardMessage, place: int) -> Iterator[tuple[HeardSentence, Value]]:
+def _list_numbers(message: ParsedMessage, place: int) -> Iterator[tuple[ParsedSentence, Value]]:
     for source in message.sentences:
         for value in source.values:
             count = sum(map(str.isdigit, value.text))

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 from memory.context.correction_pairs import (
-    HeardMessage,
-    HeardSentence,
-    Pair,
+    ParsedMessage,
+    ParsedSentence,
+    ValuePair,
     count_edits,
     is_short_for,
     read_tokens,
@@ -38,7 +38,7 @@ _LEADS = (
 """Words that introduce a value, each with its representative."""
 
 
-def list_others(pairs: Sequence[Pair]) -> Iterator[int]:
+def list_others(pairs: Sequence[ValuePair]) -> Iterator[int]:
     """Yield the positions of pairs whose old value is not the one that the message refers to."""
     of_new: dict[int, list[int]] = {}
     for at, pair in enumerate(pairs):
@@ -55,29 +55,29 @@ def list_others(pairs: Sequence[Pair]) -> Iterator[int]:
         yield from (at for at in places if not any(pairs[at] is pair for pair in meant))
 
 
-def _names_old(pair: Pair) -> frozenset[Any]:
+def _names_old(pair: ValuePair) -> frozenset[Any]:
     values = (one for one in pair.sentence.values if one is not pair.new)
     return frozenset([True for one in values if one.is_same(pair.old)][:1])
 
 
-def _beside_both(pair: Pair) -> frozenset[Any]:
+def _beside_both(pair: ValuePair) -> frozenset[Any]:
     mine = words_beside(pair.sentence.text, pair.new)
     return mine & words_beside(pair.source.text, pair.old) - OF_ANYTHING
 
 
-def _beside_old(pair: Pair) -> frozenset[Any]:
+def _beside_old(pair: ValuePair) -> frozenset[Any]:
     return words_beside(pair.source.text, pair.old) & _own_words(pair)
 
 
-def _of_sentences(pair: Pair) -> frozenset[Any]:
+def _of_sentences(pair: ValuePair) -> frozenset[Any]:
     return pair.source.words & _own_words(pair)
 
 
-def _own_words(pair: Pair) -> frozenset[Any]:
+def _own_words(pair: ValuePair) -> frozenset[Any]:
     return pair.sentence.words - content_words(pair.new.text) - OF_ANYTHING
 
 
-def _alike(pair: Pair) -> frozenset[Any]:
+def _alike(pair: ValuePair) -> frozenset[Any]:
     """Return a non-empty set if the values differ by few letters, or have the same month or
     hour."""
     old, new = pair.old.text.casefold(), pair.new.text.casefold()
@@ -94,7 +94,7 @@ _LETTERS = lazy(r"[^\W\d_]{3,}|\d{1,2}[点月]")
 _LONG = 8  # letters from which on two may be wrong
 
 
-def is_unlike(pair: Pair, said: HeardMessage) -> bool:
+def is_unlike(pair: ValuePair, said: ParsedMessage) -> bool:
     """Return whether a name can't replace the old value: the old value is not named, the two are
     not similar, and another word introduces the new one ("Dr Marsh" is not for "on Monday")."""
     old, new = pair.old, pair.new
@@ -106,10 +106,10 @@ def is_unlike(pair: Pair, said: HeardMessage) -> bool:
     one, other = new.text.casefold(), old.text.casefold()
     if one[:_ALIKE] == other[:_ALIKE] or count_edits(one, other, 3) * 3 <= len(one):
         return False
-    return _lead(pair.sentence.text, new) != _lead(pair.source.text, old)
+    return _copula(pair.sentence.text, new) != _copula(pair.source.text, old)
 
 
-def _lead(text: str, value: Value) -> str:
+def _copula(text: str, value: Value) -> str:
     """Return the word that introduces a value: one representative for all forms of "to be", "" for
     none."""
     before = [word for word in read_tokens(text[: value.start]) if word not in _ARTICLES]
@@ -129,7 +129,7 @@ def _words_around(text: str, *places: int) -> frozenset[str]:
     return content_words(text[start:first]) | content_words(text[last:end])
 
 
-def find_named(pair: Pair, said: HeardMessage) -> tuple[HeardSentence, Value] | None:
+def find_named(pair: ValuePair, said: ParsedMessage) -> tuple[ParsedSentence, Value] | None:
     is_word = pair.new.kind == "word"
     for sentence in said.sentences:
         there = [*sentence.runs, *sentence.latin] if is_word else sentence.values
@@ -139,7 +139,7 @@ def find_named(pair: Pair, said: HeardMessage) -> tuple[HeardSentence, Value] | 
     return None
 
 
-def find_named_in_part(pair: Pair) -> tuple[HeardSentence, Value] | None:
+def find_named_in_part(pair: ValuePair) -> tuple[ParsedSentence, Value] | None:
     """Return the place where the sentence names a person by a part of the earlier name, or a date
     by its day."""
     words = set(pair.old.text.split()) if pair.old.kind == "name" else set()

@@ -77,7 +77,7 @@ def read_tokens(text: str) -> list[str]:
     return ["0" if token.isdigit() else token for token in _TOKEN.findall(text.casefold())]
 
 
-class HeardSentence(Struct, frozen=True, dict=True):
+class ParsedSentence(Struct, frozen=True, dict=True):
     """A sentence, with everything found in it, computed once."""
 
     text: str
@@ -135,7 +135,7 @@ class HeardSentence(Struct, frozen=True, dict=True):
         ]
 
 
-class HeardMessage(Struct, frozen=True, dict=True):
+class ParsedMessage(Struct, frozen=True, dict=True):
     """A message, with everything found in it, computed once."""
 
     text: str
@@ -145,18 +145,18 @@ class HeardMessage(Struct, frozen=True, dict=True):
         return self.text[:_NOTED].casefold()
 
     @cached_property
-    def sentences(self) -> list[HeardSentence]:
-        return [HeardSentence(one) for one in split_sentences(self.text[:_NOTED])][:_SENTENCES]
+    def sentences(self) -> list[ParsedSentence]:
+        return [ParsedSentence(one) for one in split_sentences(self.text[:_NOTED])][:_SENTENCES]
 
 
-class Pair(Struct, frozen=True):
+class ValuePair(Struct, frozen=True):
     """A new value in a sentence of a message, and an old one in a sentence `back` messages before
     (-1: in none, it is only named beside the new one). `rank` is the number of later old values for
     the same new one."""
 
-    sentence: HeardSentence
+    sentence: ParsedSentence
     new: Value
-    source: HeardSentence
+    source: ParsedSentence
     old: Value
     back: int
     rank: int
@@ -171,12 +171,12 @@ def as_word(text: str, start: int, end: int) -> Value:
     return Value("word", word, start, end, frozenset({word.casefold()}))
 
 
-def find_pairs(said: HeardMessage, before: Sequence[HeardMessage]) -> list[Pair]:
+def find_pairs(said: ParsedMessage, before: Sequence[ParsedMessage]) -> list[ValuePair]:
     """Return the pairs of a message; `before` are the messages before it, newest first."""
     before = before[:BACK]
     values = [*islice(_values(before), _OLD)]
     runs: list[_Said] | None = None
-    found: list[Pair] = []
+    found: list[ValuePair] = []
     left_values = left_runs = _NEW
     for sentence in said.sentences:
         new_values, new_runs = sentence.values[:left_values], sentence.runs[:left_runs]
@@ -192,18 +192,18 @@ def find_pairs(said: HeardMessage, before: Sequence[HeardMessage]) -> list[Pair]
     return found
 
 
-_Said = tuple[int, HeardSentence, Value]
+_Said = tuple[int, ParsedSentence, Value]
 """A value or word of an earlier message: the number of messages back, its sentence, and itself."""
 
 
-def _values(before: Sequence[HeardMessage]) -> Iterator[_Said]:
+def _values(before: Sequence[ParsedMessage]) -> Iterator[_Said]:
     """Yield the values of earlier messages, the last first."""
     for back, message in enumerate(before):
         for source in reversed(message.sentences):
             yield from ((back, source, old) for old in reversed(source.values))
 
 
-def _runs(before: Sequence[HeardMessage]) -> Iterator[_Said]:
+def _runs(before: Sequence[ParsedMessage]) -> Iterator[_Said]:
     """Yield the Chinese words of earlier messages, the last first."""
     for back, message in enumerate(before):
         for source in reversed(message.sentences):
@@ -211,8 +211,8 @@ def _runs(before: Sequence[HeardMessage]) -> Iterator[_Said]:
 
 
 def _of_values(
-    sentence: HeardSentence, news: Sequence[Value], said: HeardMessage, olds: Sequence[_Said]
-) -> Iterator[Pair]:
+    sentence: ParsedSentence, news: Sequence[Value], said: ParsedMessage, olds: Sequence[_Said]
+) -> Iterator[ValuePair]:
     for new in news:
         known = set[tuple[str, frozenset[str]]]()
         there = (
@@ -221,13 +221,13 @@ def _of_values(
             if _may_be_ended(one[2], new) or _is_named_in_short(one[2], new, sentence)
         )
         for rank, (back, source, old) in enumerate(islice(there, _RANKS)):
-            yield Pair(sentence, new, source, old, back, rank)
+            yield ValuePair(sentence, new, source, old, back, rank)
             known.add((old.kind, old.forms))
         for source in said.sentences:
             for old in source.values:
                 if (old.kind, old.forms) in known or not _may_be_named(old, new):
                     continue
-                yield Pair(sentence, new, source, old, -1, len(known))
+                yield ValuePair(sentence, new, source, old, -1, len(known))
                 known.add((old.kind, old.forms))
 
 
@@ -235,25 +235,25 @@ _Words = Iterator[tuple[Value, _Said]]
 """A new word, with an old one of an earlier message."""
 
 
-def _ranked(sentence: HeardSentence, *ways: _Words) -> Iterator[Iterator[Pair]]:
+def _ranked(sentence: ParsedSentence, *ways: _Words) -> Iterator[Iterator[ValuePair]]:
     """Return the pairs of words, each once, ranked separately for each kind of similarity."""
     known = set[tuple[str, str]]()
 
-    def rank(words: _Words) -> Iterator[Pair]:
+    def rank(words: _Words) -> Iterator[ValuePair]:
         count = 0
         for new, (back, source, old) in words:
             if (new.text, old.text) not in known:
                 known.add((new.text, old.text))
-                yield Pair(sentence, new, source, old, back, count)
+                yield ValuePair(sentence, new, source, old, back, count)
                 count += 1
 
     return (rank(words) for words in ways)
 
 
 def _chinese(
-    sentence: HeardSentence,
+    sentence: ParsedSentence,
     news: Sequence[Value],
-    before: Sequence[HeardMessage],
+    before: Sequence[ParsedMessage],
     olds: Sequence[_Said],
 ) -> _Words:
     for new in news:
@@ -276,7 +276,7 @@ def _may_be_for(old: Value, source: str, new: Value, sentence: str) -> bool:
     return len(beside) == 2 and beside == source[max(0, old.start - 2) : old.start]
 
 
-def _denied(sentence: HeardSentence, before: Sequence[HeardMessage]) -> _Words:
+def _denied(sentence: ParsedSentence, before: Sequence[ParsedMessage]) -> _Words:
     if DENYING.isdisjoint(sentence.tokens):
         return
     words = [one for one in (*sentence.latin, *sentence.runs) if content_words(one.text)]
@@ -287,7 +287,7 @@ def _denied(sentence: HeardSentence, before: Sequence[HeardMessage]) -> _Words:
             yield from ((new, place) for new in news if _is_denied(sentence.text, old, new))
 
 
-def _find_word(word: Value, before: Sequence[HeardMessage]) -> _Said | None:
+def _find_word(word: Value, before: Sequence[ParsedMessage]) -> _Said | None:
     """Return the last place where a word was said."""
     wanted = word.text.casefold()
     for back, message in enumerate(before):
@@ -355,7 +355,7 @@ def is_short_for(short: Value, whole: Value) -> bool:
     return found is not None and int(named[1]) == int(next(filter(None, found.groups())))
 
 
-def _is_named_in_short(old: Value, new: Value, sentence: HeardSentence) -> bool:
+def _is_named_in_short(old: Value, new: Value, sentence: ParsedSentence) -> bool:
     """Return whether the sentence names both the old value in short form and the new one."""
     return new.kind in ("day", "number") and any(
         one is not new and one.kind == new.kind and is_short_for(one, old)

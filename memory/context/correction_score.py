@@ -24,9 +24,9 @@ from memory.context.correction_meant import (
 )
 from memory.context.correction_pairs import (
     BACK,
-    HeardMessage,
-    HeardSentence,
-    Pair,
+    ParsedMessage,
+    ParsedSentence,
+    ValuePair,
     count_at_end,
     count_edits,
     is_chinese,
@@ -77,7 +77,7 @@ def is_there() -> bool:
 
 
 def score_pairs(
-    pairs: Sequence[Pair], said: HeardMessage, before: Sequence[HeardMessage]
+    pairs: Sequence[ValuePair], said: ParsedMessage, before: Sequence[ParsedMessage]
 ) -> list[float]:
     """Return the score of each pair: the higher, the more certain a correction."""
     weights = read_weights(__package__, WEIGHTS)
@@ -113,7 +113,7 @@ _Place = tuple[int, int]
 
 
 def _list_framed(
-    pairs: Sequence[Pair], said: HeardMessage
+    pairs: Sequence[ValuePair], said: ParsedMessage
 ) -> Iterator[tuple[_Place, bool, int, int]]:
     """Yield the pairs that the message names in a frame: the place of the old value, whether the
     new one is behind it, the distance, and the index of the pair. Of pairs with the same old value,
@@ -142,7 +142,7 @@ def _list_framed(
         yield (id(pair.sentence), old.start), is_behind, gap, at
 
 
-def _may_be_framed(pair: Pair) -> bool:
+def _may_be_framed(pair: ValuePair) -> bool:
     """Return whether a frame may apply to a pair. A bare number, or a name, may belong to another
     thing. Words without a kind are values only if one is denied in Chinese ("I can't sleep, he
     needs it")."""
@@ -172,7 +172,7 @@ def describe_message(text: str) -> Iterator[str]:
 
 
 def list_features(
-    pairs: Sequence[Pair], said: HeardMessage, before: Sequence[HeardMessage]
+    pairs: Sequence[ValuePair], said: ParsedMessage, before: Sequence[ParsedMessage]
 ) -> Iterator[set[str]]:
     """Yield the features of each pair, without those of its sentence."""
     whole = frozenset[str]().union(*(one.words for one in said.sentences))
@@ -194,7 +194,7 @@ def list_features(
         }
 
 
-def describe_sentence(sentence: HeardSentence, said: HeardMessage) -> Iterator[str]:
+def describe_sentence(sentence: ParsedSentence, said: ParsedMessage) -> Iterator[str]:
     """Yield the features of a sentence that may correct, and of its message."""
     row = ["^", *sentence.tokens, "$", ""]
     for one, two, three in zip(row, row[1:], row[2:], strict=False):
@@ -213,7 +213,7 @@ def describe_sentence(sentence: HeardSentence, said: HeardMessage) -> Iterator[s
         yield "?"
 
 
-def _overlap(pair: Pair, whole: frozenset[str]) -> Overlap:
+def _overlap(pair: ValuePair, whole: frozenset[str]) -> Overlap:
     source, old = pair.source.text, pair.old
     about = pair.source.words - content_words(old.text)
     own = pair.sentence.words - content_words(pair.new.text)
@@ -230,7 +230,7 @@ def _overlap(pair: Pair, whole: frozenset[str]) -> Overlap:
     )
 
 
-def _place(pair: Pair, overlap: Overlap, others: Sequence[Overlap]) -> Iterator[str]:
+def _place(pair: ValuePair, overlap: Overlap, others: Sequence[Overlap]) -> Iterator[str]:
     """Yield the position of the old value, and whether its context is about the same thing."""
     kind, best, rank = pair.new.kind, max(others), min(pair.rank, 3)
     several = bisect_right(_COUNTS, len(others))
@@ -268,7 +268,7 @@ def _place(pair: Pair, overlap: Overlap, others: Sequence[Overlap]) -> Iterator[
     yield f"new begins {kind} {not pair.sentence.text[: pair.new.start].strip()}"
 
 
-def _list_cues(said: HeardMessage) -> Iterator[tuple[int, Sequence[str]]]:
+def _list_cues(said: ParsedMessage) -> Iterator[tuple[int, Sequence[str]]]:
     """Yield the kinds of cues in each sentence, and those that only other sentences of its message
     have."""
     for sentence in said.sentences:
@@ -277,7 +277,7 @@ def _list_cues(said: HeardMessage) -> Iterator[tuple[int, Sequence[str]]]:
 
 
 def _cued(
-    pair: Pair, cues: Sequence[str], overlap: Overlap, others: Sequence[Overlap]
+    pair: ValuePair, cues: Sequence[str], overlap: Overlap, others: Sequence[Overlap]
 ) -> Iterator[str]:
     """Yield the kinds of cues, each with whether the old value belongs to the same thing, and is
     the only one."""
@@ -290,13 +290,13 @@ def _cued(
         yield f"cue {cue} others {min(overlap.others, 4)} {is_about}"
 
 
-def _is_next(pair: Pair) -> bool:
+def _is_next(pair: ValuePair) -> bool:
     """Return whether the new value is the next number after the old one."""
     following = {str(int(form) + 1) for form in pair.old.forms if form.isdecimal()}
     return not pair.new.forms.isdisjoint(following)
 
 
-def _beside(pair: Pair, overlap: Overlap) -> Iterator[str]:
+def _beside(pair: ValuePair, overlap: Overlap) -> Iterator[str]:
     """Yield the words beside the new value, and whether they are also beside the old one."""
     before, behind = _neighbours(pair.sentence.text, pair.new)
     there, then = _neighbours(pair.source.text, pair.old)
@@ -320,7 +320,7 @@ def _neighbours(text: str, value: Value) -> tuple[list[str], str]:
     return before or ["^"], behind[0] if behind else "$"
 
 
-def _denial(pair: Pair, said: HeardMessage) -> Iterator[str]:
+def _denial(pair: ValuePair, said: ParsedMessage) -> Iterator[str]:
     """Yield the place where the message names the old value too, and the words between the two."""
     if pair.back < 0:
         yield "only here"
@@ -345,7 +345,7 @@ def _denial(pair: Pair, said: HeardMessage) -> Iterator[str]:
     yield from (f"{order} has {word}" for word in between)
 
 
-def _last_said(value: Value, before: Sequence[HeardMessage]) -> Iterator[str]:
+def _last_said(value: Value, before: Sequence[ParsedMessage]) -> Iterator[str]:
     """Yield how many messages ago a value was last said, if it was."""
     for back, message in enumerate(before[:BACK]):
         if any(one.is_same(value) for there in message.sentences for one in there.values):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from memory.context.correction_pairs import HeardSentence, Pair
+from memory.context.correction_pairs import ParsedSentence, ValuePair
 from memory.context.values import Value
 from memory.patterns import lazy
 
@@ -23,7 +23,7 @@ def part_of(text: str, value: Value) -> tuple[int, int]:
     return start, end.start() if end else len(text)
 
 
-def is_of_another(pair: Pair) -> bool:
+def is_of_another(pair: ValuePair) -> bool:
     """Return whether the new value belongs to another thing than the old one. Its sentence names
     one thing, by a number or by a value of its own, and the old value's clause names another. Or:
     the two are numbers of things, and each has another value."""
@@ -45,7 +45,7 @@ def is_of_another(pair: Pair) -> bool:
     return mine.isdisjoint(named) and not mine.isdisjoint(_names(elsewhere) - named)
 
 
-def _beside(source: HeardSentence, old: Value) -> list[Value]:
+def _beside(source: ParsedSentence, old: Value) -> list[Value]:
     """Return the other values in a value's clause."""
     start, end = part_of(source.text, old)
     return [one for one in source.values if one is not old and start <= one.start < end]

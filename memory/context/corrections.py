@@ -22,7 +22,7 @@ from memory.context.correction_bare import LONG, LONGEST_END, find_bare, may_be_
 from memory.context.correction_classes import PLAIN, find_plain
 from memory.context.correction_cues import without_cues
 from memory.context.correction_digits import find_digits
-from memory.context.correction_pairs import BACK, HeardMessage, Pair, find_pairs
+from memory.context.correction_pairs import BACK, ParsedMessage, ValuePair, find_pairs
 from memory.context.correction_score import FRAMED, has_words, score_pairs
 from memory.context.correction_sentences import OF_ANYTHING, content_words, split_sentences
 from memory.context.values import SCANNED, Value, find_values
@@ -84,13 +84,13 @@ class CorrectionFinder:
     """A finder of corrections in messages as they arrive."""
 
     def __init__(self) -> None:
-        self._heard = deque[HeardMessage](maxlen=BACK)
+        self._heard = deque[ParsedMessage](maxlen=BACK)
         self._texts = deque[str](maxlen=_HEARD)
 
     def hear(self, text: str) -> list[Correction]:
         """Return the corrections in the next message of a person. An error must not fail the turn:
         it is logged, and no corrections are returned."""
-        said = HeardMessage(text[:SCANNED])
+        said = ParsedMessage(text[:SCANNED])
         try:
             return self._find(said) if may_correct(said.text) else []
         except Exception:
@@ -101,13 +101,13 @@ class CorrectionFinder:
 
     def note(self, reply: str) -> None:
         """Record a reply, whose values may be corrected later."""
-        self._keep(HeardMessage(reply[:_NOTED]))
+        self._keep(ParsedMessage(reply[:_NOTED]))
 
-    def _keep(self, message: HeardMessage) -> None:
+    def _keep(self, message: ParsedMessage) -> None:
         self._heard.appendleft(message)
         self._texts.appendleft(message.text)
 
-    def _find(self, said: HeardMessage) -> list[Correction]:
+    def _find(self, said: ParsedMessage) -> list[Correction]:
         found = []
         for pair, score in _choose(said, [*self._heard]):
             old, new = _complete(_as_named(pair), pair.new)
@@ -123,7 +123,9 @@ class CorrectionFinder:
         return found
 
 
-def _choose(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[tuple[Pair, float]]:
+def _choose(
+    said: ParsedMessage, before: Sequence[ParsedMessage]
+) -> Iterator[tuple[ValuePair, float]]:
     """Yield the pairs that are corrections, each value once, in the order of the message."""
     if digits := [*find_digits(said, before)]:
         yield from ((pair, FRAMED) for pair in digits)
@@ -135,7 +137,7 @@ def _choose(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[tupl
     scores = [*score_pairs(pairs, said, before), *[FRAMED] * len(ruled)]
     pairs += ruled
     scored = sorted(zip(scores, pairs, strict=True), key=_score)
-    chosen: list[tuple[Pair, float]] = []
+    chosen: list[tuple[ValuePair, float]] = []
     taken = set[str]()
     for score, pair in scored[::-1]:
         if score <= (_FURTHER if chosen else _LEAST) or len(chosen) == _MOST:
@@ -151,12 +153,12 @@ def _choose(said: HeardMessage, before: Sequence[HeardMessage]) -> Iterator[tupl
     yield from sorted(chosen, key=lambda one: pairs.index(one[0]))
 
 
-def _has_same_new(pair: Pair, other: Pair) -> bool:
+def _has_same_new(pair: ValuePair, other: ValuePair) -> bool:
     new, there = pair.new, other.new
     return pair.sentence is other.sentence and new.start < there.end and there.start < new.end
 
 
-def _least_of(pair: Pair, said: HeardMessage) -> float:
+def _least_of(pair: ValuePair, said: ParsedMessage) -> float:
     """Return the score above which a pair of its kind is a correction."""
     if pair.new.kind == "number" and not any(one.cues for one in said.sentences):
         return _OF_NUMBERS
@@ -168,7 +170,7 @@ _FINDERS = (find_aligned, find_bare, find_plain)
 reliable."""
 
 
-def _score(scored: tuple[float, Pair]) -> float:
+def _score(scored: tuple[float, ValuePair]) -> float:
     return scored[0]
 
 
@@ -177,7 +179,7 @@ def says(text: str, value: Value) -> bool:
     return any(other.is_same(value) for other in find_values(text))
 
 
-def _as_named(pair: Pair) -> Value:
+def _as_named(pair: ValuePair) -> Value:
     """Return the old value as the sentence names it: Peter, after "Invite Peter"."""
     named = (
         value

@@ -60,7 +60,7 @@ PASSING = (OF_FALLBACK, DOUBTED)
 REASONS = (REASON, *PASSING)
 
 
-class NoRoom(Exception):
+class RequestTooLong(Exception):
     """The error of a request that can't be made to fit. The text gives the sizes, and the settings
     to change."""
 
@@ -108,10 +108,10 @@ def halve(view: View, limits: Limits, why: str) -> Plan | None:
     return remove_and_squeeze(view, leaving, across, why)
 
 
-def no_room(view: View, limits: Limits) -> NoRoom:
+def no_room(view: View, limits: Limits) -> RequestTooLong:
     """Return the error of a request that can't be made to fit."""
     part = view.scale.part
-    return NoRoom(
+    return RequestTooLong(
         f"The model's window of {limits.window:,} tokens is too small: the system prompt has "
         f"{part(view.prefix.system):,} tokens, the tools {part(view.prefix.tools):,}, the running "
         f"turn {part(_current(view)):,}, and {limits.window - limits.ceiling:,} are reserved for "

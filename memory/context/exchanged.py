@@ -123,7 +123,7 @@ class Clauses:
                 (lower if word[0].islower() else self.names).add(head)
 
 
-class _Beside:
+class _Neighbours:
     """The words that stand in one clause with others, as far as two texts have them."""
 
     def __init__(self, clauses: Clauses, common: Set[str]) -> None:
@@ -152,7 +152,7 @@ def find_exchanged(text: str, said: Clauses) -> list[str]:
     """Return the clauses of the source of which a text has the words exchanged."""
     told = Clauses([text])
     common = said.places.keys() & told.places.keys()
-    here, there = _Beside(said, common), _Beside(told, common)
+    here, there = _Neighbours(said, common), _Neighbours(told, common)
     moved, names, found = _find_moved(here, there), said.names | told.names, dict[str, None]()
     for (a, b), first in moved.items():
         if a > b or not (second := moved.get((b, a))):
@@ -168,7 +168,7 @@ def find_exchanged(text: str, said: Clauses) -> list[str]:
 
 
 def _find_moved(
-    here: _Beside, there: _Beside
+    here: _Neighbours, there: _Neighbours
 ) -> Mapping[tuple[str, str], Mapping[str, Sequence[int]]]:
     """Return for pairs of words those that stand beside the first in a source alone, and beside the
     second in a text alone, each with its places in the source."""

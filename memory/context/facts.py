@@ -33,14 +33,14 @@ class FoundFacts(Struct, dict=True):
 
     def add(self, text: str, weight: int, is_prose: bool) -> None:
         """Search a text for facts; only for paths and addresses if it is not prose."""
-        rest = part_scripts(_without_formulas(text))
+        rest = separate_scripts(_without_formulas(text))
         for finder in (*_EXACT, *(IN_PROSE if is_prose else ())):
             rest = self._take(finder, rest, weight)
         if is_prose:
             for name, times in Counter(find_names(rest)).items():
                 self._note(Fact("name", name, frozenset({name.casefold()})), weight * times)
 
-    def _take(self, finder: _Finder, text: str, weight: int) -> str:
+    def _take(self, finder: _FactFinder, text: str, weight: int) -> str:
         """Record the facts found; return the text without them."""
         rest, at = [], 0
         for start, end, forms in finder.find(text):
@@ -77,7 +77,7 @@ class FoundFacts(Struct, dict=True):
         return known
 
 
-def part_scripts(text: str) -> str:
+def separate_scripts(text: str) -> str:
     """Return a text with a space inserted between Chinese and a word in Latin letters or a number,
     except within a date and before a unit."""
     return text if text.isascii() or not _WIDE.search(text) else _SCRIPTS_TOUCH.sub(" ", text)
@@ -176,7 +176,7 @@ _THOUSANDS = lazy(r"(\d+)(k|m)", re.IGNORECASE)
 Found = Iterator[tuple[int, int, frozenset[str]]]
 
 
-class _Finder(Struct, frozen=True):
+class _FactFinder(Struct, frozen=True):
     """A finder of facts of a kind; each fact has this sign."""
 
     kind: str
@@ -371,16 +371,16 @@ _URL_SIGN, _ADDRESS_SIGN = re.compile("://"), re.compile("@")
 _PATH_SIGN = re.compile(rf"[/\\.](?:(?<=[/\\])|(?<=\.)(?:{_EXTENSIONS})\b)")
 _TOKEN_SIGN = re.compile(r"[0-9_A-Z](?:(?<=[0-9_])|(?<=[a-z].))")
 _EXACT = (
-    _Finder("url", _URL_SIGN, _urls),
-    _Finder("address", _ADDRESS_SIGN, partial(_plain, _EMAIL, _ADDRESS_SIGN)),
-    _Finder("path", _PATH_SIGN, partial(_plain, _PATH, _PATH_SIGN)),
+    _FactFinder("url", _URL_SIGN, _urls),
+    _FactFinder("address", _ADDRESS_SIGN, partial(_plain, _EMAIL, _ADDRESS_SIGN)),
+    _FactFinder("path", _PATH_SIGN, partial(_plain, _PATH, _PATH_SIGN)),
 )
 IN_PROSE = (
-    _Finder("date", _DIGIT, _dates),
-    _Finder("time", _DIGIT, _times),
-    _Finder("identifier", _CODE_SIGN, _codes),
-    _Finder("identifier", _TOKEN_SIGN, _identifiers),
-    _Finder("number", _DIGIT, find_numbers),
+    _FactFinder("date", _DIGIT, _dates),
+    _FactFinder("time", _DIGIT, _times),
+    _FactFinder("identifier", _CODE_SIGN, _codes),
+    _FactFinder("identifier", _TOKEN_SIGN, _identifiers),
+    _FactFinder("number", _DIGIT, find_numbers),
 )
 
 

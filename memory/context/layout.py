@@ -10,7 +10,7 @@ from functools import cached_property
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from memory.context.change import Change, Clip, Kind, Rolled, ViewEvent
+from memory.context.change import Change, Clip, Kind, ShortenedLog, ViewEvent
 from memory.context.forms import (
     CLEARED,
     DROPPED,
@@ -37,7 +37,7 @@ class RangeSummary(Struct, frozen=True):
     summary: int = 0
 
 
-class TakenAway(Struct, frozen=True, dict=True):
+class RemovedTurns(Struct, frozen=True, dict=True):
     """The turns that a person removed (`/context clear`, `/undo`, `/retry`, `/context drop`). The
     model can't reach them anywhere, and no summary has them, until the person brings them back. The
     person can still find them."""
@@ -53,7 +53,7 @@ class TakenAway(Struct, frozen=True, dict=True):
         return [first for first, _ in self.spans]
 
 
-NOTHING_AWAY = TakenAway()
+NO_REMOVED_TURNS = RemovedTurns()
 
 
 class Layout(Struct, frozen=True, dict=True):
@@ -70,7 +70,7 @@ class Layout(Struct, frozen=True, dict=True):
     edited: frozenset[int] = frozenset()
     reference: str = ""
     folded: int = 0
-    rolled: Rolled = Rolled()
+    rolled: ShortenedLog = ShortenedLog()
 
     def apply(self, change: Change, event: int = OWN, *, is_edit: bool = False) -> Layout:
         """Return this layout after one more change, of the event with this id."""
@@ -162,13 +162,13 @@ class Layout(Struct, frozen=True, dict=True):
         return tuple(sorted(made, key=lambda one: one.turns[-1]))
 
     @cached_property
-    def taken_away(self) -> TakenAway:
+    def removed_turns(self) -> RemovedTurns:
         spans = (
             (first, last)
             for first, last, form in self.forms
             if form.kind == "gone" and form.of in (DROPPED, CLEARED)
         )
-        return TakenAway(tuple(spans))
+        return RemovedTurns(tuple(spans))
 
 
 def _find_summaries(
@@ -266,8 +266,8 @@ class ReplayedState(Struct, frozen=True):
     can_undo: bool = False
 
     @property
-    def taken_away(self) -> TakenAway:
-        return self.layout.taken_away
+    def removed_turns(self) -> RemovedTurns:
+        return self.layout.removed_turns
 
     def after(self, event: ViewEvent, strategy: str) -> ReplayedState:
         """Return the state after one more event, which is in force and reverts no other.

@@ -17,7 +17,7 @@ from memory.context.facts import (
     FoundFacts,
     find_numbers,
     join_digits,
-    part_scripts,
+    separate_scripts,
     values_of,
 )
 from memory.context.names import WORD
@@ -241,7 +241,7 @@ class _Shown:
     """A summary, prepared for looking facts up."""
 
     def __init__(self, summary: str) -> None:
-        summary = part_scripts(summary)
+        summary = separate_scripts(summary)
         self._text = summary.casefold()
         self._joined = join_digits(self._text)
         self._words = frozenset(WORD.findall(self._text))

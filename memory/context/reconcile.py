@@ -52,7 +52,7 @@ after the earlier reports, or is above or below the range of all vocabularies ("
 not read the whole prompt)."""
 
 
-class Counted(Struct, frozen=True):
+class CountedRequest(Struct, frozen=True):
     """A request as the meter counts it. Of its `raw` tokens, `tools` are of schemas, `odd` of text
     for which vocabularies differ much, and `pictures` are estimated, for `images` of them.
     `characters` is the length of the conversation, without the `prefix` raw tokens before it."""
@@ -95,7 +95,7 @@ class Report(Struct, frozen=True):
     cached: int = 0
 
 
-class Doubt(Struct, frozen=True):
+class RejectedReport(Struct, frozen=True):
     """A rejected report, the number of similar ones in a row, and its growth in tokens per raw
     token since the report before (0: unknown)."""
 
@@ -119,12 +119,12 @@ class KnownSizes(Struct, frozen=True):
     slope: float = 1.0
     extra: int = 0
     is_same: bool = False
-    doubt: Doubt | None = None
+    doubt: RejectedReport | None = None
     proved: float = 0.0
     is_partial: bool = False
 
 
-class Belief(Struct, frozen=True):
+class SizeDecision(Struct, frozen=True):
     """The decision about a report: the size of the prompt (0: the counted one), and the values
     learnt from it: the model's ratio (0: none), its growth per raw token, and the tokens that its
     endpoint adds."""
@@ -134,10 +134,10 @@ class Belief(Struct, frozen=True):
     ratio: float = 0.0
     slope: float = 0.0
     extra: int = 0
-    doubt: Doubt | None = None
+    doubt: RejectedReport | None = None
 
 
-def reconcile(report: Report, counted: Counted, known: KnownSizes) -> Belief:
+def reconcile(report: Report, counted: CountedRequest, known: KnownSizes) -> SizeDecision:
     """Decide the size of a prompt."""
     least, most = counted.least, max(counted.most, known.proved * _ALIKE * counted.raw)
     expected = _expect(counted, known)
@@ -146,7 +146,7 @@ def reconcile(report: Report, counted: Counted, known: KnownSizes) -> Belief:
     fitting = [size for size in sizes if least <= size <= most + known.extra + _TEMPLATE]
     is_expected = known.size and _distance(both, expected) <= _ALIKE
     if report.cached <= prompt and not is_expected and _is_cut(prompt, counted, known):
-        return Belief(0, "cut")
+        return SizeDecision(0, "cut")
     if not fitting:
         smallest = min(sizes)
         why: Why = "part" if smallest < least else "too much"
@@ -159,27 +159,31 @@ def reconcile(report: Report, counted: Counted, known: KnownSizes) -> Belief:
     return _believe(size, "reported" if size == prompt else "with cached", counted, known, most)
 
 
-def _believe(size: int, why: Why, counted: Counted, known: KnownSizes, most: float) -> Belief:
+def _believe(
+    size: int, why: Why, counted: CountedRequest, known: KnownSizes, most: float
+) -> SizeDecision:
     """Accept a size. Tokens above `most` are added by the endpoint, and say nothing about the
     text."""
     ratio = size / counted.raw if counted.raw else 0.0
     if counted.raw < _SMALL or counted.images or known.extra:
-        return Belief(size, why, 0.0, known.slope if known.extra else 0.0, known.extra)
+        return SizeDecision(size, why, 0.0, known.slope if known.extra else 0.0, known.extra)
     ratio = ratio if size <= most else 0.0
-    return Belief(size, why, ratio, ratio)
+    return SizeDecision(size, why, ratio, ratio)
 
 
-def _doubt(size: int, why: Why, counted: Counted, known: KnownSizes, most: float) -> Belief:
+def _doubt(
+    size: int, why: Why, counted: CountedRequest, known: KnownSizes, most: float
+) -> SizeDecision:
     """Reject a report, unless others were similar, or the endpoint adds tokens."""
     doubt, raw = known.doubt, counted.raw
     if doubt is None or doubt.why == "part" != why:
-        return Belief(0, why, doubt=Doubt(size, raw, why))
+        return SizeDecision(0, why, doubt=RejectedReport(size, raw, why))
     grown, more = raw - doubt.raw, size - doubt.size
     slope = more / grown if abs(grown) >= _GROWTH else 0.0
     extra = round(size - slope * raw)
     is_steady = _PLAIN[0] <= slope <= _PLAIN[1] and _distance(slope, doubt.slope) <= _ALIKE
     if why == "too much" and is_steady and 0 < extra <= _MOST_EXTRA:
-        return Belief(size, "extra", slope=slope, extra=extra)
+        return SizeDecision(size, "extra", slope=slope, extra=extra)
     ratio = size / max(1, raw)
     is_alike = _distance(ratio, doubt.size / max(1, doubt.raw)) <= _ALIKE
     is_alike &= not slope or (slope > 0 and _distance(slope, ratio) <= _ALIKE * _ALIKE)
@@ -187,11 +191,11 @@ def _doubt(size: int, why: Why, counted: Counted, known: KnownSizes, most: float
     if why == "odd" and times >= _OFTEN:
         return _believe(size, "reported", counted, replace(known, extra=0), most)
     if is_alike and not slope:  # the next report is compared with the one before this
-        return Belief(0, why, doubt=replace(doubt, why=why, times=times))
-    return Belief(0, why, doubt=Doubt(size, raw, why, times, slope))
+        return SizeDecision(0, why, doubt=replace(doubt, why=why, times=times))
+    return SizeDecision(0, why, doubt=RejectedReport(size, raw, why, times, slope))
 
 
-def _is_odd(size: int, counted: Counted, known: KnownSizes, expected: float) -> bool:
+def _is_odd(size: int, counted: CountedRequest, known: KnownSizes, expected: float) -> bool:
     """Return whether a report within bounds is far from the size expected after the one before: a
     vocabulary does not change, but the new text may be of another kind, or have pictures."""
     if not known.size:
@@ -203,7 +207,7 @@ def _is_odd(size: int, counted: Counted, known: KnownSizes, expected: float) -> 
     return not least - _TEMPLATE / 2 <= size <= most + _TEMPLATE / 2
 
 
-def _expect(counted: Counted, known: KnownSizes) -> float:
+def _expect(counted: CountedRequest, known: KnownSizes) -> float:
     if not known.size:
         return known.ratio * counted.raw
     return max(1.0, known.size + known.slope * (counted.raw - known.raw))
@@ -215,7 +219,7 @@ def _distance(one: float, other: float) -> float:
     return high / low
 
 
-def _is_cut(size: int, counted: Counted, known: KnownSizes) -> bool:
+def _is_cut(size: int, counted: CountedRequest, known: KnownSizes) -> bool:
     """Return whether a report is so far below the sent size that the provider must have truncated
     the prompt silently (Ollama does). The size is checked by the meter and by characters, since
     vocabularies differ; or the report no longer grows with the request. The rest of a truncated
@@ -237,13 +241,13 @@ def _is_cut(size: int, counted: Counted, known: KnownSizes) -> bool:
     return counted.prefix * _CHARACTERS + counted.characters > size * _DENSEST
 
 
-def is_partial(report: Report, counted: Counted) -> bool:
+def is_partial(report: Report, counted: CountedRequest) -> bool:
     """Return whether a report is below the size of any window, for a prompt that is much longer:
     the model reports the tokens that were not cached, and no prompt was truncated."""
     return report.prompt + report.cached < min(_SMALLEST, counted.least)
 
 
-def clamp(ratio: float, counted: Counted) -> float:
+def clamp(ratio: float, counted: CountedRequest) -> float:
     """Return a model's ratio, limited to the range that is possible for this text."""
     raw = max(1, counted.raw)
     return min(max(ratio, counted.least / raw), (counted.most - counted.unknown) / raw)

@@ -45,7 +45,7 @@ def _asks(sentence: str) -> bool:
     return sentence.startswith(_OBJECT_FIRST) or any(sign in said for sign in _SIGNS)
 
 
-def puts_off(reply: str, heads: Set[str]) -> bool:
+def postpones(reply: str, heads: Set[str]) -> bool:
     """Return whether a reply promises the requested work for later. The time of a promise counts
     only in a line of the bot's own: in a draft of a letter somebody else promises it."""
     return PROMISES.is_in(reply, heads) or promises(reply, heads)
@@ -97,7 +97,7 @@ def goes_on(reply: str, said: str) -> bool:
     return is_question and not _MORE.search(reply[-SHOWN:]) and _YES.match(said) is not None
 
 
-def asks_back(reply: str) -> bool:
+def ends_with_question(reply: str) -> bool:
     """Return whether a reply ends with a question that has to be answered first; an offer of
     further help does not count."""
     if QUESTIONS.isdisjoint(reply):

@@ -19,16 +19,16 @@ from memory.context.request_signs import (
     QUESTIONS,
     SHOWN,
     asks,
-    asks_back,
     declines,
+    ends_with_question,
     goes_on,
     is_put_off,
     may_ask,
+    postpones,
     promises,
-    puts_off,
     tells_of_a_deed,
 )
-from memory.context.wording import WordsOf, shared, split_sentences, stems
+from memory.context.wording import WordIndex, shared, split_sentences, stems
 from memory.turns import Turn
 
 MOST = 12
@@ -73,7 +73,7 @@ NONE = Requests()
 
 
 def find_requests(
-    turns: Sequence[Turn], known: Requests = NONE, words_of: WordsOf | None = None
+    turns: Sequence[Turn], known: Requests = NONE, words_of: WordIndex | None = None
 ) -> Requests:
     """Find the requests of turns in order, after the `known` ones. A request is finished once it
     was answered without a question, and the person continued. It is open if it was postponed, is in
@@ -81,7 +81,7 @@ def find_requests(
     is_open, finished = list(known.open), list(known.finished)
     pending: list[PersonRequest] = []  # answered with a question; the next turn may finish them
     replies: dict[int, str] = {}
-    words_of = words_of or WordsOf()
+    words_of = words_of or WordIndex()
     for turn, following in pairwise((*turns, None)):
         if turn is None:
             continue
@@ -97,15 +97,15 @@ def find_requests(
         put_off = [one for one in made if is_all_later or LATER.is_in(one.text, heads)]
         now = [*pending, *(one for one in made if one not in put_off)]
         is_open, finished = _not_like(is_open, made), _not_like(finished[-MOST:], made)
-        done = _dealt_with(is_open, asked, reply, words_of) if reply else []
+        done = _find_completed(is_open, asked, reply, words_of) if reply else []
         finished += done
         is_open = [*(one for one in is_open if one not in done), *put_off][-2 * MOST :]
         pending = []
         if not now:
             continue
-        if not reply or puts_off(reply, words_of.heads(reply)):
+        if not reply or postpones(reply, words_of.heads(reply)):
             is_open += now
-        elif asks_back(reply) or (following and goes_on(reply, _said(following))):
+        elif ends_with_question(reply) or (following and goes_on(reply, _said(following))):
             pending = now
         elif not declines(reply):
             finished += now
@@ -145,9 +145,9 @@ def as_text(found: Requests) -> str:
     return "\n\n".join(parts)
 
 
-def find_deeds(turns: Sequence[Turn], words_of: WordsOf | None = None) -> list[PersonRequest]:
+def find_deeds(turns: Sequence[Turn], words_of: WordIndex | None = None) -> list[PersonRequest]:
     """Return as requests the messages, in any wording, whose reply says that something was done."""
-    found, words_of = [], words_of or WordsOf()
+    found, words_of = [], words_of or WordIndex()
     for turn in turns:
         reply = turn.reply.text[:_LOOKED_AT] if turn.reply else ""
         if tells_of_a_deed(reply, words_of.heads(reply)) and not PROMISES.pattern.search(reply):
@@ -187,8 +187,8 @@ def _shorten(text: str) -> str:
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
-def _dealt_with(
-    known: list[PersonRequest], asked: str, reply: str, words_of: WordsOf
+def _find_completed(
+    known: list[PersonRequest], asked: str, reply: str, words_of: WordIndex
 ) -> list[PersonRequest]:
     """Return the requests that a later turn is about and reports as done."""
     if not known or not any(DONE.may_be_in(text, words_of.heads(text)) for text in (asked, reply)):
@@ -196,7 +196,7 @@ def _dealt_with(
     said = f"{asked} {reply}"
     words = words_of.stems((asked, reply))
     found = [one for one in known if one.own and _is_like(one, words)]
-    return found if found and DONE.pattern.search(said) and not asks_back(said) else []
+    return found if found and DONE.pattern.search(said) and not ends_with_question(said) else []
 
 
 def _not_like(known: list[PersonRequest], made: list[PersonRequest]) -> list[PersonRequest]:

@@ -93,7 +93,7 @@ def is_dialogue(text: str) -> bool:
     return len(said) > 2 and len(said) * 2 >= len(lines) and len(set(said)) > 1
 
 
-def tells_of_before(sentence: str) -> bool:
+def mentions_past(sentence: str) -> bool:
     """Return whether a sentence says that something was true earlier."""
     return bool(_BEFORE.search(sentence))
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from memory.context import summary_fields
-from memory.context.continued import Beginning
+from memory.context.continued import RequestBeginning
 from memory.context.limits import Limits
 from memory.context.lines import as_text as as_line
 from memory.context.lines import brief_logs, lines_of
@@ -110,7 +110,7 @@ class SummaryRequest(Struct, frozen=True):
     schema: Mapping[str, Any] | None = None
     prior: str = ""
     told: tuple[int, ...] = ()
-    beginning: Beginning | None = None
+    beginning: RequestBeginning | None = None
     appended: str = ""
     least_parameters: float = 0.0
     on_spent: Callable[[Spent], None] = lambda spent: None

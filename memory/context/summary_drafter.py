@@ -20,7 +20,7 @@ from memory.context.audit import (
     audit,
 )
 from memory.context.audit_source import AuditSource
-from memory.context.continued import Beginning
+from memory.context.continued import RequestBeginning
 from memory.context.corrected import HeldValues, put_right
 from memory.context.extract import extract, open_line
 from memory.context.limits import Limits
@@ -87,7 +87,7 @@ class SummaryDrafter:
         spec: SummarySpec,
         source: SummarySource,
         limits: Limits,
-        beginning: Beginning | None = None,
+        beginning: RequestBeginning | None = None,
         frame: int = 0,
     ) -> SummaryDraft:
         """Return a model's summary that passes the audit, the better of two attempts if the first
@@ -132,7 +132,7 @@ class SummaryDrafter:
         return "missing" in one.audit.kinds
 
     async def _attempt(
-        self, work: _Drafting, beginning: Beginning | None = None, again: Audit | None = None
+        self, work: _Drafting, beginning: RequestBeginning | None = None, again: Audit | None = None
     ) -> _Attempt | None:
         """Request a summary from a model; None if no model is called."""
         result, _ = await asyncio.gather(
@@ -272,7 +272,7 @@ class SummaryDrafter:
         return (whole if is_fitting else brief), replaced
 
     async def _ask_model(
-        self, work: _Drafting, beginning: Beginning | None, again: Audit | None
+        self, work: _Drafting, beginning: RequestBeginning | None, again: Audit | None
     ) -> SummaryResult | None:
         """Return a model's summary; None if no model is called. One that continues another has
         additional tokens for the new part."""

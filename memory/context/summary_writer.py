@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from memory.context import summary as words
-from memory.context.continued import Beginning, find_beginning
+from memory.context.continued import RequestBeginning, find_beginning
 from memory.context.ended_values import ByHand
 from memory.context.plan import SummarySpec
 from memory.context.receipt import Receipt
@@ -30,7 +30,7 @@ from memory.record import daily, offload, summaries, transcript
 from memory.record.daily import Section
 from memory.record.database import Database
 from memory.record.offload import Offloader
-from memory.record.search.corrected import HeardCorrection
+from memory.record.search.corrected import FoundCorrection
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 from memory.tasks import BackgroundTasks, cancel_and_wait, run_shielded
@@ -292,7 +292,7 @@ class SummaryWriter:
         offloader = self._services.rules.offloader(self._key)
         if job.style == "excerpt" and job.event:  # another job of its event has stored it
             offloader = None
-        own = self._state.replayed.taken_away
+        own = self._state.replayed.removed_turns
 
         def read(db: Database, row: int) -> tuple[list[Entry], frozenset[int], Summary | None]:
             entries = transcript.entries_of_turns(db, row, job.turns)
@@ -301,7 +301,7 @@ class SummaryWriter:
             return entries, away, made
 
         entries, away, made = await self._state.read(read)
-        turns = self._leave_out_taken_away(entries)
+        turns = self._leave_out_removed(entries)
         if offloader is not None:
             there = [turn for turn in turns if turn.number not in away]
             await self._offload(job, offloader, [e for turn in there for e in turn.entries])
@@ -335,7 +335,7 @@ class SummaryWriter:
     async def _is_told(self, turns: Sequence[int]) -> bool:
         """Return whether another branch that shares these turns has written them to the daily
         memory."""
-        return (await self._state.read(summaries.find_told_by_others)).issuperset(turns)
+        return (await self._state.read(summaries.find_recorded_by_others)).issuperset(turns)
 
     def _place(self, is_untrusted: bool) -> Path:
         data = self._services.data
@@ -347,7 +347,7 @@ class SummaryWriter:
         jobs = await self._state.read(summaries.list_superseded, is_untrusted)
         if not jobs:
             return
-        which, place = daily.Which(frozenset(jobs)), self._place(is_untrusted)
+        which, place = daily.SectionFilter(frozenset(jobs)), self._place(is_untrusted)
         await run_shielded(asyncio.to_thread(daily.remove, place, self._key.audience, which))
         for job in jobs:
             await self._services.store.write(lambda db, job=job: summaries.delete(db, job))  # type: ignore[misc]
@@ -418,7 +418,7 @@ class SummaryWriter:
             is_numbered=spec.style not in words.OUT_OF_CONTEXT,
         )
 
-    def _find_beginning(self, spec: SummarySpec, source: SummarySource) -> Beginning | None:
+    def _find_beginning(self, spec: SummarySpec, source: SummarySource) -> RequestBeginning | None:
         """Find the beginning behind which the summary may be requested in the conversation itself.
         Not for content from outside, since the system prompt and the tools are in such a request,
         too."""
@@ -454,7 +454,7 @@ class SummaryWriter:
 
         def read(
             database: Database, row: int
-        ) -> tuple[list[Entry], list[Entry], Summary | None, tuple[HeardCorrection, ...] | None]:
+        ) -> tuple[list[Entry], list[Entry], Summary | None, tuple[FoundCorrection, ...] | None]:
             entries = transcript.entries_of_turns(database, row, spec.turns)
             # The summary that it continues is as edited by a person, unless the edit was deleted.
             ids = (one for one in (spec.edited, after) if one)
@@ -467,12 +467,12 @@ class SummaryWriter:
             return entries, earlier, before, heard
 
         entries, correcting, before, heard = await self._state.read(read)
-        turns = self._leave_out_taken_away(entries)
+        turns = self._leave_out_removed(entries)
         there = {turn.number for turn in turns}
         stood = [await self._find_range(event, made) for event, made in spec.ranges]
         whole = (one for one in stood if one is not None and there.issuperset(one.turns))
         corrected = None if heard is None else tuple((one.turn, one.correction) for one in heard)
-        earlier = self._leave_out_taken_away(correcting)
+        earlier = self._leave_out_removed(correcting)
         by_hand = await self._find_ended_by_hand(turns, before)
         return SummarySource(turns, before, tuple(whole), corrected, earlier, by_hand)
 
@@ -487,12 +487,10 @@ class SummaryWriter:
 
     async def _turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
         """Return these turns, without those that a person removed."""
-        return self._leave_out_taken_away(
-            await self._state.read(transcript.entries_of_turns, numbers)
-        )
+        return self._leave_out_removed(await self._state.read(transcript.entries_of_turns, numbers))
 
-    def _leave_out_taken_away(self, entries: Sequence[Entry]) -> tuple[Turn, ...]:
-        away = self._state.replayed.taken_away
+    def _leave_out_removed(self, entries: Sequence[Entry]) -> tuple[Turn, ...]:
+        away = self._state.replayed.removed_turns
         return transcript.as_turns(e for e in entries if not away.has(e.turn))
 
     async def _book(self, spent: Sequence[Spent]) -> None:

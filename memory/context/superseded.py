@@ -14,9 +14,9 @@ from functools import lru_cache
 from msgspec import Struct
 
 from memory.context.names import MONTH_OF
-from memory.context.shapes import tells_of_before
+from memory.context.shapes import mentions_past
 from memory.context.values import Value, find_values
-from memory.context.wording import WordsOf, cue, is_wide, split_sentences, stems
+from memory.context.wording import WordIndex, cue, is_wide, split_sentences, stems
 from memory.patterns import lazy
 
 _MOST_CHANGES = 16  # turns that mention a change: the newest
@@ -67,7 +67,7 @@ _MEASURED = lazy(r"[\u4e00-\u9fff]")
 _MONEY = "€$£¥"
 
 
-class Superseded(Struct, frozen=True):
+class SupersededValue(Struct, frozen=True):
     """A value that was replaced by another one, and the stems of its topic words."""
 
     old: Value
@@ -84,12 +84,12 @@ class _Part(Struct, frozen=True):
 
 
 def find_superseded(
-    said: Sequence[tuple[str, str]], words_of: WordsOf | None = None
-) -> list[Superseded]:
+    said: Sequence[tuple[str, str]], words_of: WordIndex | None = None
+) -> list[SupersededValue]:
     """Return the replaced values in turns (a message and its reply each)."""
-    words_of = words_of or WordsOf()
+    words_of = words_of or WordIndex()
     changes = [at for at, turn in enumerate(said) if at and _may_change(*turn, words_of)]
-    found = list[Superseded]()
+    found = list[SupersededValue]()
     for at in changes[-_MOST_CHANGES:]:
         before = [text for turn in said[:at] for text in turn if text]
         found += _in_turn(*said[at], before, words_of)
@@ -100,7 +100,7 @@ def find_superseded(
     ]
 
 
-def find_stale_values(text: str, found: Sequence[Superseded]) -> list[str]:
+def find_stale_values(text: str, found: Sequence[SupersededValue]) -> list[str]:
     """Return the current values for which a text has the replaced ones."""
     if not found:
         return []
@@ -119,7 +119,7 @@ def is_said_on(text: str, old: str, new: str) -> bool:
     """Return whether the reply to an apparent correction keeps the old value: a clause has only the
     old one, or a sentence has both, and neither mentions a change."""
     for part in split_sentences(text[:_LOOKED_AT]):
-        if tells_of_before(part):
+        if mentions_past(part):
             continue
         if _stands_in(old, part) and _stands_in(new, part) and not CHANGES.pattern.search(part):
             return True
@@ -141,16 +141,16 @@ def is_counted_so(text: str, value: str, message: str) -> bool:
     return not is_direct or (behind is not None and value + behind[0] in text.replace(" ", ""))
 
 
-def _says_old(part: _Part, one: Superseded) -> bool:
+def _says_old(part: _Part, one: SupersededValue) -> bool:
     """Return whether a sentence has the old value as if it were in force, about the same topic."""
-    if not any(one.old.is_same(value) for value in part.values) or tells_of_before(part.text):
+    if not any(one.old.is_same(value) for value in part.values) or mentions_past(part.text):
         return False
     begin = one.new.text[:_BEGIN]
     is_alike = len(begin) == _BEGIN and begin == one.old.text[:_BEGIN]
     return is_alike or _count_alike(one.about, part.text, part.about) > 0
 
 
-def _may_change(asked: str, reply: str, words_of: WordsOf) -> bool:
+def _may_change(asked: str, reply: str, words_of: WordIndex) -> bool:
     """Return whether a turn mentions a change, and a value."""
     if not _VALUE.search(asked) and not _VALUE.search(reply):
         return False
@@ -163,8 +163,8 @@ def _may_change(asked: str, reply: str, words_of: WordsOf) -> bool:
 
 
 def _in_turn(
-    asked: str, reply: str, before: Sequence[str], words_of: WordsOf
-) -> Iterator[Superseded]:
+    asked: str, reply: str, before: Sequence[str], words_of: WordIndex
+) -> Iterator[SupersededValue]:
     """Yield the values that were replaced by new values of a turn."""
     person, answer = _parts_of(asked[:_LOOKED_AT]), _parts_of(reply[:_LOOKED_AT])
     whole = "\n".join(before)
@@ -190,7 +190,7 @@ def _in_turn(
                 and _stands_in(old.text, whole)
             ]
             if named:
-                yield Superseded(named[0], new, about)
+                yield SupersededValue(named[0], new, about)
             else:
                 held = [*replied, *(value for p in person for value in p.values)]
                 yield from _gave_way(new, about, held, part.text, before, words_of)
@@ -216,8 +216,8 @@ def _gave_way(
     held: Sequence[Value],
     sentence: str,
     before: Sequence[str],
-    words_of: WordsOf,
-) -> Iterator[Superseded]:
+    words_of: WordIndex,
+) -> Iterator[SupersededValue]:
     """Yield the value of the same kind in an earlier message about the same topic, if there is
     exactly one."""
     best = list[tuple[int, Value, frozenset[str]]]()
@@ -240,7 +240,7 @@ def _gave_way(
         most = max(weight for weight, *_ in best)
         (_, old, words), *others = (one for one in best if one[0] == most)
         if all(old.is_same(other) for _, other, _ in others):
-            yield Superseded(old, new, frozenset(about | words))
+            yield SupersededValue(old, new, frozenset(about | words))
 
 
 def _may_become(old: Value, new: Value, before: str, now: str) -> bool:

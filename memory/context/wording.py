@@ -105,7 +105,7 @@ def end_at_sentence(text: str) -> str:
     return text[: ends[-1]].rstrip() if ends and ends[-1] * 3 > len(text) * 2 else text
 
 
-class WordsOf:
+class WordIndex:
     """The words of texts, in lower case; each text is searched once."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class WordsOf:
         return found
 
     def heads(self, text: str) -> frozenset[str]:
-        """Return the first letters of a text's words, for `Cue`."""
+        """Return the first letters of a text's words, for `CuedPattern`."""
         found = self._heads.get(text)
         if found is None:
             found = self._heads[text] = frozenset([word[:_HEAD] for word in self(text)])
@@ -141,9 +141,9 @@ class WordsOf:
         return found
 
 
-class Cue(NamedTuple):
+class CuedPattern(NamedTuple):
     """A slow pattern. It is only searched in a text that has a word with one of these beginnings
-    (`WordsOf.heads`), or one of these signs."""
+    (`WordIndex.heads`), or one of these signs."""
 
     heads: frozenset[str]
     signs: tuple[str, ...]
@@ -162,12 +162,12 @@ class Cue(NamedTuple):
         return self.may_be_in(text, heads) and self.pattern.search(text) is not None
 
 
-def cue(words: str, signs: str, pattern: re.Pattern[str]) -> Cue:
+def cue(words: str, signs: str, pattern: re.Pattern[str]) -> CuedPattern:
     """Return a pattern with the words (or their beginnings) and the signs, one of which each match
     has."""
     all_signs = tuple(signs.split())
     heads = frozenset(word[:_HEAD] for word in words.split())
-    return Cue(heads, all_signs, tuple(filter(str.isascii, all_signs)), pattern)
+    return CuedPattern(heads, all_signs, tuple(filter(str.isascii, all_signs)), pattern)
 
 
 def is_wide(text: str) -> bool:

@@ -48,7 +48,7 @@ class Source(Struct, frozen=True):
     job: int = 0
     digest: str = ""
 
-    def is_of(self, forgotten: Forgotten) -> bool:
+    def is_of(self, forgotten: DeletedTurns) -> bool:
         """Return whether it contains any of the data to forget."""
         if self.job and self.job in forgotten.jobs:
             return True
@@ -65,7 +65,7 @@ class Source(Struct, frozen=True):
         return any(first <= turn <= last for first, last in self.spans)
 
 
-class Forgotten(Struct, frozen=True):
+class DeletedTurns(Struct, frozen=True):
     """The deleted turns of a conversation (None: all of it), with the jobs that brought them to the
     daily files."""
 
@@ -198,7 +198,7 @@ class LineOperation(Struct, frozen=True):
         sources = MemoryLine.from_json({"raw": "", "sources": data["sources"]}).sources
         return cls(data["do"], line, data["old"], data["why"], data["is_important"], sources)
 
-    def is_of(self, forgotten: Forgotten) -> bool:
+    def is_of(self, forgotten: DeletedTurns) -> bool:
         """Return whether it was made from data to forget."""
         made = (*self.sources, *(self.line.sources if self.line else ()))
         return any(source.is_of(forgotten) for source in made)
@@ -278,7 +278,7 @@ def compose(before: Sequence[LineOperation], new: LineOperation) -> tuple[LineOp
     return (*before, new)
 
 
-def drop_forgotten(lines: Lines, forgotten: Forgotten) -> Lines:
+def drop_forgotten(lines: Lines, forgotten: DeletedTurns) -> Lines:
     """Return the lines without those from forgotten sources."""
     return tuple(
         line for line in lines if not any(source.is_of(forgotten) for source in line.sources)

@@ -63,7 +63,7 @@ def path_of(data: Path, audience: str) -> Path:
 def read(path: Path) -> tuple[EndedInAudience, ...]:
     """Return the stored corrections; none if there is no usable file, which is logged."""
     try:
-        return _settled(_load(path))
+        return _with_outcomes(_load(path))
     except MemoryFileError as error:
         log.warning("%s", error)
     except msgspec.MsgspecError as error:
@@ -126,7 +126,7 @@ def _after(kept: EndedInAudience, new: EndedInAudience) -> Kept:
     return () if value is None else (replace(kept, value=value),)
 
 
-def _settled(kept: Kept) -> Kept:
+def _with_outcomes(kept: Kept) -> Kept:
     """Return the corrections in force, updated by later commands."""
     held = [(place, one) for place, one in enumerate(kept) if not one.is_undone]
     for at, command in [(place, one) for place, one in held if one.until]:
@@ -174,7 +174,7 @@ def forget(data: Path, audience: str, conversation: str = "") -> None:
         for copy in (path.with_name(DAMAGED), *path.parent.glob(f"{NAME}*.draft")):
             try:
                 if os.path.lexists(copy):
-                    fence.confirm()
+                    fence.check_may_write()
                     copy.unlink()
             except OSError as error:
                 raise _refusal(copy, error, "deleted") from error
@@ -189,7 +189,7 @@ def _within_most(kept: Kept) -> Kept:
 def _put_aside(path: Path, why: Exception) -> None:
     aside = path.with_name(DAMAGED)
     log.error("%s holds no corrections (%s); it is kept as %s", path, why, aside)
-    fence.confirm()
+    fence.check_may_write()
     try:
         os.replace(path, aside)
     except OSError as error:
@@ -198,7 +198,7 @@ def _put_aside(path: Path, why: Exception) -> None:
 
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    fence.confirm()
+    fence.check_may_write()
     number, draft = tempfile.mkstemp(".draft", NAME, path.parent)
     try:
         with open(number, "wb") as file:

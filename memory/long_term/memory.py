@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from memory.context.ended_values import EndedValue
 from memory.keys import ConversationKey
 from memory.long_term.document import (
-    Forgotten,
+    DeletedTurns,
     LineOperation,
     Lines,
     MemoryLine,
@@ -148,7 +148,7 @@ class LongTermMemory:
             await self._put(held)  # a crash prevented this write
             await self._mark_written(current.id if current else 0)
         else:
-            current = await self._take_up(text, current)
+            current = await self._adopt_edit(text, current)
         return MemoryState(current.lines if current else (), current, proposal)
 
     def _find(self, db: Any) -> tuple[Version | None, Version | None, Version | None]:
@@ -158,7 +158,7 @@ class LongTermMemory:
         written = memory_versions.find_written(db, self.audience)
         return next(iter(held), None), next(iter(proposed), None), written
 
-    async def _take_up(self, text: str, before: Version | None) -> Version:
+    async def _adopt_edit(self, text: str, before: Version | None) -> Version:
         """Store a manual edit of the file as a version."""
         now = self._now()
         source = Source("file", f"{now:%Y-%m-%d}", f"{now:%H:%M}")
@@ -349,7 +349,7 @@ class LongTermMemory:
         distilled. Called before the transcript with that information is deleted."""
 
         def pass_over(db: Any) -> None:
-            away = summaries.jobs_taken_away(db, self.audience)
+            away = summaries.removed_jobs(db, self.audience)
             gone = [note.digest for note in notes if note.job in away]
             memory_versions.mark_distilled(db, self.audience, gone)
 
@@ -364,7 +364,7 @@ class LongTermMemory:
     # --- deleting ----------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def hold_while_forgetting(self, forgotten: Forgotten) -> AsyncIterator[None]:
+    async def hold_while_forgetting(self, forgotten: DeletedTurns) -> AsyncIterator[None]:
         """Remove all forgotten data from the file and all versions. They stay locked until the
         block has deleted the rest."""
         async with self.state.changing:
@@ -372,12 +372,12 @@ class LongTermMemory:
             await run_shielded(self._forget(forgotten))
             yield
 
-    async def count(self, forgotten: Forgotten) -> int:
+    async def count(self, forgotten: DeletedTurns) -> int:
         """Return the number of lines that this would remove."""
         state = await self.read()
         return len(facts(state.proposed)) - len(facts(drop_forgotten(state.proposed, forgotten)))
 
-    async def _forget(self, forgotten: Forgotten) -> None:
+    async def _forget(self, forgotten: DeletedTurns) -> None:
         state = await self._read()
         kept = drop_forgotten(state.lines, forgotten)
         everything = [line for one in await self._versions(()) for line in one.lines]

@@ -319,7 +319,7 @@ def _read_beginning(database: Database, conversation: int, turn: int) -> str:
 # --- deleting branches --------------------------------------------------------------------
 
 
-def cut_off(database: Database, conversation: int) -> None:
+def delete_branch(database: Database, conversation: int) -> None:
     """Delete the branch of a conversation whose messages are all deleted: it no longer shares
     turns, and is no chat's current conversation."""
     branch, current, steering = tables.Branch, tables.CurrentBranch, tables.Steering
@@ -328,7 +328,7 @@ def cut_off(database: Database, conversation: int) -> None:
     current.delete().where(current.conversation == conversation).execute(database)
 
 
-def leave_to_children(database: Database, key: ConversationKey, conversation: int) -> None:
+def detach_shared_rows(database: Database, key: ConversationKey, conversation: int) -> None:
     """Keep the shared rows of a conversation for its branches only. Its key, with its usage, moves
     to a new row without messages."""
     columns, usage = tables.Conversation, tables.Usage
@@ -345,7 +345,7 @@ def leave_to_children(database: Database, key: ConversationKey, conversation: in
 # --- the current conversation of a chat ---------------------------------------------------
 
 
-def lead(database: Database, key: ConversationKey) -> None:
+def make_current(database: Database, key: ConversationKey) -> None:
     """Make this conversation the current one of its chat, which receives the chat's new
     messages."""
     if not key.is_branch:

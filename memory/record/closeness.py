@@ -31,7 +31,7 @@ MOST_WORDS = 16
 """The maximum of search words by which a text is measured."""
 
 
-class Closeness(NamedTuple):
+class MatchScore(NamedTuple):
     """A measure of closeness: greater is closer. `held` counts the distinct words found in a text,
     each once more if it is found whole; `run` is the longest run of words in the order of the
     search."""
@@ -41,10 +41,10 @@ class Closeness(NamedTuple):
     whole: int = 0
 
 
-NOWHERE = Closeness()
+NOWHERE = MatchScore()
 
 
-def measure(text: str, wanted: Sequence[str]) -> tuple[Closeness, int]:
+def measure(text: str, wanted: Sequence[str]) -> tuple[MatchScore, int]:
     """Return how closely a folded text matches these folded words, and the position of the best
     match (0 without a match)."""
     held = whole = 0
@@ -66,10 +66,10 @@ def measure(text: str, wanted: Sequence[str]) -> tuple[Closeness, int]:
             if length + 1 > best:
                 best, at = length + 1, begin
         before = ends
-    return Closeness(held + whole, best, whole), at
+    return MatchScore(held + whole, best, whole), at
 
 
-def closeness(text: str, wanted: Sequence[str]) -> Closeness:
+def closeness(text: str, wanted: Sequence[str]) -> MatchScore:
     """Return how closely a folded text matches these folded words."""
     return measure(text, wanted)[0]
 
@@ -93,7 +93,7 @@ def _find(text: str, word: str) -> tuple[list[int], int]:
     places = [
         start
         for start in islice(found, _MOST)
-        if not (_goes_on(text, start, -1) or _goes_on(text, start + ends, 1))
+        if not (_number_continues(text, start, -1) or _number_continues(text, start + ends, 1))
     ]
     return places, text.find(word)
 
@@ -112,7 +112,7 @@ def _is_of_word(sign: str) -> bool:
     return sign.isalnum() or sign == "_"
 
 
-def _goes_on(text: str, edge: int, step: int) -> bool:
+def _number_continues(text: str, edge: int, step: int) -> bool:
     """Return whether a number continues across a joining sign, beyond the first or last character
     of a word, which is at `edge`."""
     near, far, last = _at(text, edge + step), _at(text, edge + 2 * step), text[edge]

@@ -16,7 +16,7 @@ from peewee import fn
 from memory.context.meter import PromptFingerprint
 from memory.keys import BRANCH, ConversationKey, home_of
 from memory.record import tables
-from memory.record.closeness import NOWHERE, Closeness, closeness, split_wanted
+from memory.record.closeness import NOWHERE, MatchScore, closeness, split_wanted
 from memory.record.database import Database
 
 
@@ -137,14 +137,14 @@ _MOST_WORDS = 10  # the maximum of search words
 _MOST_READ = 1_000  # the maximum of matching messages that are ranked by closeness
 
 
-class Matched(Struct, frozen=True):
+class MatchedMessage(Struct, frozen=True):
     """The message of a conversation that matches the search most closely."""
 
     turn: int
     text: str
 
 
-class Listed(Struct, frozen=True):
+class ListedConversation(Struct, frozen=True):
     """A conversation in a list: its title ("" without one), and the beginning of its first
     question. `at` is the time of the last message, in seconds since 1970; `near` is how closely its
     title or the message matches the search."""
@@ -154,8 +154,8 @@ class Listed(Struct, frozen=True):
     beginning: str
     at: float
     standing: Standing = ""
-    matched: Matched | None = None
-    near: Closeness = NOWHERE
+    matched: MatchedMessage | None = None
+    near: MatchScore = NOWHERE
 
 
 def rename(database: Database, key: str, title: str) -> None:
@@ -190,7 +190,9 @@ def _to_standing(kept: Any) -> Standing:
     return known.get(kept, "")
 
 
-def list_conversations(database: Database, prefix: str, words: str = "") -> list[Listed]:
+def list_conversations(
+    database: Database, prefix: str, words: str = ""
+) -> list[ListedConversation]:
     """List the conversations with messages whose key begins with `prefix`, newest first. With
     `words`, only those that have all of them in their title or in one message, literally, in any
     case."""
@@ -224,7 +226,7 @@ def list_conversations(database: Database, prefix: str, words: str = "") -> list
         in_text, hit = closest.get(key, (NOWHERE, None))
         near = max(in_text, closeness(called.casefold(), [word.casefold() for word in wanted]))
         place = _to_standing(standing)
-        listed.append(Listed(key, called, str(beginning), at, place, hit, near))
+        listed.append(ListedConversation(key, called, str(beginning), at, place, hit, near))
     return listed
 
 
@@ -238,7 +240,7 @@ def _titles_of_chats(database: Database, keys: Sequence[str]) -> dict[str, str]:
 
 def _find_closest(
     database: Database, found: Sequence[tuple[Any, ...]], wanted: Sequence[str]
-) -> dict[str, tuple[Closeness, Matched]]:
+) -> dict[str, tuple[MatchScore, MatchedMessage]]:
     """Return the message of each of these conversations that matches the words most closely, the
     newest of equals, by the conversation's key. If very many messages match, only the newest are
     measured; a conversation with none of those comes after the others."""
@@ -255,13 +257,13 @@ def _find_closest(
         joined.where(said).order_by(message.id.desc()).limit(_MOST_READ),
         joined.where(message.id.in_(sorted(newest))).order_by(message.id.desc()),
     )
-    best: dict[str, tuple[Closeness, Matched]] = {}
+    best: dict[str, tuple[MatchScore, MatchedMessage]] = {}
     folded = [word.casefold() for word in wanted]
-    unmeasured = Closeness(len(folded))  # it has all words; the rest is unknown
+    unmeasured = MatchScore(len(folded))  # it has all words; the rest is unknown
     for query in queries:
         for number, (key, turn, text) in enumerate(query.tuples().execute(database)):
             is_read = number < _MOST_READ
             near = closeness(str(text).casefold(), folded) if is_read else unmeasured
             if key not in best or near > best[key][0]:
-                best[key] = near, Matched(turn, str(text))
+                best[key] = near, MatchedMessage(turn, str(text))
     return best

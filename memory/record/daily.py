@@ -67,7 +67,7 @@ def release(data: Path, audience: str, job: int) -> bool:
             at = datetime.combine(note.day, time.fromisoformat(note.at))
             key = ConversationKey(note.conversation, audience)
             append(data, Section(key, at, note.turns, note.text, job))
-            remove(waiting, audience, Which(frozenset({job})))
+            remove(waiting, audience, SectionFilter(frozenset({job})))
             return True
     return False
 
@@ -108,7 +108,7 @@ def _block(section: Section) -> bytes:
 
 def _write(path: Path, block: bytes, how: int) -> None:
     """Write to a file that only its owner can read; on disk when this returns."""
-    fence.confirm()
+    fence.check_may_write()
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600), "wb") as file:
         file.write(block)
         file.flush()
@@ -197,7 +197,7 @@ def _blocks(text: str) -> Iterator[_Block]:
         yield _Block(head.start(), at, body, *said, int(head["job"]))
 
 
-class Which(Struct, frozen=True):
+class SectionFilter(Struct, frozen=True):
     """A selection of sections: those of these jobs, and all of a conversation ("": of none)."""
 
     jobs: frozenset[int] = frozenset()
@@ -207,23 +207,23 @@ class Which(Struct, frozen=True):
         return section.job in self.jobs or section.conversation == self.conversation
 
 
-def count(data: Path, audience: str, which: Which) -> int:
+def count(data: Path, audience: str, which: SectionFilter) -> int:
     """Return how many of these sections there are."""
     texts = (read(data, audience, day) for day in days(data, audience))
     return sum(which.means(section) for text in texts for section in _blocks(text))
 
 
-def remove(data: Path, audience: str, which: Which) -> None:
+def remove(data: Path, audience: str, which: SectionFilter) -> None:
     """Remove these sections from the files. A file that becomes empty is deleted."""
     with _ONE_WRITER:
-        fence.confirm()
+        fence.check_may_write()
         for unfinished in folder(data, audience).glob("????-??-??.new"):
             unfinished.unlink()  # left over from a crash
         for day in days(data, audience):
             _take_out(_file(data, audience, day), which)
 
 
-def _take_out(file: Path, which: Which) -> None:
+def _take_out(file: Path, which: SectionFilter) -> None:
     text = file.read_text("utf-8", errors="surrogateescape")
     kept, at = [], 0
     for section in filter(which.means, _blocks(text)):
@@ -231,12 +231,12 @@ def _take_out(file: Path, which: Which) -> None:
         at = section.end
     rest = "".join((*kept, text[at:]))
     if not rest.strip():
-        fence.confirm()
+        fence.check_may_write()
         file.unlink()
     elif rest != text:
         unfinished = file.with_suffix(".new")
         _write(unfinished, rest.encode("utf-8", "surrogateescape"), os.O_TRUNC)
-        fence.confirm()
+        fence.check_may_write()
         unfinished.replace(file)
 
 

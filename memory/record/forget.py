@@ -83,7 +83,7 @@ class StoredCounts(Struct, frozen=True):
     made: Mapping[str, int] = field(default_factory=dict)
 
 
-class _Gone(Struct, frozen=True):
+class _DeletedData(Struct, frozen=True):
     """The data to delete: turns by number, for each conversation that shares them; messages by seq;
     summaries by id."""
 
@@ -189,7 +189,7 @@ def delete(
     its sections stay in the daily memory, and stay known in the conversations that share their
     turns."""
     if is_told:
-        summaries.leave_told(database, conversation)
+        summaries.hand_jobs_to_parent(database, conversation)
     is_parent = turns is None and branches.children(database, conversation)
     if turns is not None or is_parent:
         own = count_stored(database, conversation).turns if turns is None else turns
@@ -197,9 +197,9 @@ def delete(
     else:
         _delete_rows(database, conversation, unindex)
     if is_parent:
-        branches.leave_to_children(database, key, conversation)
+        branches.detach_shared_rows(database, key, conversation)
     elif turns is None:
-        branches.cut_off(database, conversation)
+        branches.delete_branch(database, conversation)
     _forget_prefixes(database, key.audience)
     mailbox.forget(database, key.id)
     if not is_told:
@@ -271,7 +271,7 @@ def _delete_turns(
     summary.delete().where(summary.id.in_(list(gone.summaries))).execute(database)
 
 
-class Attached(Struct, frozen=True):
+class AttachedFiles(Struct, frozen=True):
     """Files that messages refer to. `lone` are the files of `data/` that only the deleted messages
     have; `gone` are the names of the deleted messages' offloaded tool results, `staying` those of
     the kept messages. `references` refer to the deleted files."""
@@ -287,7 +287,7 @@ def list_attached(
     key: ConversationKey,
     conversation: int,
     turns: Collection[int] | None = None,
-) -> Attached:
+) -> AttachedFiles:
     """Return the files of these turns (None: of all of a conversation's own turns) and of the
     remaining ones. A file that another conversation of the audience has, or an unanswered message,
     is not lone."""
@@ -306,7 +306,7 @@ def list_attached(
     waiting = mailbox.list_waiting_files(database)
     lone = tuple(sorted(gone - stay - waiting))
     names = {side: frozenset(PurePosixPath(one).name for one in files[side]) for side in files}
-    return Attached(lone, names[True], names[False], frozenset(files[True] - files[False]))
+    return AttachedFiles(lone, names[True], names[False], frozenset(files[True] - files[False]))
 
 
 def _with_files(database: Database, audience: str) -> Iterator[tuple[int, Entry]]:
@@ -327,7 +327,7 @@ def _with_files(database: Database, audience: str) -> Iterator[tuple[int, Entry]
 
 def delete_data(folder: Path, files: Iterable[str]) -> None:
     """Delete files of `data/` from an audience's folder, and drafts that a crash left."""
-    fence.confirm()
+    fence.check_may_write()
     for file in files:
         (folder / file).unlink(missing_ok=True)
     for unfinished in (folder / "data").glob(".*.draft"):
@@ -336,12 +336,12 @@ def delete_data(folder: Path, files: Iterable[str]) -> None:
 
 def delete_folder(folder: Path) -> None:
     """Delete a folder and its content, if it exists."""
-    fence.confirm()
+    fence.check_may_write()
     with suppress(FileNotFoundError):
         shutil.rmtree(folder)
 
 
-def _find_gone(database: Database, conversation: int, turns: frozenset[int]) -> _Gone:
+def _find_gone(database: Database, conversation: int, turns: frozenset[int]) -> _DeletedData:
     sharing = branches.find_sharing_rows(database, conversation)
     lost = {row: frozenset(n for n in turns if n <= last) for row, last in sharing.items()}
     lost = {conversation: turns, **{row: some for row, some in lost.items() if some}}
@@ -355,7 +355,9 @@ def _find_gone(database: Database, conversation: int, turns: frozenset[int]) -> 
         (row, lost[place].intersection(orjson.loads(covers)), prior)
         for row, covers, prior, place in found
     )
-    return _Gone(lost, frozenset(entry.seq for entry in entries), find_tainted(covered, turns))
+    return _DeletedData(
+        lost, frozenset(entry.seq for entry in entries), find_tainted(covered, turns)
+    )
 
 
 def find_tainted(
@@ -370,12 +372,12 @@ def find_tainted(
     return frozenset(found)
 
 
-def _is_hit(job: Job, gone: _Gone, lost: frozenset[int]) -> bool:
+def _is_hit(job: Job, gone: _DeletedData, lost: frozenset[int]) -> bool:
     return job.summary in gone.summaries or not lost.isdisjoint(job.turns)
 
 
 def _open_jobs_again(
-    database: Database, conversation: int, gone: _Gone, priors: dict[int, int]
+    database: Database, conversation: int, gone: _DeletedData, priors: dict[int, int]
 ) -> None:
     """Reopen each job that has turns left to summarise, and delete those without. A job that
     continued a deleted one then continues the one before, which `priors` records by event."""
@@ -391,7 +393,11 @@ def _open_jobs_again(
 
 
 def _scrub_events(
-    database: Database, conversation: int, gone: _Gone, dropped: set[int], unmade: dict[int, int]
+    database: Database,
+    conversation: int,
+    gone: _DeletedData,
+    dropped: set[int],
+    unmade: dict[int, int],
 ) -> None:
     """Remove the deleted data from the events. `dropped` collects the deleted events. `unmade`
     collects the events that no longer have a summary, each with the event whose summary it
@@ -409,7 +415,7 @@ def _scrub_events(
 
 
 def without(
-    event: ViewEvent, gone: _Gone, conversation: int, unmade: Mapping[int, int]
+    event: ViewEvent, gone: _DeletedData, conversation: int, unmade: Mapping[int, int]
 ) -> ViewEvent | None:
     """Return the event of a conversation without the deleted data; None if it referred to nothing
     else. If all of a summary's own turns are deleted, the summary is removed as well, and its other

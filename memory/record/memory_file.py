@@ -96,7 +96,7 @@ def write_draft(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with hold(path.parent, may_be_link=False) as folder:
             _refuse_what_is_no_file(path, folder)
-            fence.confirm()
+            fence.check_may_write()
             _draft(folder, text)
     except OSError as error:
         drop_draft(path)
@@ -108,7 +108,7 @@ def publish(path: Path) -> None:
     MemoryFileError."""
     try:
         with hold(path.parent, may_be_link=False) as folder:
-            fence.confirm()
+            fence.check_may_write()
             if folder.status(_DRAFT).st_size:
                 folder.replace(_DRAFT, path.name)
             else:
@@ -123,7 +123,7 @@ def publish(path: Path) -> None:
 def drop_draft(path: Path) -> None:
     """Delete the draft of a file."""
     with suppress(OSError, StoreError), hold(path.parent, may_be_link=False) as folder:
-        fence.confirm()  # it may belong to another process by now
+        fence.check_may_write()  # it may belong to another process by now
         folder.unlink(_DRAFT)
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from peewee import fn
 
-from memory.long_term.document import Forgotten, LineOperation, Lines, MemoryLine, drop_forgotten
+from memory.long_term.document import DeletedTurns, LineOperation, Lines, MemoryLine, drop_forgotten
 from memory.record import tables
 from memory.record.database import Database
 from memory.record.tables import readable
@@ -146,7 +146,7 @@ def prune(database: Database, before: float) -> int:
     return int(gone.rowcount)
 
 
-def forget(database: Database, audience: str, forgotten: Forgotten) -> None:
+def forget(database: Database, audience: str, forgotten: DeletedTurns) -> None:
     """Remove forgotten data from all versions. The sections from which lines were made are
     distilled again as well."""
     for version in versions(database, audience):

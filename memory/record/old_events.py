@@ -17,7 +17,7 @@ import orjson
 from msgspec import Struct
 from peewee import fn
 
-from memory.context.change import Change, Clip, Kind, Rolled, ViewEvent
+from memory.context.change import Change, Clip, Kind, ShortenedLog, ViewEvent
 from memory.context.forms import (
     ASIDE,
     CLEARED,
@@ -46,7 +46,7 @@ _KINDS: Mapping[str, Kind] = {
 }
 
 
-class Places:
+class TurnBounds:
     """The first and the last seq of each turn of a transcript."""
 
     def __init__(self, rows: Iterable[tuple[int, int, int]]) -> None:
@@ -129,11 +129,11 @@ def _read(database: Database) -> Iterator[_Row]:
     return tables.readable(query.dicts().execute(database), read)
 
 
-def _read_places(database: Database, line: Sequence[Ancestor]) -> Places:
+def _read_places(database: Database, line: Sequence[Ancestor]) -> TurnBounds:
     columns = tables.Message
     query = columns.select(columns.turn, fn.MIN(columns.seq), fn.MAX(columns.seq))
     found = query.where(within(columns, columns.turn, line, "turn")).group_by(columns.turn)
-    return Places(found.tuples().execute(database))
+    return TurnBounds(found.tuples().execute(database))
 
 
 def _list_shared(
@@ -175,7 +175,7 @@ class _History:
     they stay squeezed when they return to the context."""
 
     def __init__(
-        self, places: Places, shared: list[ViewEvent], squeezed: dict[int, frozenset[int]]
+        self, places: TurnBounds, shared: list[ViewEvent], squeezed: dict[int, frozenset[int]]
     ) -> None:
         self._places, self._events, self._squeezed = places, shared, squeezed
         self._layouts: dict[str, Layout] = {}
@@ -235,7 +235,7 @@ class _History:
             after=one.after(forms),
             reference="" if old.get("preface", 0) < 0 else old.get("reference") or None,
             folded=None if folded is None else (*folded[3:], 0)[0],
-            rolled=None if rolled is None else Rolled(*rolled[1:]),
+            rolled=None if rolled is None else ShortenedLog(*rolled[1:]),
             target=old.get("target", 0) if row.kind in ("undo", "redo") else 0,
         )
 
@@ -254,7 +254,7 @@ class _Conversion:
         self,
         row: _Row,
         layout: Layout,
-        places: Places,
+        places: TurnBounds,
         find_squeezed: Callable[[], frozenset[int]],
     ) -> None:
         self._row, self._layout, self._places = row, layout, places
@@ -312,7 +312,7 @@ class _Conversion:
         numbers = range(1, last + 1)
         if self._row.kind == "clear":
             return give(numbers, TurnForm("gone", CLEARED))
-        away = self._layout.taken_away
+        away = self._layout.removed_turns
         return give([n for n in numbers if not away.has(n)], TurnForm("gone", ASIDE))
 
     def _expand(self) -> Forms:

@@ -16,7 +16,7 @@ Kind = Literal["person", "chat"]
 Role = Literal["owner", "user"]
 
 
-class Known(Struct, frozen=True):
+class KnownPerson(Struct, frozen=True):
     """A person ("telegram/42"), or all members of a chat ("telegram/-100"), with access. `name` is
     the name on the platform, `by` the person who granted access, `at` the time in seconds since
     1970."""
@@ -29,7 +29,7 @@ class Known(Struct, frozen=True):
     at: float
 
 
-class Pending(Struct, frozen=True):
+class PendingPerson(Struct, frozen=True):
     """A stranger who was given a code, and the address they wrote from."""
 
     person: str
@@ -38,20 +38,20 @@ class Pending(Struct, frozen=True):
     at: float
 
 
-def list_known(database: Database) -> list[Known]:
+def list_known(database: Database) -> list[KnownPerson]:
     """List all people and chats with access, in order of admission."""
     columns = tables.User
     fields = (columns.kind, columns.id, columns.role, columns.name, columns.by, columns.at)
     query = columns.select(*fields).order_by(columns.at, columns.kind, columns.id)
-    return [Known(*row) for row in query.tuples().execute(database)]
+    return [KnownPerson(*row) for row in query.tuples().execute(database)]
 
 
-def find_known(database: Database, person: str) -> Known | None:
+def find_known(database: Database, person: str) -> KnownPerson | None:
     """Return the entry of a person with access."""
     return next((one for one in list_known(database) if one.id == person), None)
 
 
-def let_in(database: Database, one: Known) -> None:
+def grant_access(database: Database, one: KnownPerson) -> None:
     """Grant access, or change the role."""
     tables.put(database, tables.User, ("kind", "id"), **asdict(one))
 
@@ -67,7 +67,7 @@ def revoke(database: Database, kind: Kind, identity: str) -> None:
             table.delete().where(table.person == identity).execute(database)
 
 
-def list_pending(database: Database, since: float) -> list[Pending]:
+def list_pending(database: Database, since: float) -> list[PendingPerson]:
     """List the people who were given a code since a time and are waiting, oldest first."""
     columns = tables.Pairing
     query = columns.select().where(columns.at > since).order_by(columns.at)
@@ -75,8 +75,8 @@ def list_pending(database: Database, since: float) -> list[Pending]:
 
 
 def ask(
-    database: Database, stranger: Pending, digest: str, since: float, most: int
-) -> Pending | None:
+    database: Database, stranger: PendingPerson, digest: str, since: float, most: int
+) -> PendingPerson | None:
     """Store the digest of a stranger's code, unless they have one from after `since`, or `most`
     strangers of their channel have one. Return the stored entry; None if the limit is reached."""
     columns = tables.Pairing
@@ -100,7 +100,7 @@ def ask(
     return stranger
 
 
-def answer(database: Database, digest: str, since: float) -> Pending | None:
+def answer(database: Database, digest: str, since: float) -> PendingPerson | None:
     """Remove the stranger with this code from the list and return them."""
     columns = tables.Pairing
     query = columns.select().where((columns.digest == digest) & (columns.at > since))
@@ -122,6 +122,6 @@ def last_place(database: Database, people: Sequence[str]) -> AddressColumns | No
     return next((AddressColumns(*row) for row in query.limit(1).tuples().execute(database)), None)
 
 
-def _to_pending(row: dict[str, Any]) -> Pending:
+def _to_pending(row: dict[str, Any]) -> PendingPerson:
     place = AddressColumns(row["channel"], row["chat"], row["thread"], row["user"])
-    return Pending(row["person"], row["name"], place, row["at"])
+    return PendingPerson(row["person"], row["name"], place, row["at"])

@@ -59,7 +59,7 @@ class _Job(Struct, Generic[T]):
             if is_lone:
                 raise
 
-    def settle(self, engine: DatabaseEngine) -> None:
+    def finish(self, engine: DatabaseEngine) -> None:
         if self.future.done():
             return  # its awaiter was cancelled; the write stays
         if self.error is not None:
@@ -76,12 +76,12 @@ class _Lane(threading.Thread):
         name: str,
         engine: DatabaseEngine,
         loop: asyncio.AbstractEventLoop,
-        settle: Callable[[_Lane, list[_Job[Any]]], None],
+        finish: Callable[[_Lane, list[_Job[Any]]], None],
         writes: bool,
     ):
         super().__init__(name=name, daemon=True)
         self.jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
-        self._engine, self._loop, self._settle, self._writes = engine, loop, settle, writes
+        self._engine, self._loop, self._finish, self._writes = engine, loop, finish, writes
         self.check: Work[None] | None = None  # raises if this process may not write
         self.claim: Claim = ""
         self.connected = asyncio.Event()
@@ -96,7 +96,7 @@ class _Lane(threading.Thread):
             while is_open:
                 group, is_open = self._next_group()
                 self._carry_out(database, group)
-                self._loop.call_soon_threadsafe(self._settle, self, group)
+                self._loop.call_soon_threadsafe(self._finish, self, group)
                 del group  # the lane must not hold the work's data while it waits
         finally:
             database.close()
@@ -229,8 +229,8 @@ class Store:
 
     def __init__(self, engine: DatabaseEngine, loop: asyncio.AbstractEventLoop) -> None:
         self.engine = engine
-        self._writer = _Lane("store-writer", engine, loop, self._settle, writes=True)
-        self._reader = _Lane("store-reader", engine, loop, self._settle, writes=False)
+        self._writer = _Lane("store-writer", engine, loop, self._finish, writes=True)
+        self._reader = _Lane("store-reader", engine, loop, self._finish, writes=False)
         self._loop = loop
         self._own: Database | None = None  # the event loop's own connection
         self._writing = 0  # unsettled jobs of the writer
@@ -280,7 +280,7 @@ class Store:
         self._writer.carry_out_lone(own, job)
         if job.error is not None:
             return self._put(self._writer, work, is_synced=False)
-        job.settle(self.engine)
+        job.finish(self.engine)
         return job.future
 
     def fence(self, check: Work[None]) -> None:
@@ -288,7 +288,7 @@ class Store:
         process may no longer write; then the transaction is rolled back. It also runs before files
         are changed, in this task and those it starts."""
         self._writer.check = check
-        fence.ask_before_files(self._confirm)
+        fence.set_file_check(self._confirm)
 
     def _confirm(self) -> None:
         """Return once this process may still write. Called in a thread. Raises StoreError."""
@@ -302,7 +302,7 @@ class Store:
             job: _Job[T] = _Job(work, self._loop.create_future())
             _run_alone(self._own, job)
             if job.error is None:
-                job.settle(self.engine)
+                job.finish(self.engine)
                 return await job.future
         return await self._put(self._reader, work)
 
@@ -322,11 +322,11 @@ class Store:
         lane.jobs.put(_Job(work, future, is_alone, is_synced))
         return future
 
-    def _settle(self, lane: _Lane, group: list[_Job[Any]]) -> None:
+    def _finish(self, lane: _Lane, group: list[_Job[Any]]) -> None:
         if lane is self._writer:
             self._writing -= len(group)
         for job in group:
-            job.settle(self.engine)
+            job.finish(self.engine)
 
     async def close(self) -> None:
         """Finish running work and close; later calls raise StoreError."""

@@ -175,7 +175,7 @@ def set_summary(database: Database, job: int, summary_id: int) -> None:
     tables.update(database, tables.Job, job, summary=summary_id)
 
 
-def trust(database: Database, job: int) -> None:
+def mark_reviewed(database: Database, job: int) -> None:
     """Mark the section of this job as reviewed: a summary that continues its summary is no longer
     untrusted because of it. This also applies to the plain extract of the same event, once all its
     content from outside was reviewed in excerpts."""
@@ -278,10 +278,10 @@ def find_recorded_turns(database: Database, conversation: int) -> frozenset[int]
     """Return the turns whose content is in the daily memory: in a model's summary, or in an
     excerpt, which may still be on its way. A shared turn counts if any conversation that shares it
     has written it."""
-    return _find_told(database, conversation, END) | find_told_by_others(database, conversation)
+    return _find_told(database, conversation, END) | find_recorded_by_others(database, conversation)
 
 
-def find_told_by_others(database: Database, conversation: int) -> frozenset[int]:
+def find_recorded_by_others(database: Database, conversation: int) -> frozenset[int]:
     """Return the turns that a conversation shares or has shared, and that another one has written
     to the daily memory."""
     others = find_sharing_rows(database, conversation)
@@ -297,7 +297,7 @@ def find_told_by_others(database: Database, conversation: int) -> frozenset[int]
     return frozenset(turn for part in parts for turn in part)
 
 
-def leave_told(database: Database, conversation: int) -> None:
+def hand_jobs_to_parent(database: Database, conversation: int) -> None:
     """Move the finished jobs of a branch that is about to be deleted to its parent conversation. So
     the parent still knows which shared turns have sections in the daily memory."""
     line = lineage(database, conversation)
@@ -381,12 +381,12 @@ def event_of(database: Database, conversation: int, summary_id: int) -> int:
     return next((int(event) for (event,) in rows.execute(database)), 0)
 
 
-def jobs_taken_away(database: Database, audience: str) -> frozenset[int]:
+def removed_jobs(database: Database, audience: str) -> frozenset[int]:
     """Return the jobs whose sections cover turns that a person removed."""
     found: set[int] = set()
     for one in index.conversations(database, audience):
         if one.lacks_some:
-            away = transcript.taken_away(database, one.row)
+            away = transcript.removed_turns(database, one.row)
             turns = transcript.turns_away(database, one.row, away)
             jobs = jobs_of(database, one.row)
             found |= {job.id for job in jobs if not turns.isdisjoint(job.turns)}

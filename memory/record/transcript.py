@@ -22,7 +22,7 @@ from peewee import SQL, fn
 
 from memory.context.change import Change, ViewEvent
 from memory.context.forms import WHOLE, give
-from memory.context.layout import NOTHING_AWAY, TakenAway, limit, replay
+from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns, limit, replay
 from memory.context.snapshot import Snapshot
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record import tables
@@ -233,24 +233,24 @@ def newest_turns(database: Database, key: str, most: int) -> tuple[Turn, ...]:
     return ()
 
 
-def taken_away(database: Database, conversation: int) -> TakenAway:
+def removed_turns(database: Database, conversation: int) -> RemovedTurns:
     """Return the part of a conversation that a person removed."""
-    return replay(events_of(database, conversation), "").taken_away
+    return replay(events_of(database, conversation), "").removed_turns
 
 
-def turns_away(database: Database, conversation: int, away: TakenAway) -> frozenset[int]:
+def turns_away(database: Database, conversation: int, away: RemovedTurns) -> frozenset[int]:
     """Return the turns that a person removed and that are still stored."""
-    if away == NOTHING_AWAY:
+    if away == NO_REMOVED_TURNS:
         return frozenset()
     return frozenset(turn for _, turn in places(database, conversation) if away.has(turn))
 
 
-def turns_away_anywhere(database: Database, conversation: int, own: TakenAway) -> frozenset[int]:
+def turns_away_anywhere(database: Database, conversation: int, own: RemovedTurns) -> frozenset[int]:
     """Return the turns of a transcript that a person removed: in this conversation, as `own` says,
     or in a conversation that shares them, whose model may read the files of this one, too."""
     away = set(turns_away(database, conversation, own))
     for other, last in find_sharing_rows(database, conversation).items():
-        there = taken_away(database, other)
+        there = removed_turns(database, other)
         away |= {turn for turn in turns_away(database, other, there) if turn <= last}
     return frozenset(away)
 

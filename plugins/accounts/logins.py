@@ -88,7 +88,7 @@ class PageLogins(Logins):
         if row.person == _OWNER:
             return secrets.compare_digest(row.proof, proof)
         if not self._access.is_known(row.person):
-            await self._access.take_up()  # another process may have granted access
+            await self._access.load()  # another process may have granted access
         return self._access.is_known(row.person)
 
     async def is_in(self, number: int) -> bool:
@@ -259,7 +259,7 @@ class ApiKeys:
         digest = digest_of(key)
         found = await self._store.read(lambda db: record.find_key(db, digest))
         if found is None or not self._access.knows(found.person, found.role):
-            await self._access.take_up()  # another process has granted or revoked access
+            await self._access.load()  # another process has granted or revoked access
         if found is None:
             return None
         await self._mark_used(found)

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from memory.record import tables
 from memory.record.database import Database
-from memory.record.people import Known, Role, find_known, let_in, revoke
+from memory.record.people import KnownPerson, Role, find_known, grant_access, revoke
 
 
 class Invite(Struct, frozen=True):
@@ -62,16 +62,16 @@ def accept(
     if invite is None or not columns.delete().where(is_it).execute(database):
         return None
     known = find_known(database, invite.person)
-    let_in(database, known_by(invite, known, now))
+    grant_access(database, known_by(invite, known, now))
     if password:
         tables.put(database, tables.Account, ("person",), person=invite.person, password=password)
     return invite
 
 
-def known_by(invite: Invite, known: Known | None, now: float) -> Known:
+def known_by(invite: Invite, known: KnownPerson | None, now: float) -> KnownPerson:
     """Return the invited person's entry; existing data is kept."""
     name, by, at = ("", invite.by, now) if known is None else (known.name, known.by, known.at)
-    return Known("person", invite.person, invite.role, name, by, at)
+    return KnownPerson("person", invite.person, invite.role, name, by, at)
 
 
 def find_password(database: Database, person: str) -> str:
@@ -151,7 +151,7 @@ def add_key(database: Database, key: ApiKey, digest: str, by: str) -> bool:
     columns.insert(
         person=key.person, digest=digest, may_command=key.may_command, at=key.at, used=key.used
     ).execute(database)
-    let_in(database, Known("person", key.person, key.role, "", by, key.at))
+    grant_access(database, KnownPerson("person", key.person, key.role, "", by, key.at))
     return True
 
 

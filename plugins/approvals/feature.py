@@ -66,7 +66,7 @@ class _Question(Struct):
     asked_at: float = field(default_factory=time.time)
 
 
-class GivenAnswer(Struct, frozen=True):
+class ApprovalAnswer(Struct, frozen=True):
     """A person's answer to the question of this name, with the address it came from. `who` is their
     name, in chats with several people."""
 
@@ -233,7 +233,7 @@ class Approvals:
         self, name: str, person: Person, address: Address, said: Answer, who: str = ""
     ) -> None:
         """Accept a person's answer from an address. Raises CommandError."""
-        answer = GivenAnswer(name.strip().upper(), person, address, said, who)
+        answer = ApprovalAnswer(name.strip().upper(), person, address, said, who)
         verdict = self.take(answer)
         if verdict == "unknown":
             body = msgspec.json.encode(answer)
@@ -251,10 +251,10 @@ class Approvals:
             raise CommandError(_("Only an owner may allow this; you are {id}.", id=person.id))
 
     async def take_passed_on(self, body: bytes) -> bytes:
-        """Accept a `GivenAnswer`, as JSON, that another process received; return the verdict."""
-        return msgspec.json.encode(self.take(msgspec.json.decode(body, type=GivenAnswer)))
+        """Accept a `ApprovalAnswer`, as JSON, that another process received; return the verdict."""
+        return msgspec.json.encode(self.take(msgspec.json.decode(body, type=ApprovalAnswer)))
 
-    def take(self, answer: GivenAnswer) -> Verdict:
+    def take(self, answer: ApprovalAnswer) -> Verdict:
         """Accept an answer to a question that waits in this process."""
         question = self._questions.get(answer.name)
         if question is None or question.answer.done():
@@ -314,7 +314,7 @@ def _buttons(name: str, covers: str) -> tuple[Action, ...]:
     return once, Action(label, f"/approve {name}", question=name), no
 
 
-def _describe(answer: GivenAnswer, covers: str) -> str:
+def _describe(answer: ApprovalAnswer, covers: str) -> str:
     """Return the person's choice, to be shown below a question: the label of its button."""
     once, *rest = _buttons(answer.name, covers)
     labels = {"once": once.label, "always": rest[0].label if covers else once.label}

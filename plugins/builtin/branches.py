@@ -188,7 +188,7 @@ async def fork(ask: Ask) -> Reply:
     before = await current_branch(ask)
     made = await ask.bot.branches.fork(ask.conversation.key, turn, clip(title, LONGEST_TITLE))
     shared = "t1" if made.turn == 1 else _("t1 to t{turn}", turn=made.turn)
-    running = _go_on(before) if before.is_running else ""
+    running = _describe_still_running(before) if before.is_running else ""
     text = _(
         "You are in {name} now. It shares {shared} with {before}; what you say from here on is "
         "its own, and undo, drop and the like change nothing there.{running} /branches {number} "
@@ -240,7 +240,7 @@ async def branches(ask: Ask) -> Reply:
             _("You are in {name} already.", name=_format_name(here)), as_data(here), (_ALL,)
         )
     await ask.bot.branches.switch(ask.conversation.key, there.number)
-    running = _go_on(here) if here.is_running else ""
+    running = _describe_still_running(here) if here.is_running else ""
     text = _(
         "You are in {name} now; its last turn is t{turns}.{running}",
         name=_format_name(there),
@@ -332,7 +332,7 @@ def _format_name(one: BranchInfo) -> str:
     return name_branch(one.number, one.title)
 
 
-def _go_on(one: BranchInfo) -> str:
+def _describe_still_running(one: BranchInfo) -> str:
     return _(
         " The answer that is being written in branch {number} goes on, and comes here when it is "
         "done, with a note; /stop ends it.",

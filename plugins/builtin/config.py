@@ -60,7 +60,7 @@ async def config(ask: Ask) -> Reply:
     told = [describe_change(before, after, scope)]
     if scope == EVERYWHERE and after.layer not in ("/config", "default", "file", "environment"):
         everywhere = _in_words(ask.bot.settings.describe(key, EVERYWHERE))
-        told = [_elsewhere(everywhere, after)]
+        told = [_describe_overridden(everywhere, after)]
     if after.key in SIZES:
         context = ask.conversation.context
         told.append(too_small(context.view(), context.limits))
@@ -276,7 +276,7 @@ def describe_change(before: SettingInfo, after: SettingInfo, scope: str) -> str:
     )
 
 
-def _elsewhere(everywhere: SettingInfo, here: SettingInfo) -> str:
+def _describe_overridden(everywhere: SettingInfo, here: SettingInfo) -> str:
     """Describe a change for all conversations that another layer overrides in this one."""
     unit = _unit_of(everywhere)
     how = _(" (from: {layer})", layer=name_layer(here.layer))

@@ -12,7 +12,17 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from memory.record.search import MOST, Around, Exactly, Found, Head, Hit, Tail, Wanted, Words
+from memory.record.search import (
+    MOST,
+    ExactMessage,
+    FirstMessages,
+    Hit,
+    MessagesAround,
+    SearchHits,
+    Tail,
+    Wanted,
+    Words,
+)
 from memory.record.search.excerpts import blocks, window
 from memory.turns import turn_number
 from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool
@@ -59,13 +69,13 @@ async def context_search(  # noqa: PLR0913 - these are the parameters that flo.m
         case "tail":
             wanted = Tail(last)
         case "head":
-            wanted = Head(first)
+            wanted = FirstMessages(first)
         case "turn":
             wanted = _turn(turnId, _or(before, 0), _or(after, 0))
     found = await conversation.passages(wanted)
     if any(hit.entry.message.has_outside for hit in found.hits):
         context.from_outside()
-    if isinstance(wanted, Exactly) and found.hits:
+    if isinstance(wanted, ExactMessage) and found.hits:
         return found.hits[0].text  # in full: a result that is too long is truncated on arrival
     room = min(LONGEST, conversation.context.limits.longest_result * _PER_TOKEN)
     return as_text(found, wanted, room) if found.hits else _explain_nothing(found, wanted)
@@ -81,7 +91,7 @@ def _text(query: str) -> str:
     return query
 
 
-def _turn(turn_id: str, before: int, after: int) -> Around | Exactly:
+def _turn(turn_id: str, before: int, after: int) -> MessagesAround | ExactMessage:
     """Return a turn, or one message of it in the form that a stub names it: "t5.42". Raises
     ToolError."""
     if not turn_id.strip():
@@ -89,27 +99,27 @@ def _turn(turn_id: str, before: int, after: int) -> Around | Exactly:
     turn, _, seq = turn_id.partition(".")
     try:
         if seq.isascii() and seq.isdigit():
-            return Exactly(turn_number(turn), int(seq))
-        return Around(turn_number(turn_id), before, after)
+            return ExactMessage(turn_number(turn), int(seq))
+        return MessagesAround(turn_number(turn_id), before, after)
     except ValueError as error:
         raise ToolError(f"The turnId {error}.") from None
 
 
-def _explain_nothing(found: Found, wanted: Wanted) -> str:
+def _explain_nothing(found: SearchHits, wanted: Wanted) -> str:
     among = f"among the {count(found.total, 'message')} before this turn"
     match wanted:
         case _ if not found.total:
             return "Nothing was said before this turn."
         case Words():
             return f"Nothing {among} contains {wanted.text!r}; try one word of it, or another word."
-        case Around():
+        case MessagesAround():
             return f"There is no turn t{wanted.turn} {among}."
-        case Exactly():
+        case ExactMessage():
             return f"There is no message t{wanted.turn}.{wanted.seq} {among}."
     return f"Nothing was found {among}."
 
 
-def as_text(found: Found, wanted: Wanted, room: int) -> str:
+def as_text(found: SearchHits, wanted: Wanted, room: int) -> str:
     """Return each passage under its header. The fewer the messages, the more of each is shown, and
     always the part that matches. `room` is in characters."""
     shortest, longest = _MESSAGE

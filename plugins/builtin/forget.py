@@ -75,7 +75,7 @@ async def forget(ask: Ask) -> Reply:
     is_stopped = ask.bot.turns.is_running(ask.conversation.key)  # forgetting stops it
     gone = await ask.bot.forgetting.forget(ask.conversation.key, request.wish)
     left = f" {_(_LEFT)}" if gone.is_left else ""
-    shared = _tell_branches(request, gone, is_done=True)
+    shared = _describe_branches(request, gone, is_done=True)
     said = _(
         "Deleted: {what}. {shared}{stays} {beyond}{left}",
         what=_describe(request, gone),
@@ -114,7 +114,7 @@ def _question(request: Request, kept: ForgetReport) -> Reply:
         "This would delete {what}. {shared}Nothing can bring it back. {stays} To do it, send "
         "`{confirm}`.",
         what=_describe(request, kept),
-        shared=_tell_branches(request, kept),
+        shared=_describe_branches(request, kept),
         stays=_(_STAYS[request.scope]),
         confirm=confirm,
     )
@@ -148,7 +148,7 @@ def _describe(request: Request, kept: ForgetReport) -> str:
     return _(" and ").join(parts)
 
 
-def _tell_branches(request: Request, kept: ForgetReport, is_done: bool = False) -> str:
+def _describe_branches(request: Request, kept: ForgetReport, is_done: bool = False) -> str:
     """Describe the effect on the other branches that share turns, with a trailing space."""
     if not kept.branches:
         return ""

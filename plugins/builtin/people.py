@@ -6,7 +6,7 @@ from msgspec.structs import asdict
 
 from channels.dates import say_moment
 from channels.language import _
-from memory.record.people import Known, Pending
+from memory.record.people import KnownPerson, PendingPerson
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.wording import cell, literal, table
 
@@ -36,7 +36,7 @@ async def pair(ask: Ask) -> Reply:
     )
 
 
-def _welcome(stranger: Pending, what: str) -> Reply:
+def _welcome(stranger: PendingPerson, what: str) -> Reply:
     undo = Action(_("Undo"), f"/revoke {stranger.person}")
     text = _(
         "{person} now has access as {what}, and was notified.",
@@ -82,11 +82,11 @@ async def users(ask: Ask) -> Reply:
     return Reply(f"{shown}\n\n{ends}" if rows else ends, data, actions)
 
 
-def _role(one: Known) -> str:
+def _role(one: KnownPerson) -> str:
     return _("everyone there: user") if one.kind == "chat" else one.role
 
 
-def _since(ask: Ask, one: Known) -> str:
+def _since(ask: Ask, one: KnownPerson) -> str:
     return _("{age}, by {by}", age=_age(ask, one.at), by=one.by)
 
 

@@ -22,7 +22,7 @@ async def private(ask: Ask) -> Reply:
     """Run `/private`, `/private on` or `/private off`. Further words are refused, since they would
     be on the record."""
     key, port = ask.conversation.key, ask.bot.private
-    now, words = port.look(key), [word.lower() for word in ask.words]
+    now, words = port.status(key), [word.lower() for word in ask.words]
     if words[1:] or not set(words) <= set(_WORDS):
         raise CommandError(
             _("/private takes on or off and nothing else; nothing was changed.")

@@ -14,7 +14,7 @@ from memory.conversation import Conversation
 from memory.events import NOTHING, EventName
 from plugins.api import Event, HookContext, Listener, Verdict, hookimpl
 from plugins.rules import Rule
-from plugins.rules.conditions import Moment
+from plugins.rules.conditions import RuleEvent
 from plugins.rules.rule import CompactContext, InjectMessage, LogAction, Notify
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ BEFORE_A_STEP: frozenset[EventName] = frozenset(
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
-class Tally(Struct):
+class RuleCount(Struct):
     """The number of a rule's actions in a conversation, the time of the last one (monotonic clock,
     in seconds), and the number of tool calls that had ended by then."""
 
@@ -47,7 +47,7 @@ class RuleState(Struct):
     calls: int = 0
     compacted_at: int = 0
     compaction: int = 0
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    tallies: dict[str, RuleCount] = field(default_factory=dict)
     waiting: tuple[str, ...] = ()
 
     def count(self, event: Event, conversation: Conversation) -> None:
@@ -57,19 +57,19 @@ class RuleState(Struct):
             self.compaction, self.compacted_at = newest, self.calls
         self.calls += event.name == "tool_end"
 
-    def tally(self, rule: Rule) -> Tally:
-        return self.tallies.setdefault(rule.id, Tally())
+    def tally(self, rule: Rule) -> RuleCount:
+        return self.tallies.setdefault(rule.id, RuleCount())
 
     def calls_for(self, rule: Rule) -> int:
         """Return the number of tool calls since the beginning of the session, the last compaction,
         or the rule's last action."""
         return self.calls - max(self.compacted_at, self.tally(rule).calls)
 
-    def act(self, rule: Rule, now: float) -> Tally:
+    def act(self, rule: Rule, now: float) -> RuleCount:
         """Count an action of the rule and return its previous tally. It is counted before the
         action, so that a rule can't trigger itself."""
         before = self.tally(rule)
-        self.tallies[rule.id] = Tally(before.fires + 1, now, self.calls)
+        self.tallies[rule.id] = RuleCount(before.fires + 1, now, self.calls)
         return before
 
 
@@ -97,7 +97,7 @@ class Engine:
         said: list[str] = []
         for rule in self._rules_for(event):
             now = self._clock()
-            moment = Moment(event, conversation, session.calls_for(rule))
+            moment = RuleEvent(event, conversation, session.calls_for(rule))
             if session.tally(rule).allows(rule, now) and rule.condition.holds(moment):
                 before = session.act(rule, now)
                 done = await self._carry_out(rule, moment)
@@ -110,7 +110,7 @@ class Engine:
         own = (r for r in self._context.rules() if r.enabled and r.on == event.name)
         return iter(sorted(own, key=lambda rule: rule.priority))
 
-    async def _carry_out(self, rule: Rule, moment: Moment) -> tuple[str, ...] | None:
+    async def _carry_out(self, rule: Rule, moment: RuleEvent) -> tuple[str, ...] | None:
         """Carry out a rule within its timeout and return the texts for the model. None: it did
         nothing, so this does not count as an action."""
         try:
@@ -122,7 +122,7 @@ class Engine:
             log.exception("the rule %s failed", rule.id)
         return ()
 
-    async def _act(self, rule: Rule, moment: Moment) -> tuple[str, ...] | None:
+    async def _act(self, rule: Rule, moment: RuleEvent) -> tuple[str, ...] | None:
         match rule.action:
             case InjectMessage(content=content):
                 return (content,)

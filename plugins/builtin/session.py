@@ -19,14 +19,14 @@ from plugins.api import (
     Ask,
     Command,
     CommandError,
+    ModelInCooldown,
     Reply,
-    RestingModel,
     command,
     hookimpl,
 )
 from plugins.builtin.context.receipts import add_in_force
 from plugins.builtin.context.show import undo_of
-from plugins.builtin.context.state import say_gone
+from plugins.builtin.context.state import refuse_removed
 from plugins.health import describe_channels, describe_failures, describe_processes, describe_recent
 from plugins.offers import numbers_in_context, with_offers
 from plugins.wording import clip, count, duration, literal, quoted
@@ -170,12 +170,14 @@ async def status(ask: Ask) -> Reply:
     """Show the uptime, running work, slow parts, channels, plugins and their problems. Owners also
     see recent failures, and the processes if there are several."""
     now = ask.bot.status.of(ask.conversation.key)
-    recent, channels = ask.bot.recent.look(), await ask.bot.channels.look()
+    recent, channels = ask.bot.recent.status(), await ask.bot.channels.status()
     if not ask.person.is_owner:  # failures name chats and people, the folder the bot's account
         recent, now = replace(recent, failures=()), replace(now, data="")
     model = ask.bot.models.about(ask.conversation.key)
-    stand_in = (
-        _(" {name} answers instead now.", name=literal(model.stand_in)) if model.stand_in else ""
+    fallback_in_use = (
+        _(" {name} answers instead now.", name=literal(model.fallback_in_use))
+        if model.fallback_in_use
+        else ""
     )
     lines = [
         _(
@@ -185,7 +187,8 @@ async def status(ask: Ask) -> Reply:
             messages=count(now.waiting, "message"),
         ),
         *describe_recent(recent),
-        _("Model: {name} ({where}).", name=model.name, where=explain(model.where)) + stand_in,
+        _("Model: {name} ({where}).", name=model.name, where=explain(model.where))
+        + fallback_in_use,
         _(
             "Channels: {channels}. Plugins: {plugins}.",
             channels=", ".join(now.channels),
@@ -201,13 +204,13 @@ async def status(ask: Ask) -> Reply:
     resting = [asdict(one) for one in model.resting]
     health = [{"name": name, **asdict(one)} for name, one in channels.items()]
     data = asdict(now) | {"resting": resting, "recent": to_builtins(recent), "health": health}
-    if ask.person.is_owner and (cluster := await ask.bot.processes.look()) is not None:
+    if ask.person.is_owner and (cluster := await ask.bot.processes.status()) is not None:
         lines.append(describe_processes(cluster, time.time()))
         data["cluster"] = to_builtins(cluster)
     return Reply("\n\n".join(lines), data)
 
 
-def _describe_rest(model: RestingModel, zone: tzinfo) -> str:
+def _describe_rest(model: ModelInCooldown, zone: tzinfo) -> str:
     return _(
         "{name} is not asked until {time}, since it failed: {why}",
         name=literal(model.name),
@@ -346,7 +349,7 @@ async def _take_back(ask: Ask, turns: tuple[Turn, ...], why: str) -> tuple[str, 
     await conversation.context.idle.wait()
     numbers = tuple(turn.number for turn in turns)
     if (event := await conversation.editor.drop(numbers, why)) is None:
-        raise CommandError(say_gone(numbers))
+        raise CommandError(refuse_removed(numbers))
     return _("I stopped the running answer.") + " " if is_stopped else "", event
 
 

@@ -46,7 +46,7 @@ async def examine(url: str, engine: DatabaseEngine) -> list[Finding]:
     return [check_broker(version), check_processes(info, now), check_queues(info)]
 
 
-def _read(engine: DatabaseEngine) -> record.Recorded | None:
+def _read(engine: DatabaseEngine) -> record.ClusterRows | None:
     """Return the recorded state; None if it can't be read, which the check of the database
     reports."""
     try:

@@ -1,7 +1,7 @@
 """A gateway: it has the channels. It sends their requests to the owner of the conversation, and
 passes the workers' replies to its channels.
 
-A channel that any number of processes may serve (`Everywhere`) runs on every gateway. Any other
+A channel that any number of processes may serve (`MultiProcess`) runs on every gateway. Any other
 channel runs on one gateway, its owner; another gateway takes over when that one ends.
 """
 
@@ -34,11 +34,11 @@ from channels.base import (
     ChannelError,
     CommandEntry,
     Delta,
-    Everywhere,
     KeyHolder,
+    MultiProcess,
     OpenedFile,
-    Said,
     Session,
+    TranscriptMessage,
     WorkspaceFiles,
 )
 from channels.language import asked_in
@@ -117,7 +117,7 @@ class GatewayBot:
             if not answer.get("has_moved"):
                 return answer
             await asyncio.sleep(wait)
-            await links.take_up()
+            await links.load()
         raise BrokerError(UNSETTLED)
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
@@ -170,20 +170,22 @@ class GatewayBot:
     async def sessions(self, channel: str, words: str = "") -> Sequence[Session]:
         """Return the sessions on disk, after a reload of the current branches, which owners may
         have changed."""
-        await self._app.conversations.branches.take_up()
+        await self._app.conversations.branches.load()
         return await self._app.bot.sessions(channel, words)
 
     async def own_sessions(self, words: str = "") -> Sequence[Session]:
-        await self._app.conversations.branches.take_up()
+        await self._app.conversations.branches.load()
         return await self._app.bot.own_sessions(words)
 
     def own_address(self, channel: str, chat: str) -> Address | None:
         return self._app.bot.own_address(channel, chat)
 
-    async def transcript(self, address: Address, before: int = 0, most: int = 50) -> Sequence[Said]:
+    async def transcript(
+        self, address: Address, before: int = 0, most: int = 50
+    ) -> Sequence[TranscriptMessage]:
         part = {"do": "transcript", "address": address, "before": before, "most": most}
         answer = await self._ask_at(address, part, PATIENCE)
-        return wire.build(list[Said], answer["value"])
+        return wire.build(list[TranscriptMessage], answer["value"])
 
     async def list_files(self, address: Address) -> WorkspaceFiles:
         """Return the files of a conversation; all processes share the data folder."""
@@ -262,7 +264,7 @@ class GatewayBot:
                 self._watched -= Counter([home])
 
     async def _ask_to_watch(self, home: str) -> None:
-        target = self._app.links.lead_of(home).id  # links are resolved here: `EventBus.followers`
+        target = self._app.links.resolve(home).id  # links are resolved here: `EventBus.followers`
         part = {"do": "watch", "home": target, "gateway": self._node.me}
         home = target
         with suppress(BrokerError, StoreError, wire.RemoteError):
@@ -283,7 +285,7 @@ class GatewayBot:
     def watch_taken(self, slices: Collection[int]) -> None:
         """Announce the watched conversations of these slices to their new owner."""
         for home in tuple(self._watched):
-            if slice_of(self._app.links.lead_of(home).id) in slices:
+            if slice_of(self._app.links.resolve(home).id) in slices:
                 self._node.tasks.start(self._ask_to_watch(home))
 
     def hear(self, part: dict[str, Any]) -> None:
@@ -466,7 +468,7 @@ class Gateway:
 
 def is_everywhere(channel: Channel) -> bool:
     """Return whether any number of gateways may serve this channel at once."""
-    return isinstance(channel, Everywhere) and channel.is_everywhere
+    return isinstance(channel, MultiProcess) and channel.is_everywhere
 
 
 def _of_channel(channel: str) -> Callable[[Hashable], bool]:

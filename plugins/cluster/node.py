@@ -343,7 +343,7 @@ class Node:
         if silent:
             await self.app.store.write(lambda db: record.forget(db, silent))
 
-    async def look(self) -> ClusterInfo:
+    async def status(self) -> ClusterInfo:
         """Return the processes and the backlog."""
         recorded = await self.app.store.read(record.read_all)
         now, queued = time.monotonic(), None
@@ -390,8 +390,8 @@ class Node:
             changed = await self.app.store.read(overrides.load)
             self.app.config.book.adopt_anew(changed)
             self.app.features.tell_settings_changed()
-            await self.app.access.take_up()
-            await self.app.links.take_up()
+            await self.app.access.load()
+            await self.app.links.load()
             self.on_links()
             await self.app.config.spending.load()
         except StoreError as error:

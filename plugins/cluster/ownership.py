@@ -28,7 +28,7 @@ from msgspec import Struct, field
 from memory.tasks import BackgroundTasks, cancel_and_wait
 from plugins.cluster.rabbit import Delivered, RabbitMQ
 from plugins.cluster.slices import Allotment, allot
-from plugins.cluster.wire import BrokerError, GiveBack, OwnerCall
+from plugins.cluster.wire import BrokerError, OwnerCall, Requeue
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class Keeper(Protocol):
         ...
 
 
-class _Place(Struct, eq=False):
+class _QueuePosition(Struct, eq=False):
     """A registration as consumer of a queue, since that time (monotonic seconds). Messages for a
     cancelled registration, or one of a broken connection, are not in hand."""
 
@@ -95,7 +95,7 @@ class _Owned(Struct):
     since: float = 0.0
     is_mine: bool = False
     is_sure: bool = False
-    place: _Place | None = None
+    place: _QueuePosition | None = None
     waiting: deque[Delivered] = field(default_factory=deque)
     running: dict[str, tuple[asyncio.Task[None], Delivered]] = field(default_factory=dict)
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -197,7 +197,7 @@ class Ownership:
 
     # --- messages from the queues -------------------------------------------------------------
 
-    def _take(self, place: _Place, name: str, delivered: Delivered) -> None:
+    def _take(self, place: _QueuePosition, name: str, delivered: Delivered) -> None:
         """Handle a message from the queue of this name."""
         one = self._owned[name]
         if one.place is not place:
@@ -209,7 +209,7 @@ class Ownership:
         else:
             one.waiting.append(delivered)
 
-    async def _take_token(self, one: _Owned, place: _Place, token: Delivered) -> None:
+    async def _take_token(self, one: _Owned, place: _QueuePosition, token: Delivered) -> None:
         async with one.changing:
             if one.place is not place:
                 await token.give_back()
@@ -231,18 +231,18 @@ class Ownership:
                 while one.waiting:
                     self._begin(one, one.waiting.popleft())
 
-    async def _pass_on(self, one: _Owned, place: _Place) -> None:
+    async def _pass_on(self, one: _Owned, place: _QueuePosition) -> None:
         """Pass the name on to the next consumer."""
         await asyncio.sleep(AGAIN)
         if one.place is place:
-            await self._leave(one)
+            await self._stop_consuming(one)
             await self._give_back(one)
 
-    async def _leave(self, one: _Owned) -> None:
+    async def _stop_consuming(self, one: _Owned) -> None:
         """Cancel the registration. Messages that arrive until the broker knows are still in hand,
         so that they are requeued in order."""
         if (place := one.place) is not None:
-            await self._broker.leave(one.name)
+            await self._broker.stop_consuming(one.name)
             if one.place is place:
                 one.place = None
 
@@ -270,14 +270,14 @@ class Ownership:
         is_done = True
         try:
             await self._keeper.handle(one.name, call)
-        except GiveBack:
+        except Requeue:
             is_done = False
         except Exception:
             log.exception("a call of %s failed", one.name)
         _, delivered = one.running.pop(call.id)
         await (delivered.done() if is_done else delivered.give_back())
 
-    async def _settle(self, one: _Owned) -> None:
+    async def _end_ownership(self, one: _Owned) -> None:
         """End the running work, and give up ownership. Errors do not keep another process from
         owning it: a process that takes over fences this one if it has not given up."""
         one.is_sure = False
@@ -373,7 +373,7 @@ class Ownership:
     async def _consume(self, one: _Owned) -> None:
         if one.place is not None or self._is_leaving:
             return
-        place = one.place = _Place(time.monotonic())
+        place = one.place = _QueuePosition(time.monotonic())
         try:
             await self._broker.consume(one.name, partial(self._take, place))
         except BaseException:
@@ -383,10 +383,10 @@ class Ownership:
 
     async def _release(self, one: _Owned) -> None:
         """Give up an item: running work is settled, the rest is requeued in order."""
-        await self._leave(one)
+        await self._stop_consuming(one)
         async with one.changing:
             if one.is_mine:
-                await self._settle(one)
+                await self._end_ownership(one)
             else:
                 await self._give_back(one)
 

@@ -22,7 +22,7 @@ from channels.message import Outbound
 from plugins.cluster.checks import INSTALL
 
 
-class Face(Struct):
+class RemoteChannel(Struct):
     """A placeholder for a channel that runs elsewhere: the gateways that run it send."""
 
     name: str
@@ -79,7 +79,7 @@ def run_bot(start: BotStart) -> bool:
         ) from None
     roles = set(options.role or ("all",))
     is_gateway = bool(roles & {"gateway", "all"})
-    standing = start.make_standing() if is_gateway else None
+    standing = start.make_main_channel() if is_gateway else None
     plan = run.ProcessTask(
         start.layers,
         options.data,
@@ -112,6 +112,11 @@ async def _live(start: BotStart, plan: ProcessTask) -> None:
 def _make_faces(start: BotStart, settings: Callable[[], Settings]) -> list[Channel]:
     """Make a worker's view of the channels: what it needs to know to answer over them."""
 
-    page = Face("web", has_fields=True, sound="mp3")
-    faces: list[Channel] = [Face("pipe"), Face("terminal"), page, *start.make_messengers()]
+    page = RemoteChannel("web", has_fields=True, sound="mp3")
+    faces: list[Channel] = [
+        RemoteChannel("pipe"),
+        RemoteChannel("terminal"),
+        page,
+        *start.make_messengers(),
+    ]
     return [*faces, start.make_telegram(settings)] if start.has_telegram else faces

@@ -333,7 +333,7 @@ class RabbitMQ:
         if link is not self._link:
             raise BrokerError(UNREACHABLE)
 
-    async def leave(self, name: str) -> None:
+    async def stop_consuming(self, name: str) -> None:
         """Stop consuming a queue; messages in hand stay in hand until they are settled."""
         if (link := self._link) is None:
             return

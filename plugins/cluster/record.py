@@ -130,7 +130,7 @@ def list_strangers(database: Database, version: str) -> list[ProcessRow]:
     return [row for row in rows if not is_same or row.version != version]
 
 
-def shut_out(database: Database, processes: Collection[str]) -> None:
+def fence(database: Database, processes: Collection[str]) -> None:
     """Fence these processes; their items can be taken by others."""
     table = tables.Process
     table.update(is_fenced=True).where(table.id.in_([*processes])).execute(database)
@@ -165,7 +165,7 @@ def claim(database: Database, outbox: int, process: str) -> str | None:
 SLICE_NAMES = tuple(name_of_slice(number) for number in range(SLICES))
 
 
-class Recorded(Struct, frozen=True):
+class ClusterRows(Struct, frozen=True):
     """The rows of a cluster in the record."""
 
     processes: tuple[ProcessRow, ...]
@@ -173,15 +173,15 @@ class Recorded(Struct, frozen=True):
     backlog: Backlog
 
 
-def read_all(database: Database) -> Recorded:
+def read_all(database: Database) -> ClusterRows:
     """Read the state, without the processes that were fenced."""
     living = (row for row in list_processes(database) if not row.is_fenced)
     owners = list_owners(database)
-    return Recorded(tuple(living), tuple(owners), mailbox.measure_backlog(database))
+    return ClusterRows(tuple(living), tuple(owners), mailbox.measure_backlog(database))
 
 
 def sum_up(
-    recorded: Recorded, queued: Mapping[str, int] | None, heard: Collection[str], now: float
+    recorded: ClusterRows, queued: Mapping[str, int] | None, heard: Collection[str], now: float
 ) -> ClusterInfo:
     """Summarise the state: `queued` are the calls in the broker's queues by name (None: it can't be
     reached), `heard` the processes with a heartbeat, `now` in seconds since 1970."""

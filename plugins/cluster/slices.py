@@ -48,7 +48,7 @@ def allot(names: Sequence[str], processes: Iterable[str]) -> dict[str, Allotment
     known = sorted(set(processes))
     if not known:
         return {}
-    room = _room(len(names), known)
+    room = _shares(len(names), known)
     places = {}
     for name in names:
         ranked = sorted(known, key=lambda one: _digest(f"{name} {one}"), reverse=True)
@@ -58,7 +58,7 @@ def allot(names: Sequence[str], processes: Iterable[str]) -> dict[str, Allotment
     return places
 
 
-def _room(count: int, processes: list[str]) -> dict[str, int]:
+def _shares(count: int, processes: list[str]) -> dict[str, int]:
     """Return the capacity of each process: equal shares, or one more."""
     each, rest = divmod(count, len(processes))
     lucky = set(sorted(processes, key=_digest)[:rest])

@@ -88,4 +88,4 @@ def _list_strangers(engine: DatabaseEngine) -> tuple[list[ProcessRow], int]:
 
 def _shut_out(engine: DatabaseEngine, processes: Collection[str]) -> None:
     with engine.visit() as database, database.atomic():
-        record.shut_out(database, processes)
+        record.fence(database, processes)

@@ -37,7 +37,7 @@ class BrokerError(Exception):
     sentence."""
 
 
-class GiveBack(Exception):
+class Requeue(Exception):
     """A call can't be answered here, or an item can't be owned here: it is requeued."""
 
 

@@ -29,7 +29,7 @@ from plugins.cluster.node import Node
 from plugins.cluster.ownership import BEAT, LOST, Ownership
 from plugins.cluster.record import NOBODY, FencedError
 from plugins.cluster.slices import SLICES, name_of_slice, number_of_slice, slice_of
-from plugins.cluster.wire import BrokerError, GiveBack, OwnerCall
+from plugins.cluster.wire import BrokerError, OwnerCall, Requeue
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ INTERRUPTED = (
     "shows it), and send it again if not."
 )
 FAILED = "This failed inside the bot; the log has the details (`python main.py logs`)."
-DEAF = 20.0
+DATABASE_TIMEOUT = 20.0
 """Seconds to wait for a database that does not answer; then another worker may be able to reach it.
 A database that restarts is back before."""
 IN_USE = "it is still with another process"
@@ -126,10 +126,10 @@ class Worker(Struct):
             await asyncio.sleep(BEAT)
             with suppress(StoreError):
                 try:
-                    async with asyncio.timeout(DEAF):
+                    async with asyncio.timeout(DATABASE_TIMEOUT):
                         await self.app.store.read(record.list_owners)
                 except TimeoutError:
-                    log.warning("the database has not answered for %.0f s", DEAF)
+                    log.warning("the database has not answered for %.0f s", DATABASE_TIMEOUT)
                     self.node.give_up()
 
     # --- owned slices ------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class Worker(Struct):
                 taking.add_done_callback(hear)  # also if nobody waits for it any longer
                 await asyncio.wait((taking,))
                 for gained in coming.values():
-                    _settle(gained, taking)
+                    _complete(gained, taking)
 
     async def _gain(self, numbers: Sequence[int]) -> None:
         me, store = self.node.me, self.app.store
@@ -161,21 +161,21 @@ class Worker(Struct):
             others = {*ownership.members} - {me}
             owners = await store.read(record.list_owners)
             if any(row.name in names and row.process in others for row in owners):
-                raise GiveBack(IN_USE)
+                raise Requeue(IN_USE)
         before = await store.write(lambda db: [record.take(db, name, me) for name in names])
         for process in {row.process for row in before} - {NOBODY, me}:
             self.node.tell_of_death(process)
         new = {names[row.name] for row in before if row.process != me} | {*numbers} - self._owned
-        await self.app.let_go(_in_slices(new))  # the state from before others owned them
+        await self.app.evict(_in_slices(new))  # the state from before others owned them
         self._owned |= new
         try:
-            await self.app.take_up(_in_slices(new))
+            await self.app.load_conversations(_in_slices(new))
             self.node.tell_of_taking(new)
             for received in await self.app.delivery.list_unanswered(_in_slices(new)):
                 self.app.bot.dispatch(received)
         except BaseException:
             self._owned -= new
-            await self.app.let_go(_in_slices(new))
+            await self.app.evict(_in_slices(new))
             given = [name_of_slice(number) for number in new]  # excludes the slices owned before
             await store.write(lambda db: record.give(db, given, me))
             raise
@@ -191,7 +191,7 @@ class Worker(Struct):
             return
         try:
             await self.app.cut_short(_in_slices((number,)))
-            await self.app.let_go(_in_slices((number,)))
+            await self.app.evict(_in_slices((number,)))
             self.app.bus.forget(_in_slices((number,)))
             with suppress(FencedError):
                 await self.app.store.write(lambda db: record.give(db, [name], self.node.me))
@@ -206,7 +206,7 @@ class Worker(Struct):
     async def handle(self, name: str, call: OwnerCall) -> None:
         """Answer a call."""
         if self.node.is_fenced:
-            raise GiveBack
+            raise Requeue
         try:
             part = wire.parse(call.body)
             asked_in.set(str(part.get("language", "")))
@@ -215,13 +215,13 @@ class Worker(Struct):
             else:
                 answer = await self._calls[str(part["do"])](part, call)
         except FencedError:
-            raise GiveBack from None
+            raise Requeue from None
         except Exception as error:
             if not isinstance(error, StoreError):
                 log.exception("a call of %s failed", name)
             answer = wire.dump_error(error, FAILED)
         if self.node.is_fenced:  # meanwhile, so the result is invalid
-            raise GiveBack
+            raise Requeue
         if answer:
             await call.answer(answer, True)
 
@@ -234,10 +234,10 @@ class Worker(Struct):
         if place is None:
             return False
         address, links = wire.build(Address, place), self.app.links
-        await self.app.bot.commands.settle(links.key_of(address).id)
+        await self.app.bot.commands.wait_for_switches(links.key_of(address).id)
         if self._is_with_us(name, links.key_of(address).id):
             return False
-        await links.take_up()
+        await links.load()
         return not self._is_with_us(name, links.key_of(address).id)
 
     def _is_with_us(self, name: str, home: str) -> bool:
@@ -371,11 +371,11 @@ class Worker(Struct):
             task.cancel()
 
 
-def _settle(gained: asyncio.Future[None], taking: asyncio.Task[None]) -> None:
+def _complete(gained: asyncio.Future[None], taking: asyncio.Task[None]) -> None:
     if gained.done():
         return  # the waiting caller was cancelled
     if taking.cancelled():
-        gained.set_exception(GiveBack("it was cut short"))
+        gained.set_exception(Requeue("it was cut short"))
     elif (error := taking.exception()) is not None:
         gained.set_exception(error)
     else:

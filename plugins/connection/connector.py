@@ -155,9 +155,9 @@ class ModelConnector:
             for path in [path for path, text in before.items() if text is None]:
                 path.unlink(missing_ok=True)
             raise
-        await self._release()
+        await self._unset_model()
 
-    async def _release(self) -> None:
+    async def _unset_model(self) -> None:
         """Unset the model of /config for all conversations, so that the configuration applies."""
         settings = self._kernel.bot.settings
         if settings.describe("model", "").layer == "/config":

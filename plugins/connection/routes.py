@@ -20,7 +20,7 @@ from channels.base import KeyHolder
 from channels.web.guard import HOLDER
 from channels.web.operations import Operation, Problem, as_json, body, in_their_language
 from channels.web.sessions import main_of
-from channels.web.shapes import Incoming
+from channels.web.shapes import StrictBody
 from plugins.connection.connector import ModelConnector, WantedModel
 
 PATH = "/api/connection"
@@ -29,7 +29,7 @@ WORDS = 20_000
 OWNERS_ONLY = "Only the owner of the bot may connect a model."
 
 
-class ConnectionForm(Incoming):
+class ConnectionForm(StrictBody):
     """The form: a provider that is known by name, or the address of an endpoint of one's own."""
 
     provider: str = Field(default="", max_length=40)
@@ -103,7 +103,7 @@ def connection_operations(connector: ModelConnector, access: Access) -> Sequence
 
     async def is_owner(request: Request) -> bool:
         holder: KeyHolder = getattr(request.state, HOLDER)
-        person = await access.meet(main_of(holder.user))
+        person = await access.identify_or_reload(main_of(holder.user))
         return person is not None and person.is_owner
 
     async def require_owner(request: Request) -> None:

@@ -21,12 +21,12 @@ from agent.tools.workspace import WRITABLE, open_file, plain_errors, resolve
 from channels.language import _, explain
 from memory.keys import Scope
 from memory.messages import Message
-from memory.mirror import READABLE, TERSE, WHOLE, Mirror, Mirrored
+from memory.mirror import READABLE, TERSE, WHOLE, Mirror, MirroredConversation
 from memory.record.store import StoreError
 from memory.tasks import BackgroundTasks
 from plugins.api import Action, Ask, CommandError, Reply, ToolError, Verb, hookimpl
 from plugins.context_files import files
-from plugins.context_files.files import MOST_BYTES, Unreadable, Written, parse
+from plugins.context_files.files import MOST_BYTES, Unreadable, WrittenFiles, parse
 from plugins.context_files.settings import ContextFilesSettings
 from plugins.turn_names import ids, spell
 from plugins.wording import amount, count, format_turns
@@ -38,7 +38,9 @@ PAUSE = 1.0
 _REST = 20  # the pause after a write, as a multiple of its duration
 
 
-async def write_files(conversation: Mirrored, *, is_readable: bool = False) -> Written:
+async def write_files(
+    conversation: MirroredConversation, *, is_readable: bool = False
+) -> WrittenFiles:
     """Write a conversation's messages, and a line for each turn, into its folder; with
     `is_readable`, also as Markdown. Raises OSError."""
     name, hide = conversation.key.id, conversation.hide
@@ -48,7 +50,7 @@ async def write_files(conversation: Mirrored, *, is_readable: bool = False) -> W
     )
 
 
-def _is_kept(conversation: Mirrored) -> bool:
+def _is_kept(conversation: MirroredConversation) -> bool:
     section = conversation.limits.context
     return isinstance(section, ContextFilesSettings) and section.context_files
 
@@ -57,12 +59,12 @@ class FileMirror(Mirror):
     """Keeps the files of changed conversations up to date."""
 
     def __init__(self) -> None:
-        self._touched: dict[str, Mirrored] = {}
+        self._touched: dict[str, MirroredConversation] = {}
         self._tasks = BackgroundTasks()
         self._followed: set[str] = set()
         self._hurry = asyncio.Event()
 
-    def touch(self, conversation: Mirrored) -> None:
+    def touch(self, conversation: MirroredConversation) -> None:
         """Schedule a write of the conversation's files, if they are kept, after a change or a
         deletion."""
         if not _is_kept(conversation):
@@ -73,13 +75,13 @@ class FileMirror(Mirror):
             self._followed.add(name)
             self._tasks.start(self._follow(name), f"files {name}")
 
-    async def renew(self, conversation: Mirrored) -> None:
+    async def renew(self, conversation: MirroredConversation) -> None:
         """Rewrite the files if they are kept or were exported. Raises OSError."""
         exported = conversation.folder / WHOLE
         if _is_kept(conversation) or await asyncio.to_thread(exported.exists):
             await write_files(conversation)
 
-    async def settle(self) -> None:
+    async def flush(self) -> None:
         """Write all pending files now."""
         self._hurry.set()
         await self._tasks.idle()
@@ -109,7 +111,7 @@ class FileMirror(Mirror):
             self._followed.discard(name)
 
 
-async def _try(conversation: Mirrored) -> None:
+async def _try(conversation: MirroredConversation) -> None:
     try:
         await write_files(conversation)
     except (OSError, StoreError):

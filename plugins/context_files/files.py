@@ -32,7 +32,7 @@ SAME = ("tool", "speaker", "reasoning", "is_error", "is_untrusted", "is_tainted"
 """The fields that a message in the file shares with `Message`."""
 
 
-class Written(Struct, frozen=True):
+class WrittenFiles(Struct, frozen=True):
     """The files that were written, and the numbers of turns and messages in them; no files if no
     turn is complete."""
 
@@ -47,14 +47,14 @@ def write(
     conversation: str,
     hide: Callable[[str], str],
     title: str = "",
-) -> Written:
+) -> WrittenFiles:
     """Write both files of the complete turns, and the one for people if a `title` is given or the
     file exists. `hide` is applied to each text. Each file is replaced atomically. Raises
     OSError."""
     turns = [turn for turn in turns if turn.is_complete]
     if not turns:
         remove_files(folder)  # their content was deleted
-        return Written((), 0, 0)
+        return WrittenFiles((), 0, 0)
     folder.mkdir(parents=True, exist_ok=True)
     contents = {
         WHOLE: serialize(_hide(as_data(turns, conversation), hide)),
@@ -66,7 +66,7 @@ def write(
     for name, content in contents.items():
         offload.write_whole(folder / name, content)
     paths = tuple(folder / name for name in contents)
-    return Written(paths, len(turns), sum(len(turn.entries) for turn in turns))
+    return WrittenFiles(paths, len(turns), sum(len(turn.entries) for turn in turns))
 
 
 def _hide(data: Any, hide: Callable[[str], str]) -> Any:

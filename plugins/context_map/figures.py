@@ -23,7 +23,7 @@ from plugins.api import Ask, Reply
 from plugins.builtin.context import blocks
 from plugins.builtin.context.blocks import LOG, RANGE, RUNNING, SUMMARY, TURN, RequestBlock
 from plugins.builtin.context.overview import parts
-from plugins.builtin.context.state import States, states
+from plugins.builtin.context.state import TurnStates, states
 from plugins.turn_names import spell
 from plugins.wording import amount, clip, clip_words, shrink
 
@@ -76,7 +76,7 @@ def _in_front(part: str, tokens: int, block: RequestBlock | None, system: str) -
     return replace(_over(shown, block.turns), words=words)
 
 
-def _inside(block: RequestBlock, tokens: int, where: States) -> MapBlock:
+def _inside(block: RequestBlock, tokens: int, where: TurnStates) -> MapBlock:
     if block.turn is not None:
         state = [*where.of(block.turn.number)]
         return _over(MapBlock(block.part, tokens, state=state), block.turns)

@@ -216,7 +216,7 @@ class VersionArchive:
                 raise ToolError("its version is damaged")
             save_file(self._workspace, target, content)
             return
-        fence.confirm()
+        fence.check_may_write()
         with suppress(FileNotFoundError), open_folder(self._workspace, target.parent) as folder:
             folder.unlink(target.name)
         with suppress(OSError):  # folders that are empty now
@@ -257,7 +257,7 @@ class VersionArchive:
         before, keeper = _versions(state, paths), self._keeper(state, most)
         try:
             for path in sorted({*before, *self._list()} if paths is None else paths):
-                self._look(state, path, keeper)
+                self._capture(state, path, keeper)
         finally:
             keeper.sync()
         after = _versions(state, paths)
@@ -282,7 +282,7 @@ class VersionArchive:
                     raise TooManyFiles
         return found
 
-    def _look(self, state: ArchiveState, path: str, keeper: VersionKeeper) -> None:
+    def _capture(self, state: ArchiveState, path: str, keeper: VersionKeeper) -> None:
         """Update a file in the state, and store its version."""
         try:
             with open_file(self._workspace, self._workspace / path) as file:

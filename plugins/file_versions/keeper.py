@@ -72,7 +72,7 @@ class VersionKeeper:
         return list_versions(self._folder)
 
     @cached_property
-    def _room(self) -> int:
+    def _bytes_left(self) -> int:
         return self._most - sum(self._sizes.values())
 
     @cached_property
@@ -91,14 +91,14 @@ class VersionKeeper:
             os.utime(path)
             self._used.add(version)
             return
-        while self._room < len(content) and (old := next(self._oldest, "")):
+        while self._bytes_left < len(content) and (old := next(self._oldest, "")):
             if old not in self._used:
                 (self._folder / old).unlink()
-                self._room += self._sizes.pop(old)
-        if self._room >= len(content):
+                self._bytes_left += self._sizes.pop(old)
+        if self._bytes_left >= len(content):
             self._write(path, content)
             self._sizes[version] = len(content)
-            self._room -= len(content)
+            self._bytes_left -= len(content)
 
     @cached_property
     def _used(self) -> set[str]:
@@ -110,7 +110,7 @@ class VersionKeeper:
         try:
             with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
                 target.write(content)
-            fence.confirm()
+            fence.check_may_write()
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from agent.tools.allowance import demand
-from agent.tools.provenance import Origins, vouch
+from agent.tools.provenance import Origins, record_own
 from agent.tools.schema import in_a_thread
 from agent.tools.search import SECONDS, Search
 from agent.tools.text_lines import (
@@ -184,7 +184,7 @@ def write_file(context: ToolContext, path: str, content: str) -> str:
         demand(context.workspace, context.settings.files_quota, more)
         is_replaced = save_file(context.workspace, target, data)
         if not context.has_outside():
-            vouch(context.workspace, target, data)
+            record_own(context.workspace, target, data)
     name, before = _name(context.workspace, target), ", replacing what was there"
     count = "1 character" if len(content) == 1 else f"{len(content):,} characters"
     return f"Wrote {count} to {name}{before if is_replaced else ''}."

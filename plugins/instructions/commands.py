@@ -156,7 +156,7 @@ async def _history(ask: Ask, rest: str) -> Reply:
     changes = await standing.list_changes(key, NEWEST)
     lines, data = [], []
     for one in changes:
-        rule = standing.look(one.rule)
+        rule = standing.get_any(one.rule)
         is_shown = rule is not None and rule.reaches(key.audience, key.home)
         text = rule.text if rule is not None and is_shown else ""
         at = say_moment(_time(one.at), ask.bot.zone())
@@ -206,7 +206,7 @@ async def _add(ask: Ask, rest: str) -> Reply:
         said = _("An owner has to keep this rule first: /rules keep {n}.", n=rule.id)
         shown = f"{said}\n\n{await _line(ask, rule)}"
         return Reply(shown, await _to_data(ask, [rule]), _buttons(rule))
-    return await _tell_kept(ask, [rule])
+    return await _confirm_kept(ask, [rule])
 
 
 def _read_scope(text: str) -> tuple[Scope, str]:
@@ -219,7 +219,7 @@ def _read_scope(text: str) -> tuple[Scope, str]:
     return "conversation", text
 
 
-async def _tell_kept(ask: Ask, kept: Sequence[Instruction]) -> Reply:
+async def _confirm_kept(ask: Ask, kept: Sequence[Instruction]) -> Reply:
     ask.conversation.context.notify()
     named = series(quoted(literal(rule.text)) for rule in kept)
     place = _(PLACES[kept[0].scope])
@@ -234,14 +234,14 @@ async def _keep(ask: Ask, rest: str) -> Reply:
     found = _numbered(ask, rest, "keep")
     if all(rule.state == "active" for rule in found):
         raise CommandError(_("This is a rule already; /rules lists them."))
-    return await _tell_kept(ask, await _settle(ask, "keep", found, state="active"))
+    return await _confirm_kept(ask, await _apply(ask, "keep", found, state="active"))
 
 
 async def _dismiss(ask: Ask, rest: str) -> Reply:
     found = _numbered(ask, rest, "dismiss")
     if any(rule.state == "active" for rule in found):
         raise CommandError(_("It is in force; /rules revoke N ends it."))
-    await _settle(ask, "dismiss", found, state="dismissed")
+    await _apply(ask, "dismiss", found, state="dismissed")
     return await _tell_done(ask, _("It is no rule, and you won't be asked again."))
 
 
@@ -250,7 +250,7 @@ async def _edit(ask: Ask, rest: str) -> Reply:
     (rule,) = _numbered(ask, number, "edit")
     if not text.strip():
         raise CommandError(_("Say the rule in its new words: /rules edit {n} TEXT.", n=rule.id))
-    await _settle(ask, "edit", [rule], text=text.strip())
+    await _apply(ask, "edit", [rule], text=text.strip())
     return await _tell_done(
         ask, _("Rule {n} is now: {text}", n=rule.id, text=literal(text.strip()))
     )
@@ -269,7 +269,7 @@ async def _revoke(ask: Ask, rest: str) -> Reply:
             )
     else:
         found = _numbered(ask, rest, "revoke")
-    await _settle(ask, "revoke", found, state="revoked")
+    await _apply(ask, "revoke", found, state="revoked")
     said = number_of(len(found), "{n} rule was revoked.", "{n} rules were revoked.")
     return await _tell_done(ask, said)
 
@@ -285,7 +285,7 @@ async def _move(ask: Ask, rest: str) -> Reply:
     moved = place_at(rule, ask.conversation.key, scope)
     _require(ask, [rule, moved])
     standing = ask.service(StandingInstructions)
-    await standing.settle(ask.conversation.key, ask.person.id, "move", [moved])
+    await standing.apply(ask.conversation.key, ask.person.id, "move", [moved])
     said = _("Rule {n} holds {place} now.", n=rule.id, place=_(PLACES[scope]))
     return await _tell_done(ask, said)
 
@@ -306,7 +306,7 @@ async def _undo(ask: Ask, rest: str) -> Reply:
         )
     if not changes:
         raise CommandError(_("There is no change of a rule here that could be undone."))
-    touched = [rule for one in changes for rule in (standing.look(one.rule), one.was) if rule]
+    touched = [rule for one in changes for rule in (standing.get_any(one.rule), one.was) if rule]
     _require(ask, touched)
     done = await standing.undo(key, ask.person.id, changes)
     shown = {r.id: clip(r.text, 120) for r in done if r.reaches(key.audience, key.home)}
@@ -322,13 +322,11 @@ STATES: Mapping[str, str] = {
 }
 
 
-async def _settle(
-    ask: Ask, kind: str, found: Sequence[Instruction], **to: Any
-) -> list[Instruction]:
+async def _apply(ask: Ask, kind: str, found: Sequence[Instruction], **to: Any) -> list[Instruction]:
     _require(ask, found)
     wanted = [replace(rule, **to) for rule in found]
     standing = ask.service(StandingInstructions)
-    return await standing.settle(ask.conversation.key, ask.person.id, kind, wanted)
+    return await standing.apply(ask.conversation.key, ask.person.id, kind, wanted)
 
 
 async def _tell_done(ask: Ask, said: str) -> Reply:

@@ -199,14 +199,14 @@ class StandingInstructions:
         for found in find_instructions(written):
             is_certain = found.is_sure and is_plain(written, found.start)
             is_auto = mode == "auto" and decides and is_certain
-            await self._take_up(said, found.text, is_auto=is_auto)
+            await self._propose_or_keep(said, found.text, is_auto=is_auto)
         await self._end(said, written, is_auto=mode == "auto" and decides)
         spoken = said.spoken if said.spoken and not is_forwarded(said.written) else ()
         for text in spoken:  # other voices may be in the recording: a person must approve
             for found in find_instructions(text):
-                await self._take_up(said, found.text, is_auto=False)
+                await self._propose_or_keep(said, found.text, is_auto=False)
 
-    async def _take_up(self, said: SaidWords, text: str, *, is_auto: bool) -> None:
+    async def _propose_or_keep(self, said: SaidWords, text: str, *, is_auto: bool) -> None:
         """Propose a detected rule, or keep it."""
         async with self._lock:
             new = self._make(said.key, text, "auto" if is_auto else "found", said.person.id)
@@ -245,7 +245,7 @@ class StandingInstructions:
             is_certain = ending.is_sure and is_plain(written, ending.start)
             is_ended = is_auto and is_theirs and is_certain
             if is_ended:
-                await self.settle(key, said.person.id, "revoke", [replace(rule, state="revoked")])
+                await self.apply(key, said.person.id, "revoke", [replace(rule, state="revoked")])
             _remember(self._endings, (key.id, said.turn), {rule.id: is_ended})
         reworded = find_rewordings(written, [rule.text for rule in before])
         if new := {before[at].id: text for at, text in reworded.items()}:
@@ -330,13 +330,13 @@ class StandingInstructions:
                 return (await self._save("", key, person.id, [new]))[0]
             return (await self._save("add", key, person.id, [replace(new, state="active")]))[0]
 
-    async def settle(
+    async def apply(
         self, key: ConversationKey, person: str, kind: str, wanted: Sequence[Instruction]
     ) -> list[Instruction]:
         """Store rules with their new contents. Raises CommandError."""
         async with self._lock:
             for rule in wanted:
-                self._refuse_twice(rule)
+                self._refuse_duplicate(rule)
             return await self._save(kind, key, person, wanted)
 
     async def find_last(self, key: ConversationKey, number: int) -> list[InstructionChange]:
@@ -357,7 +357,7 @@ class StandingInstructions:
                 was = change.was or replace(now, state="dismissed")
                 fields = _UNDOES.get(change.kind, ("state",))  # other changes may have set the rest
                 before = replace(now, **{name: getattr(was, name) for name in fields})
-                self._refuse_twice(before)
+                self._refuse_duplicate(before)
                 wanted.append(before)
             return await self._save("", key, person, wanted, undone=changes)
 
@@ -365,7 +365,7 @@ class StandingInstructions:
         """Return the changes in a chat, the newest first."""
         return await self._store.read(lambda db: rows.list_changes(db, key.home, most))
 
-    def look(self, number: int) -> Instruction | None:
+    def get_any(self, number: int) -> Instruction | None:
         """Return a rule in any state."""
         return self._rules.get(number)
 
@@ -401,7 +401,7 @@ class StandingInstructions:
         ]
         return min(same, key=lambda r: (r.state not in _OPEN, r.place != new.place), default=None)
 
-    def _refuse_twice(self, rule: Instruction) -> None:
+    def _refuse_duplicate(self, rule: Instruction) -> None:
         for other in self._rules.values():
             if other.id == rule.id or other.digest != rule.digest:
                 continue

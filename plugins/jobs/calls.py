@@ -49,7 +49,7 @@ def secret_name(hook: str) -> str:
     return HOOK_SECRET + hook.upper().replace("-", "_")
 
 
-class ProvenCall(Struct, frozen=True):
+class VerifiedCall(Struct, frozen=True):
     """A verified call: its job, its address, and the text for its turn."""
 
     job: int
@@ -115,11 +115,11 @@ class HookCalls:
         return msgspec.json.decode(done, type=bool)
 
     async def carry_out(self, body: bytes) -> bytes:
-        """Run a `ProvenCall` given as JSON; return whether it is new, as JSON."""
-        is_new = await self.take(msgspec.json.decode(body, type=ProvenCall))
+        """Run a `VerifiedCall` given as JSON; return whether it is new, as JSON."""
+        is_new = await self.take(msgspec.json.decode(body, type=VerifiedCall))
         return msgspec.json.encode(is_new)
 
-    async def read(self, call: HookCall) -> ProvenCall:
+    async def read(self, call: HookCall) -> VerifiedCall:
         """Return a verified call with the text for its job's turn. Raises NotCompleted."""
         job = await self._runner.store.read(lambda db: rows.find_hook(db, call.name))
         if job is None:
@@ -128,9 +128,9 @@ class HookCalls:
         filled = await asyncio.to_thread(fill, job.text, call.body, call.name)
         head = f"[Job {job.id}, the hook {call.name}. Nobody is here to answer questions.]"
         delivery = hashlib.sha256((call.delivery or uuid4().hex).encode()).hexdigest()[:32]
-        return ProvenCall(job.id, address_of(job.place), f"{head}\n{filled}", delivery)
+        return VerifiedCall(job.id, address_of(job.place), f"{head}\n{filled}", delivery)
 
-    async def take(self, call: ProvenCall) -> bool:
+    async def take(self, call: VerifiedCall) -> bool:
         """Add a call to the queue of its conversation; return False if it was added before. Raises
         NotCompleted, and StoreError."""
         now, runner = self._runner.clock(), self._runner
@@ -141,7 +141,7 @@ class HookCalls:
         if why := await runner.find_why_not(job):
             await runner.pause(job, why)
             raise NotCompleted("refused", f"This job does not run: {why}.")
-        key = runner.lead(job)
+        key = runner.resolve(job)
         rate, midnight = runner.settings(key).hook_rate, runner.midnight()
         message = InboxRow(
             0,
@@ -155,7 +155,7 @@ class HookCalls:
         )
 
         def work(db: Database) -> InboxRow | None:
-            row = rows.take_call(db, RunRow(job.id, now, now), message)
+            row = rows.enqueue_call(db, RunRow(job.id, now, now), message)
             if row is None:
                 return None
             # An exception from here on rolls back the transaction.

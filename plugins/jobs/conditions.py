@@ -68,18 +68,18 @@ class JobConditions:
         self._room = asyncio.Semaphore(AT_ONCE)
         self.tasks = BackgroundTasks()
 
-    def look(self, job: JobRow, key: ConversationKey, quiet: str = "") -> None:
+    def check(self, job: JobRow, key: ConversationKey, quiet: str = "") -> None:
         """Start the check of a job that is due or new, and run the job if the result is new; do
         nothing if a check is already running."""
         if job.id not in self._looking:
             self._looking.add(job.id)
-            self.tasks.start(self._look(job, key, quiet), f"look for job {job.id}")
+            self.tasks.start(self._check(job, key, quiet), f"look for job {job.id}")
 
-    async def _look(self, job: JobRow, key: ConversationKey, quiet: str) -> None:
+    async def _check(self, job: JobRow, key: ConversationKey, quiet: str) -> None:
         try:
             async with self._room:
                 text, is_error = await self._call(job, key)
-            await self._settle(job, key, quiet, text, is_error)
+            await self._apply_result(job, key, quiet, text, is_error)
             await self._runner.wake()
         except StoreError as error:
             log.warning("what job %d found was not kept; it looks again: %s", job.id, error)
@@ -108,7 +108,7 @@ class JobConditions:
         except TimeoutError:
             return f"{name} took longer than {PATIENCE:g} s.", True
 
-    async def _settle(
+    async def _apply_result(
         self, job: JobRow, key: ConversationKey, quiet: str, text: str, is_error: bool
     ) -> None:
         now = self._runner.clock()

@@ -56,7 +56,7 @@ class Jobs:
                 now = self._runner.clock()
                 due = await self._runner.store.read(lambda db: rows.list_due(db, now))
                 may = [job for job in due if await self._may_happen(job, now)]
-                late, others = _part_late(may, now)
+                late, others = _group_late(may, now)
                 for jobs in late:
                     await self._try(jobs[0], self._remind_late(jobs, now))
                 for job in others:
@@ -85,7 +85,7 @@ class Jobs:
         """Return whether a due job may be fired here and now. A job in its quiet hours is
         postponed, and one that can't run is paused."""
         try:
-            key = self._runner.lead(job)
+            key = self._runner.resolve(job)
             if not self._conversations.is_ours(key.id):
                 return False
             if is_doubtful(job, now, self._runner.kernel.clock.believed):
@@ -102,29 +102,29 @@ class Jobs:
         return False
 
     def _quiet(self, job: JobRow) -> str:
-        return quiet_hours_of(job, self._runner.settings(self._runner.lead(job)))
+        return quiet_hours_of(job, self._runner.settings(self._runner.resolve(job)))
 
     async def _fire(self, job: JobRow, now: float) -> None:
         quiet, is_late = self._quiet(job), now - job.due > CATCH_UP
         if job.kind == "reminder":
             await self._remind(job, now, quiet)
         elif job.rule and await self._has_spent_its_day(job):
-            await self._rest_until_tomorrow(job, now)
+            await self._pause_until_tomorrow(job, now)
         elif job.condition:
-            self._conditions.look(job, self._runner.lead(job), quiet)
+            self._conditions.check(job, self._runner.resolve(job), quiet)
         elif is_late and job.kind == "command":
             await self._runner.move(job, plan_after(job, now))
         elif is_late and not job.retry_at:
-            await self._pass_over(job, now, quiet)
+            await self._skip(job, now, quiet)
         else:
-            await self._runner.run(job, self._runner.lead(job), plan_after(job, now, quiet), now)
+            await self._runner.run(job, self._runner.resolve(job), plan_after(job, now, quiet), now)
 
     async def _has_spent_its_day(self, job: JobRow) -> bool:
         midnight = self._runner.midnight()
         spent = await self._runner.store.read(lambda db: rows.spent_since(db, job.id, midnight))
         return 0 < job.day_budget <= spent
 
-    async def _rest_until_tomorrow(self, job: JobRow, now: float) -> None:
+    async def _pause_until_tomorrow(self, job: JobRow, now: float) -> None:
         """Notify the chat once that a job has used its budget for the day."""
         runner = self._runner
         after = plan_tomorrow(job, now, runner.midnight(), runner.zone)
@@ -154,7 +154,7 @@ class Jobs:
         moved = [(job, plan_after(job, now, self._quiet(job))) for job in jobs]
         await self._runner.tell_together(moved, reply, now)
 
-    async def _pass_over(self, job: JobRow, now: float, quiet: str) -> None:
+    async def _skip(self, job: JobRow, now: float, quiet: str) -> None:
         """Notify the chat that a prompt was not run, since it was too late."""
         with self._runner.speaking_to(job):
             text = _(
@@ -171,7 +171,7 @@ def _count_missed(job: JobRow, now: float) -> int:
     return count_missed(job.rule, job.anchor, job.due, now, ZoneInfo(job.zone))
 
 
-def _part_late(jobs: Sequence[JobRow], now: float) -> tuple[list[list[JobRow]], list[JobRow]]:
+def _group_late(jobs: Sequence[JobRow], now: float) -> tuple[list[list[JobRow]], list[JobRow]]:
     """Return the groups of late reminders for the same place, each small enough for one message;
     and all other jobs."""
     by_place = defaultdict[AddressColumns, list[JobRow]](list)

@@ -68,8 +68,8 @@ class JobOrders:
         """Store a job imported from another program, paused until a person resumes it; return
         whether it is new here. Raises CommandError, and StoreError."""
         made = replace(self._make(address, key, new, ""), state="paused", why="it was imported")
-        known = {_sign(view.job) for view in await self.all(address)}
-        if _sign(made) in known:
+        known = {_identity_of(view.job) for view in await self.all(address)}
+        if _identity_of(made) in known:
             return False
         if not is_rehearsal:
             await self._keep(made, key)
@@ -161,7 +161,7 @@ class JobOrders:
         await self._runner.wake()
         kept = replace(job, id=number)
         if kept.condition:
-            self._conditions.look(kept, self._runner.lead(kept))
+            self._conditions.check(kept, self._runner.resolve(kept))
         return JobView(kept)
 
     async def all(self, address: Address) -> list[JobView]:
@@ -169,7 +169,7 @@ class JobOrders:
         home = self._runner.home_of(address)
 
         def work(db: Database) -> list[JobView]:
-            mine = [job for job in rows.list_all(db) if self._runner.lead(job).home == home]
+            mine = [job for job in rows.list_all(db) if self._runner.resolve(job).home == home]
             return [_to_view(db, job) for job in mine]
 
         return await self._runner.store.read(work)
@@ -191,7 +191,7 @@ class JobOrders:
             with self._runner.speaking_to(job):
                 reply = to_reminder(job)
             await self._runner.tell_run(job, job, reply, "told", now)
-        elif not await self._runner.run(job, self._runner.lead(job), job, now, due=now):
+        elif not await self._runner.run(job, self._runner.resolve(job), job, now, due=now):
             raise CommandError(_("Job {n} is running already, or waits for its turn.", n=number))
         return await self._view(number)
 
@@ -235,7 +235,7 @@ class JobOrders:
         """Return a job if it may be changed from this address: by its creator or an owner. Raises
         CommandError."""
         job = await self._runner.store.read(lambda db: rows.find(db, number))
-        if job is None or self._runner.lead(job).home != self._runner.home_of(address):
+        if job is None or self._runner.resolve(job).home != self._runner.home_of(address):
             raise CommandError(
                 _("There is no job {number} in this chat; /jobs lists them.", number=number)
             )
@@ -269,7 +269,7 @@ class JobOrders:
         return view
 
 
-def _sign(job: JobRow) -> object:
+def _identity_of(job: JobRow) -> object:
     """Return the fields by which an imported job is recognised."""
     return job.kind, job.text, job.rule, 0.0 if job.rule else job.anchor
 

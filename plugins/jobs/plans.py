@@ -145,7 +145,7 @@ class RunEnding(Struct, frozen=True):
     is_worth_again: bool = False
 
 
-def judge(reply: Reply, mark: Mark, kind: Kind = "prompt") -> RunEnding:
+def classify_result(reply: Reply, mark: Mark, kind: Kind = "prompt") -> RunEnding:
     if mark == "stopped":
         return RunEnding("stopped", "it was stopped", _(INTERRUPTED) in reply.text)
     if not reply.problem:  # a command's answer is sent nowhere else

@@ -254,7 +254,7 @@ def put_in(database: Database, run: int, message: InboxRow, digest: str) -> Inbo
     return row
 
 
-def take_call(database: Database, run: RunRow, call: InboxRow) -> InboxRow | None:
+def enqueue_call(database: Database, run: RunRow, call: InboxRow) -> InboxRow | None:
     """Put the content of a hook's call into the inbox, as a run of its job; None if that was done
     before, for the same `platform_id`."""
     row, is_new = mailbox.receive(database, call, "")
@@ -283,11 +283,11 @@ def count_forged(database: Database, hook: str, calls: int, at: float) -> None:
 def put_out(database: Database, run: int, parts: Sequence[OutboxRow]) -> list[int]:
     """Put a reminder's messages into the outbox and return their ids."""
     ids = [mailbox.put_out(database, part) for part in parts]
-    note_told(database, run, ids)
+    set_outbox_ids(database, run, ids)
     return ids
 
 
-def note_told(database: Database, run: int, outbox: Sequence[int]) -> None:
+def set_outbox_ids(database: Database, run: int, outbox: Sequence[int]) -> None:
     """Store the outbox ids of a run's messages."""
     tables.update(database, tables.JobRun, run, outbox=" ".join(map(str, outbox)))
 

@@ -47,19 +47,19 @@ class JobRunner:
         now = datetime.now(self.zone)
         return now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
 
-    def lead(self, job: JobRow) -> ConversationKey:
+    def resolve(self, job: JobRow) -> ConversationKey:
         """Return the conversation that a job currently belongs to."""
-        key = self._turns.lead(address_of(job.place))
+        key = self._turns.resolve(address_of(job.place))
         return key.branch(job.branch) if job.branch else key
 
     def speaking_to(self, job: JobRow) -> AbstractContextManager[None]:
         """Return a context in which the bot uses the language of the person who gets the job's
         messages."""
-        return self._delivery.speaking_to(address_of(job.place), self.lead(job).id)
+        return self._delivery.speaking_to(address_of(job.place), self.resolve(job).id)
 
     def home_of(self, address: Address) -> str:
         """Return the chat's conversation that an address resolves to."""
-        return self._turns.lead(address).home
+        return self._turns.resolve(address).home
 
     async def find_why_not(self, job: JobRow) -> str:
         """Return the reason why a job may no longer run; "" if it may. A job of a branch runs only
@@ -67,7 +67,7 @@ class JobRunner:
         if self.access.identify(address_of(job.place)) is None:
             return SHUT_OUT
         branches = self.kernel.conversations.branches
-        return BRANCH_GONE if job.branch and await branches.is_gone(self.lead(job)) else ""
+        return BRANCH_GONE if job.branch and await branches.is_gone(self.resolve(job)) else ""
 
     async def wake(self) -> None:
         """Set the timer for the next due job."""
@@ -126,7 +126,7 @@ class JobRunner:
                     raise StoreError(f"job {job.id} was changed just now")
                 run = rows.begin_run(db, RunRow(job.id, job.due, now, "told", ended=now))
                 if ids:
-                    rows.note_told(db, run, ids)
+                    rows.set_outbox_ids(db, run, ids)
                 else:
                     ids = rows.put_out(db, run, parts)
             return ids

@@ -20,7 +20,7 @@ from memory.messages import Mark
 from memory.record import mailbox
 from memory.record.database import Database
 from plugins.jobs import record as rows
-from plugins.jobs.plans import BRANCH_GONE, describe_run, judge, plan_ended
+from plugins.jobs.plans import BRANCH_GONE, classify_result, describe_run, plan_ended
 from plugins.jobs.record import JobRow, RunRow
 from plugins.jobs.runner import JobRunner
 from plugins.wording import money
@@ -60,7 +60,7 @@ class JobTurns(RunHandler):
 
     async def prepare(self, received: Received, conversation: Conversation, agent: Agent) -> Agent:
         """Return the agent for a run: with its budget, and without permission questions."""
-        _run, job, earlier = await self._look(received)
+        _run, job, earlier = await self._load_run(received)
         before = await self._runner.store.read(lambda db: rows.cost_of(db, received.run))
         if job is None:
             raise RuntimeError(f"the job of run {received.run} was deleted just now")
@@ -85,7 +85,7 @@ class JobTurns(RunHandler):
 
     async def refusal(self, received: Received) -> str:
         """Return the reason why a waiting run does not start; "" if it does."""
-        run, job, earlier = await self._look(received)
+        run, job, earlier = await self._load_run(received)
         if run is None or job is None:
             return _("The job was deleted before its turn came.")
         if job.branch and await self._runner.find_why_not(job) == BRANCH_GONE:
@@ -93,25 +93,25 @@ class JobTurns(RunHandler):
         is_spent = job.kind == "command" and 0 < job.day_budget <= earlier
         return _("This job has spent what it may on one day.") if is_spent else ""
 
-    async def _look(self, received: Received) -> tuple[RunRow | None, JobRow | None, float]:
+    async def _load_run(self, received: Received) -> tuple[RunRow | None, JobRow | None, float]:
         """Return a run, its job, and the cost of the job's runs of this day."""
         midnight = self._runner.midnight()
 
-        def look(db: Database) -> tuple[RunRow | None, JobRow | None, float]:
+        def load(db: Database) -> tuple[RunRow | None, JobRow | None, float]:
             run = rows.find_run(db, received.run)
             job = rows.find(db, run.job) if run else None
             return run, job, rows.spent_since(db, job.id, midnight) if job else 0.0
 
-        return await self._runner.store.read(look)
+        return await self._runner.store.read(load)
 
     async def answer(
         self, received: Received, reply: Reply, turn: str | None = None, mark: Mark = ""
     ) -> bool:
         """Store the outcome of a run, in one transaction with its reply if that is sent."""
-        run, job, _earlier = await self._look(received)
+        run, job, _earlier = await self._load_run(received)
         if run is None or job is None:
             return False
-        ending = judge(reply, mark, job.kind)
+        ending = classify_result(reply, mark, job.kind)
         after = plan_ended(job, run, ending, self._runner.clock())
         cost = float((reply.data or {}).get("cost") or 0.0) if job.kind == "command" else 0.0
 

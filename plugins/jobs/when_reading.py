@@ -118,7 +118,7 @@ class PhraseReading:
             raise unknown()
         if self.part and not (self.every or self.day or self.clocks):
             self.day = Day(self.today, self.end)  # "evening: read"
-        self._doubt()
+        self._refuse_unused()
         rest = after(self.text, self.end)
         if self.seconds:
             return When("", self.now + self.seconds, rest)
@@ -265,7 +265,7 @@ class PhraseReading:
 
     # --- questions about unclear times ------------------------------------------------------------
 
-    def _doubt(self) -> None:  # noqa: C901  # one question after another
+    def _refuse_unused(self) -> None:  # noqa: C901  # one question after another
         """Raise WhenError for text that looks like a time and was not used."""
         folded, end = self.folded, self.end
         if (

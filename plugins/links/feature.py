@@ -113,7 +113,7 @@ class ChatLinks:
         request = LinkRequest(home, found.target, person, found.giver, place, now)
         return Asked(request, found.place)
 
-    async def _settle(
+    async def _answer_request(
         self, address: Address, which: str, private: PrivatePort | None = None
     ) -> LinkRequest:
         """Answer a chat's request to join this chat's conversation, by the chat's name ("": the
@@ -130,10 +130,10 @@ class ChatLinks:
             raise CommandError(_(NOBODY))
         if private is not None:
             self._check_free(found[0].home)
-            if private.look(self._links.lead_of(found[0].home)) is not None:
+            if private.status(self._links.resolve(found[0].home)) is not None:
                 raise CommandError(_(OFF_RECORD, chat=format_home(found[0].home)))
         link_at = now if private is not None else None
-        if not await self._store.write(lambda db: record.settle(db, found[0], link_at)):
+        if not await self._store.write(lambda db: record.end_request(db, found[0], link_at)):
             raise CommandError(_(NOBODY))
         if private is not None:
             await self._links.changed()
@@ -141,7 +141,7 @@ class ChatLinks:
 
     def _check_free(self, home: str) -> None:
         """Raise CommandError if a chat is linked already."""
-        if (target := self._links.lead_of(home).id) != home:
+        if (target := self._links.resolve(home).id) != home:
             raise CommandError(_(LINKED, chat=format_home(target)))
         if followers := self._links.followers(home):
             raise CommandError(_(LEADS, chats=", ".join(map(format_home, followers))))
@@ -167,7 +167,7 @@ class ChatLinks:
     async def agree(self, address: Address, which: str, private: PrivatePort) -> str:
         """Link a requesting chat ("": the only one) to this chat's conversation, and notify it;
         return its name."""
-        request = await self._settle(address, which, private)
+        request = await self._answer_request(address, which, private)
         self._show(request.home)
         asker, there = address_of(request.place), format_home(request.target)
         with self._delivery.speaking_to(asker):
@@ -184,7 +184,7 @@ class ChatLinks:
 
     async def decline(self, address: Address, which: str) -> str:
         """Decline a chat's request ("": the only one), and notify it; return its name."""
-        request = await self._settle(address, which)
+        request = await self._answer_request(address, which)
         asker = address_of(request.place)
         with self._delivery.speaking_to(asker):
             told = _(
@@ -226,7 +226,7 @@ class ChatLinks:
 
     def _show(self, home: str) -> None:
         """Notify the watchers of a chat that its conversation has changed."""
-        key = self._conversations.branches.current(self._links.lead_of(home))
+        key = self._conversations.branches.current(self._links.resolve(home))
         self._bus.publish(home, BranchChanged(key.number))
 
 

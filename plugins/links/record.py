@@ -91,7 +91,7 @@ def list_requests(database: Database, target: str, giver: str, since: float) -> 
     return [LinkRequest(place=_take_place(row), **row) for row in rows]
 
 
-def settle(database: Database, request: LinkRequest, link_at: float | None) -> bool:
+def end_request(database: Database, request: LinkRequest, link_at: float | None) -> bool:
     """Close a request, and link its chat from `link_at` on (None: refuse). Return False, without a
     change, if it was closed already. On success, codes for the chat's own conversation and requests
     to join it are deleted."""

@@ -12,6 +12,6 @@ class ServerDown(Exception):
     """A server that does not work as required. The text is a sentence."""
 
 
-class SessionOver(ServerDown):
+class SessionExpired(ServerDown):
     """A call that was not executed, since the server has lost the session: it was restarted. The
     call may be repeated in a new session."""

@@ -41,7 +41,7 @@ from msgspec import Struct
 from agent.tools import ToolError
 from memory.faults import say_fault
 from memory.tasks import cancel_and_wait
-from plugins.mcp import ServerDown, SessionOver
+from plugins.mcp import ServerDown, SessionExpired
 from plugins.mcp.catalogue import (
     LIST_RESOURCES,
     MOST_TOOLS,
@@ -49,7 +49,7 @@ from plugins.mcp.catalogue import (
     ListedTool,
     read_tool,
 )
-from plugins.mcp.health import Health, add_last_words
+from plugins.mcp.health import Health, add_stderr_reason
 from plugins.mcp.http import NOT_THIS_KIND, BadAnswer, Transport, run_http
 from plugins.mcp.layers import left_out
 from plugins.mcp.messages import REFUSED, SESSION_OVER, UNREADABLE
@@ -87,7 +87,7 @@ class McpConnection(Struct):
             for _ in range(_MOST_PAGES):
                 params = PaginatedRequestParams(cursor=cursor)
                 try:
-                    page = await _asked(self.client.session.list_tools(params=params))
+                    page = await _await_answer(self.client.session.list_tools(params=params))
                 except ToolError as error:
                     why = f"it does not list its tools ({str(error).rstrip('.')})"
                     raise ServerDown(why) from None
@@ -113,7 +113,7 @@ class McpConnection(Struct):
         ServerDown."""
         if tool in (LIST_RESOURCES, READ_RESOURCE):
             return await self._about_resources(tool, arguments)
-        result = await _asked(self.client.call_tool(tool, arguments))
+        result = await _await_answer(self.client.call_tool(tool, arguments))
         text = _as_text(result)
         if result.is_error:
             raise ToolError(text or "It failed, and did not say why.")
@@ -121,7 +121,7 @@ class McpConnection(Struct):
 
     async def _about_resources(self, tool: str, arguments: Mapping[str, Any]) -> str:
         if tool == LIST_RESOURCES:
-            page = await _asked(self.client.list_resources(cache_mode="bypass"))
+            page = await _await_answer(self.client.list_resources(cache_mode="bypass"))
             shown = page.resources[:_MOST_RESOURCES]
             lines = [f"{one.uri}: {one.description or one.title or one.name}" for one in shown]
             left = len(page.resources) - len(shown)
@@ -129,7 +129,7 @@ class McpConnection(Struct):
         uri = arguments.get("uri")
         if not isinstance(uri, str) or not uri:
             raise ToolError("It was not run: `uri` is missing; list_resources names what there is.")
-        read = await _asked(self.client.read_resource(uri, cache_mode="bypass"))
+        read = await _await_answer(self.client.read_resource(uri, cache_mode="bypass"))
         return _join(
             one.text if isinstance(one, TextResourceContents) else left_out(one.mime_type)
             for one in read.contents
@@ -165,7 +165,7 @@ def _join(parts: Any) -> str:
     )
 
 
-async def _asked(work: Awaitable[T]) -> T:
+async def _await_answer(work: Awaitable[T]) -> T:
     """Return the server's answer. Raises ToolError if it refuses, and ServerDown."""
     try:
         return await work
@@ -173,7 +173,7 @@ async def _asked(work: Awaitable[T]) -> T:
         if error.code == CONNECTION_CLOSED and error.message.startswith(_CLOSED):
             raise ServerDown("it ended before it had answered") from None
         if error.code == SESSION_OVER:
-            raise SessionOver(error.message[:2_000]) from None
+            raise SessionExpired(error.message[:2_000]) from None
         if error.code == UNREADABLE:
             raise ServerDown(error.message) from None
         if error.code == METHOD_NOT_FOUND:
@@ -215,7 +215,7 @@ async def connect(
         async with AsyncExitStack() as stack:
             client, health = await _enter(stack, server, make, fill, folder, health)
             # The validation against a server's own schema of results may take very long.
-            client.session.validate_tool_result = _believe  # type: ignore[method-assign]
+            client.session.validate_tool_result = _skip_validation  # type: ignore[method-assign]
             connection = McpConnection(client, health, is_changed)
             following = asyncio.create_task(_follow(client, is_changed))
             try:
@@ -227,7 +227,7 @@ async def connect(
             raise
         if (why := _find_reason(error)) is None:
             raise
-        raise ServerDown(add_last_words(health.why or why, health.said)) from None
+        raise ServerDown(add_stderr_reason(health.why or why, health.said)) from None
 
 
 async def _enter(
@@ -275,7 +275,7 @@ async def _follow(client: Client, is_changed: asyncio.Event) -> None:
         log.debug("an MCP server does not tell of changes: %s", error)
 
 
-async def _believe(name: str, result: CallToolResult) -> None:
+async def _skip_validation(name: str, result: CallToolResult) -> None:
     """Skip the validation: results are text for the model, regardless of their schema."""
 
 

@@ -54,7 +54,7 @@ async def tools(ask: Ask, rest: str) -> Reply:
         return await show(ask, "")
     server = _find(await _visible(ask), rest)
     if not server.tools and server.is_served_here:
-        if why := await ask.service(ManagedServers).look(server.name, ask.conversation.key):
+        if why := await ask.service(ManagedServers).probe(server.name, ask.conversation.key):
             raise CommandError(_describe_down(server.name, why))
         server = _find(await _visible(ask), rest)
     zone = ask.bot.zone()
@@ -73,7 +73,7 @@ async def add(ask: Ask, rest: str) -> Reply:
     for written in servers:
         await _refuse(ask, written)
     await _set_added(ask, [*_added(ask), *servers])
-    replies = [await _look(ask, written["name"]) for written in servers]
+    replies = [await _probe(ask, written["name"]) for written in servers]
     told = [text for text, _data in replies]
     unused = {one for found in read_pasted(rest) for one in found.unused}
     if unused:
@@ -108,9 +108,9 @@ async def _refuse(ask: Ask, written: Mapping[str, Any]) -> None:
         )
 
 
-async def _look(ask: Ask, name: str) -> tuple[str, dict[str, Any]]:
+async def _probe(ask: Ask, name: str) -> tuple[str, dict[str, Any]]:
     """Return the text and the data about a server that was added."""
-    why = await ask.service(ManagedServers).look(name, ask.conversation.key)
+    why = await ask.service(ManagedServers).probe(name, ask.conversation.key)
     server = _find(await _all(ask), name)
     risk = _(
         "It is a program that runs on the bot's machine, outside of the sandbox, with all rights "
@@ -315,7 +315,7 @@ class McpFeature:
 
     @hookimpl
     def parley_setting_changed(self) -> Callable[[], None]:
-        return self._servers.settle
+        return self._servers.stop_unneeded
 
     @hookimpl
     def parley_closing(self) -> Callable[[], Awaitable[None]]:

@@ -100,7 +100,7 @@ def find_reason(said: bytes) -> str:
     return _clean(told[-1]) if told else ""
 
 
-def add_last_words(why: str, said: bytes) -> str:
+def add_stderr_reason(why: str, said: bytes) -> str:
     """Return the reason why a server is down, with the reason in its own output."""
     reason = find_reason(said)
     return f"{why}; it said: {reason}" if reason else why

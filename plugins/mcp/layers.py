@@ -120,7 +120,7 @@ def _shrink(result: _Result) -> dict[str, Any]:
         small["nextCursor"] = result.next_cursor[:LARGE]
     if result.result_type is not None:
         small["resultType"] = result.result_type[:100]
-    room = _MessageRoom()
+    room = _MessageBuffer()
     if result.content is not None:
         small["content"] = [room.fill(one) for one in result.content[:MOST_ITEMS]]
     if not small.get("content") and bytes(result.structured_content) not in (b"", b"null"):
@@ -135,7 +135,7 @@ def _shrink(result: _Result) -> dict[str, Any]:
     return small
 
 
-class _MessageRoom:
+class _MessageBuffer:
     """The remaining bytes of a message for the SDK; the first parts use them up."""
 
     def __init__(self) -> None:
@@ -197,7 +197,7 @@ def left_out(media_type: str | None) -> str:
     return f"[{(media_type or 'data')[:200]} is left out: it is no text]"
 
 
-def tidy(result: dict[str, Any]) -> dict[str, Any]:
+def truncate_result(result: dict[str, Any]) -> dict[str, Any]:
     """Return a result with lists truncated to the maximum number of items. A part of an unknown
     kind becomes a note, since the SDK would reject the whole answer."""
     for name, value in result.items():

@@ -24,7 +24,7 @@ from mcp_types.jsonrpc import (
 )
 
 from plugins.mcp.health import LONGEST
-from plugins.mcp.layers import LARGE, MessageId, UnreadableAnswerError, read_large, tidy
+from plugins.mcp.layers import LARGE, MessageId, UnreadableAnswerError, read_large, truncate_result
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class ServerAnswers:
         if isinstance(message, JSONRPCRequest):
             self._waiting[message.id] = None
         elif isinstance(message, JSONRPCNotification) and message.method == _CANCELLED:
-            self._settle((message.params or {}).get("requestId", ""))
+            self._forget((message.params or {}).get("requestId", ""))
 
     def read(self, data: bytes, call: MessageId | None = None) -> list[JSONRPCMessage]:
         """Return the messages in the data. For an answer that can't be read, return an error for
@@ -97,7 +97,7 @@ class ServerAnswers:
             return self.fail(str(error), error.id if call is None else call)
         for one in found:
             if isinstance(one, JSONRPCResponse | JSONRPCError) and one.id is not None:
-                self._settle(one.id)
+                self._forget(one.id)
         return found
 
     def read_begin(self, begin: bytes) -> list[JSONRPCMessage]:
@@ -108,10 +108,10 @@ class ServerAnswers:
         """Return the errors for an answer that can't be read."""
         calls = [call] if call is not None else list(self._waiting)
         for one in calls:
-            self._settle(one)
+            self._forget(one)
         return [make_error(one, UNREADABLE, f"its answer can't be read: {why}") for one in calls]
 
-    def _settle(self, id: MessageId) -> None:
+    def _forget(self, id: MessageId) -> None:
         for one in (id, str(id), int(id) if isinstance(id, str) and id.isdecimal() else id):
             self._waiting.pop(one, None)
 
@@ -226,7 +226,7 @@ def _to_answer(value: Mapping[str, Any], call: MessageId | None) -> JSONRPCMessa
         return make_error(call, code, text, more)
     if result is not None and not isinstance(result, Mapping):
         raise UnreadableAnswerError("its result is not of the protocol", call)
-    return JSONRPCResponse(jsonrpc="2.0", id=call, result=tidy(dict(result or {})))
+    return JSONRPCResponse(jsonrpc="2.0", id=call, result=truncate_result(dict(result or {})))
 
 
 def _read_fault(fault: Any) -> tuple[int, str, Any]:

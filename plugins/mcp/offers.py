@@ -131,10 +131,10 @@ class ManagedServers(Struct, frozen=True):
             changes=changes,
         )
 
-    async def look(self, name: str, key: ConversationKey) -> str:
+    async def probe(self, name: str, key: ConversationKey) -> str:
         """Start a server for the people of a conversation if its tools are unknown. Return the
         reason why it does not work, or ""."""
-        wrong = await self.servers.look([name], key.audience, self.config.workspace(key))
+        wrong = await self.servers.probe([name], key.audience, self.config.workspace(key))
         return self.servers.hide(wrong.get(name, ""))
 
     async def restart(self, name: str, key: ConversationKey) -> str:

@@ -53,7 +53,7 @@ async def run_program(program: Program, health: Health) -> AsyncGenerator[Transp
     tasks = [
         asyncio.create_task(_read(process, to_session, answers, health)),
         asyncio.create_task(_write(process, from_session, answers, health)),
-        asyncio.create_task(_hear(process, health)),
+        asyncio.create_task(_collect_stderr(process, health)),
     ]
     try:
         yield from_server, to_server
@@ -133,7 +133,7 @@ async def _write(
             health.end("it takes nothing any more")
 
 
-async def _hear(process: Process, health: Health) -> None:
+async def _collect_stderr(process: Process, health: Health) -> None:
     """Keep the end of its standard error, to explain why it has ended."""
     assert process.stderr is not None
     rate = Rate()
@@ -151,7 +151,7 @@ async def _end(process: Process, tasks: Sequence[asyncio.Task[None]]) -> None:
             end_group(process.pid, number)
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE):
-                await _gone(process)
+                await _wait_for_exit(process)
                 break
     end_group(process.pid)  # remaining children
     for task in tasks:
@@ -162,7 +162,7 @@ async def _end(process: Process, tasks: Sequence[asyncio.Task[None]]) -> None:
         transport.close()
 
 
-async def _gone(process: Process) -> None:
+async def _wait_for_exit(process: Process) -> None:
     """Wait until the process itself has ended; `Process.wait` also waits for all holders of its
     pipes."""
     while process.returncode is None:  # noqa: ASYNC110 - asyncio tells of it in no other way

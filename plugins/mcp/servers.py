@@ -35,7 +35,7 @@ from plugins.mcp.catalogue import (
     server_of,
 )
 from plugins.mcp.record import ListingChange, ServerTool
-from plugins.mcp.session import ServerConnection, ServerPatience, ServerSession
+from plugins.mcp.session import ServerConnection, ServerSession, ServerTimeouts
 from plugins.mcp.settings import SECRET, McpServer, McpSettings
 
 log = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ class Servers:
         except SettingError as error:
             raise ServerDown(str(error).rstrip(".")) from None
 
-    def _tell_down(self, server: str, why: str) -> None:
+    def _alert_down(self, server: str, why: str) -> None:
         sentence = (
             f"The MCP server {server} does not work: {self.hide(why)}. Its tools can't be used; "
             f"/mcp restart {server} starts it again."
@@ -161,14 +161,14 @@ class Servers:
             partial(self._connect, server, folder),
             self._patience,
             partial(self._keep_listing, server.name),
-            partial(self._tell_down, server.name),
+            partial(self._alert_down, server.name),
         )
         self._sessions[key] = _Running(server, session)
         return session
 
-    def _patience(self) -> ServerPatience:
+    def _patience(self) -> ServerTimeouts:
         settings = self.settings
-        return ServerPatience(settings.start_timeout, settings.call_timeout, settings.idle)
+        return ServerTimeouts(settings.start_timeout, settings.call_timeout, settings.idle)
 
     async def _connect(
         self, server: McpServer, folder: Path
@@ -188,7 +188,7 @@ class Servers:
     def _end(self, key: tuple[str, str]) -> None:
         self._ending.start(self._sessions.pop(key).session.stop())
 
-    def settle(self) -> None:
+    def stop_unneeded(self) -> None:
         """Stop the servers that are no longer in the settings, or have changed there."""
         now = self.all
         for key, one in list(self._sessions.items()):
@@ -216,7 +216,7 @@ class Servers:
 
     # --- their tools -----------------------------------------------------------------------------
 
-    async def look(self, names: Collection[str], audience: str, folder: Path) -> dict[str, str]:
+    async def probe(self, names: Collection[str], audience: str, folder: Path) -> dict[str, str]:
         """Start those of these servers whose tools are unknown; return the reasons of failures, by
         name."""
         now = self.all
@@ -337,7 +337,7 @@ class OfferedServers(Struct, frozen=True):
     async def all(self, context: ToolContext) -> tuple[Sequence[Tool], str]:
         """Return their tools, and the errors of servers with unknown tools."""
         names = self._names
-        wrong = await self.servers.look(names, context.key.audience, context.workspace)
+        wrong = await self.servers.probe(names, context.key.audience, context.workspace)
         said = "\n".join(
             f"The server {name} is not available: {why}." for name, why in wrong.items()
         )
@@ -346,7 +346,7 @@ class OfferedServers(Struct, frozen=True):
     async def find(self, name: str, context: ToolContext) -> Tool | None:
         """Return the tool of this name, if it may be used. Raises ToolError."""
         mine = [one for one in self._names if one == server_of(name)]
-        wrong = await self.servers.look(mine, context.key.audience, context.workspace)
+        wrong = await self.servers.probe(mine, context.key.audience, context.workspace)
         for server, why in wrong.items():
             raise ToolError(f"The server {server} is not available: {why}.")
         for _ in range(2):

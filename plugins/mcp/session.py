@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from agent.tools import ToolError
 from memory.tasks import hear
-from plugins.mcp import ServerDown, SessionOver
+from plugins.mcp import ServerDown, SessionExpired
 from plugins.mcp.catalogue import ListedTool
-from plugins.mcp.health import Health, add_last_words
+from plugins.mcp.health import Health, add_stderr_reason
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ Connect = Callable[[], Awaitable[AbstractAsyncContextManager[ServerConnection]]]
 """A factory of connections to a server; entering its result raises ServerDown."""
 
 
-class ServerPatience(Struct, frozen=True):
+class ServerTimeouts(Struct, frozen=True):
     """Timeouts in seconds: for a start, for a call, and for an idle server (0: none)."""
 
     start: float
@@ -67,7 +67,7 @@ class ServerSession:
         self,
         name: str,
         connect: Connect,
-        patience: Callable[[], ServerPatience],
+        patience: Callable[[], ServerTimeouts],
         on_listed: Callable[[list[ListedTool]], Awaitable[None]],
         on_down: Callable[[str], None],
     ) -> None:
@@ -106,11 +106,11 @@ class ServerSession:
         """Call one of its tools. Raises ToolError with the tool's own error, and ServerDown."""
         try:
             return await self._call(tool, arguments)
-        except SessionOver:  # it was restarted, and has not executed the call
+        except SessionExpired:  # it was restarted, and has not executed the call
             pass
         try:
             return await self._call(tool, arguments)
-        except SessionOver as error:
+        except SessionExpired as error:
             raise ToolError(f"The server refused this: {error}") from None
 
     async def check(self) -> None:
@@ -139,7 +139,7 @@ class ServerSession:
             raise ServerDown(
                 f"it did not answer within {seconds:g} s; what it was asked for may have happened"
             ) from None
-        except SessionOver:
+        except SessionExpired:
             raise
         except ServerDown as error:
             why = str(error)
@@ -170,7 +170,7 @@ class ServerSession:
             if self._task is not None and not self._task.done():  # it is being stopped
                 await asyncio.wait({self._task})
                 continue
-            self._refuse_while_resting()
+            self._refuse_in_backoff()
             self._leaving = asyncio.Event()
             self._silent, self._used_at = 0, self._clock()
             self._ready = asyncio.get_running_loop().create_future()
@@ -178,7 +178,7 @@ class ServerSession:
         # A waiting caller may be cancelled; the start continues for the next one.
         return await asyncio.shield(self._ready)
 
-    def _refuse_while_resting(self) -> None:
+    def _refuse_in_backoff(self) -> None:
         recent = [at for at in self._failures if self._clock() - at < WINDOW]
         if len(recent) >= MOST_FAILURES:
             wait = WINDOW - (self._clock() - recent[0])
@@ -201,10 +201,10 @@ class ServerSession:
                 self.why_down = ""
                 connection.health.said = b""
                 log.info("the MCP server %s is ready", self.name)
-                await self._stay(connection)
+                await self._wait_until_over(connection)
             why = connection.health.why
             if why:
-                why = add_last_words(why, connection.health.said)
+                why = add_stderr_reason(why, connection.health.said)
         except TimeoutError:
             why = f"it was not ready within {patience.start:g} s"
         except ServerDown as error:
@@ -215,9 +215,9 @@ class ServerSession:
             log.warning("the MCP server %s failed", self.name, exc_info=error)
             why = f"it failed ({type(error).__name__})"
         finally:
-            self._settle(ready, why)
+            self._report_down(ready, why)
 
-    def _settle(self, ready: asyncio.Future[ServerConnection], why: str) -> None:
+    def _report_down(self, ready: asyncio.Future[ServerConnection], why: str) -> None:
         if why:
             self._failures.append(self._clock())
             self.why_down = why
@@ -227,7 +227,7 @@ class ServerSession:
             ready.set_exception(ServerDown(why or "it was stopped"))
             ready.exception()  # marks it as retrieved: there may be no caller
 
-    async def _stay(self, connection: ServerConnection) -> None:
+    async def _wait_until_over(self, connection: ServerConnection) -> None:
         """Wait until it has ended, is stopped, or was idle for too long."""
         while True:
             over = asyncio.create_task(connection.health.over.wait())

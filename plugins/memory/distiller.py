@@ -47,7 +47,7 @@ _LINES = 3  # the lines may take a third of the room
 _LEAST = 200  # minimum tokens for a section in any window
 
 
-class NotAskedError(Exception):
+class NoAnswerError(Exception):
     """A request without a usable answer. The text is a sentence; `window` is the one that an error
     named, or 0."""
 
@@ -87,7 +87,7 @@ class ModelDistiller(Struct, frozen=True):
         """Return the answer, and the name of the model that gave it. Raises NotAskedError."""
         model = self.models.summary_model(request.key)
         if self.models.spending.is_enough(request.key, request.person) and not model.is_free:
-            raise NotAskedError(
+            raise NoAnswerError(
                 _(
                     "This month's spending limit is used up (/usage shows it), so no model was "
                     "asked."
@@ -101,12 +101,12 @@ class ModelDistiller(Struct, frozen=True):
             return reply.text, reply.model
         except ContextOverflow as error:
             half = self.models.summary_window(request.key) // 2
-            raise NotAskedError(str(error), error.window or half) from error
+            raise NoAnswerError(str(error), error.window or half) from error
         except ModelError as error:
             log.warning("the memory could not be distilled: %s", error)
             if isinstance(error, AccountRefused):
                 self.watch.model_refused(str(error))
-            raise NotAskedError(str(error)) from error
+            raise NoAnswerError(str(error)) from error
 
 
 def _wire(request: DistillRequest) -> ModelRequest:
@@ -139,7 +139,7 @@ class DistillProgress(Struct, frozen=True):
     total: int
 
 
-class Distilled(Struct, frozen=True):
+class DistillResult(Struct, frozen=True):
     """The result of a distillation: the numbers of distilled and of all sections, the number of
     operations, the cost of the calls (None: unknown for one of them), and the reason of an early
     end ("": none). `away` counts the sections skipped because a person removed some of their
@@ -180,13 +180,13 @@ class Distillation:
         self._services, self._distiller, self._order = services, distiller, order
         self._conversation, self._memory = conversation, conversation.long_term
         self._window = 0
-        self._said = Distilled()
+        self._said = DistillResult()
 
-    async def run(self, on_progress: OnProgress = lambda progress: None) -> Distilled:
+    async def run(self, on_progress: OnProgress = lambda progress: None) -> DistillResult:
         """Distil. Raises StoreError."""
         state = self._memory.state
         if state.is_distilling:
-            return Distilled(fault=BUSY)
+            return DistillResult(fault=BUSY)
         state.is_distilling = True
         try:
             await self._run(on_progress)
@@ -203,7 +203,7 @@ class Distillation:
         while waiting and not self._said.fault:
             try:
                 taken = await self._take(waiting)
-            except NotAskedError as error:
+            except NoAnswerError as error:
                 if 0 < error.window < self._window:
                     self._window = error.window
                     continue
@@ -224,12 +224,12 @@ class Distillation:
 
         def known(db: Any) -> tuple[frozenset[str], frozenset[int]]:
             done = memory_versions.list_distilled(db, audience) if not days else frozenset[str]()
-            return done, summaries.jobs_taken_away(db, audience)
+            return done, summaries.removed_jobs(db, audience)
 
         notes = await asyncio.to_thread(read)
-        done, taken_away = await services.store.read(known)
+        done, removed_turns = await services.store.read(known)
         fresh = [note for note in notes if note.digest not in done]
-        kept = [note for note in fresh if note.job not in taken_away]
+        kept = [note for note in fresh if note.job not in removed_turns]
         return kept, len(fresh) - len(kept)
 
     async def _take(self, waiting: Sequence[Note]) -> int:
@@ -250,10 +250,10 @@ class Distillation:
             try:
                 found = operations.read_operations(answer, shown, piece, len(lines), is_last=True)
             except BadAnswerError as error:
-                raise NotAskedError(_BAD.format(model=by, why=error)) from None
+                raise NoAnswerError(_BAD.format(model=by, why=error)) from None
         async with memory.state.changing:
             if memory.state.forgotten != generation:
-                raise NotAskedError(_FORGOTTEN)
+                raise NoAnswerError(_FORGOTTEN)
             found = await self._still_there(found)
             sections = [note.digest for note in piece]
             await run_shielded(memory.propose(found, sections, f"model {by}"))
@@ -270,7 +270,7 @@ class Distillation:
         """Return the operations without those based on turns that a person has removed
         meanwhile."""
         audience = self._memory.audience
-        away = await self._services.store.read(lambda db: summaries.jobs_taken_away(db, audience))
+        away = await self._services.store.read(lambda db: summaries.removed_jobs(db, audience))
         return [one for one in found if not any(s.job in away for s in one.sources if s.job)]
 
     async def _piece(
@@ -304,7 +304,7 @@ class Distillation:
         """Return an answer, and bill its cost. Raises NotAskedError."""
         order = self._order
         if order.budget and (self._said.cost or 0.0) >= order.budget:
-            raise NotAskedError(_SPENT)
+            raise NoAnswerError(_SPENT)
         spent: list[Spent] = []
         request = DistillRequest(
             TASK,
@@ -325,7 +325,7 @@ class Distillation:
                 self._said = replace(so_far, calls=so_far.calls + 1, cost=cost)
 
 
-class Distilling:
+class Distillations:
     """The factory of distillations, for commands."""
 
     def __init__(self, kernel: Kernel) -> None:

@@ -11,7 +11,7 @@ from datetime import date, datetime
 from bot.kernel import Kernel
 from channels.dates import say_date, say_day
 from channels.language import _, number_of
-from memory.audience_memory import Waiting
+from memory.audience_memory import WaitingSection
 from memory.context.corrections import may_correct
 from memory.record.daily import Note
 from memory.turn_log import OpenTurn
@@ -27,7 +27,7 @@ from plugins.api import (
     hookimpl,
 )
 from plugins.memory import long_term
-from plugins.memory.distiller import Distilling
+from plugins.memory.distiller import Distillations
 from plugins.memory.search import as_data, memory_search, search
 from plugins.memory.views import day_of, name_conversations
 from plugins.wording import count, literal, say_marks, say_turns, sentence
@@ -112,7 +112,7 @@ async def memory(ask: Ask) -> Reply:
     if verb.lower() == "pending":
         return await show_pending(ask)
     if verb.lower() in ("approve", "reject"):
-        return await settle(ask, verb.lower(), rest.strip())
+        return await decide_proposal(ask, verb.lower(), rest.strip())
     today = datetime.now(ask.bot.zone()).date()
     return await _day(ask, day_of(ask.text.strip().lower() or "today", today), today)
 
@@ -256,7 +256,7 @@ async def show_pending(ask: Ask) -> Reply:
     return Reply("\n\n".join((*parts, _ends(ask))), data, actions)
 
 
-async def visible(ask: Ask) -> list[Waiting]:
+async def visible(ask: Ask) -> list[WaitingSection]:
     """Return the waiting sections that may be shown here: those of this chat's audience, or for an
     owner in a private chat all of them."""
     sees_all = ask.person.is_owner and _is_alone(ask)
@@ -274,14 +274,14 @@ def _may_reject(ask: Ask) -> bool:
     return ask.person.is_owner or _is_alone(ask)
 
 
-def _part(ask: Ask, one: Waiting) -> str:
+def _part(ask: Ask, one: WaitingSection) -> str:
     note, whose = one.note, ""
     if one.audience != ask.conversation.key.audience:
         whose = f" · {literal(note.conversation)}"
     return f"**{note.job}** · {say_date(note.day)}{whose} · {literal(note.turns)}\n\n{note.text}"
 
 
-def _actions(ask: Ask, one: Waiting) -> tuple[Action, ...]:
+def _actions(ask: Ask, one: WaitingSection) -> tuple[Action, ...]:
     job = one.note.job
     approve = Action(_("Approve {job}", job=job), f"/memory approve {job}")
     reject = Action(_("Reject {job}", job=job), f"/memory reject {job}")
@@ -297,7 +297,7 @@ def _ends(ask: Ask) -> str:
     return sentence(said)
 
 
-def _data(one: Waiting) -> dict[str, object]:
+def _data(one: WaitingSection) -> dict[str, object]:
     note = one.note
     return {
         "id": note.job,
@@ -308,7 +308,7 @@ def _data(one: Waiting) -> dict[str, object]:
     }
 
 
-async def settle(ask: Ask, verb: str, number: str) -> Reply:
+async def decide_proposal(ask: Ask, verb: str, number: str) -> Reply:
     """Run `/memory approve N`, for owners, or `/memory reject N`, also for the person whose memory
     it is."""
     if verb == "approve" or not _may_reject(ask):
@@ -330,7 +330,7 @@ class MemoryFeature:
     """The feature's services, created from the kernel's."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self._distilling, self._corrections = Distilling(kernel), MemoryCorrections(kernel)
+        self._distilling, self._corrections = Distillations(kernel), MemoryCorrections(kernel)
 
     @hookimpl
     def parley_services(self) -> Sequence[object]:

@@ -23,7 +23,7 @@ from memory.long_term.memory import BY_HAND, MemoryState
 from memory.patterns import lazy
 from memory.record.memory_versions import Version
 from plugins.api import Action, Ask, CommandError, Form, Reply, command
-from plugins.memory.distiller import Distilled, Distilling, DistillProgress, Order
+from plugins.memory.distiller import Distillations, DistillProgress, DistillResult, Order
 from plugins.memory.operations import strip_invisible
 from plugins.memory.views import count_changes, day_of, list_reasons, origins, to_block, to_data
 from plugins.memory.wrong import wrong
@@ -204,7 +204,7 @@ async def distill(ask: Ask, rest: str) -> Reply:
 
     before = await ask.conversation.long_term.read()
     order = Order(days, budget=budget, is_auto=is_auto, person=ask.person.limited)
-    done = await ask.service(Distilling).start(ask.conversation, order).run(tell)
+    done = await ask.service(Distillations).start(ask.conversation, order).run(tell)
     after = await ask.conversation.long_term.read()
     old, new = (before.lines, after.lines) if is_auto else (after.lines, after.proposed)
     changes = diff_lines(old, new)
@@ -233,7 +233,7 @@ def _decisions(proposal: Version | None) -> tuple[Action, ...]:
     )
 
 
-def _summary(done: Distilled, *, has_changes: bool) -> str:
+def _summary(done: DistillResult, *, has_changes: bool) -> str:
     if done.total == 0:
         return done.fault or _("There is nothing new in the daily files to distill.")
     price = None if done.cost is None else money(done.cost)
@@ -250,7 +250,7 @@ def _summary(done: Distilled, *, has_changes: bool) -> str:
     return text if has_changes else _("{read} What they say is remembered already.", read=text)
 
 
-def _describe_left_out(done: Distilled) -> str:
+def _describe_left_out(done: DistillResult) -> str:
     if not done.away:
         return ""
     return number_of(
@@ -260,7 +260,7 @@ def _describe_left_out(done: Distilled) -> str:
     )
 
 
-def _to_data(done: Distilled) -> dict[str, Any]:
+def _to_data(done: DistillResult) -> dict[str, Any]:
     return {
         "sections": done.done,
         "of": done.total,

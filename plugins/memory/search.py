@@ -18,7 +18,7 @@ from memory.record.search import Hit
 from memory.record.search.excerpts import blocks, excerpt, window
 from memory.turns import Entry
 from plugins.api import Ask, CommandError, Reply, ToolContext, ToolError, tool
-from plugins.builtin.context.state import CLEARED, DROPPED, States, states
+from plugins.builtin.context.state import CLEARED, DROPPED, TurnStates, states
 from plugins.builtin.context.turns import name_role, role
 from plugins.memory.views import name_conversations
 from plugins.wording import (
@@ -98,7 +98,7 @@ def _note_line(note: Mapping[str, str]) -> str:
     return labelled(f"**{say_written(note['day'])}** {heading}".rstrip(), note["text"])
 
 
-def _to_data(ask: Ask, hit: Hit, where: States) -> dict[str, Any]:
+def _to_data(ask: Ask, hit: Hit, where: TurnStates) -> dict[str, Any]:
     """Return a hit as data; `state` is set only if a person removed the turn in this
     conversation."""
     is_here = hit.conversation == ask.conversation.key.id

@@ -19,7 +19,7 @@ from memory.context.values import find_values
 from memory.conversation import Conversation
 from memory.long_term.document import MemoryLine, facts
 from memory.patterns import lazy
-from memory.summary_editor import EditRefused, StandingSummary
+from memory.summary_editor import CurrentSummary, EditRefused
 from plugins.api import Action, Ask, CommandError, Form, Reply
 from plugins.memory.views import to_block, to_data
 from plugins.wording import format_list, literal
@@ -41,7 +41,7 @@ _FEW = 2  # minimum words of a wrong sentence
 _ALIKE = 0.7  # minimum share of a wrong line's words in a sentence with the same meaning
 
 
-class Wrong(Struct, frozen=True):
+class WrongValues(Struct, frozen=True):
     """A request: wrong values with the correct ones, and a line of `MEMORY.md` with its replacement
     ("": none)."""
 
@@ -54,7 +54,7 @@ class Edits(Struct, frozen=True):
     """The edits that correct it: lines of the file by their old text, and summaries in force."""
 
     lines: Mapping[str, str]
-    summaries: tuple[tuple[StandingSummary, str], ...]
+    summaries: tuple[tuple[CurrentSummary, str], ...]
 
     @property
     def changes(self) -> list[tuple[str, str]]:
@@ -85,7 +85,7 @@ async def wrong(ask: Ask, rest: str) -> Reply:
     what = await _read(conversation, order)
     edits = await _find_edits(conversation, what)
     if not edits.changes:
-        return await _tell_nothing(conversation, what)
+        return await _report_nothing(conversation, what)
     if seen is None:
         return _show(order, edits)
     if seen[1].lower() != edits.digest:
@@ -111,7 +111,7 @@ def _line_at(lines: Sequence[MemoryLine], number: int) -> MemoryLine:
     return lines[number - 1]
 
 
-async def _read(conversation: Conversation, order: str) -> Wrong:
+async def _read(conversation: Conversation, order: str) -> WrongValues:
     old, *new = _ARROW.split(order, maxsplit=1)
     if new and old and new[0]:
         if _is_bare_number(old):
@@ -122,7 +122,7 @@ async def _read(conversation: Conversation, order: str) -> Wrong:
                     words=literal(old),
                 )
             )
-        return Wrong((EndedValue(old, new[0], 0, _LATER),))
+        return WrongValues((EndedValue(old, new[0], 0, _LATER),))
     word, _space, right = order.partition(" ")
     lines = facts((await conversation.long_term.read()).lines)
     number = int(word[:9]) if word.isascii() and word.isdigit() else 0
@@ -136,9 +136,9 @@ async def _read(conversation: Conversation, order: str) -> Wrong:
             )
         )
     if not number:
-        return Wrong((), MemoryLine(order))
+        return WrongValues((), MemoryLine(order))
     line, right = _line_at(lines, number), right.strip()
-    return Wrong(_values(line.text, right), line, right)
+    return WrongValues(_values(line.text, right), line, right)
 
 
 def _is_bare_number(words: str) -> bool:
@@ -167,7 +167,7 @@ def _values(old: str, right: str) -> tuple[EndedValue, ...]:
     )
 
 
-async def _find_edits(conversation: Conversation, what: Wrong) -> Edits:
+async def _find_edits(conversation: Conversation, what: WrongValues) -> Edits:
     lines = dict[str, str]()
     for line in facts((await conversation.long_term.read()).lines):
         if what.line is not None and line.raw == what.line.raw:
@@ -182,7 +182,7 @@ async def _find_edits(conversation: Conversation, what: Wrong) -> Edits:
     return Edits(lines, tuple(summaries))
 
 
-def _correct(text: str, what: Wrong) -> str:
+def _correct(text: str, what: WrongValues) -> str:
     """Return the corrected text; without a correction, the text without sentences that mean the
     same as the wrong line."""
     plain = [replace(value, is_marked=False) for value in what.values]
@@ -221,7 +221,7 @@ def _text(text: str, before: object) -> str:
     return text
 
 
-async def _carry_out(ask: Ask, what: Wrong, edits: Edits) -> Reply:
+async def _carry_out(ask: Ask, what: WrongValues, edits: Edits) -> Reply:
     conversation = ask.conversation
     try:
         for standing, text in edits.summaries:
@@ -252,7 +252,7 @@ async def _carry_out(ask: Ask, what: Wrong, edits: Edits) -> Reply:
     return Reply(text, data, (LIST,))
 
 
-async def _count_read(ask: Ask, what: Wrong) -> int:
+async def _count_read(ask: Ask, what: WrongValues) -> int:
     """Count the texts in the prompt and in the model's search results that still contain an
     outdated value."""
     read = [ask.bot.remembered(ask.conversation.key).text]
@@ -278,7 +278,7 @@ def _says(text: str, values: Iterable[EndedValue]) -> bool:
     return any(True for value in values for _place in find_places(text, value.old))
 
 
-async def _tell_nothing(conversation: Conversation, what: Wrong) -> Reply:
+async def _report_nothing(conversation: Conversation, what: WrongValues) -> Reply:
     turns = _turns_with(conversation, what.values)
     text = _("No line of the memory and no summary says that.")
     if turns:

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from channels.guessing import SHORTEST_TOKEN, Throttle, is_weak
 from channels.listening import Caps, ListeningSocket, open_listener
-from channels.serving import HttpServer, Patience, refusal
+from channels.serving import HttpServer, TimeLimits, refusal
 from channels.web.guard import (
     Refused,
     TokenAuth,
@@ -108,7 +108,7 @@ def listen(host: str, port: int) -> ListeningSocket:
 @asynccontextmanager
 async def serving(page: MetricsPage, listener: ListeningSocket) -> AsyncIterator[None]:
     """Serve the metrics while the block runs."""
-    server = HttpServer(page, listener, Patience())
+    server = HttpServer(page, listener, TimeLimits())
     running = asyncio.create_task(server.run_here())
     try:
         yield

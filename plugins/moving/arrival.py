@@ -65,7 +65,7 @@ class Destination(Struct, frozen=True):
         return Address(self.channel, f"{self.user}/{chat}" if self.user else chat, user=self.user)
 
 
-class Arrived(Struct):
+class ImportResult(Struct):
     """The result of an import, or of its rehearsal. Conversations are new, grown, unchanged
     (`known`), or have continued differently here than there (`apart`). `unreadable` has the reasons
     for unreadable ones. `days` and `memory` are counts; `carried` counts rows of features, by their
@@ -122,7 +122,7 @@ def new_part(stored: Sequence[Exchange], found: Sequence[Exchange]) -> int | Non
     return at if here == len(stored) else len(found)
 
 
-class Arrival:
+class Importer:
     """The import of one source. `app` is None if there is no bot yet and nothing is written
     (`is_rehearsal`). Raises StoreError and MovingError."""
 
@@ -140,7 +140,7 @@ class Arrival:
         self._is_own, self._is_rehearsal, self._tell = is_own, is_rehearsal, tell
         self.prompts: dict[str, str] = {}
         self._slug = "".join(filter(str.isalnum, source.name.lower()))
-        self.arrived = Arrived()
+        self.arrived = ImportResult()
         self._planned = Counter[Path]()
 
     async def take_chats(self) -> None:
@@ -202,7 +202,7 @@ class Arrival:
         told = [[await self._with_pictures(key, one) for one in turn] for turn in turns]
         times = [one.at for turn in told for one in turn]
         await conversation.turns.append([[one.message for one in turn] for turn in told], times)
-        await app.conversations.let_go(lambda name: name == key.id)
+        await app.conversations.evict(lambda name: name == key.id)
 
     async def _with_pictures(self, key: ConversationKey, told: ImportedMessage) -> ImportedMessage:
         """Return the message with its available pictures, stored on disk unless this is a
@@ -247,7 +247,7 @@ class Arrival:
             self._planned[folder] = planned
         return True
 
-    def leave(self, remark: str) -> None:
+    def note_skipped(self, remark: str) -> None:
         """Add a remark about something that is not imported to the report."""
         self._source.skipped.remarks.append(remark)
 

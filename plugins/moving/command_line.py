@@ -37,12 +37,12 @@ def add_commands(commands: Commands) -> None:
 
 
 def _bring_in(options: argparse.Namespace) -> int:
-    from plugins.moving.commands import bring_in  # noqa: PLC0415 - slow, rarely used
+    from plugins.moving.commands import run_import  # noqa: PLC0415 - slow, rarely used
 
-    return bring_in(options)
+    return run_import(options)
 
 
 def _write_out(options: argparse.Namespace) -> int:
-    from plugins.moving.commands import write_out  # noqa: PLC0415 - as above
+    from plugins.moving.commands import run_export  # noqa: PLC0415 - as above
 
-    return write_out(options)
+    return run_export(options)

@@ -40,8 +40,8 @@ from memory.record.engines import engine_for
 from memory.record.people import find_known
 from memory.record.rehearsal import NEWEST, find_schema
 from memory.record.store import Store, StoreError
-from plugins.moving.arrival import Arrival, Destination, count_prompts
-from plugins.moving.export import Exported, export
+from plugins.moving.arrival import Destination, Importer, count_prompts
+from plugins.moving.export import ExportResult, export
 from plugins.moving.kinds import open_source, suggest
 from plugins.moving.plain_arrival import PlainArrival, PlainExport
 from plugins.moving.report import describe, describe_nothing
@@ -108,7 +108,7 @@ Take = Callable[[App | None], Awaitable[None]]
 """An import; with None there is no bot yet, and nothing is written."""
 
 
-def bring_in(options: argparse.Namespace) -> int:
+def run_import(options: argparse.Namespace) -> int:
     """Import and return the exit code. Raises MovingError, FolderError, StoreError,
     SettingError."""
     try:
@@ -140,7 +140,7 @@ def _bring_in_all(options: argparse.Namespace) -> int:
     return 0
 
 
-def write_out(options: argparse.Namespace) -> int:
+def run_export(options: argparse.Namespace) -> int:
     """Export and return the exit code. Raises MovingError, FolderError, StoreError,
     SettingError."""
     layers = _load_layers(options, "export")
@@ -172,7 +172,7 @@ async def _write_out(options: argparse.Namespace, place: Path | str) -> None:
         _say(options, line)
 
 
-def _describe_waiting(done: Exported) -> Iterator[str]:
+def _describe_waiting(done: ExportResult) -> Iterator[str]:
     """Describe the parts that are not exported, since nobody has approved them yet."""
     if done.waiting:
         parts = count(
@@ -254,7 +254,7 @@ async def _bring_in(options: argparse.Namespace, layers: Layers, take: Take) -> 
         await app.begin()
         await app.conversations.services.meter.ready()
         await take(app)
-        await app.conversations.settle()
+        await app.conversations.flush()
         with progress("Indexing", "messages") as shown:
             await app.conversations.index(shown.tell)
     finally:
@@ -268,7 +268,7 @@ async def _take_foreign(
     app: App | None,
 ) -> None:
     shown = ProgressLine("Importing", "conversations")
-    arrival = Arrival(
+    arrival = Importer(
         app, source, destination, is_own=options.mine, is_rehearsal=options.dry_run, tell=shown.tell
     )
     try:
@@ -313,14 +313,14 @@ async def _take_export(options: argparse.Namespace, source: PlainExport, app: Ap
 
 
 async def _take_settings(
-    options: argparse.Namespace, app: App | None, arrival: Arrival, own: ImportedProfile
+    options: argparse.Namespace, app: App | None, arrival: Importer, own: ImportedProfile
 ) -> list[str]:
     """Import the settings if requested, and return the agents that were, or would be, added to the
     configuration."""
     known = app.config.book.agents if app else {}
     for one in map(as_agent, own.personas):
         if one["id"] in known and _is_other(known[one["id"]], one["system_prompt"]):
-            arrival.leave(f"There is an agent {one['id']} already, which stays as it is.")
+            arrival.note_skipped(f"There is an agent {one['id']} already, which stays as it is.")
     new = [one["id"] for one in map(as_agent, own.personas) if one["id"] not in known]
     if app is None or not options.with_settings:
         arrival.arrived.settings = [f"{one.key} = {one.value}" for one in own.settings]

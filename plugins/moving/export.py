@@ -64,7 +64,7 @@ Parley takes it in again: `python main.py import parley FOLDER`.
 """
 
 
-class Exported(Struct):
+class ExportResult(Struct):
     """The size of an export. `left_out` counts messages that a person removed, `waiting` sections
     of the daily memory in the quarantine, `proposed` chats with a proposed change of
     `MEMORY.md`."""
@@ -77,7 +77,7 @@ class Exported(Struct):
     proposed: int = 0
 
 
-async def export(store: Store, data: Path, target: Path, tell: Tell = silently) -> Exported:
+async def export(store: Store, data: Path, target: Path, tell: Tell = silently) -> ExportResult:
     """Write everything into the new folder `target`. Raises MovingError and StoreError."""
     work = await asyncio.to_thread(_prepare, data, target)
     try:
@@ -103,8 +103,8 @@ def _prepare(data: Path, target: Path) -> Path:
         raise MovingError(f"{target} can't be written ({error.strerror}).") from None
 
 
-async def _write_all(store: Store, data: Path, work: Path, tell: Tell) -> Exported:
-    done = Exported()
+async def _write_all(store: Store, data: Path, work: Path, tell: Tell) -> ExportResult:
+    done = ExportResult()
     index: list[str] = []
     every = await store.read(record.list_all)
     for one in every:
@@ -141,7 +141,7 @@ def _audiences(data: Path) -> set[str]:
 
 
 async def _write_conversation(
-    store: Store, one: ArchivedConversation, place: Path, done: Exported
+    store: Store, one: ArchivedConversation, place: Path, done: ExportResult
 ) -> tuple[str, str]:
     """Write a conversation; return the date of its beginning, and its name."""
     begun = called = ""

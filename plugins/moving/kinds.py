@@ -54,7 +54,7 @@ def suggest(kind: str, path: Path) -> str:
     # Memory files have the same names in several programs; conversations differ.
     found = (one for has in (_has_chats, _has_profile) for one in others if has(one, path))
     if not (other := next(found, "")):
-        return _name_stranger(path)
+        return _name_unsupported(path)
     command = f"python main.py import {other} {shlex.quote(str(path))}"
     return f"This looks like {_LOOKS[other]}; try: {command}"
 
@@ -79,7 +79,7 @@ _STRANGERS = {
 """Other programs, each with a field name that occurs only in its exports."""
 
 
-def _name_stranger(path: Path) -> str:
+def _name_unsupported(path: Path) -> str:
     """Return a sentence that names the unsupported program; "" if it is unknown."""
     try:
         archive = Archive(path)

@@ -30,7 +30,7 @@ from memory.record.daily import notes_in
 from memory.turns import Entry
 from plugins.features import find_modules
 from plugins.moving import record
-from plugins.moving.arrival import Arrival, Arrived, Destination
+from plugins.moving.arrival import Destination, Importer, ImportResult
 from plugins.moving.export import KEPT
 from plugins.moving.plain import ABOUT, CARRIED, MESSAGES, NotPlain, read_about, read_message
 from plugins.moving.reading import MOST_PICTURE, MOST_PIECE, MOST_TEXT
@@ -196,12 +196,12 @@ class PlainArrival:
     ) -> None:
         self._app, self._source, self._tell = app, source, tell
         self._is_own, self._is_rehearsal = is_own, is_rehearsal
-        self._memory = Arrival(
+        self._memory = Importer(
             app, source, Destination("web"), is_own=is_own, is_rehearsal=is_rehearsal
         )
 
     @property
-    def arrived(self) -> Arrived:
+    def arrived(self) -> ImportResult:
         return self._memory.arrived
 
     async def take_all(self) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bot.wording import count
 from channels.dates import say_date
-from plugins.moving.arrival import Arrived
+from plugins.moving.arrival import ImportResult
 from plugins.moving.workspace import ForeignSource
 
 _MOST, _LONGEST = 10, 80  # maximum names of a kind, and characters of each
@@ -17,7 +17,7 @@ _REASONS = 3  # maximum reasons for unreadable conversations
 
 
 def describe(
-    arrived: Arrived,
+    arrived: ImportResult,
     source: ForeignSource,
     options: argparse.Namespace,
     agents: Sequence[str],
@@ -37,7 +37,7 @@ def describe(
     return "\n".join(lines)
 
 
-def _describe_chats(arrived: Arrived, where: str) -> list[str]:
+def _describe_chats(arrived: ImportResult, where: str) -> list[str]:
     lines = []
     if arrived.turns and arrived.first and arrived.last:
         span = f"{say_date(arrived.first)} to {say_date(arrived.last)}"
@@ -52,7 +52,7 @@ def _describe_chats(arrived: Arrived, where: str) -> list[str]:
     return lines or ["no new conversation"]
 
 
-def _count_chats(arrived: Arrived) -> str:
+def _count_chats(arrived: ImportResult) -> str:
     """Return a text like "2 conversations, and 1 that had grown"."""
     if not arrived.grown:
         return count(arrived.new, "conversation")
@@ -61,7 +61,7 @@ def _count_chats(arrived: Arrived) -> str:
     return f"{count(arrived.new, 'conversation')}, and {arrived.grown:,} that had grown"
 
 
-def describe_nothing(arrived: Arrived, source: ForeignSource, path: Path) -> str:
+def describe_nothing(arrived: ImportResult, source: ForeignSource, path: Path) -> str:
     """Return the reason why nothing could be read."""
     if not arrived.unreadable:
         return f"Nothing in {path} can be imported: nothing of {source.name} is in it."
@@ -70,7 +70,7 @@ def describe_nothing(arrived: Arrived, source: ForeignSource, path: Path) -> str
     return f"Nothing in {path} can be imported. {' '.join(said)}"
 
 
-def _describe_memory(arrived: Arrived, options: argparse.Namespace) -> list[str]:
+def _describe_memory(arrived: ImportResult, options: argparse.Namespace) -> list[str]:
     lines = []
     chat = "its chats" if options.source == "parley" else f"the chat {options.to}/main"
     if arrived.memory:
@@ -95,7 +95,7 @@ def _wait(number: int) -> str:
 
 
 def _describe_settings(
-    arrived: Arrived, options: argparse.Namespace, agents: Sequence[str]
+    arrived: ImportResult, options: argparse.Namespace, agents: Sequence[str]
 ) -> list[str]:
     is_left = not options.with_settings
     more = "; only with --with-settings" if is_left else ""
@@ -115,7 +115,7 @@ def _describe_settings(
     return lines
 
 
-def _describe_rest(arrived: Arrived, source: ForeignSource) -> list[str]:
+def _describe_rest(arrived: ImportResult, source: ForeignSource) -> list[str]:
     lines = [count(number, *what) for what, number in sorted(source.skipped.counts.items())]
     reasons = Counter(arrived.unreadable).most_common(_REASONS)
     lines += [f"{count(n, 'conversation')} that can't be read: {why}" for why, n in reasons]

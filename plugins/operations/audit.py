@@ -25,7 +25,7 @@ from channels.guessing import is_weak
 from channels.web.guard import is_loopback
 from memory.record.engines import engine_for
 from memory.record.transfer import copy_out
-from plugins.operations.record import Carried, read_carried
+from plugins.operations.record import CarriedSettings, read_carried
 from plugins.operations.restore import SET_ASIDE
 
 COLOURS: Mapping[Severity, str] = {"high": "31;1", "medium": "33", "low": "36", "note": "2"}
@@ -48,7 +48,7 @@ class Installation(Struct, frozen=True):
     data: Path
     layers: Layers
     book: SettingsStore
-    carried: Carried
+    carried: CarriedSettings
     is_root: bool
 
     @property
@@ -71,17 +71,17 @@ def installation(config: Path, data: Path, environ: Mapping[str, str]) -> Instal
     return Installation(config, data, layers, book, carried, _own_account() == 0)
 
 
-def _read_carried(place: Path | str) -> Carried:
+def _read_carried(place: Path | str) -> CarriedSettings:
     """Read the settings, people, keys and commands in the record. Raises StoreError."""
     if isinstance(place, Path):
-        return read_carried(place) if place.exists() else Carried()
+        return read_carried(place) if place.exists() else CarriedSettings()
     with tempfile.TemporaryDirectory() as work:
         copy = Path(work, DATABASE)
         copy_out(engine_for(place), copy, ("override", "user", "api_key", "link", "inbox"))
         return read_carried(copy)
 
 
-def _overrides(carried: Carried) -> dict[str, dict[str, Any]]:
+def _overrides(carried: CarriedSettings) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for scope, key, value in carried.settings:
         try:

@@ -35,7 +35,7 @@ class BackupError(CommandRefused):
     """Nothing was saved or restored. The text says why, and what to do."""
 
 
-class Saved(Struct, frozen=True):
+class BackupResult(Struct, frozen=True):
     """The number of files in a backup, its size in bytes, and the omitted paths: links and other
     special files, whose targets may be missing after a restore. `fault` is the damage of the copied
     database ("": none)."""
@@ -57,7 +57,7 @@ class SavedDatabase(Struct, frozen=True):
 
 def backup(
     data: Path, target: Path, database: SavedDatabase, version: str, tell: Tell = silently
-) -> Saved:
+) -> BackupResult:
     """Save a data folder, also of a running bot; `tell` is called with the number of bytes saved.
     Raises BackupError."""
     if not data.is_dir():
@@ -78,7 +78,7 @@ def backup(
             unfinished.replace(target)
     except OSError as error:
         raise BackupError(f"The backup was not made: {reason(error)}.") from None
-    return Saved(files, size, special, fault)
+    return BackupResult(files, size, special, fault)
 
 
 def find_fault(database: Path) -> str:

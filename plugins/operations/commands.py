@@ -33,7 +33,7 @@ from memory.record.transfer import copy_in, copy_out
 from plugins.loader import load
 from plugins.operations import audit, doctor, service
 from plugins.operations.backup import SavedDatabase, backup
-from plugins.operations.restore import SET_ASIDE, Contents, Restored, restore
+from plugins.operations.restore import SET_ASIDE, Contents, RestoreResult, restore
 from plugins.operations.upgrade import UpgradePlan, upgrade
 
 _MOST_SHOWN = 40
@@ -150,7 +150,7 @@ def bring_back(options: argparse.Namespace) -> int:
     return 0
 
 
-def _unpack_all(options: argparse.Namespace, consent: Callable[[Contents], bool]) -> Restored:
+def _unpack_all(options: argparse.Namespace, consent: Callable[[Contents], bool]) -> RestoreResult:
     with progress("Restoring", BYTES) as shown:
 
         def ask(contents: Contents) -> bool:

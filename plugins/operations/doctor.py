@@ -17,7 +17,7 @@ from msgspec import Struct
 from agent.models.base import ModelError, ModelUnlisted
 from agent.models.brain import Brain
 from agent.models.embedded import is_installed
-from agent.models.learnt import Learnt, read_facts
+from agent.models.learnt import ModelFacts, read_facts
 from agent.models.listed import ListedModel
 from agent.models.providers import NOBODY, PROVIDERS, find_provider
 from agent.models.selection import AUTO, EMBEDDED, Credentials, ModelEndpoint, Models, place_of
@@ -173,11 +173,11 @@ def check_learnt(place: Path | str) -> list[Finding]:
     if isinstance(place, Path) and not place.exists():
         return []
     try:
-        rows = learnt.look(engine_for(place))
+        rows = learnt.read_beside(engine_for(place))
     except StoreError:
         return []  # the database was already reported
     return [
-        Finding(f"model {model}", "ok", " ".join(Learnt(read_facts(facts)).describe()))
+        Finding(f"model {model}", "ok", " ".join(ModelFacts(read_facts(facts)).describe()))
         for _, model, facts in rows
     ]
 
@@ -249,7 +249,7 @@ def check_database(fault: str) -> Finding:
     )
 
 
-class _Served(Struct):
+class _ModelServer(Struct):
     """An endpoint that serves models, the names of those wanted there, and the agent that wants
     them ("": all)."""
 
@@ -277,9 +277,9 @@ class _Served(Struct):
         return f"{what} of {self.whom}" if self.whom else what
 
 
-def _list_served(book: SettingsStore, keys: Credentials) -> list[_Served]:
+def _list_served(book: SettingsStore, keys: Credentials) -> list[_ModelServer]:
     """Return the distinct endpoints for answers, agents and summaries."""
-    served: dict[tuple[ModelEndpoint, str], _Served] = {}
+    served: dict[tuple[ModelEndpoint, str], _ModelServer] = {}
     for agent in (NO_AGENT, *book.agents):
         settings = book.with_agent(agent)
         whom = "" if agent == NO_AGENT else agent
@@ -291,7 +291,7 @@ def _list_served(book: SettingsStore, keys: Credentials) -> list[_Served]:
         for name, choice in wanted:
             place = place_of(choice.brain, keys)
             known = served.setdefault(
-                (place, choice.brain.provider), _Served(name, choice.brain, place, [])
+                (place, choice.brain.provider), _ModelServer(name, choice.brain, place, [])
             )
             names = [one.model for one in choice.alone if not one.is_agents]
             known.names += [one for one in names if one not in known.names]
@@ -307,7 +307,7 @@ async def _check_models(book: SettingsStore, layers: Layers, probes: Probes) -> 
     return findings + [await _check_endpoint(layers, one, probes) for one in asked]
 
 
-def check_key(served: _Served) -> Finding:
+def check_key(served: _ModelServer) -> Finding:
     """Return whether the environment variable that an endpoint needs is set."""
     name, missing = served.called("key"), served.place.missing
     is_usual = served.brain.provider in ("", "openai") and not served.brain.is_elsewhere
@@ -340,7 +340,7 @@ def check_embedded(is_installed: bool, is_needed: bool) -> Finding:
     return Finding("demo model", "broken", "It is not installed.", advice)
 
 
-async def _check_endpoint(layers: Layers, served: _Served, probes: Probes) -> Finding:
+async def _check_endpoint(layers: Layers, served: _ModelServer, probes: Probes) -> Finding:
     name = served.called("endpoint")
     try:
         async with asyncio.timeout(PATIENCE):
@@ -355,7 +355,7 @@ async def _check_endpoint(layers: Layers, served: _Served, probes: Probes) -> Fi
     return check_listing(listed, served, name)
 
 
-def check_listing(listed: Sequence[ListedModel], served: _Served, finding: str) -> Finding:
+def check_listing(listed: Sequence[ListedModel], served: _ModelServer, finding: str) -> Finding:
     """Return whether the endpoint lists the configured models. An endpoint that lists none is
     assumed to have them, and so is a configured model that is not for chat."""
     brain = served.brain

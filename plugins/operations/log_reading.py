@@ -212,17 +212,17 @@ class LogFollower(Struct):
 
     def begin(self) -> None:
         """Skip the existing entries."""
-        self._look()
+        self._find_files()
         for tail in self._tails.values():
             tail.skip()
 
     def read(self) -> list[LogEntry]:
         """Return the new entries, in order of time."""
-        self._look()
+        self._find_files()
         found = [entry for tail in self._tails.values() for entry in tail.read()]
         return sorted(found, key=lambda entry: entry.at)
 
-    def _look(self) -> None:
+    def _find_files(self) -> None:
         for place in (self.folder, *(one for one in self.folder.iterdir() if one.is_dir())):
             if place not in self._tails and (place / FILE).exists():
                 process = place.name if place != self.folder else ""

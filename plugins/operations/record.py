@@ -24,7 +24,7 @@ _COMMAND = re.compile(r"\W*/")
 """Invisible characters may precede the slash of a command."""
 
 
-class Carried(Struct, frozen=True):
+class CarriedSettings(Struct, frozen=True):
     """The powerful parts of a record: settings made in chats, as (scope, key, value as JSON text;
     the scope is "" for all chats); the names of people and chats with access, as owners or users;
     and API keys for OpenAI's protocol, as (person, whether they may use commands, whether it was
@@ -43,7 +43,7 @@ class Carried(Struct, frozen=True):
     """Jobs that would run at their times in the same way: (place, text)."""
 
 
-def read_carried(path: Path) -> Carried:
+def read_carried(path: Path) -> CarriedSettings:
     """Read the powerful parts of this database. Raises StoreError if it can't be read, or if it has
     statements that would run by themselves, which Parley's databases never have."""
     try:
@@ -60,7 +60,7 @@ def read_carried(path: Path) -> Carried:
             people = _rows(database, "SELECT id, role FROM user ORDER BY at", tables)
     except UNUSABLE as error:
         raise StoreError(f"its database can't be read: {say_fault(error)}") from None
-    return Carried(
+    return CarriedSettings(
         tuple((str(scope), str(key), str(value)) for scope, key, value in settings),
         tuple(str(one) for one, role in people if role == "owner"),
         tuple(str(one) for one, role in people if role != "owner"),

@@ -63,7 +63,7 @@ ABSENT = (
 )
 
 
-class Reported(Struct, frozen=True):
+class ReportedInstallation(Struct, frozen=True):
     """The installation that is reported on."""
 
     config: Path
@@ -74,7 +74,7 @@ class Reported(Struct, frozen=True):
 def run(options: argparse.Namespace) -> int:
     """Write the requested report."""
     file = options.file or Path(f"parley-report-{datetime.now(UTC):%Y%m%d-%H%M%S}.zip")
-    place = Reported(options.config, options.data, os.environ)
+    place = ReportedInstallation(options.config, options.data, os.environ)
     members = collect(place)
     try:
         write(file, members)
@@ -101,7 +101,7 @@ def write(file: Path, members: Mapping[str, str]) -> None:
             zipped.writestr(zipfile.ZipInfo(name, time.gmtime()[:6]), text, zipfile.ZIP_DEFLATED)
 
 
-def collect(place: Reported) -> dict[str, str]:
+def collect(place: ReportedInstallation) -> dict[str, str]:
     """Return the members of a report by name, with secrets masked."""
     found, fault = _read_installation(place)
     members = {
@@ -117,7 +117,7 @@ def collect(place: Reported) -> dict[str, str]:
     return {name: hide(text) for name, text in members.items()}
 
 
-def _list_secrets(place: Reported) -> Collection[str]:
+def _list_secrets(place: ReportedInstallation) -> Collection[str]:
     """List the secrets that must never be in a report, for a last check."""
     try:
         return load_layers(place.config, place.environ).secrets.to_mask()
@@ -125,7 +125,7 @@ def _list_secrets(place: Reported) -> Collection[str]:
         return ()
 
 
-def _read_installation(place: Reported) -> tuple[Installation | None, str]:
+def _read_installation(place: ReportedInstallation) -> tuple[Installation | None, str]:
     """Return the installation, or None and the reason why it can't be read."""
     try:
         return installation(place.config, place.data, place.environ), ""
@@ -218,7 +218,7 @@ def mask_value(value: object, choices: Collection[str] = ()) -> object:
 # --- checks and data ------------------------------------------------------------------------------
 
 
-async def _check(place: Reported) -> dict[str, str]:
+async def _check(place: ReportedInstallation) -> dict[str, str]:
     """Return the doctor's findings by kind; the sentences may contain names and addresses."""
     probes = doctor.Probes(place.config, place.data, place.environ, may_connect=False)
     findings = await doctor.examine(probes)
@@ -242,7 +242,7 @@ _CHECKS = (
 )
 
 
-def _describe_data(place: Reported) -> dict[str, Any]:
+def _describe_data(place: ReportedInstallation) -> dict[str, Any]:
     told: dict[str, Any] = {"files": dict(_weigh(place.data))}
     try:
         where = find_database(load_layers(place.config, place.environ), place.data)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from bot.logs import ROOMS
+from bot.logs import LAYERS
 from bot.sentences import LEFT_OUT, Sentence, mask_text
 from bot.wording import count
 from plugins.operations.log_reading import LogEntry
@@ -28,7 +28,7 @@ from plugins.operations.log_reading import LogEntry
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = (
     ROOT / "requirements.txt",
-    *(file for room in ROOMS for file in sorted((ROOT / room).rglob("requirements*.txt"))),
+    *(file for room in LAYERS for file in sorted((ROOT / room).rglob("requirements*.txt"))),
 )
 _PIN = re.compile(r"^([\w.-]+)(?:\[.*\])?==(\S+)", re.MULTILINE)
 _PACKAGES, _PYTHON = Path(sysconfig.get_path("purelib")), Path(sysconfig.get_path("stdlib"))
@@ -58,7 +58,7 @@ def _of_format(text: str) -> Sentence:
 def _logged_in(module: str) -> Sequence[Sentence]:
     """Return the sentences that a module of Parley logs."""
     path = _find_module(module)
-    if path is None or module.partition(".")[0] not in ROOMS:
+    if path is None or module.partition(".")[0] not in LAYERS:
         return ()
     found = [_of_format(text) for text in _log_calls(ast.parse(path.read_text("utf-8")))]
     return sorted((one for one in found if one.letters), key=lambda one: -one.letters)
@@ -99,7 +99,7 @@ def _name_file(path: Path) -> str:
             inner = path.relative_to(base)
             top = inner.parts[0].removesuffix(".py")
             is_known = {
-                "": top in (*ROOMS, "main"),
+                "": top in (*LAYERS, "main"),
                 "site-packages": top in _public_packages(),
                 "python": top in sys.stdlib_module_names,
             }[name]

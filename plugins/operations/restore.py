@@ -31,7 +31,7 @@ from memory.file_names import find_fault_here
 from memory.record.store import StoreError
 from plugins.operations.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, find_fault, reason
 from plugins.operations.record import (
-    Carried,
+    CarriedSettings,
     pause_jobs,
     read_carried,
     take_commands_out,
@@ -67,7 +67,7 @@ class Contents(Struct, frozen=True):
     SHA-256, and the powerful parts of its database."""
 
     code: Mapping[str, str] = field(default_factory=dict)
-    carried: Carried = field(default_factory=Carried)
+    carried: CarriedSettings = field(default_factory=CarriedSettings)
 
     @property
     def powers(self) -> tuple[tuple[str, str, str], ...]:
@@ -79,7 +79,7 @@ class Contents(Struct, frozen=True):
         return bool(self.code or self.powers or self.carried.commands or self.carried.jobs)
 
 
-class Restored(Struct, frozen=True):
+class RestoreResult(Struct, frozen=True):
     """The number of restored files, the place of the previous data (None: there was none), the
     backup's content, and whether it was set aside."""
 
@@ -91,7 +91,7 @@ class Restored(Struct, frozen=True):
 
 def restore(
     source: Path, data: Path, consent: Callable[[Contents], bool], tell: Tell = silently
-) -> Restored:
+) -> RestoreResult:
     """Replace the data folder by a backup; `tell` is called with the number of bytes read. Raises
     BackupError.
 
@@ -136,13 +136,13 @@ def restore(
         raise BackupError(f"{source} was not restored: {error}; nothing was changed.") from None
     except OSError as error:
         raise BackupError(f"The backup was not restored: {reason(error)}.") from None
-    return Restored(len(sums), moved_aside, contents, is_set_aside)
+    return RestoreResult(len(sums), moved_aside, contents, is_set_aside)
 
 
 def _contents(folder: Path, sums: Mapping[str, str]) -> Contents:
     code = {name: sums[name] for name in sorted(sums) if _is_code(name)}
     database = folder / DATABASE
-    return Contents(code, read_carried(database) if database.exists() else Carried())
+    return Contents(code, read_carried(database) if database.exists() else CarriedSettings())
 
 
 def _is_code(name: str) -> bool:
@@ -258,7 +258,7 @@ def unpack(source: Path, folder: Path, tell: Tell = silently) -> dict[str, str]:
     file."""
     sums: dict[str, str] = {}
     manifest = b""
-    room, size = _Room(source, folder), source.stat().st_size
+    room, size = _UnpackedSize(source, folder), source.stat().st_size
     with (
         source.open("rb") as file,
         gzip.GzipFile(fileobj=file) as stream,
@@ -282,7 +282,7 @@ def unpack(source: Path, folder: Path, tell: Tell = silently) -> dict[str, str]:
     return sums
 
 
-class _Room:
+class _UnpackedSize:
     """Counts the unpacked bytes, and refuses a backup that exceeds the disk or a plausible size."""
 
     def __init__(self, source: Path, folder: Path) -> None:

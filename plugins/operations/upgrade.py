@@ -21,7 +21,7 @@ from bot.wording import count
 from memory.record.engines import engine_for
 from memory.record.rehearsal import NEWEST, Rehearsal, Step, find_schema, rehearse
 from memory.record.store import StoreError
-from plugins.operations.backup import BackupError, Saved, SavedDatabase, backup
+from plugins.operations.backup import BackupError, BackupResult, SavedDatabase, backup
 from plugins.operations.restore import UNREADABLE, unpack
 
 _HAS_CONSENT = 18
@@ -83,7 +83,7 @@ def _prepare(plan: UpgradePlan) -> bool:
     return True
 
 
-def _rehearse(target: Path, saved: Saved) -> Rehearsal:
+def _rehearse(target: Path, saved: BackupResult) -> Rehearsal:
     """Read a backup back, and upgrade its record."""
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".parley-upgrade-") as work:
         try:

@@ -30,7 +30,7 @@ FILL = "recall.fill"
 _BATCH = 8  # messages
 
 
-class Filling:
+class VectorBackfill:
     """Makes missing vectors if the setting is on, a few messages at a time, newest first; deletes
     all if it is off."""
 
@@ -48,14 +48,14 @@ class Filling:
     def parley_calls(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
         return {FILL: self.carry_out}
 
-    async def look(self) -> None:
+    async def start_if_due(self) -> None:
         """Start the work, unless it is running."""
         if not self._tasks:
             self._tasks.start(self._try(), "recall")
 
     async def carry_out(self, body: bytes) -> bytes:
         """Start the work for another process."""
-        await self.look()
+        await self.start_if_due()
         return b""
 
     async def idle(self) -> None:
@@ -158,12 +158,12 @@ def find_nearest(model: Encoder, text: str, vectors: Mapping[int, bytes]) -> dic
 
 
 @hookimpl
-def parley_open(kernel: Kernel) -> Filling:
+def parley_open(kernel: Kernel) -> VectorBackfill:
     def is_on() -> bool:
         return kernel.config.book.effective().section(SearchSettings).semantic
 
-    filling = Filling(kernel.store, kernel.processes, is_on)
-    kernel.schedule.every_minute(filling.look)
+    filling = VectorBackfill(kernel.store, kernel.processes, is_on)
+    kernel.schedule.every_minute(filling.start_if_due)
     return filling
 
 

@@ -18,7 +18,7 @@ from memory.context.view import Scale
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context.preview import list_messages, show_messages
 from plugins.builtin.context.values import say_of
-from plugins.request_log.reading import KeptRequests, Rebuilt, rebuild
+from plugins.request_log.reading import KeptRequests, RebuiltRequest, rebuild
 from plugins.request_log.record import SentRequest
 from plugins.turn_names import ids
 from plugins.wording import amount, clip, fence, literal, money, table
@@ -107,7 +107,7 @@ def format_range(kept: Sequence[int]) -> str:
     return _("r{first} to r{last} are", first=kept[0], last=kept[-1])
 
 
-async def rebuild_request(ask: Ask, number: int) -> Rebuilt:
+async def rebuild_request(ask: Ask, number: int) -> RebuiltRequest:
     log = KeptRequests(ask.conversation.turns)
     sent = await log.request(number)
     if sent is None:
@@ -134,7 +134,7 @@ def _actions(number: int, kept: Sequence[int], *, is_json: bool) -> tuple[Action
     return tuple(offer for offer in offers if offer)
 
 
-def _as_text(again: Rebuilt, kept: Sequence[int], zone: tzinfo) -> str:
+def _as_text(again: RebuiltRequest, kept: Sequence[int], zone: tzinfo) -> str:
     sent = again.sent
     at = say_moment(sent.at, zone)
     rows = list_messages(again.view, again.prefix)
@@ -203,7 +203,7 @@ def _describe_cached(sent: SentRequest) -> str:
     )
 
 
-def describe_match(again: Rebuilt) -> str:
+def describe_match(again: RebuiltRequest) -> str:
     """Describe whether the rebuilt request equals the sent one, and the reasons if not."""
     sent = again.sent
     if again.is_same:
@@ -257,7 +257,7 @@ def figures(sent: SentRequest) -> dict[str, Any]:
     }
 
 
-def describe_request(again: Rebuilt) -> dict[str, Any]:
+def describe_request(again: RebuiltRequest) -> dict[str, Any]:
     """Return the figures, with the parts of the request."""
     return {
         **figures(again.sent),

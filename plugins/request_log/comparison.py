@@ -36,7 +36,7 @@ from plugins.request_log.commands import (
     mask_secrets,
     rebuild_request,
 )
-from plugins.request_log.reading import Rebuilt
+from plugins.request_log.reading import RebuiltRequest
 from plugins.request_log.record import SentRequest
 from plugins.wording import (
     amount,
@@ -225,7 +225,11 @@ def _find_ahead(entry: Entry, message: Mapping[str, Any]) -> str:
 
 
 def _as_diff(
-    ask: Ask, one: Rebuilt, two: Rebuilt, compared: Comparison, events: Sequence[ViewEvent]
+    ask: Ask,
+    one: RebuiltRequest,
+    two: RebuiltRequest,
+    compared: Comparison,
+    events: Sequence[ViewEvent],
 ) -> str:
     heads = [f"--- {_format_heading(one.sent)}", f"+++ {_format_heading(two.sent)}"]
     half = LONGEST_DIFF // 2

@@ -103,7 +103,7 @@ class StoredRequestLog(RequestLog):
             model=str(body.get("model", "")),
         )
 
-    def settle(
+    def finish(
         self, rows: Sequence[SentRequest], outcome: Outcome, spent: Spent | None = None
     ) -> list[SentRequest]:
         """Return these requests, the last of them with its outcome."""
@@ -238,7 +238,7 @@ class KeptRequests:
         return [number for number in range(sent.first, sent.turn + 1) if number not in there]
 
 
-class Rebuilt(Struct, frozen=True):
+class RebuiltRequest(Struct, frozen=True):
     """A rebuilt request. `body` is the request with each picture's bytes; `shown` is the same with
     the names of their files; `messages` are its messages in OpenAI's format. `is_same`: the bytes
     equal those sent. `forgotten` are turns of it that were deleted since."""
@@ -253,7 +253,7 @@ class Rebuilt(Struct, frozen=True):
     forgotten: tuple[int, ...] = ()
 
 
-async def rebuild(log: KeptRequests, sent: SentRequest, pictures: Pictures) -> Rebuilt:
+async def rebuild(log: KeptRequests, sent: SentRequest, pictures: Pictures) -> RebuiltRequest:
     """Rebuild a request from the data that is still stored."""
     view, prefix = await log.view_of(sent)
     named = view.to_wire(prefix)
@@ -273,7 +273,7 @@ async def rebuild(log: KeptRequests, sent: SentRequest, pictures: Pictures) -> R
     content = orjson.dumps(wire, default=dict)
     is_same = hashlib.sha256(content).hexdigest() == sent.digest
     gone = [] if is_same else await log.forgotten_in(sent)
-    return Rebuilt(sent, view, prefix, wire, shown_wire, messages, is_same, tuple(gone))
+    return RebuiltRequest(sent, view, prefix, wire, shown_wire, messages, is_same, tuple(gone))
 
 
 def in_protocol(body: Mapping[str, Any], beside: RequestExtras) -> Mapping[str, Any]:

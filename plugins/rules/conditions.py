@@ -13,7 +13,7 @@ from memory.events import Event
 from memory.setting_notes import StrictModel
 
 
-class Moment(Struct, frozen=True):
+class RuleEvent(Struct, frozen=True):
     """An event in a conversation, and the number of tool calls that have ended since the session
     began, the context was compacted, or the rule acted, whichever was last."""
 
@@ -31,14 +31,14 @@ class Strict(StrictModel):
 class Always(Strict):
     type: Literal["always"] = "always"
 
-    def holds(self, moment: Moment) -> bool:
+    def holds(self, moment: RuleEvent) -> bool:
         return True
 
 
 class Never(Strict):
     type: Literal["never"] = "never"
 
-    def holds(self, moment: Moment) -> bool:
+    def holds(self, moment: RuleEvent) -> bool:
         return False
 
 
@@ -48,7 +48,7 @@ class ContextPressure(Strict):
     type: Literal["context_pressure"] = "context_pressure"
     threshold: float = Field(default=0.75, ge=0, le=1)
 
-    def holds(self, moment: Moment) -> bool:
+    def holds(self, moment: RuleEvent) -> bool:
         return moment.conversation.context.pressure >= self.threshold
 
 
@@ -65,18 +65,18 @@ class TurnCount(Strict):
             raise ValueError("can never be true; give it a threshold, or every")
         return self
 
-    def holds(self, moment: Moment) -> bool:
+    def holds(self, moment: RuleEvent) -> bool:
         turn = moment.event.turn
         return turn >= max(1, self.threshold) and not (self.every and turn % self.every)
 
 
 class ToolCalls(Strict):
-    """A condition: `threshold` calls or more have ended (`Moment.calls`)."""
+    """A condition: `threshold` calls or more have ended (`RuleEvent.calls`)."""
 
     type: Literal["tool_calls"] = "tool_calls"
     threshold: int = Field(ge=1)
 
-    def holds(self, moment: Moment) -> bool:
+    def holds(self, moment: RuleEvent) -> bool:
         return moment.calls >= self.threshold
 
 
@@ -86,7 +86,7 @@ class MessageCount(Strict):
     type: Literal["message_count"] = "message_count"
     threshold: int = Field(ge=1)
 
-    def holds(self, moment: Moment) -> bool:
+    def holds(self, moment: RuleEvent) -> bool:
         return len(moment.conversation.context.view().messages) >= self.threshold
 
 
@@ -101,7 +101,7 @@ class ToolName(Strict):
     type: Literal["tool_name"] = "tool_name"
     match: Annotated[tuple[str, ...], BeforeValidator(_alternatives)] = Field(strict=False)
 
-    def holds(self, moment: Moment) -> bool:
+    def holds(self, moment: RuleEvent) -> bool:
         tool = moment.event.tool
         return bool(tool) and any(fnmatchcase(tool, name) for name in self.match)
 
@@ -109,7 +109,7 @@ class ToolName(Strict):
 class ToolFailed(Strict):
     type: Literal["tool_failed"] = "tool_failed"
 
-    def holds(self, moment: Moment) -> bool:
+    def holds(self, moment: RuleEvent) -> bool:
         return moment.event.name == "tool_end" and moment.event.is_error
 
 
@@ -119,7 +119,7 @@ class ContentContains(Strict):
     type: Literal["content_contains"] = "content_contains"
     keyword: str = Field(min_length=1)
 
-    def holds(self, moment: Moment) -> bool:
+    def holds(self, moment: RuleEvent) -> bool:
         return self.keyword.casefold() in moment.event.text.casefold()
 
 
@@ -127,7 +127,7 @@ class AllOf(Strict):
     type: Literal["all_of"] = "all_of"
     conditions: tuple[Condition, ...] = Field(min_length=1, strict=False)
 
-    def holds(self, moment: Moment) -> bool:
+    def holds(self, moment: RuleEvent) -> bool:
         return all(condition.holds(moment) for condition in self.conditions)
 
 
@@ -135,7 +135,7 @@ class AnyOf(Strict):
     type: Literal["any_of"] = "any_of"
     conditions: tuple[Condition, ...] = Field(min_length=1, strict=False)
 
-    def holds(self, moment: Moment) -> bool:
+    def holds(self, moment: RuleEvent) -> bool:
         return any(condition.holds(moment) for condition in self.conditions)
 
 
@@ -143,7 +143,7 @@ class Not(Strict):
     type: Literal["not"] = "not"
     condition: Condition
 
-    def holds(self, moment: Moment) -> bool:
+    def holds(self, moment: RuleEvent) -> bool:
         return not self.condition.holds(moment)
 
 

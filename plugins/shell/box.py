@@ -44,7 +44,7 @@ _SPARE_MEMORY = 200 * MEGABYTE  # of the machine, to be left free; on a small on
 _PATIENCE = 1.0  # seconds for reading output of processes that a command has left running
 
 
-class Ran(Struct, frozen=True):
+class CommandResult(Struct, frozen=True):
     """The result of a command. `status` is its exit code, negative for a signal; `ended` is the
     reason why it was killed, if it was; `gone` is the number of bytes omitted between `head` and
     `tail`."""
@@ -103,7 +103,7 @@ async def run(
     folder: Path,
     seconds: float,
     complaints: Sequence[Complaint] = (),
-) -> Ran:
+) -> CommandResult:
     """Run a program without input. It is killed with its process group after the time limit, on too
     much output, on a complaint, or when the caller is cancelled. Raises OSError."""
     program = shutil.which(arguments[0]) or arguments[0]  # by the bot's PATH, not the command's
@@ -126,7 +126,7 @@ async def run(
         finally:
             await _kill(process)
     status = process.returncode or 0
-    return Ran(status, bytes(output.head), output.tail, output.gone, ended)
+    return CommandResult(status, bytes(output.head), output.tail, output.gone, ended)
 
 
 @contextmanager

@@ -41,7 +41,7 @@ from plugins.api import (
     tool,
 )
 from plugins.shell import box
-from plugins.shell.box import Complaint, Ran
+from plugins.shell.box import CommandResult, Complaint
 from plugins.shell.settings import ShellSettings
 from plugins.wording import fence
 
@@ -166,7 +166,7 @@ async def _has_box() -> bool:
     return _BOX[0]
 
 
-def format_result(ran: Ran) -> str:
+def format_result(ran: CommandResult) -> str:
     """Return the result of a command for the model: its ending first, then its output."""
     gap = f"\n[… {ran.gone:,} bytes left out here …]\n".encode() if ran.gone else b""
     output = (ran.head + gap + ran.tail).decode("utf-8", "replace").strip("\n")

@@ -21,7 +21,7 @@ from bot.turn_runner import STOPPED, describe_timeout
 from channels.dates import say_moment
 from channels.language import ENGLISH, _, explain, speaking
 from memory.context.change import Change
-from memory.context.emergency import NoRoom
+from memory.context.emergency import RequestTooLong
 from memory.context.meter import PromptPrefix
 from memory.context.view import View, apply_layout
 from memory.conversation import Conversation
@@ -155,7 +155,7 @@ class SideQuestions:
         error = task.exception()
         if error is None:
             return "answered", task.result().told
-        if isinstance(error, ModelError | NoRoom | StoreError):
+        if isinstance(error, ModelError | RequestTooLong | StoreError):
             log.warning("a side question failed: %s", error)
             return "failed", str(error)
         raise error

@@ -68,7 +68,7 @@ class Account(Struct, frozen=True):
         return f"spend_limit_{self.kind}"
 
 
-class MonthPage(Struct):
+class MonthTotals(Struct):
     """The bills of a month by scope, and the notes of the warnings given and limits lifted in
     it."""
 
@@ -193,7 +193,7 @@ class MonthAccounts(SpendingRules):
     ) -> None:
         self._store, self._rules = store, rules
         self._changes, self._clock = changes, clock
-        self._pages: dict[str, MonthPage] = {}
+        self._pages: dict[str, MonthTotals] = {}
 
     async def load(self) -> None:
         """Load the costs and notes of this month, and of the previous one, which is current again
@@ -336,12 +336,12 @@ class MonthAccounts(SpendingRules):
         return _month_of(int(self._clock() // _QUARTER), self._rules.zone)
 
     @property
-    def _page(self) -> MonthPage:
+    def _page(self) -> MonthTotals:
         """Return the page of the clock's current month. Others are kept, since the clock may be set
         back."""
         month = self._month_now()
         if month not in self._pages:
-            self._pages[month] = MonthPage()
+            self._pages[month] = MonthTotals()
         return self._pages[month]
 
     async def _note(self, scope: str, text: str) -> None:
@@ -350,13 +350,13 @@ class MonthAccounts(SpendingRules):
         await self._store.write(lambda db: record.note(db, month, scope, text))
 
 
-def _read_page(database: Database, since: float, until: float, zone: tzinfo) -> MonthPage:
+def _read_page(database: Database, since: float, until: float, zone: tzinfo) -> MonthTotals:
     by_conversation = record.bills_by_conversation(database, since, until)
     people = record.bills_by_person(database, since, until)
     bills = defaultdict(Bill, _join_branches(by_conversation))  # a limit includes branches
     bills.update({_scope(person): bill for person, bill in people.items()})
     bills[ALL] = record.bill(database, since=since, until=until)
-    return MonthPage(bills, record.notes(database, _month_of(int(since // _QUARTER), zone)))
+    return MonthTotals(bills, record.notes(database, _month_of(int(since // _QUARTER), zone)))
 
 
 def _join_branches(bills: Mapping[str, Bill]) -> dict[str, Bill]:

@@ -116,13 +116,13 @@ async def _of_all(ask: Ask) -> tuple[dict[str, Bills], list[_Day]]:
     midnights = [(_midnight(day, zone), _midnight(day + timedelta(days=1), zone)) for day in days]
     bills = await ask.service(MonthSpending).list_bills(midnights)
     used = [
-        (day, sum(chats.values(), Bill()), _dearest(chats))
+        (day, sum(chats.values(), Bill()), _most_expensive(chats))
         for day, chats in zip(days, bills.by_day, strict=True)
         if chats
     ]
     groups: dict[str, Bills] = {
         BY_DAY: {f"{day:%a} {day}": whole for day, whole, _chats in used if day in days[:DAYS]},
-        BY_CHAT: _dearest(bills.by_conversation),
+        BY_CHAT: _most_expensive(bills.by_conversation),
         BY_MODEL: {f"{model}, {purpose}": bill for model, purpose, bill in bills.by_model},
         ALL: {EVER: bills.ever},
     }
@@ -150,7 +150,7 @@ def _midnight(day: date, zone: tzinfo) -> float:
     return datetime.combine(day, time(), zone).timestamp()
 
 
-def _dearest(bills: Bills) -> Bills:
+def _most_expensive(bills: Bills) -> Bills:
     best = sorted(bills.items(), key=lambda item: (-item[1].cost, -item[1].prompt, item[0]))
     return dict(best[:CHATS])
 

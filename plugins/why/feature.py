@@ -23,7 +23,7 @@ from memory.turns import Turn
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.builtin.branches import current_branch
 from plugins.request_log.commands import NONE_KEPT, mask_secrets, rebuild_request
-from plugins.request_log.reading import KeptRequests, Rebuilt
+from plugins.request_log.reading import KeptRequests, RebuiltRequest
 from plugins.request_log.record import SentRequest
 from plugins.turn_names import ids, turns_of
 from plugins.why.parts import AnswerPart, find_part, list_parts
@@ -49,7 +49,7 @@ class ExplainedAnswer(Struct, frozen=True):
 
     turn: int
     sent: SentRequest
-    again: Rebuilt
+    again: RebuiltRequest
     parts: Sequence[AnswerPart]
 
 

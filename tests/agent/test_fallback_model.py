@@ -21,7 +21,7 @@ from agent.models.base import (
 )
 from agent.models.embedded import EmbeddedModel, EmbeddedServer
 from agent.models.endpoint import Endpoint
-from agent.models.fallback import LONGEST_REST, FallbackModel, Rests, seconds_of_rest
+from agent.models.fallback import LONGEST_REST, Cooldowns, FallbackModel, seconds_of_rest
 from agent.models.openai import OpenAIModel
 from agent.models.served import EndpointModel
 from agent.models.wire import LONGEST_WAIT
@@ -73,7 +73,7 @@ async def test_an_overflow_is_raised_at_once_and_says_whose_it_is() -> None:
         model, _ = fallback(*before, ScriptedModel([ContextOverflow("Too long.", 9)]))
         with pytest.raises(ContextOverflow) as caught:
             await model.reply(HELLO, ignore)
-        assert caught.value.is_of_stand_in is bool(before)
+        assert caught.value.is_of_fallback is bool(before)
         await model.close()
 
 
@@ -136,7 +136,7 @@ async def test_a_model_that_failed_is_not_asked_until_it_has_rested() -> None:
     clock = Clock()
     first = ScriptedModel([DOWN, "One again."], name="one")
     second = ScriptedModel(["Two.", "Two again."], name="two")
-    rests = Rests(clock)
+    rests = Cooldowns(clock)
     model = FallbackModel([first, second], lambda *_: None, rests)
     assert (await model.reply(HELLO, ignore)).text == "Two."
     clock.now = 29.0
@@ -154,7 +154,7 @@ async def test_each_failure_in_a_row_means_a_longer_rest_and_an_answer_ends_the_
     clock = Clock()
     first = ScriptedModel([DOWN, DOWN, "One.", DOWN], name="one")
     second = ScriptedModel(["Two."] * 3, name="two")
-    rests = Rests(clock)
+    rests = Cooldowns(clock)
     model = FallbackModel([first, second], lambda *_: None, rests)
     slept = []
     for _ in range(4):
@@ -170,7 +170,7 @@ async def test_where_all_rest_all_are_asked() -> None:
     clock = Clock()
     first = ScriptedModel([DOWN, "One."], name="one")
     second = ScriptedModel([ModelUnreachable("Down too.")], name="two")
-    model = FallbackModel([first, second], lambda *_: None, Rests(clock))
+    model = FallbackModel([first, second], lambda *_: None, Cooldowns(clock))
     with pytest.raises(ModelUnreachable, match="Down"):
         await model.reply(HELLO, ignore)
     assert (await model.reply(HELLO, ignore)).text == "One."
@@ -178,7 +178,7 @@ async def test_where_all_rest_all_are_asked() -> None:
 
 
 async def test_who_rests_for_one_chain_rests_for_all() -> None:
-    rests = Rests(Clock())
+    rests = Cooldowns(Clock())
     first = ScriptedModel([DOWN], name="one")
     second = ScriptedModel(["Two.", "Two again."], name="two")
     for _ in range(2):
@@ -214,7 +214,7 @@ async def test_nobody_waits_for_a_model_that_is_busy_where_another_one_answers()
     busy = Fail(429, {"message": "slow down"}, {"Retry-After": "50"})
     async with OpenAIServer([busy, Say("Two.")]) as server:
         first, second = (OpenAIModel(Endpoint(name, server.base_url)) for name in ("one", "two"))
-        rests = Rests(Clock())
+        rests = Cooldowns(Clock())
         model = FallbackModel([first, second], lambda *_: None, rests)
         assert (await model.reply(HELLO, ignore)).text == "Two."
         rest = rests.of(first)
@@ -228,7 +228,7 @@ async def test_a_server_that_stumbles_is_asked_once_more() -> None:
     oops = Fail(502, "<html>Bad gateway</html>")
     async with OpenAIServer([oops, Say("One."), oops, oops, Say("Two.")]) as server:
         models = [OpenAIModel(Endpoint(name, server.base_url)) for name in ("one", "two")]
-        model = FallbackModel(models, lambda *_: None, Rests(Clock()))
+        model = FallbackModel(models, lambda *_: None, Cooldowns(Clock()))
         assert [(await model.reply(HELLO, ignore)).text for _ in range(2)] == ["One.", "Two."]
         await model.close()
 

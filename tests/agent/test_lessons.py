@@ -15,7 +15,7 @@ from agent.models.base import (
 from agent.models.endpoint import Endpoint
 from agent.models.failures import reason_of, refusal
 from agent.models.history import read_history, sign, signer_of
-from agent.models.learnt import MOST_PICTURES, Learnt, LearntModels, Lesson
+from agent.models.learnt import MOST_PICTURES, LearntModels, Lesson, ModelFacts
 from agent.models.lessons import find_bad_picture, find_lesson, is_about_thoughts
 from agent.models.openai_request import to_body
 from memory.messages import RequestExtras
@@ -169,30 +169,30 @@ def refused(said: str, status: int = 400) -> ModelRefused:
 
 @each_row("said", TAUGHT)
 def test_the_words_of_public_reports_teach_what_they_mean(said: str) -> None:
-    lesson = find_lesson(ENDPOINT, BODY, refused(said), Learnt())
+    lesson = find_lesson(ENDPOINT, BODY, refused(said), ModelFacts())
     assert lesson is not None
     assert lesson.fact == TAUGHT[said]
 
 
 @each_row("said", TEACHES_NOTHING)
 def test_complaints_about_one_part_of_a_request_teach_nothing(said: str) -> None:
-    assert find_lesson(ENDPOINT, BODY, refused(said), Learnt()) is None
+    assert find_lesson(ENDPOINT, BODY, refused(said), ModelFacts()) is None
 
 
 @each_row("said", TAUGHT)
 def test_a_key_a_limit_or_a_server_that_fails_teaches_nothing(said: str) -> None:
     for status in (401, 403, 429):
-        assert find_lesson(ENDPOINT, BODY, refused(said, status), Learnt()) is None
+        assert find_lesson(ENDPOINT, BODY, refused(said, status), ModelFacts()) is None
 
 
 def test_llama_cpp_says_with_500_that_it_takes_no_tools() -> None:
     error = ModelUnreachable("It failed.")
     error.status, error.detail = 500, "tools param requires --jinja flag"
-    lesson = find_lesson(ENDPOINT, BODY, error, Learnt())
+    lesson = find_lesson(ENDPOINT, BODY, error, ModelFacts())
     assert lesson is not None
     assert (lesson.fact, lesson.value) == ("tools", False)
     error.detail = "the tool is not supported"
-    assert find_lesson(ENDPOINT, BODY, error, Learnt()) is None
+    assert find_lesson(ENDPOINT, BODY, error, ModelFacts()) is None
 
 
 @each_row(
@@ -210,13 +210,13 @@ def test_llama_cpp_says_with_500_that_it_takes_no_tools() -> None:
 def test_the_longest_answer_is_the_largest_number_below_what_was_asked_for(
     said: str, longest: int
 ) -> None:
-    lesson = find_lesson(ENDPOINT, BODY, refused(said), Learnt())
+    lesson = find_lesson(ENDPOINT, BODY, refused(said), ModelFacts())
     assert (lesson.value if lesson and lesson.fact == "longest" else 0) == longest
 
 
 def test_claude_is_always_told_how_long_an_answer_may_be() -> None:
     body = BODY | {"protocol": "anthropic"}
-    assert find_lesson(ENDPOINT, body, refused("max_tokens: Field required"), Learnt()) is None
+    assert find_lesson(ENDPOINT, body, refused("max_tokens: Field required"), ModelFacts()) is None
 
 
 def test_a_refusal_may_come_with_any_status() -> None:
@@ -237,15 +237,15 @@ def test_a_field_of_thoughts_is_refused_where_it_was_sent() -> None:
         "Please remove the reasoning_content from your message",
     ):
         sent = BODY | {"thoughts": "reasoning_content"}
-        lesson = find_lesson(ENDPOINT, sent, refused(said), Learnt())
+        lesson = find_lesson(ENDPOINT, sent, refused(said), ModelFacts())
         assert lesson == Lesson("thoughts", "none")
-        assert find_lesson(ENDPOINT, BODY, refused(said), Learnt()) is None
+        assert find_lesson(ENDPOINT, BODY, refused(said), ModelFacts()) is None
 
 
 def test_who_wants_thoughts_though_they_were_sent_wants_them_in_answers_too() -> None:
     sent = BODY | {"thoughts": "reasoning_content"}
     said = "the reasoning_content in the thinking mode must be passed back to the API."
-    assert find_lesson(ENDPOINT, sent, refused(said), Learnt()) == Lesson(
+    assert find_lesson(ENDPOINT, sent, refused(said), ModelFacts()) == Lesson(
         "thoughts_everywhere", True
     )
     body = to_body(sent | {"messages": SAID, "thoughts_everywhere": True}, RequestExtras())
@@ -254,7 +254,7 @@ def test_who_wants_thoughts_though_they_were_sent_wants_them_in_answers_too() ->
 
 def test_parameters_of_a_client_are_not_left_out_behind_its_back() -> None:
     said = "Unsupported parameter: 'temperature'"
-    assert find_lesson(ENDPOINT, BODY, refused(said), Learnt(), ["temperature"]) is None
+    assert find_lesson(ENDPOINT, BODY, refused(said), ModelFacts(), ["temperature"]) is None
 
 
 def test_a_gateway_has_the_reason_in_its_metadata() -> None:
@@ -305,7 +305,7 @@ def test_the_picture_that_is_refused_is_the_newest_that_was_not_taken_before() -
 
 @given(st.lists(st.sampled_from(["tools", "without", "refused"])), st.lists(st.text(max_size=5)))
 def test_a_lesson_is_new_once_and_is_told_once(facts: list[str], names: list[str]) -> None:
-    learnt = Learnt()
+    learnt = ModelFacts()
     for fact in facts:
         lesson = Lesson(fact, False if fact == "tools" else names, f"{fact}!")
         is_new = learnt.learn(lesson)
@@ -317,7 +317,7 @@ def test_a_lesson_is_new_once_and_is_told_once(facts: list[str], names: list[str
 
 @given(st.lists(st.integers(1, 10**7), min_size=1), st.sampled_from(["bytes", "longest"]))
 def test_the_smallest_of_what_is_too_large_holds(sizes: list[int], fact: str) -> None:
-    learnt = Learnt()
+    learnt = ModelFacts()
     for size in sizes:
         learnt.learn(Lesson(fact, size))
     assert learnt.facts == {fact: min(sizes)}
@@ -326,15 +326,15 @@ def test_the_smallest_of_what_is_too_large_holds(sizes: list[int], fact: str) ->
 def test_a_request_with_pictures_that_is_too_large_says_how_large() -> None:
     error = ContextOverflow("too large")
     error.status, error.sent = 413, 100_000
-    lesson = find_lesson(ENDPOINT, BODY, error, Learnt())
+    lesson = find_lesson(ENDPOINT, BODY, error, ModelFacts())
     assert lesson is not None
     assert (lesson.fact, lesson.value) == ("bytes", 100_000)
     error.sent = 9_000
-    assert find_lesson(ENDPOINT, BODY, error, Learnt()) is None, "it means something else"
+    assert find_lesson(ENDPOINT, BODY, error, ModelFacts()) is None, "it means something else"
 
 
 def test_refused_pictures_are_bounded() -> None:
-    learnt = Learnt()
+    learnt = ModelFacts()
     for number in range(MOST_PICTURES + 9):
         learnt.learn(Lesson("refused", [str(number)]))
     assert len(learnt.facts["refused"]) == MOST_PICTURES

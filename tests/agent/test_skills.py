@@ -13,7 +13,7 @@ from agent.tools import ToolError
 from agent.tools.toolbox import Toolbox
 from plugins.builtin.agents import delegate
 from plugins.builtin.context_search import context_search
-from tests.memory.rooms import KEY
+from tests.memory.harness import KEY
 
 PDF = "---\nname: pdf-forms\ndescription: Fill in PDF forms.\n---\n\n# PDF forms\n\nFirst, read.\n"
 

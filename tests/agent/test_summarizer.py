@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agent.models.base import ContextOverflow, Finish, ModelRefused, ModelReply, ModelRequest, Usage
 from agent.summarizer import ModelSummarizer
-from memory.context.continued import Beginning
+from memory.context.continued import RequestBeginning
 from memory.context.summary import SummaryRequest, behind
 from memory.context.summary_fields import SCHEMA
 from memory.keys import ConversationKey
@@ -190,7 +190,7 @@ async def test_a_model_that_takes_nothing_is_not_asked_for_ever() -> None:
 # --- in the conversation ---
 
 SAID = ({"role": "system", "content": "You are a bot."}, {"role": "user", "content": "Hi"})
-BEGINNING = Beginning(SAID, (), NOTHING_BESIDE, "", 2_000)
+BEGINNING = RequestBeginning(SAID, (), NOTHING_BESIDE, "", 2_000)
 NAMED = "gpt-4.1-mini"
 """A model of which a cached token costs a quarter."""
 LONG = SummaryRequest("Sum up.", turns(30), 100, KEY, beginning=BEGINNING)

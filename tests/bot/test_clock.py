@@ -37,10 +37,10 @@ class Machine:
         self.watch = ClockWatch(
             self.store, self._tell, lambda: UTC, lambda: self.now, lambda: self.up
         )
-        await self.watch.look()
+        await self.watch.check()
 
     async def stops(self) -> None:
-        await self.watch.look()
+        await self.watch.check()
         await self.store.close()
 
     async def is_killed(self) -> None:
@@ -49,7 +49,7 @@ class Machine:
     async def runs(self, hours: float) -> bool:
         self.now += hours * HOUR
         self.up += hours * HOUR
-        is_believed = await self.watch.look()
+        is_believed = await self.watch.check()
         await self.watch.warn()
         return is_believed
 

@@ -16,25 +16,25 @@ from agent.models.base import (
     ModelSilent,
     ModelUnreachable,
 )
-from bot.completions import _RunningRequest, finish_of, is_of_two
+from bot.completions import _RunningRequest, finish_of, has_mixed_answers
 from bot.problems import problem_of
 from channels.base import KeyHolder
-from channels.message import CompletionRequest, Given
-from memory.context.emergency import NoRoom
+from channels.message import ClientMessage, CompletionRequest
+from memory.context.emergency import RequestTooLong
 from tests.fakes.openai_server import Hang
 from tests.waiting import PATIENCE
 from tests.whole.testbot import run_bot
 
 
 def test_an_answer_after_the_beginning_of_another_is_seen_to_be_of_two() -> None:
-    assert is_of_two("Half of itThe whole.", "The whole.")
+    assert has_mixed_answers("Half of itThe whole.", "The whole.")
     for streamed, text in (
         ("", ""),
         ("The whole.", "The whole."),
         ("A \ufffd\ufffd.", "A 😀."),
         ("A \ufffd.", "A \ufffd."),
     ):
-        assert not is_of_two(streamed, text)
+        assert not has_mixed_answers(streamed, text)
 
 
 def test_a_finish_reason_is_one_that_the_protocol_knows() -> None:
@@ -52,7 +52,7 @@ def with_status(error: ModelRefused | ModelUnreachable, status: int) -> Exceptio
 def test_an_error_is_named_by_what_a_client_can_do_about_it() -> None:
     for error, problem in (
         (ContextOverflow("x"), "too_long"),
-        (NoRoom("x"), "too_long"),
+        (RequestTooLong("x"), "too_long"),
         (ModelSilent("x"), "timeout"),
         (with_status(ModelUnreachable("no"), 0), "unavailable"),
         (with_status(ModelUnreachable("no"), 500), "unavailable"),
@@ -82,7 +82,7 @@ async def test_a_client_that_leaves_just_as_words_come_is_noticed(
             reading[0].cancel()
 
     monkeypatch.setattr(_RunningRequest, "delta", leave)
-    question = Given("user", {"role": "user", "content": "Hi"}, "Hi")
+    question = ClientMessage("user", {"role": "user", "content": "Hi"}, "Hi")
     async with run_bot(tmp_path, [Hang("It was a dark night")]) as bot:
         api = await bot.api()
 

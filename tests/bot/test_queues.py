@@ -136,8 +136,8 @@ async def test_room_is_there_as_soon_as_a_job_is_done() -> None:
     queues, gates = KeyedQueues("test"), [asyncio.Event() for _ in range(3)]
     for gate in gates:
         queues.put("a", gate.wait)  # type: ignore[arg-type]
-    await queues.room("b", 1)
-    waiting = [asyncio.create_task(queues.room("a", depth)) for depth in (2, 3)]
+    await queues.wait_for_capacity("b", 1)
+    waiting = [asyncio.create_task(queues.wait_for_capacity("a", depth)) for depth in (2, 3)]
     gates[0].set()
     await waiting[1]
     assert not waiting[0].done()

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import time_machine
 
-from bot.forgetting import Forgetting
+from bot.forgetting import Forgetter
 from bot.schedule import DAY, HOUR, Retention, Schedule
 from bot.settings import Layers, Secrets, SettingsStore
 from bot.settings.layers import WrittenSetting
@@ -123,7 +123,7 @@ def in_days(days: float) -> Callable[[], float]:
 async def retain(bot: TestBot, days: float = 31, keeping: int = 30) -> None:
     """Do what the tick does so many days from now."""
     app = bot.app
-    forgetting = Forgetting(app.conversations, app.turns, app.channels, app.bus)
+    forgetting = Forgetter(app.conversations, app.turns, app.channels, app.bus)
     values = {"session_retention_days": keeping}
     layers = Layers(WrittenSetting(values, values), WrittenSetting({}, {}), Secrets({}))
     await Retention(forgetting, SettingsStore(layers), app.clock, in_days(days))()
@@ -205,7 +205,7 @@ async def test_nothing_is_deleted_that_could_not_be_written_to_the_memory(tmp_pa
         blocked.unlink()
     async with run_bot(tmp_path, echo) as bot:
         await bot.says("/context")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         await retain(bot)
         assert await rows(bot, "message") == 0
         assert "t1" in (await bot.says("/memory")).text
@@ -335,4 +335,4 @@ async def test_a_start_with_the_clock_far_ahead_deletes_nothing_and_tells_the_ow
     assert "Until the bot has run for 24 more hours" in sentence
     async with run_bot(tmp_path, echo) as bot:
         await started(bot)
-        assert await bot.app.clock.look(), "a clock that is right again is believed"
+        assert await bot.app.clock.check(), "a clock that is right again is believed"

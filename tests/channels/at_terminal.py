@@ -13,7 +13,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from channels.base import Activity, Said
+from channels.base import Activity, TranscriptMessage
 from channels.terminal.terminal import Terminal
 from tests.channels.glass import Glass
 from tests.fakes.fake_bot import FakeBot, Script
@@ -49,7 +49,7 @@ async def at_terminal(
     *,
     columns: int = 80,
     finals: dict[str, str] | None = None,
-    said: Sequence[Said] = (),
+    said: Sequence[TranscriptMessage] = (),
     chat: str = "main",
 ) -> AsyncIterator[TerminalUser]:
     glass = Glass(columns)

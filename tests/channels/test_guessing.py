@@ -18,7 +18,7 @@ from channels.guessing import (
     TRIES,
     WINDOW,
     CrowdedError,
-    Lanes,
+    GuessQueues,
     Throttle,
 )
 from tests.waiting import PATIENCE
@@ -141,7 +141,7 @@ def test_any_number_of_guessers_is_remembered_in_bounded_memory() -> None:
 
 async def test_who_guessed_wrong_waits_in_a_lane_of_their_own() -> None:
     throttle = Throttle()
-    lanes = Lanes(throttle)
+    lanes = GuessQueues(throttle)
     for number in range(IN_ALL + 1):
         throttle.check(f"203.0.113.{number}", "wrong", is_right=False)
     held, entered = asyncio.Event(), asyncio.Event()
@@ -164,7 +164,7 @@ async def test_who_guessed_wrong_waits_in_a_lane_of_their_own() -> None:
 
 
 async def test_one_guesser_takes_few_places() -> None:
-    lanes = Lanes(Throttle())
+    lanes = GuessQueues(Throttle())
     held = asyncio.Event()
 
     async def look() -> None:

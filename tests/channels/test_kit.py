@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from bot.messengers import Unavailable, find_type, make_messengers
+from bot.messengers import UnavailableMessenger, find_type, make_messengers
 from bot.settings.schema import validate
 from channels.base import ChannelError, Delta, Done, TurnStarted
 from channels.kit import drafts as drafts_module
@@ -24,7 +24,7 @@ from channels.kit.drafts import Drafts
 from channels.kit.health import HealthRecord
 from channels.kit.messenger import Messenger
 from channels.kit.outside_code import change_parts
-from channels.kit.pace import Busy, Pace
+from channels.kit.pace import Busy, ChatRateLimit
 from channels.kit.platform import (
     Author,
     File,
@@ -83,8 +83,8 @@ GROUP, ANN = Location("7", is_group=True), Location("42")
 
 def pace_of(
     sleep: Callable[[float], Any] = lambda seconds: asyncio.sleep(0), **traits: Any
-) -> Pace:
-    return Pace(Plain(**traits), HealthRecord("plain"), sleep)
+) -> ChatRateLimit:
+    return ChatRateLimit(Plain(**traits), HealthRecord("plain"), sleep)
 
 
 async def test_a_group_gets_no_more_messages_than_the_platform_allows() -> None:
@@ -174,7 +174,7 @@ async def test_no_time_to_wait_is_absurd(seconds: float) -> None:
             raise refusals.pop()
         return "sent"
 
-    pace = Pace(Strange(), HealthRecord("plain"), sleep)
+    pace = ChatRateLimit(Strange(), HealthRecord("plain"), sleep)
     assert await pace.send(ANN, refuse_once) == "sent"
     assert 0 < max(waited) <= 24 * 3600
     assert min(waited) >= 0
@@ -304,7 +304,9 @@ def test_nobody_is_shown_the_ticket_of_an_address() -> None:
 
 async def test_where_a_command_waits_for_text_a_number_is_text() -> None:
     platform, bot = Plain(), FakeBot(lambda text: [])
-    delivery = MessageSender(platform, Pace(platform, HealthRecord("plain"), asyncio.sleep))
+    delivery = MessageSender(
+        platform, ChatRateLimit(platform, HealthRecord("plain"), asyncio.sleep)
+    )
     delivery.choices = Choices("plain", bot)
     await delivery.deliver(ANN, Reply("Which?", actions=ACTIONS))
     assert "1. Clear" in platform.posted[-1][1]
@@ -361,7 +363,7 @@ async def test_a_file_that_is_never_there_holds_up_nothing(
 
     monkeypatch.setattr(receiver_module, "_FETCHING", 0.05)
     bot, platform = FakeBot(lambda text: []), Filed()
-    pace = Pace(platform, HealthRecord("plain"), quick_sleep)
+    pace = ChatRateLimit(platform, HealthRecord("plain"), quick_sleep)
     handler = MessageReceiver(bot, MessageSender(platform, pace), None, HealthRecord("plain"))
     with_file = IncomingMessage(at("m1"), Author("42"), "Look", (File("f1", "a.png"),))
     async with asyncio.timeout(PATIENCE):
@@ -373,7 +375,7 @@ async def test_a_file_that_is_never_there_holds_up_nothing(
 def test_a_channel_that_is_called_says_that_the_server_is_missing(tmp_path: Path) -> None:
     settings = validate({"channels.messengers": [{"name": "whatsapp", "settings": {}}]})
     (channel,) = make_messengers(settings.channels.messengers, {}, tmp_path, has_server=False)
-    assert isinstance(channel, Unavailable)
+    assert isinstance(channel, UnavailableMessenger)
     assert '"web": true' in channel.reason
 
 
@@ -427,7 +429,7 @@ async def test_a_draft_waits_for_the_answers_before_it() -> None:
     """Else it would be above them, and so would the answer that takes its place."""
     platform, address = Plain(can_edit=True, draft=0.0), Address("plain", "42")
     bot = FakeBot(lambda text: [])
-    sender = MessageSender(platform, Pace(platform, HealthRecord("plain"), quick_sleep))
+    sender = MessageSender(platform, ChatRateLimit(platform, HealthRecord("plain"), quick_sleep))
     drafts = Drafts(sender)
     for message in ("1", "2"):
         assert drafts.expect(bot, address, message, ANN)
@@ -437,7 +439,7 @@ async def test_a_draft_waits_for_the_answers_before_it() -> None:
     await until(lambda: "2" in onlooker._drafts and onlooker._drafts["2"]._step)
     for _ in range(10):  # drawn by now, if it did not wait
         await asyncio.to_thread(int)
-    await drafts.settle(address, "1")
+    await drafts.finish(address, "1")
     await sender.deliver(ANN, Reply("one"))
     await drafts.note_sent(address, "1")
     await until(lambda: len(platform.posted) == 2)
@@ -460,7 +462,9 @@ async def test_a_platform_that_does_not_answer_keeps_no_bot_from_ending(
     platform, address = Plain(can_edit=True, draft=0.0), Address("plain", "42")
     monkeypatch.setattr(platform, unanswered, hang)
     bot = FakeBot(lambda text: [])
-    drafts = Drafts(MessageSender(platform, Pace(platform, HealthRecord("plain"), quick_sleep)))
+    drafts = Drafts(
+        MessageSender(platform, ChatRateLimit(platform, HealthRecord("plain"), quick_sleep))
+    )
     drafts.expect(bot, address, "1", ANN)
     bot.show(TurnStarted("1"))
     bot.show(Delta("one"))

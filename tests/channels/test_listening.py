@@ -19,8 +19,8 @@ from channels.listening import (
     Acceptor,
     Caps,
     Connection,
+    ConnectionRegistry,
     ListeningSocket,
-    Register,
     open_listener,
     origin_of,
     share_of_descriptors,
@@ -33,7 +33,7 @@ Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @contextmanager
-def accepted(register: Register) -> Iterator[list[Connection]]:
+def accepted(register: ConnectionRegistry) -> Iterator[list[Connection]]:
     """Room for connections that a test makes by `connection`; all are closed at the end."""
     made: list[Connection] = []
     try:
@@ -43,7 +43,7 @@ def accepted(register: Register) -> Iterator[list[Connection]]:
             one.close()
 
 
-def connection(register: Register, made: list[Connection], origin: str) -> Connection:
+def connection(register: ConnectionRegistry, made: list[Connection], origin: str) -> Connection:
     """Return one end of a pair, as a listener would have accepted it from there."""
     ours, theirs = socket.socketpair()
     theirs.close()
@@ -129,7 +129,7 @@ async def test_what_was_closed_counts_no_more() -> None:
 
 
 def test_an_address_has_its_own_cap_and_pays_for_itself() -> None:
-    register = Register(Caps(in_all=100, of_one=3))
+    register = ConnectionRegistry(Caps(in_all=100, of_one=3))
     with accepted(register) as made:
         others = [connection(register, made, f"198.51.100.{n}") for n in range(10)]
         greedy = [connection(register, made, "203.0.113.7") for _ in range(10)]
@@ -142,7 +142,7 @@ def test_an_address_has_its_own_cap_and_pays_for_itself() -> None:
 
 
 def test_where_all_are_taken_the_address_that_has_most_gives_one_up() -> None:
-    register = Register(Caps(in_all=8, of_one=5))
+    register = ConnectionRegistry(Caps(in_all=8, of_one=5))
     with accepted(register) as made:
         rare = [connection(register, made, f"198.51.100.{n}") for n in range(3)]
         greedy = [connection(register, made, "203.0.113.7") for _ in range(5)]
@@ -156,7 +156,7 @@ def test_the_next_ones_wait_for_those_that_are_being_closed_but_not_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("channels.listening._CLOSING", 3_600.0)
-    register = Register(Caps(in_all=4, of_one=100))
+    register = ConnectionRegistry(Caps(in_all=4, of_one=100))
     with accepted(register) as made:
         for _ in range(6):
             assert register.admit(connection(register, made, "203.0.113.7"))

@@ -22,7 +22,7 @@ from channels.mail.bounds import TooManyParts, parse_bounded
 from channels.mail.inbox import Inbox
 from channels.mail.reading import Letter, cut_quotation, read, read_html, thread_of
 from channels.mail.verification import is_verified, parse
-from channels.mail.writing import Course, make_mail, make_mail_with
+from channels.mail.writing import MailThread, make_mail, make_mail_with
 from tests.tables import each_row
 from tests.waiting import PATIENCE
 
@@ -240,7 +240,7 @@ def test_a_thread_is_known_by_its_first_message_or_by_ours() -> None:
     first = letter(message()).thread
     second = letter(message(References="<1@x> <2@x>", In_Reply_To="<2@x>")).thread
     assert first == second == thread_of((), "<1@x>")
-    ours = make_mail(Course("bot@example.org", ANN, first, "Tea", ("<1@x>",)), Post("Yes"))
+    ours = make_mail(MailThread("bot@example.org", ANN, first, "Tea", ("<1@x>",)), Post("Yes"))
     short = message(In_Reply_To=ours["Message-ID"])  # an app that leaves References out
     assert letter(short).thread == first
 
@@ -354,7 +354,7 @@ def test_a_file_has_its_name_however_that_is_written(written: str, name: str) ->
 
 
 def test_an_answer_is_text_and_html_and_answers_no_machine() -> None:
-    course = Course("bot@example.org", ANN, "0" * 16, "Tea", ("<1@x>", "<2@x>"))
+    course = MailThread("bot@example.org", ANN, "0" * 16, "Tea", ("<1@x>", "<2@x>"))
     made = make_mail(course, Post("It is **hot** <b>"))
     assert made["Subject"] == "Re: Tea"
     assert (made["In-Reply-To"], made["References"]) == ("<2@x>", "<1@x> <2@x>")
@@ -368,13 +368,13 @@ def test_an_answer_is_text_and_html_and_answers_no_machine() -> None:
 @given(st.text(max_size=100), st.text(max_size=100))
 def test_any_answer_can_be_sent(text: str, subject: str) -> None:
     found = letter(message(subject or "x")).subject  # as it would come in
-    made = make_mail(Course("bot@example.org", ANN, "0" * 16, found or subject), Post(text))
+    made = make_mail(MailThread("bot@example.org", ANN, "0" * 16, found or subject), Post(text))
     raw = made.as_bytes(policy=policy.SMTP)
     assert re.search(rb"^Subject: ", raw, re.MULTILINE)
 
 
 def test_what_is_sent_again_has_the_same_id() -> None:
-    course = Course("bot@example.org", ANN, "0" * 16)
+    course = MailThread("bot@example.org", ANN, "0" * 16)
     first, again, other = (make_mail(course, Post("Tea", once=one)) for one in ("o1", "o1", "o2"))
     assert first["Message-ID"] == again["Message-ID"] != other["Message-ID"]
     assert thread_of((first["Message-ID"],), "<1@x>") == course.thread
@@ -382,7 +382,7 @@ def test_what_is_sent_again_has_the_same_id() -> None:
 
 def test_a_file_goes_as_one() -> None:
     media = Media("document", "answer.md", b"all", "All of it is in this file.", "text/markdown")
-    made = make_mail_with(Course("bot@example.org", ANN, "0" * 16), media)
+    made = make_mail_with(MailThread("bot@example.org", ANN, "0" * 16), media)
     text, file = made.iter_parts()
     assert isinstance(file, EmailMessage)
     content: Any = file.get_content()

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.kit.markdown import render_html
-from channels.kit.platform import Author, IncomingMessage, Location, Reacted
+from channels.kit.platform import Author, IncomingMessage, Location, Reaction
 from channels.matrix.reading import OwnUser, read
 from channels.matrix.rendering import LONGEST, make_content, make_edit
 
@@ -194,7 +194,7 @@ def test_whatever_a_server_sends_is_read_or_left(
 ) -> None:
     event = {"type": kind, "content": {**content, **({"msgtype": msgtype} if msgtype else {})}}
     found = read({**event, "origin_server_ts": stamp}, ANN, ROOM, ME, content)
-    assert found is None or isinstance(found, IncomingMessage | Reacted)
+    assert found is None or isinstance(found, IncomingMessage | Reaction)
     if isinstance(found, IncomingMessage):
         assert isinstance(found.text, str)
         assert all(isinstance(file.size, int) and file.size >= 0 for file in found.files)

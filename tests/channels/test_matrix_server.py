@@ -12,7 +12,7 @@ import pytest
 from channels.base import ChannelError
 from channels.kit.platform import IncomingMessage, Location, Post
 from channels.matrix.matrix import ENCRYPTED, ENCRYPTED_PRIVATE, Matrix
-from channels.matrix.reading import MatrixError, NobodyThere
+from channels.matrix.reading import MatrixError, RoomRefused
 from tests.channels.fake_receiver import FakeReception
 from tests.servers.synapse import Account, MatrixPerson, SynapseServer
 from tests.waiting import until
@@ -146,7 +146,7 @@ async def failure(setup: MatrixSetup, place: Location) -> str:
     """Return the kind of failure for which nothing can be posted there; "" if it is posted."""
     try:
         await setup.platform.post(place, Post("private words"))
-    except (MatrixError, NobodyThere) as error:
+    except (MatrixError, RoomRefused) as error:
         return setup.platform.explain(error).kind
     return ""
 

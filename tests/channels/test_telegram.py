@@ -15,7 +15,7 @@ from channels.base import Accepted
 from channels.message import Attachment, Inbound
 from channels.settings import TelegramSettings
 from channels.splitting import split
-from channels.telegram import Rhythm, Telegram, telegram_channel
+from channels.telegram import Intervals, Telegram, telegram_channel
 from channels.telegram.rendering import LONGEST, measure, rendered
 from channels.telegram.telegram import CarefulRequest
 from tests.channels.clock import quick_sleep
@@ -24,7 +24,7 @@ from tests.fakes.fake_bot import FakeBot
 from tests.fakes.telegram_server import TOKEN, Refused, TelegramServer
 from tests.waiting import PATIENCE, until
 
-QUICK = Rhythm(0.01, 0.01, 0.05, 0.02, 1, 1_000, 1_000, 1, sleep=quick_sleep)
+QUICK = Intervals(0.01, 0.01, 0.05, 0.02, 1, 1_000, 1_000, 1, sleep=quick_sleep)
 
 
 @asynccontextmanager

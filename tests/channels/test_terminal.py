@@ -38,7 +38,7 @@ from channels.terminal.display import (
 )
 from channels.terminal.line import fitted
 from channels.terminal.markdown import clip_to_end, measure_finished
-from channels.terminal.screen import Drawn
+from channels.terminal.screen import DrawnRows
 from channels.terminal.terminal import ADDRESS
 from tests.channels.at_terminal import at_terminal, says, silent
 from tests.fakes.fake_bot import COMMANDS, deltas
@@ -473,7 +473,7 @@ def test_a_dumb_terminal_gets_no_sequences(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_narrower_window_wraps_what_is_drawn() -> None:
-    assert Drawn(80, (80, 40, 0, 41, 3)).count_wrapped_rows(40) == 2
+    assert DrawnRows(80, (80, 40, 0, 41, 3)).count_wrapped_rows(40) == 2
 
 
 @pytest.mark.usefixtures("processes")

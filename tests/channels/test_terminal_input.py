@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
 
-from channels.base import Remembering
+from channels.base import WithHistory
 from channels.terminal import display
 from channels.terminal.completion import Lines
 from channels.terminal.mentions import (
@@ -68,7 +68,7 @@ async def test_the_terminal_is_a_channel_that_remembers(tmp_path: Path) -> None:
     path = tmp_path / "history"
     await typed(path, "a secret", "fine")
     terminal = Terminal(path)
-    assert isinstance(terminal, Remembering)
+    assert isinstance(terminal, WithHistory)
     terminal.forget(["a secret"])
     assert await remembered(Lines(path)) == ["fine"]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from channels.terminal import display, figures
-from channels.terminal.figures import Block, Figure, figure_of, kitty_picture, share_out
+from channels.terminal.figures import Block, ContextFigure, figure_of, kitty_picture, share_out
 from channels.terminal.markdown import measure_finished
 from plugins.builtin.context import state
 from plugins.context_map import feature as context_map
@@ -145,7 +145,7 @@ OVERVIEW = (
 )
 
 
-def shown(figure: Figure, width: int = 80) -> str:
+def shown(figure: ContextFigure, width: int = 80) -> str:
     return plain(display.context_reply(OVERVIEW, figure, width))
 
 
@@ -167,19 +167,19 @@ def test_the_cells_of_a_bar_are_all_given_and_what_is_there_is_seen(
 
 
 def test_the_bar_stands_below_the_headline_and_its_colours_stand_in_the_table() -> None:
-    text = shown(Figure(4_000, PARTS))
+    text = shown(ContextFigure(4_000, PARTS))
     assert text.startswith("  3k of 4k tokens (75%) · measured\n\n  █")
     assert "▇" not in text
     for line in ("█ system prompt", "▒ tools (11)", "█ turns (t1)", "░ free"):
         assert f"  {line}" in text
-    raw = display.context_reply(OVERVIEW, Figure(4_000, PARTS), 80)
+    raw = display.context_reply(OVERVIEW, ContextFigure(4_000, PARTS), 80)
     assert len(set(re.findall(r"\x1b\[(\d+)m[█▓▒░]", raw))) >= 4
     assert text.endswith("More.\n")
 
 
 def test_without_colours_the_parts_still_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    bar = display.context_reply(OVERVIEW, Figure(4_000, PARTS), 80).split("\n")[2]
+    bar = display.context_reply(OVERVIEW, ContextFigure(4_000, PARTS), 80).split("\n")[2]
     assert re.fullmatch(r"  █+▒+█+░+", plain(bar))
 
 
@@ -202,7 +202,7 @@ def test_a_model_s_own_table_gets_no_colours() -> None:
 def test_a_map_is_never_wider_than_the_terminal_and_has_every_turn(
     blocks: list[Block], width: int
 ) -> None:
-    text = shown(Figure(4_000, PARTS, tuple(blocks)), width)
+    text = shown(ContextFigure(4_000, PARTS, tuple(blocks)), width)
     assert all(cell_len(line) <= width for line in text.split("\n"))
     for block in blocks:
         assert block.name in text
@@ -214,7 +214,7 @@ def test_what_left_is_drawn_in_another_way_than_what_is_in_play() -> None:
         Block("t2", 900, ("pinned", "clipped")),
         Block("t3", 40, ("in context",)),
     )
-    text = shown(Figure(4_000, PARTS, turns))
+    text = shown(ContextFigure(4_000, PARTS, turns))
     assert re.search(r"╌t1╌{5,} +t2\* {5,}", text)
     assert "pinned" in text.split("t3")[1]
 
@@ -270,5 +270,5 @@ def test_only_a_terminal_that_can_is_sent_pictures(
 
 
 def test_the_last_block_of_a_line_is_as_wide_as_its_turn() -> None:
-    text = shown(Figure(4_000, PARTS, (Block("t1", 900, ("in context",)),)))
+    text = shown(ContextFigure(4_000, PARTS, (Block("t1", 900, ("in context",)),)))
     assert re.search(r"^   t1 {10,}$", text, re.MULTILINE)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.base import Delta, Said, Thought
+from channels.base import Delta, Thought, TranscriptMessage
 from channels.terminal import copying
 from channels.terminal.conversations import describe_way_back, format_day
 from channels.terminal.mentions import describe_unknown
@@ -20,11 +20,11 @@ THEN = datetime.now(UTC) - timedelta(days=1)
 CODE = "Do this:\n\n```sh\nls -l\n```\n\nor\n\n```\nmake\ttea\n```"
 
 
-def turn(number: int, question: str, answer: str, reasoning: str = "") -> list[Said]:
+def turn(number: int, question: str, answer: str, reasoning: str = "") -> list[TranscriptMessage]:
     name = f"t{number}"
     return [
-        Said(name, "user", question, THEN),
-        Said(name, "assistant", answer, THEN, reasoning=reasoning),
+        TranscriptMessage(name, "user", question, THEN),
+        TranscriptMessage(name, "assistant", answer, THEN, reasoning=reasoning),
     ]
 
 
@@ -48,8 +48,8 @@ async def test_coming_back_shows_where_one_is_and_the_last_two_turns_dimmed(tmp_
 
 async def test_what_was_said_since_one_came_is_not_told_again(tmp_path: Path) -> None:
     since = datetime.now(UTC) + timedelta(hours=1)
-    said = [*turn(1, "first", "One."), Said("t2", "user", "second", since)]
-    said.append(Said("t2", "assistant", "Two.", since))
+    said = [*turn(1, "first", "One."), TranscriptMessage("t2", "user", "second", since)]
+    said.append(TranscriptMessage("t2", "assistant", "Two.", since))
     async with at_terminal(tmp_path, silent, said=said) as person:
         await person.sees("── main · 1 turn · yesterday ──\n\n› first\n\nOne.")
         await person.leaves()

@@ -227,7 +227,7 @@ async def test_the_window_is_measured_by_metas_clock() -> None:
     for skew in [-3 * DAY, 3 * DAY]:
         async with at_whatsapp() as ours:
             ours.meta.skew = skew
-            await ours.platform._look()
+            await ours.platform._check_number()
             ann = ours.meta.person("Ann")
             await ann.says("Hello")
             await ours.meta.shown("You said: Hello")

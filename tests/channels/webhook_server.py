@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 
 from channels.base import Bot, WithWebhook
 from channels.listening import Caps, open_listener
-from channels.serving import HttpServer, Patience
+from channels.serving import HttpServer, TimeLimits
 from channels.web.channel import webhook_route
 
 
@@ -20,7 +20,7 @@ async def webhooks(bot: Bot, *channels: WithWebhook) -> AsyncIterator[str]:
     by_name = {channel.name: channel for channel in channels}
     listener = open_listener("127.0.0.1", 0, Caps(100, 100))
     application = Starlette(routes=[webhook_route(bot, lambda: by_name)])
-    server = HttpServer(application, listener, Patience())
+    server = HttpServer(application, listener, TimeLimits())
     serving = asyncio.create_task(server.run_here())
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -27,7 +27,7 @@ from memory.tasks import cancel_and_wait
 from plugins.cluster import gateway, node, ownership, rabbit, record, slices, worker
 from plugins.cluster.gateway import Gateway
 from plugins.cluster.node import ClusterSender, Node, name_process
-from plugins.cluster.process import Face
+from plugins.cluster.process import RemoteChannel
 from plugins.cluster.rabbit import RabbitMQ
 from plugins.cluster.worker import GROUP, Worker
 from tests.cluster.rabbitmq_server import RabbitMQServer
@@ -83,7 +83,7 @@ class Cluster:
         return member
 
     async def add_worker(self) -> Member:
-        app, node = await self._assemble("worker", [Face("pipe"), Face("afar")])
+        app, node = await self._assemble("worker", [RemoteChannel("pipe"), RemoteChannel("afar")])
         worker = Worker(app, node)
         member = Member(app, node, asyncio.create_task(worker.run()))
         self.workers.append(member)

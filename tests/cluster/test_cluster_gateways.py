@@ -17,9 +17,9 @@ from channels.base import Bot, Delta, KeyHolder
 from channels.message import (
     Address,
     Attachment,
+    ClientMessage,
     Completed,
     CompletionRequest,
-    Given,
     NotCompleted,
     Reply,
 )
@@ -171,7 +171,9 @@ async def test_a_request_in_openais_protocol_streams_through_a_gateway(
         bot = TestChannel("pipe")
         await cluster.add_gateway(bot)
         api = await bot.api()
-        request = CompletionRequest([Given("user", {"role": "user", "content": "Hi"}, "Hi")], ())
+        request = CompletionRequest(
+            [ClientMessage("user", {"role": "user", "content": "Hi"}, "Hi")], ()
+        )
         async with aclosing(api.complete(KeyHolder(), request)) as events:
             heard = [event async for event in events]
         assert "".join(event.text for event in heard if isinstance(event, Delta)) == "Hello!"

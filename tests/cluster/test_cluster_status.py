@@ -99,7 +99,7 @@ async def test_status_tells_a_user_nothing_of_the_processes(
         await run_bot.add_gateway(bot)
         lee = Address("pipe", "lee", user="lee")
         app = run_bot.workers[0].app
-        assert await app.processes.look() is not None
+        assert await app.processes.status() is not None
         await app.access.open_chat(lee, "pipe/main")
         reply = await (await bot.api()).command(lee, "/status")
         assert "Up for" in reply.text

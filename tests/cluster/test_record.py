@@ -135,7 +135,7 @@ async def test_only_the_living_of_another_version_are_strangers(stores: dict[str
     read, write = stores["three"].read, stores["three"].write
     assert await read(strangers("1")) == []
     assert sorted(await read(strangers("2"))) == sorted(PROCESSES)
-    await write(lambda db: record.shut_out(db, ["one"]))
+    await write(lambda db: record.fence(db, ["one"]))
     assert sorted(await read(strangers("2"))) == ["three", "two"]
     with pytest.raises(FencedError):
         await _write(stores["one"], "after")

@@ -39,7 +39,7 @@ def said(folder: Path) -> list[str]:
 
 async def settled(bot: TestBot) -> None:
     await bot.app.turns.queues.idle()
-    await bot.app.conversations.settle()
+    await bot.app.conversations.flush()
 
 
 def file(**content: object) -> str:

@@ -90,7 +90,7 @@ async def take_page() -> None:
             await site.commands("/rules add Never write to my boss without asking me.")
             for question in TALK:
                 await site.says(question)
-                await site.app.conversations.settle()
+                await site.app.conversations.flush()
             await site.commands("/context pin t4")
             browser = await driver.chromium.launch(executable_path=CHROMIUM)
             page = await browser.new_page(viewport=DESK)

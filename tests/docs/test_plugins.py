@@ -142,7 +142,7 @@ async def test_the_offloader_on_the_page_keeps_what_leaves_and_the_model_reads_i
     async with run_bot(tmp_path, script, {"agent_max_context_turns": 2}) as bot:
         for number in range(5):
             await bot.says(f"The number is {number}.")
-            await bot.app.conversations.settle()
+            await bot.app.conversations.flush()
         await bot.says("Look it up.")
         sent = answered(bot)[-1]["messages"]
         assert where in json.dumps(sent)

@@ -25,7 +25,7 @@ async def type_all(bot: TestBot, text: str) -> None:
     for line in text.splitlines():
         if line.startswith("> "):
             answer = (await bot.says(line.removeprefix("> "))).text
-            await bot.app.conversations.settle()
+            await bot.app.conversations.flush()
         else:
             assert line in answer, (line, answer)
 

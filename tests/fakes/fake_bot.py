@@ -15,7 +15,6 @@ from channels.base import (
     Accepted,
     Activity,
     Channel,
-    Closing,
     CommandEntry,
     ContextChanged,
     ContextUsage,
@@ -24,11 +23,12 @@ from channels.base import (
     KeyHolder,
     Logins,
     OpenedFile,
-    Said,
     Session,
     StepRestarted,
     ToolStarted,
+    TranscriptMessage,
     TurnStarted,
+    WithConnections,
     WorkspaceFiles,
 )
 from channels.language import ENGLISH
@@ -102,7 +102,7 @@ class FakeBot:
         self.commands: list[str] = []
         self.kept: dict[tuple[str, str], str] = {}
         self.language = ENGLISH
-        self.said: list[Said] = []
+        self.said: list[TranscriptMessage] = []
         """The transcript of what was said before."""
         self.channel: Channel | None = None
         self._script, self._finals, self._pace = script, finals or {}, pace
@@ -137,7 +137,7 @@ class FakeBot:
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-            if isinstance(channel, Closing):
+            if isinstance(channel, WithConnections):
                 await channel.close()
 
     async def serve(self, channel: Channel) -> None:
@@ -192,7 +192,9 @@ class FakeBot:
     def own_address(self, channel: str, chat: str) -> Address | None:
         return Address(channel, chat)
 
-    async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
+    async def transcript(
+        self, address: Address, before: int = 0, most: int = 50
+    ) -> list[TranscriptMessage]:
         turns = [*dict.fromkeys(one.turn for one in self.said)][-most:]
         return [one for one in self.said if one.turn in turns]
 

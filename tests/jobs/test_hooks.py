@@ -93,7 +93,7 @@ async def test_what_a_call_brings_is_from_outside(tmp_path: Path) -> None:
 
 async def is_tainted(site: Site, turn: int) -> bool:
     """Return True if a turn's question is held for a stranger's."""
-    key = site.app.turns.lead(Address("web", "main"))
+    key = site.app.turns.resolve(Address("web", "main"))
     (found,) = await (await site.app.conversations.get(key)).context.turns([turn])
     return found.question.is_tainted
 

@@ -72,7 +72,7 @@ async def test_a_model_is_asked_only_when_a_file_has_changed(
         assert asked.count("</untrusted>") == 1
         assert '<untrusted source="read_file">' in asked
         assert "Bread" in asked
-        key = bot.app.turns.lead(bot.sent[0].address)
+        key = bot.app.turns.resolve(bot.sent[0].address)
         (turn,) = await (await bot.app.conversations.get(key)).context.turns([1])
         assert turn.question.is_tainted
 

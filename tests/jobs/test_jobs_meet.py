@@ -61,7 +61,7 @@ async def test_what_is_set_for_later_outlives_the_conversation_that_retention_de
             clock.move_to(NOON + timedelta(days=days), tick=True)
             await bot.app.schedule.due()
             await bot.app.schedule.idle()
-        key = bot.app.turns.lead(bot.sent[0].address)
+        key = bot.app.turns.resolve(bot.sent[0].address)
         assert not await (await bot.app.conversations.get(key)).context.turns([1]), "deleted"
         await tick_at(bot, clock, datetime(2026, 12, 20, 10, 0, 1, tzinfo=UTC))
         told = [text for text in unasked(bot) if "Call Mom" in text or "All quiet" in text]

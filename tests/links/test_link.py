@@ -357,8 +357,8 @@ def test_a_chat_goes_on_where_its_newest_code_leads() -> None:
         assert record.ask(database, code, asked, 0.0)
         assert not record.ask(database, code, asked, 0.0)
         assert record.list_requests(database, target, "ann", 0.0) == [asked]
-        assert record.settle(database, asked, 2.0)
-        assert not record.settle(database, asked, 3.0)
+        assert record.end_request(database, asked, 2.0)
+        assert not record.end_request(database, asked, 3.0)
     assert [(one.target, one.is_over) for one in record.list_links(database)] == [
         ("terminal/a", True),
         ("terminal/b", False),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bot.checks import Finding
 from plugins.mcp.checks import check_servers
-from plugins.mcp.health import add_last_words, find_reason
+from plugins.mcp.health import add_stderr_reason, find_reason
 from plugins.mcp.settings import parse_servers
 from plugins.operations.doctor import Probes, examine
 from tests.tables import each_row
@@ -198,7 +198,7 @@ def test_it_is_found_behind_what_was_said_before(said: str) -> None:
 
 @given(said=st.binary(max_size=500))
 def test_whatever_is_said_becomes_one_short_line_or_none(said: bytes) -> None:
-    told = add_last_words("it has ended", said)
+    told = add_stderr_reason("it has ended", said)
     assert told.startswith("it has ended")
     assert told.isprintable()
     assert len(told) <= 240

@@ -14,7 +14,7 @@ from agent.tools import ToolError
 from plugins.mcp import ServerDown
 from plugins.mcp.catalogue import ListedTool
 from plugins.mcp.client import connect
-from plugins.mcp.session import MOST_FAILURES, ServerPatience, ServerSession
+from plugins.mcp.session import MOST_FAILURES, ServerSession, ServerTimeouts
 from plugins.mcp.settings import McpServer
 from tests.mcp.fakes.http_server import REFUSALS, TOOL, McpHttpServer
 from tests.waiting import until
@@ -39,7 +39,7 @@ class Watched:
         self.session = ServerSession(
             "loop",
             make,  # type: ignore[arg-type]
-            partial(ServerPatience, NEVER, NEVER, 0),
+            partial(ServerTimeouts, NEVER, NEVER, 0),
             on_listed,
             self.down.append,
         )

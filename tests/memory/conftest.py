@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.memory.rooms import Lodge
+from tests.memory.harness import MemoryHarness
 
 
 @pytest.fixture
-async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path)
-    await lodge.open()
-    yield lodge
-    await lodge.close()
+async def harness(tmp_path: Path) -> AsyncIterator[MemoryHarness]:
+    harness = MemoryHarness(tmp_path)
+    await harness.open()
+    yield harness
+    await harness.close()

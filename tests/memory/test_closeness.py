@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from memory.record.closeness import MOST_WORDS, NOWHERE, Closeness, closeness, fold, measure
+from memory.record.closeness import MOST_WORDS, NOWHERE, MatchScore, closeness, fold, measure
 
 WHOLE = (
     *("12", "2012", "3.14", "a-17", "2026-11-27", "27.11.2026", "12:30", "1,500", "3/4", "v1.2.3"),
@@ -19,7 +19,7 @@ SIGNS = st.sampled_from([" ", ". ", ", ", "! ", "\n", " (", ") ", ": ", "; ", " 
 LONGER = st.sampled_from(["0", "7", "x", "ab", "_", ".5", "-3", ",000", "/2", ":45"])
 
 
-def near(text: str, words: str) -> Closeness:
+def near(text: str, words: str) -> MatchScore:
     return closeness(text.casefold(), fold(words))
 
 

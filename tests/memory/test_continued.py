@@ -13,7 +13,14 @@ from msgspec.structs import replace
 
 from memory.context import emergency
 from memory.context.change import Change, Clip
-from memory.context.continued import KEPT_FOR, LEAST, AsSent, Beginning, find_beginning, pays
+from memory.context.continued import (
+    KEPT_FOR,
+    LEAST,
+    LastRequest,
+    RequestBeginning,
+    find_beginning,
+    pays,
+)
 from memory.context.cut_cost import InputPrice
 from memory.context.forecast import certain, is_far
 from memory.context.forms import TurnForm, give
@@ -24,88 +31,94 @@ from memory.context.view import LogLine, Scale, View
 from memory.ledger import Spent
 from memory.messages import NOTHING_BESIDE, Image, Message, ToolCall
 from memory.turns import Entry, Turn
-from tests.memory.rooms import Lodge, carry_out
+from tests.memory.harness import MemoryHarness, carry_out
 
 CACHED = Spent("answer", "fake", 2_000, 1_900, 5, None)
 
 
 @pytest.fixture
-async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path)
-    lodge.limit(max_turns=20)
-    await lodge.open()
+async def harness(tmp_path: Path) -> AsyncIterator[MemoryHarness]:
+    harness = MemoryHarness(tmp_path)
+    harness.limit(max_turns=20)
+    await harness.open()
     for number in range(1, 7):
-        await lodge.says(f"question {number}", ["a result"] if number == 2 else [])
-    await report(lodge)
-    (await lodge.conversation()).context.book(CACHED)
-    yield lodge
-    await lodge.close()
+        await harness.says(f"question {number}", ["a result"] if number == 2 else [])
+    await report(harness)
+    (await harness.conversation()).context.book(CACHED)
+    yield harness
+    await harness.close()
 
 
-async def report(lodge: Lodge, model: str = "") -> None:
+async def report(harness: MemoryHarness, model: str = "") -> None:
     """The provider has counted what would be sent now."""
-    conversation = await lodge.conversation()
+    conversation = await harness.conversation()
     await conversation.calibration.learn(conversation.context.view(), 2_000, model)
 
 
-async def sent(lodge: Lodge) -> AsSent:
-    found = (await lodge.conversation()).context.as_sent()
+async def sent(harness: MemoryHarness) -> LastRequest:
+    found = (await harness.conversation()).context.as_sent()
     assert found is not None
     return found
 
 
-def find(sent: AsSent, turns: Sequence[Turn], prior: int = 0) -> Beginning | None:
+def find(sent: LastRequest, turns: Sequence[Turn], prior: int = 0) -> RequestBeginning | None:
     return find_beginning(sent, turns, prior, datetime.now(UTC))
 
 
-async def test_it_ends_with_the_last_of_the_turns(lodge: Lodge) -> None:
-    now = await sent(lodge)
+async def test_it_ends_with_the_last_of_the_turns(harness: MemoryHarness) -> None:
+    now = await sent(harness)
     found = find(now, now.view.whole[:3])
     assert found is not None
     whole = now.view.to_wire(now.prefix)
     assert list(found.messages) == whole[: len(found.messages)]
     assert whole[len(found.messages)]["content"] == "question 4"
-    assert found.tools == lodge.frame.tools
+    assert found.tools == harness.frame.tools
     assert 0 < found.tokens < now.view.tokens
 
 
-async def test_a_conversation_whose_provider_reports_no_cache_has_none(lodge: Lodge) -> None:
-    await lodge.restart()  # what it has cost is on disk, and there the calls had nothing cached
-    await report(lodge)
-    assert (await lodge.conversation()).context.as_sent() is None
+async def test_a_conversation_whose_provider_reports_no_cache_has_none(
+    harness: MemoryHarness,
+) -> None:
+    await harness.restart()  # what it has cost is on disk, and there the calls had nothing cached
+    await report(harness)
+    assert (await harness.conversation()).context.as_sent() is None
 
 
-async def test_one_that_another_model_was_sent_last_has_none(lodge: Lodge) -> None:
-    await report(lodge, "another")
-    assert (await lodge.conversation()).context.as_sent() is None
+async def test_one_that_another_model_was_sent_last_has_none(harness: MemoryHarness) -> None:
+    await report(harness, "another")
+    assert (await harness.conversation()).context.as_sent() is None
 
 
-async def test_one_that_stood_behind_another_prompt_has_none(lodge: Lodge) -> None:
-    lodge.frame = PromptPrefix("You are another test.", lodge.frame.tools)
-    assert (await lodge.conversation()).context.as_sent() is None
+async def test_one_that_stood_behind_another_prompt_has_none(harness: MemoryHarness) -> None:
+    harness.frame = PromptPrefix("You are another test.", harness.frame.tools)
+    assert (await harness.conversation()).context.as_sent() is None
 
 
-async def test_one_of_which_nobody_knows_what_was_sent_last_has_none(lodge: Lodge) -> None:
-    await lodge.restart()
-    (await lodge.conversation()).context.book(CACHED)
-    assert (await lodge.conversation()).context.as_sent() is None
+async def test_one_of_which_nobody_knows_what_was_sent_last_has_none(
+    harness: MemoryHarness,
+) -> None:
+    await harness.restart()
+    (await harness.conversation()).context.book(CACHED)
+    assert (await harness.conversation()).context.as_sent() is None
 
 
-async def test_turns_that_are_not_the_first_have_none(lodge: Lodge) -> None:
-    now = await sent(lodge)
+async def test_turns_that_are_not_the_first_have_none(harness: MemoryHarness) -> None:
+    now = await sent(harness)
     assert find(now, now.view.whole[1:3]) is None
     assert find(now, ()) is None
     assert find(now, (*now.view.whole, Turn(7, now.view.whole[0].entries))) is None
 
 
-async def test_turns_behind_another_summary_than_theirs_have_none(lodge: Lodge) -> None:
-    now = await sent(lodge)
+async def test_turns_behind_another_summary_than_theirs_have_none(harness: MemoryHarness) -> None:
+    now = await sent(harness)
     assert find(now, now.view.whole[:3], prior=1) is None
 
 
 @pytest.mark.parametrize("kind", ["squeeze", "clip"])
-async def test_turns_that_are_not_sent_as_they_were_said_have_none(lodge: Lodge, kind: str) -> None:
-    conversation = await lodge.conversation()
+async def test_turns_that_are_not_sent_as_they_were_said_have_none(
+    harness: MemoryHarness, kind: str
+) -> None:
+    conversation = await harness.conversation()
     turn = conversation.context.view().whole[1]
     change = (
         Change(give({2}, TurnForm("squeezed")))
@@ -113,13 +126,13 @@ async def test_turns_that_are_not_sent_as_they_were_said_have_none(lodge: Lodge,
         else Change(clip={turn.entries[0].seq: Clip(3, 2)})
     )
     await carry_out(conversation, change)
-    now = await sent(lodge)
+    now = await sent(harness)
     assert find(now, now.view.whole[:3]) is None
     assert find(now, now.view.whole[:1]) is not None
 
 
-async def test_turns_with_pictures_have_none(lodge: Lodge) -> None:
-    now = await sent(lodge)
+async def test_turns_with_pictures_have_none(harness: MemoryHarness) -> None:
+    now = await sent(harness)
     first, *rest = now.view.whole
     (asked, *answer) = first.entries
     seen = replace(asked, message=replace(asked.message, images=(Image("f", "image/png"),)))
@@ -128,19 +141,21 @@ async def test_turns_with_pictures_have_none(lodge: Lodge) -> None:
     assert find(replace(now, view=view), turns[:3]) is None
 
 
-async def test_what_was_sent_long_ago_is_forgotten(lodge: Lodge) -> None:
-    now = await sent(lodge)
+async def test_what_was_sent_long_ago_is_forgotten(harness: MemoryHarness) -> None:
+    now = await sent(harness)
     said = now.view.whole[-1].entries[-1].at
     for after, is_there in ((KEPT_FOR - timedelta(seconds=1), True), (KEPT_FOR, False)):
         found = find_beginning(now, now.view.whole[:3], 0, said + after)
         assert (found is not None) == is_there
 
 
-async def test_an_activity_log_stays_and_is_not_summarised_with_the_turns(lodge: Lodge) -> None:
-    conversation = await lodge.conversation()
-    lodge.limit(strategy="slim", fold_turns=1, full_turns=2)
-    await lodge.says("question 7")
-    now = AsSent(conversation.context.view(lodge.frame), lodge.frame)
+async def test_an_activity_log_stays_and_is_not_summarised_with_the_turns(
+    harness: MemoryHarness,
+) -> None:
+    conversation = await harness.conversation()
+    harness.limit(strategy="slim", fold_turns=1, full_turns=2)
+    await harness.says("question 7")
+    now = LastRequest(conversation.context.view(harness.frame), harness.frame)
     assert now.view.log
     assert find(now, now.view.whole[:1]) is None
     logged = await conversation.context.turns(now.view.logged)
@@ -158,7 +173,7 @@ async def test_an_activity_log_stays_and_is_not_summarised_with_the_turns(lodge:
 
 
 def test_it_is_asked_for_where_that_is_at_most_half_as_dear() -> None:
-    beginning = Beginning((), (), NOTHING_BESIDE, "", 5_000)
+    beginning = RequestBeginning((), (), NOTHING_BESIDE, "", 5_000)
     tenth, half = InputPrice(1.0, 0.1), InputPrice(1.0, 0.5)
     assert pays(beginning, 100, 1_200, tenth)
     assert not pays(beginning, 100, 1_199, tenth)

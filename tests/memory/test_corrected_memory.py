@@ -20,65 +20,69 @@ from memory.messages import Message
 from memory.record import daily
 from memory.record.daily import Note
 from memory.record.memory_file import MemoryFileError
-from memory.record.search import Head
-from tests.memory.rooms import KEY, Lodge
+from memory.record.search import FirstMessages
+from tests.memory.harness import KEY, MemoryHarness
 
 
-def prompt(lodge: Lodge) -> str:
-    prompts = MemoryPrompts(lodge.folder, lodge.conversations.services.meter)
+def prompt(harness: MemoryHarness) -> str:
+    prompts = MemoryPrompts(harness.folder, harness.conversations.services.meter)
     return prompts.of(KEY.audience, 600).text
 
 
-async def test_an_edit_is_proposed_and_the_file_stays_until_it_is_approved(lodge: Lodge) -> None:
-    conversation = await lodge.conversation()
+async def test_an_edit_is_proposed_and_the_file_stays_until_it_is_approved(
+    harness: MemoryHarness,
+) -> None:
+    conversation = await harness.conversation()
     memory = conversation.long_term
     await memory.remember("The meeting is on 3 May.", "ann")
-    await lodge.says("no, the meeting is on 4 May, not 3 May")
+    await harness.says("no, the meeting is on 4 May, not 3 May")
     ended = await conversation.ended_in(1)
     assert await memory.correct(ended, "corrected in t1") == 1
-    assert "on 4 May (corrected in t1)" in prompt(lodge)
+    assert "on 4 May (corrected in t1)" in prompt(harness)
     state = await memory.read()
     assert [line.text for line in facts(state.lines)] == ["The meeting is on 3 May."]
     assert [line.text for line in facts(state.proposed)] == ["The meeting is on 4 May."]
     await memory.approve("ann")
-    assert "on 4 May." in prompt(lodge)
+    assert "on 4 May." in prompt(harness)
 
 
-async def test_a_correction_that_is_undone_or_forgotten_ends_nothing(lodge: Lodge) -> None:
-    conversation = await lodge.conversation()
+async def test_a_correction_that_is_undone_or_forgotten_ends_nothing(
+    harness: MemoryHarness,
+) -> None:
+    conversation = await harness.conversation()
     await conversation.long_term.remember("The meeting is on 3 May.", "ann")
-    await lodge.says("Hello.")
-    await lodge.says("no, the meeting is on 4 May, not 3 May")
-    await lodge.says("Thanks.")
-    before = prompt(lodge)
+    await harness.says("Hello.")
+    await harness.says("no, the meeting is on 4 May, not 3 May")
+    await harness.says("Thanks.")
+    before = prompt(harness)
     await conversation.editor.drop({2})
-    assert "3 May" in prompt(lodge)
+    assert "3 May" in prompt(harness)
     await conversation.editor.undo()
-    assert prompt(lodge) == before
-    await lodge.restart()
-    await lodge.conversations.services.meter.ready()
-    assert prompt(lodge) == before
-    conversation = await lodge.conversation()
+    assert prompt(harness) == before
+    await harness.restart()
+    await harness.conversations.services.meter.ready()
+    assert prompt(harness) == before
+    conversation = await harness.conversation()
     await conversation.editor.clear()
-    assert prompt(lodge) == before
+    assert prompt(harness) == before
     await conversation.forget({2})
-    assert "3 May" in prompt(lodge)
+    assert "3 May" in prompt(harness)
 
 
-async def test_other_lines_that_say_the_same_value_stay(lodge: Lodge) -> None:
-    conversation = await lodge.conversation()
+async def test_other_lines_that_say_the_same_value_stay(harness: MemoryHarness) -> None:
+    conversation = await harness.conversation()
     await conversation.long_term.remember("Grandma was born on 3 May.", "ann")
     await conversation.long_term.remember("The meeting is on 3 May.", "ann")
-    await lodge.says("the meeting is on 4 May, not 3 May")
-    assert "Grandma was born on 3 May." in prompt(lodge)
-    assert "The meeting is on 4 May (corrected in t1)." in prompt(lodge)
+    await harness.says("the meeting is on 4 May, not 3 May")
+    assert "Grandma was born on 3 May." in prompt(harness)
+    assert "The meeting is on 4 May (corrected in t1)." in prompt(harness)
 
 
-async def test_a_daily_file_is_read_as_it_holds_now(lodge: Lodge) -> None:
-    conversation = await lodge.conversation()
-    await lodge.says("The meeting is on 3 May.")
-    await lodge.says("the meeting is on 4 May, not 3 May")
-    folder = daily.folder(lodge.folder, KEY.audience)
+async def test_a_daily_file_is_read_as_it_holds_now(harness: MemoryHarness) -> None:
+    conversation = await harness.conversation()
+    await harness.says("The meeting is on 3 May.")
+    await harness.says("the meeting is on 4 May, not 3 May")
+    folder = daily.folder(harness.folder, KEY.audience)
     folder.mkdir(parents=True, exist_ok=True)
     today = datetime.now(UTC).date()
     (folder / f"{today}.md").write_text("The meeting with the board is on 3 May.\n")
@@ -86,24 +90,26 @@ async def test_a_daily_file_is_read_as_it_holds_now(lodge: Lodge) -> None:
     assert hit.note == Note(today, "The meeting with the board is on 4 May (corrected in t2).")
 
 
-async def test_a_correction_said_while_a_turn_runs_holds_at_once(lodge: Lodge) -> None:
-    conversation = await lodge.conversation()
+async def test_a_correction_said_while_a_turn_runs_holds_at_once(harness: MemoryHarness) -> None:
+    conversation = await harness.conversation()
     await conversation.long_term.remember("The meeting is on 3 May.", "ann")
     turn = await conversation.turns.open("Hello.", inbox=1)
     await turn.hear([Message("user", "the meeting is on 4 May, not 3 May")], [2])
-    assert "4 May (corrected in t1)" in prompt(lodge)
+    assert "4 May (corrected in t1)" in prompt(harness)
 
 
-async def test_a_correction_is_kept_where_the_process_died_before_that(lodge: Lodge) -> None:
-    conversation = await lodge.conversation()
+async def test_a_correction_is_kept_where_the_process_died_before_that(
+    harness: MemoryHarness,
+) -> None:
+    conversation = await harness.conversation()
     await conversation.long_term.remember("The meeting is on 3 May.", "ann")
     said = "the meeting is on 4 May, not 3 May"
     await conversation.turns.open(said, inbox=1)
-    ended_file.path_of(lodge.folder, KEY.audience).unlink()
-    await lodge.restart()
-    await lodge.conversations.services.meter.ready()
-    await (await lodge.conversation()).turns.open(said, inbox=1)
-    assert "4 May (corrected in t1)" in prompt(lodge)
+    ended_file.path_of(harness.folder, KEY.audience).unlink()
+    await harness.restart()
+    await harness.conversations.services.meter.ready()
+    await (await harness.conversation()).turns.open(said, inbox=1)
+    assert "4 May (corrected in t1)" in prompt(harness)
 
 
 def value(old: str, new: str, conversation: str = "") -> EndedInAudience:
@@ -141,10 +147,10 @@ def test_a_damaged_file_is_kept_aside_and_one_that_cannot_be_read_is_left(tmp_pa
         ended_file.update(tmp_path, "a", "pipe/1", [value("3 May", "4 May", "pipe/1")])
 
 
-async def test_forgetting_tells_where_corrected_values_are_left(lodge: Lodge) -> None:
-    await lodge.says("the meeting is on 4 May, not 3 May")
-    conversation = await lodge.conversation()
-    path = ended_file.path_of(lodge.folder, KEY.audience)
+async def test_forgetting_tells_where_corrected_values_are_left(harness: MemoryHarness) -> None:
+    await harness.says("the meeting is on 4 May, not 3 May")
+    conversation = await harness.conversation()
+    path = ended_file.path_of(harness.folder, KEY.audience)
     copies = [path.with_name(DAMAGED), path.with_name(f"{path.name}1.draft")]
     for copy in copies:
         copy.write_text("3 May")
@@ -182,10 +188,12 @@ def test_values_that_are_ended_one_after_the_other_lead_to_what_holds(
     assert [f"{one.value.old}>{one.value.new}" for one in kept] == held
 
 
-async def test_values_that_a_command_ended_are_undone_with_its_version(lodge: Lodge) -> None:
-    conversation = await lodge.conversation()
+async def test_values_that_a_command_ended_are_undone_with_its_version(
+    harness: MemoryHarness,
+) -> None:
+    conversation = await harness.conversation()
     memory = conversation.long_term
-    await lodge.says("The meeting is on 3 May.")
+    await harness.says("The meeting is on 3 May.")
     await memory.remember("The meeting is on 3 May.", "ann")
 
     async def end(old: str, new: str) -> None:
@@ -195,8 +203,8 @@ async def test_values_that_a_command_ended_are_undone_with_its_version(lodge: Lo
 
     async def read() -> str:
         (line,) = facts((await memory.read()).lines)
-        (hit,) = (await conversation.passages(Head(1))).hits
-        assert line.text in prompt(lodge)
+        (hit,) = (await conversation.passages(FirstMessages(1))).hits
+        assert line.text in prompt(harness)
         return f"{line.text} {hit.text}"
 
     await end("3 May", "4 May")
@@ -210,24 +218,26 @@ async def test_values_that_a_command_ended_are_undone_with_its_version(lodge: Lo
     assert await read() == "The meeting is on 4 May. The meeting is on 4 May (corrected)."
 
 
-async def test_a_command_that_takes_back_a_correction_of_the_chat_holds(lodge: Lodge) -> None:
-    conversation = await lodge.conversation()
-    await lodge.says("The meeting is on 3 May.")
-    await lodge.says("the meeting is on 4 May, not 3 May")
+async def test_a_command_that_takes_back_a_correction_of_the_chat_holds(
+    harness: MemoryHarness,
+) -> None:
+    conversation = await harness.conversation()
+    await harness.says("The meeting is on 3 May.")
+    await harness.says("the meeting is on 4 May, not 3 May")
     await conversation.long_term.remember("The meeting is on 3 May.", "ann")
     ended = EndedValue("4 May", "3 May", 0, 2**62)
     await conversation.long_term.end({}, [ended], "ann", "/memory wrong")
-    assert "The meeting is on 3 May." in prompt(lodge)
-    (hit,) = (await conversation.passages(Head(1))).hits
+    assert "The meeting is on 3 May." in prompt(harness)
+    (hit,) = (await conversation.passages(FirstMessages(1))).hits
     assert hit.text == "The meeting is on 3 May."
 
 
-async def test_a_line_put_right_in_a_turn_goes_with_that_turn(lodge: Lodge) -> None:
-    conversation = await lodge.conversation()
+async def test_a_line_put_right_in_a_turn_goes_with_that_turn(harness: MemoryHarness) -> None:
+    conversation = await harness.conversation()
     memory = conversation.long_term
     await memory.remember("The meeting is on 3 May.", "ann")
-    await lodge.says("Hello.")
-    await lodge.says("no, the meeting is on 4 May, not 3 May")
+    await harness.says("Hello.")
+    await harness.says("no, the meeting is on 4 May, not 3 May")
     await memory.correct(await conversation.ended_in(2), "corrected in t2")
     await memory.approve("ann")
     await conversation.forget({2})
@@ -243,15 +253,15 @@ async def test_a_line_put_right_in_a_turn_goes_with_that_turn(lodge: Lodge) -> N
     ],
 )
 async def test_no_later_summary_says_what_a_command_has_ended(
-    lodge: Lodge, later: Sequence[str], told: str
+    harness: MemoryHarness, later: Sequence[str], told: str
 ) -> None:
-    lodge.summarizer.answer = lambda request: "The meeting is on 3 May."
-    conversation = await lodge.conversation()
-    await lodge.says("The meeting is on 3 May.", reply="Noted. " * 40)
+    harness.summarizer.answer = lambda request: "The meeting is on 3 May."
+    conversation = await harness.conversation()
+    await harness.says("The meeting is on 3 May.", reply="Noted. " * 40)
     ended = EndedValue("3 May", "4 May", 0, 2**62)
     await conversation.long_term.end({}, [ended], "ann", "/memory wrong")
     for text in (*later, "Hello."):
-        await lodge.says(text, reply="Well. " * 40)
+        await harness.says(text, reply="Well. " * 40)
     await conversation.compactor.compact_for_person()
     shown = await conversation.summary.find_meant()
     assert shown is not None
@@ -260,13 +270,15 @@ async def test_no_later_summary_says_what_a_command_has_ended(
     assert "3 May" not in shown.summary.receipt.missing
 
 
-async def test_a_section_of_the_minute_of_a_command_is_read_as_it_holds(lodge: Lodge) -> None:
-    conversation = await lodge.conversation()
-    await lodge.says("The meeting is on 3 May.", reply="Noted. " * 40)
-    await lodge.says("Hello.", reply="Well. " * 40)
-    lodge.summarizer.answer = lambda request: "The meeting is on 3 May."
+async def test_a_section_of_the_minute_of_a_command_is_read_as_it_holds(
+    harness: MemoryHarness,
+) -> None:
+    conversation = await harness.conversation()
+    await harness.says("The meeting is on 3 May.", reply="Noted. " * 40)
+    await harness.says("Hello.", reply="Well. " * 40)
+    harness.summarizer.answer = lambda request: "The meeting is on 3 May."
     await conversation.compactor.compact_for_person()
-    await lodge.settle()
+    await harness.settle()
     ended = EndedValue("3 May", "4 May", 0, 2**62)
     await conversation.long_term.end({}, [ended], "ann", "/memory wrong")
     found = await conversation.memory.recall("meeting", 10)
@@ -274,13 +286,13 @@ async def test_a_section_of_the_minute_of_a_command_is_read_as_it_holds(lodge: L
     assert all("4 May (corrected)" in hit.text for hit in found.notes.hits)
 
 
-async def test_values_ended_by_a_command_go_with_the_conversation(lodge: Lodge) -> None:
-    await lodge.says("Hello.")
-    conversation = await lodge.conversation()
+async def test_values_ended_by_a_command_go_with_the_conversation(harness: MemoryHarness) -> None:
+    await harness.says("Hello.")
+    conversation = await harness.conversation()
     ended = EndedValue("3 May", "4 May", 0, 2**62)
     await conversation.long_term.end({}, [ended], "ann", "/memory wrong")
-    path = ended_file.path_of(lodge.folder, KEY.audience)
+    path = ended_file.path_of(harness.folder, KEY.audience)
     await conversation.forget({1})
-    assert ended_file.by_hand(lodge.folder, KEY.audience)
+    assert ended_file.by_hand(harness.folder, KEY.audience)
     await conversation.forget()
     assert ended_file.read(path) == ()

@@ -12,17 +12,17 @@ from memory.context.corrected import correct, put_right
 from memory.context.corrections import Correction, find_corrections
 from memory.context.ended_values import OLD, EndedValue, show_corrected
 from memory.messages import Message, ToolCall
-from memory.record.search import Exactly, Head, Words
+from memory.record.search import ExactMessage, FirstMessages, Words
 from memory.record.search.corrected import correct as correct_entry
 from memory.record.search.index import place_of
 from memory.turns import Entry
-from tests.memory.rooms import KEY, Lodge
+from tests.memory.harness import KEY, MemoryHarness
 
 
-async def test_people_and_letter_by_letter_searches_show_it_too(lodge: Lodge) -> None:
-    await lodge.says("The meeting is on 3 May.", reply="Noted.")
-    await lodge.says("no, it's 4 May, not 3 May", reply="Changed.")
-    conversation = await lodge.conversation()
+async def test_people_and_letter_by_letter_searches_show_it_too(harness: MemoryHarness) -> None:
+    await harness.says("The meeting is on 3 May.", reply="Noted.")
+    await harness.says("no, it's 4 May, not 3 May", reply="Changed.")
+    conversation = await harness.conversation()
     for hits in (
         (await conversation.memory.search("meeting", 10)).said.hits,
         (await conversation.search(["meet"], 10)).hits,
@@ -35,11 +35,13 @@ async def test_people_and_letter_by_letter_searches_show_it_too(lodge: Lodge) ->
         )
 
 
-async def test_a_correction_that_was_not_found_by_itself_takes_no_place(lodge: Lodge) -> None:
-    await lodge.says("The meeting with the architects is on 3 May in Oslo.", reply="Noted.")
-    await lodge.says("no, it's 4 May, not 3 May", reply="Changed.")
-    await lodge.says("Good.")
-    conversation = await lodge.conversation()
+async def test_a_correction_that_was_not_found_by_itself_takes_no_place(
+    harness: MemoryHarness,
+) -> None:
+    await harness.says("The meeting with the architects is on 3 May in Oslo.", reply="Noted.")
+    await harness.says("no, it's 4 May, not 3 May", reply="Changed.")
+    await harness.says("Good.")
+    conversation = await harness.conversation()
     hits = (await conversation.memory.recall("meeting with the architects in Oslo", 2)).said.hits
     assert [hit.text for hit in hits] == [
         "The meeting with the architects is on 4 May (corrected in t2) in Oslo.",
@@ -48,52 +50,52 @@ async def test_a_correction_that_was_not_found_by_itself_takes_no_place(lodge: L
     ]
 
 
-async def test_the_transcript_keeps_what_was_said(lodge: Lodge) -> None:
-    await lodge.says("It is on 3 May.", reply="Noted.")
-    await lodge.says("no, it's 4 May, not 3 May", reply="Changed.")
-    conversation = await lodge.conversation()
-    (whole,) = (await conversation.passages(Exactly(1, 1))).hits
+async def test_the_transcript_keeps_what_was_said(harness: MemoryHarness) -> None:
+    await harness.says("It is on 3 May.", reply="Noted.")
+    await harness.says("no, it's 4 May, not 3 May", reply="Changed.")
+    conversation = await harness.conversation()
+    (whole,) = (await conversation.passages(ExactMessage(1, 1))).hits
     assert whole.text == "It is on 3 May."
     assert "It is on 3 May." in [message.text for message in conversation.context.view().messages]
 
 
-async def test_a_correction_that_was_taken_away_corrects_nothing(lodge: Lodge) -> None:
-    await lodge.says("It is on 3 May.", reply="Noted.")
-    await lodge.says("no, it's 4 May, not 3 May", reply="Changed.")
-    conversation = await lodge.conversation()
+async def test_a_correction_that_was_taken_away_corrects_nothing(harness: MemoryHarness) -> None:
+    await harness.says("It is on 3 May.", reply="Noted.")
+    await harness.says("no, it's 4 May, not 3 May", reply="Changed.")
+    conversation = await harness.conversation()
 
     async def first() -> str:
-        return (await conversation.passages(Head(1))).hits[0].text
+        return (await conversation.passages(FirstMessages(1))).hits[0].text
 
     assert await first() == "It is on 4 May (corrected in t2)."
     await conversation.editor.drop({2})
     assert await first() == "It is on 3 May."
     await conversation.editor.undo()
     assert await first() == "It is on 4 May (corrected in t2)."
-    await lodge.restart()
-    conversation = await lodge.conversation()
+    await harness.restart()
+    conversation = await harness.conversation()
     assert await first() == "It is on 4 May (corrected in t2)."
 
 
-async def test_a_branch_corrects_for_itself_alone(lodge: Lodge) -> None:
-    await lodge.says("It is on 3 May.", reply="Noted.")
-    await lodge.says("Fine.", reply="Good.")
-    conversation = await lodge.conversation()
-    branch = await lodge.conversations.fork(KEY, 1)
-    await lodge.says("no, it's 4 May, not 3 May", key=branch)
-    here = (await conversation.passages(Head(1))).hits[0].text
-    there = (await (await lodge.conversation(branch)).passages(Head(1))).hits[0].text
+async def test_a_branch_corrects_for_itself_alone(harness: MemoryHarness) -> None:
+    await harness.says("It is on 3 May.", reply="Noted.")
+    await harness.says("Fine.", reply="Good.")
+    conversation = await harness.conversation()
+    branch = await harness.conversations.fork(KEY, 1)
+    await harness.says("no, it's 4 May, not 3 May", key=branch)
+    here = (await conversation.passages(FirstMessages(1))).hits[0].text
+    there = (await (await harness.conversation(branch)).passages(FirstMessages(1))).hits[0].text
     assert (here, there) == ("It is on 3 May.", "It is on 4 May (corrected in t2).")
 
 
-async def test_a_correction_that_is_not_indexed_yet_is_left_out(lodge: Lodge) -> None:
-    await lodge.says("The meeting with the architects is on 3 May in Oslo.", reply="Noted.")
-    await lodge.says("no, it's 4 May, not 3 May", reply="Changed.")
-    conversation = await lodge.conversation()
+async def test_a_correction_that_is_not_indexed_yet_is_left_out(harness: MemoryHarness) -> None:
+    await harness.says("The meeting with the architects is on 3 May in Oslo.", reply="Noted.")
+    await harness.says("no, it's 4 May, not 3 May", reply="Changed.")
+    conversation = await harness.conversation()
     await conversation.memory.recall("architects", 1)
     place = place_of(conversation.context.row, 3)
     delete = "DELETE FROM passage WHERE place = ?"
-    await lodge.store.write(lambda db: db.execute_sql(delete, (place,)))
+    await harness.store.write(lambda db: db.execute_sql(delete, (place,)))
     hits = (await conversation.memory.recall("architects in Oslo", 1)).said.hits
     assert [hit.text for hit in hits] == [
         "The meeting with the architects is on 4 May (corrected in t2) in Oslo."
@@ -101,32 +103,32 @@ async def test_a_correction_that_is_not_indexed_yet_is_left_out(lodge: Lodge) ->
 
 
 async def test_as_many_messages_as_before_are_read_again_where_they_are_others(
-    lodge: Lodge,
+    harness: MemoryHarness,
 ) -> None:
-    await lodge.says("It is on 3 May.", reply="Noted.")
-    await lodge.says("no, it's 4 May, not 3 May", reply="Changed.")
-    conversation = await lodge.conversation()
+    await harness.says("It is on 3 May.", reply="Noted.")
+    await harness.says("no, it's 4 May, not 3 May", reply="Changed.")
+    conversation = await harness.conversation()
 
     async def ended() -> list[str]:
         book, row = (await conversation.corrections()).book, conversation.context.row
-        return [one.new for one in await lodge.store.read(lambda db: book.of(db, row))]
+        return [one.new for one in await harness.store.read(lambda db: book.of(db, row))]
 
     assert await ended() == ["4 May"]
     book = (await conversation.corrections()).book
     heard = {**book._heard}
     await conversation.forget({2})
-    await lodge.says("no, it's 5 May, not 3 May", reply="Changed.")
+    await harness.says("no, it's 5 May, not 3 May", reply="Changed.")
     book._heard.update(heard)  # as one that read before the deletion, in another process
     assert await ended() == ["5 May"]
 
 
-async def test_what_is_said_after_a_command_is_found_as_it_was_said(lodge: Lodge) -> None:
-    await lodge.says("The meeting is on 3 May.", reply="Noted.")
-    conversation = await lodge.conversation()
+async def test_what_is_said_after_a_command_is_found_as_it_was_said(harness: MemoryHarness) -> None:
+    await harness.says("The meeting is on 3 May.", reply="Noted.")
+    conversation = await harness.conversation()
     ended = EndedValue("3 May", "4 May", 0, 2**62)
     await conversation.long_term.end({}, [ended], "ann", "/memory wrong")
-    await lodge.says("The party is on 3 May.", reply="A party on 3 May.")
-    found = [hit.text for hit in (await conversation.passages(Head(4))).hits]
+    await harness.says("The party is on 3 May.", reply="A party on 3 May.")
+    found = [hit.text for hit in (await conversation.passages(FirstMessages(4))).hits]
     said = ["The party is on 3 May.", "A party on 3 May."]
     assert found == ["The meeting is on 4 May (corrected).", "Noted.", *said]
     recalled = (await conversation.memory.recall("party meeting", 2)).said.hits

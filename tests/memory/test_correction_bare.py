@@ -8,7 +8,7 @@ import pytest
 
 from memory.context import correction_bare
 from memory.context.correction_bare import _BareValue, _measure, find_bare
-from memory.context.correction_pairs import BACK, HeardMessage
+from memory.context.correction_pairs import BACK, ParsedMessage
 from memory.context.corrections import find_corrections, in_force
 from memory.context.values import Value, find_values
 from tests.tables import each_row
@@ -140,21 +140,21 @@ def test_a_value_that_is_corrected_twice_by_bare_numbers_is_whole() -> None:
     ],
 )
 def test_what_adds_asks_counts_or_speaks_of_another_thing_is_no_bare_correction(said: str) -> None:
-    heard = HeardMessage(said.format(14))
+    heard = ParsedMessage(said.format(14))
     for first in ("We are 12.", "Dinner is on June 12.", "Wir sind 12.", "一共12个"):
-        assert [*find_bare(heard, [HeardMessage("ok"), HeardMessage(first)])] == [], first
+        assert [*find_bare(heard, [ParsedMessage("ok"), ParsedMessage(first)])] == [], first
 
 
 @each_row("cue", ["sorry, {}", "ach, {}", "抱歉，{}"])
 def test_an_answer_to_a_question_is_no_correction(cue: str) -> None:
-    said = HeardMessage(cue.format(14))
-    assert [*find_bare(said, [HeardMessage("How many?"), HeardMessage("Room 12.")])] == []
-    assert [*find_bare(said, [HeardMessage("For 12 or 14?")])] == []
+    said = ParsedMessage(cue.format(14))
+    assert [*find_bare(said, [ParsedMessage("How many?"), ParsedMessage("Room 12.")])] == []
+    assert [*find_bare(said, [ParsedMessage("For 12 or 14?")])] == []
 
 
 def test_of_values_that_are_equally_like_the_new_one_none_ends() -> None:
     for first in ("A table for 6 at 8:00", "We have 12 chairs and 15 stools", "room 41 or 17"):
-        assert [*find_bare(HeardMessage("sorry, 14"), [HeardMessage(first)])] == []
+        assert [*find_bare(ParsedMessage("sorry, 14"), [ParsedMessage(first)])] == []
 
 
 def test_a_number_of_another_size_is_another_thing() -> None:
@@ -195,6 +195,6 @@ def test_a_hostile_message_has_few_values_looked_at(
         return _measure(one, old)
 
     monkeypatch.setattr(correction_bare, "_measure", measure)
-    before = [HeardMessage("12 13 14 15 16 17 18 " * 500)] * BACK
-    assert [*find_bare(HeardMessage(f"{said[:280]} 19"), before)] == []
+    before = [ParsedMessage("12 13 14 15 16 17 18 " * 500)] * BACK
+    assert [*find_bare(ParsedMessage(f"{said[:280]} 19"), before)] == []
     assert len(looks) <= 60

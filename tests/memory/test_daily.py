@@ -9,7 +9,7 @@ from pathlib import Path
 
 from memory.keys import ConversationKey
 from memory.record import daily
-from memory.record.daily import Section, Which
+from memory.record.daily import Section, SectionFilter
 
 KEY = ConversationKey("pipe/main", "pipe-main")
 DAY = date(2026, 11, 20)
@@ -59,7 +59,7 @@ def test_a_section_that_a_power_cut_tore_in_two_is_written_again(tmp_path: Path)
     ((turns, text),) = sections(tmp_path)
     assert turns == "t1"
     assert text.endswith("All of it.")
-    daily.remove(tmp_path, "pipe-main", Which(frozenset({1})))
+    daily.remove(tmp_path, "pipe-main", SectionFilter(frozenset({1})))
     assert not path.exists(), "with what was torn"
 
 
@@ -70,7 +70,7 @@ def test_many_conversations_that_write_at_once_lose_nothing(tmp_path: Path) -> N
     def write_or_take_out(job: Section) -> None:
         daily.append(tmp_path, job)
         if job.job % 5 == 0:
-            daily.remove(tmp_path, "pipe-main", Which(frozenset({job.job})))
+            daily.remove(tmp_path, "pipe-main", SectionFilter(frozenset({job.job})))
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(write_or_take_out, work))
@@ -89,7 +89,7 @@ def test_a_persons_own_files_beside_ours_are_left_alone(tmp_path: Path) -> None:
     daily.append(tmp_path, section(1))
     assert daily.days(tmp_path, "pipe-main") == [DAY]
     assert len(sections(tmp_path)) == 1
-    daily.remove(tmp_path, "pipe-main", Which(frozenset({1})))
+    daily.remove(tmp_path, "pipe-main", SectionFilter(frozenset({1})))
     assert {path.name for path in folder.iterdir()} == names
 
 
@@ -101,8 +101,8 @@ def test_what_a_person_wrote_between_sections_stays_when_these_go(tmp_path: Path
     daily.append(tmp_path, section(2))
     assert [turns for turns, _ in sections(tmp_path)] == ["t1", "", "t2"]
     assert sections(tmp_path)[1][1].startswith("## My own\n\nBuy caf")
-    daily.remove(tmp_path, "pipe-main", Which(conversation="pipe/main"))
-    daily.remove(tmp_path, "pipe-main", Which(frozenset({1, 2, 3})))
+    daily.remove(tmp_path, "pipe-main", SectionFilter(conversation="pipe/main"))
+    daily.remove(tmp_path, "pipe-main", SectionFilter(frozenset({1, 2, 3})))
     assert path.read_bytes().rstrip() == b"## My own\n\nBuy caf\xe9."
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert sections(tmp_path, "pipe-other") == [("t3", "They talked.")], "another audience's"
@@ -119,10 +119,10 @@ def test_sections_are_taken_out_by_job_or_conversation(tmp_path: Path) -> None:
     thread = ConversationKey("pipe/main/x", "pipe-main")
     for number, (which, left) in enumerate(
         [
-            (Which(frozenset({1})), ["t2", "t3"]),
-            (Which(conversation="pipe/main"), ["t3"]),
-            (Which(conversation="pipe/main/x"), ["t1", "t2"]),
-            (Which(), ["t1", "t2", "t3"]),
+            (SectionFilter(frozenset({1})), ["t2", "t3"]),
+            (SectionFilter(conversation="pipe/main"), ["t3"]),
+            (SectionFilter(conversation="pipe/main/x"), ["t1", "t2"]),
+            (SectionFilter(), ["t1", "t2", "t3"]),
         ]
     ):
         data = tmp_path / str(number)

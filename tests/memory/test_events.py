@@ -10,7 +10,7 @@ import pytest
 from memory.events import Event, EventName, Events, Listener, Verdict
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
-from tests.memory.rooms import Lodge
+from tests.memory.harness import MemoryHarness
 
 
 def hearing(
@@ -25,22 +25,22 @@ def hearing(
     return Listener(name, hear, priority)
 
 
-async def lodge_with(folder: Path, *listeners: Listener) -> Lodge:
-    lodge = Lodge(folder, events=Events(listeners))
-    await lodge.open()
-    return lodge
+async def harness_with(folder: Path, *listeners: Listener) -> MemoryHarness:
+    harness = MemoryHarness(folder, events=Events(listeners))
+    await harness.open()
+    return harness
 
 
 async def test_a_session_begins_once_and_ends_when_the_bot_stops(tmp_path: Path) -> None:
     heard: list[str] = []
-    lodge = await lodge_with(tmp_path, hearing(heard))
-    conversation = await lodge.conversation()
+    harness = await harness_with(tmp_path, hearing(heard))
+    conversation = await harness.conversation()
     for text in ("Hello", "Bye"):
         turn = await conversation.turns.open(text)
         await turn.begin()
         await turn.record(Message("assistant", "Yes."))
         await turn.tell("turn_end", "Yes.")
-    await lodge.close()
+    await harness.close()
     assert heard == [
         "ear: session_start t1",
         "ear: turn_start t1 Hello",
@@ -53,13 +53,13 @@ async def test_a_session_begins_once_and_ends_when_the_bot_stops(tmp_path: Path)
 
 async def test_a_turn_that_goes_on_has_begun_already(tmp_path: Path) -> None:
     heard: list[str] = []
-    lodge = await lodge_with(tmp_path, hearing(heard))
-    turn = await (await lodge.conversation()).turns.open("Look!", inbox=1)
+    harness = await harness_with(tmp_path, hearing(heard))
+    turn = await (await harness.conversation()).turns.open("Look!", inbox=1)
     await turn.record(Message("assistant", "", (ToolCall("c", "look", "{}"),)))
-    await lodge.restart()
-    again = await (await lodge.conversation()).turns.open("Look!", inbox=1)
+    await harness.restart()
+    again = await (await harness.conversation()).turns.open("Look!", inbox=1)
     await again.begin()
-    await lodge.close()
+    await harness.close()
     assert again.number == turn.number
     assert heard == []
 
@@ -69,22 +69,22 @@ async def test_listeners_hear_by_priority_and_the_first_veto_counts(tmp_path: Pa
     late = hearing(heard, "late", Verdict("no", ("b",)), 200)
     early = hearing(heard, "early", Verdict("never", ("a",)), 1)
     picky = Listener("picky", hearing(heard, "picky").hear, minds=lambda name: name == "tool_end")
-    lodge = await lodge_with(tmp_path, late, early, picky)
-    turn = await (await lodge.conversation()).turns.open("Hello")
+    harness = await harness_with(tmp_path, late, early, picky)
+    turn = await (await harness.conversation()).turns.open("Hello")
     call = ToolCall("c", "look", "{}")
     verdict = await turn.tell("tool_start", call=call)
     await turn.tell("tool_end", "done", call, is_error=True)
-    await lodge.close()
+    await harness.close()
     assert verdict == Verdict("never", ("a", "b"))
     assert heard[:2] == ["early: tool_start t1", "late: tool_start t1"]
     assert [one for one in heard if one.startswith("picky")] == ["picky: tool_end t1 done"]
 
 
 async def test_what_listeners_say_stands_behind_the_question(tmp_path: Path) -> None:
-    lodge = await lodge_with(tmp_path, hearing([], verdict=Verdict(inject=("Be brief.",))))
-    turn = await (await lodge.conversation()).turns.open("Hello")
+    harness = await harness_with(tmp_path, hearing([], verdict=Verdict(inject=("Be brief.",))))
+    turn = await (await harness.conversation()).turns.open("Hello")
     await turn.begin()
-    await lodge.close()
+    await harness.close()
     assert [(e.message.role, e.message.text) for e in turn.entries] == [
         ("user", "Hello"),
         ("note", "Be brief."),  # as the session starts
@@ -103,15 +103,15 @@ async def test_a_listener_that_fails_or_sleeps_is_passed_over(
         raise AssertionError
 
     heard: list[str] = []
-    lodge = await lodge_with(
+    harness = await harness_with(
         tmp_path,
         Listener("bad", fails),
         Listener("slow", sleeps, timeout=0.01),
         hearing(heard, verdict=Verdict(inject=("x",))),
     )
-    turn = await (await lodge.conversation()).turns.open("Hello")
+    turn = await (await harness.conversation()).turns.open("Hello")
     assert (await turn.tell("turn_start", "Hello")).inject == ("x",)
-    await lodge.close()
+    await harness.close()
     assert "bad failed over turn_start" in caplog.text
     assert "slow took longer than 0.01 s over turn_start" in caplog.text
 
@@ -173,6 +173,6 @@ async def test_the_end_of_a_session_keeps_no_one_from_stopping(
             await asyncio.Event().wait()
 
     monkeypatch.setattr("memory.conversations.FAREWELL", 0.05)
-    lodge = await lodge_with(tmp_path, Listener("slow", sleeps, timeout=None))
-    await (await (await lodge.conversation()).turns.open("Hello")).begin()
-    await lodge.close()
+    harness = await harness_with(tmp_path, Listener("slow", sleeps, timeout=None))
+    await (await (await harness.conversation()).turns.open("Hello")).begin()
+    await harness.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.tools.provenance import vouch
+from agent.tools.provenance import record_own
 from agent.tools.workspace import save_file
 from memory.keys import ConversationKey
 from memory.messages import Message
@@ -48,13 +48,13 @@ def lay_out(data: Path) -> None:
     offload.save_once(folder / "data" / "picture.png", b"\x89PNG")
     files.write(folder / "sessions" / "s", [turn(1)], KEY.id, str)
     save_file(folder, folder / "files" / "notes.txt", b"one")
-    vouch(folder, folder / "files" / "notes.txt", b"one")
+    record_own(folder, folder / "files" / "notes.txt", b"one")
 
 
 CHANGES: dict[str, Callable[[Path, Path], object]] = {
     "add to a day": lambda data, folder: daily.append(data, section(3)),
     "take out of a day": lambda data, folder: daily.remove(
-        data, KEY.audience, daily.Which(frozenset({1}))
+        data, KEY.audience, daily.SectionFilter(frozenset({1}))
     ),
     "let out of quarantine": lambda data, folder: daily.release(data, KEY.audience, 2),
     "draft a memory": lambda data, folder: memory_file.write_draft(
@@ -69,7 +69,7 @@ CHANGES: dict[str, Callable[[Path, Path], object]] = {
     "write what removed from the context": lambda data, folder: offload.append(
         folder / "sessions" / "s" / offload.CONTEXT, turn(2).entries
     ),
-    "take turns out of it": lambda data, folder: offload.take_out(
+    "take turns out of it": lambda data, folder: offload.remove_turns(
         folder / "sessions" / "s", {1}, lambda name: name == "result.txt"
     ),
     "keep a file": lambda data, folder: offload.save_once(folder / "data" / "a.png", b"new"),
@@ -82,7 +82,9 @@ CHANGES: dict[str, Callable[[Path, Path], object]] = {
     "delete data": lambda data, folder: forget.delete_data(folder, ["data/picture.png"]),
     "delete a folder": lambda data, folder: forget.delete_folder(folder),
     "write a file": lambda data, folder: save_file(folder, folder / "files" / "notes.txt", b"two"),
-    "vouch for a file": lambda data, folder: vouch(folder, folder / "files" / "new.txt", b"new"),
+    "vouch for a file": lambda data, folder: record_own(
+        folder, folder / "files" / "new.txt", b"new"
+    ),
 }
 
 
@@ -96,7 +98,7 @@ def refuse() -> None:
 
 def test_who_was_taken_for_dead_changes_no_file_and_all_others_do(tmp_path: Path) -> None:
     def try_it(change: str, data: Path) -> None:
-        fence.ask_before_files(refuse)
+        fence.set_file_check(refuse)
         try:
             CHANGES[change](data, data / "audiences" / KEY.audience)
         except FencedError:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from memory.context.summary import SummaryRequest
 from memory.record.forget import find_tainted
 from memory.record.offload import LocalWorkspace
-from tests.memory.rooms import KEY, Lodge, Obedient, squeeze_turns
+from tests.memory.harness import KEY, MemoryHarness, Obedient, squeeze_turns
 from tests.waiting import until
 
 TURNS = st.frozensets(st.integers(1, 9), min_size=1, max_size=4)
@@ -40,19 +40,19 @@ def repeating(request: SummaryRequest) -> str:
     return " ".join(dict.fromkeys(re.findall(r"mark\d+x", request.text)))
 
 
-async def take(lodge: Lodge, step: tuple[Any, ...]) -> None:
-    conversation = await lodge.conversation()
+async def take(harness: MemoryHarness, step: tuple[Any, ...]) -> None:
+    conversation = await harness.conversation()
     match step:
         case ("say",):
             number = conversation.context.newest + 1
             result = f"{mark(number)} " * 30
-            await lodge.says(f"{mark(number)} is said", [result], f"{mark(number)} is heard")
+            await harness.says(f"{mark(number)} is said", [result], f"{mark(number)} is heard")
         case ("clear" | "new" as kind,):
             await conversation.editor.clear(kind)
         case ("restart",):
-            await lodge.restart()
+            await harness.restart()
         case ("settle",):
-            await lodge.settle()
+            await harness.settle()
         case ("search",):
             await conversation.memory.search("is said", 5)  # what was said is in the index now
         case ("compact",):
@@ -92,35 +92,36 @@ LONG_LIFE: list[tuple[Any, ...]] = [
 
 
 async def live(folder: Path, steps: list[tuple[Any, ...]], forgotten: frozenset[int]) -> None:
-    lodge = Lodge(folder, summarizer=Obedient(repeating))
-    lodge.offloader = LocalWorkspace(folder / "audiences" / KEY.audience)
-    lodge.limit(max_turns=3, tool_result_limit=60)
-    await lodge.open()
+    harness = MemoryHarness(folder, summarizer=Obedient(repeating))
+    harness.offloader = LocalWorkspace(folder / "audiences" / KEY.audience)
+    harness.limit(max_turns=3, tool_result_limit=60)
+    await harness.open()
     try:
         for step in [*steps, ("say",)]:
-            await take(lodge, step)
-        conversation = await lodge.conversation()
+            await take(harness, step)
+        conversation = await harness.conversation()
         newest = conversation.context.newest
         await conversation.forget(forgotten)
-        await lodge.store.scrub()
+        await harness.store.scrub()
         nothing_is_left_of(forgotten, folder)
-        await lodge.settle()
+        await harness.settle()
         nothing_is_left_of(forgotten, folder)
         kept = await conversation.context.turns(range(1, newest + 1))
         assert [turn.number for turn in kept] == sorted({*range(1, newest + 1)} - forgotten)
-        await lodge.says("and then?")
+        await harness.says("and then?")
         assert conversation.context.newest == newest + 1
-        before = conversation.context.view().to_wire(lodge.frame)
-        await lodge.settle()
-        await lodge.restart()
-        conversation = await lodge.conversation()
-        assert conversation.context.view().to_wire(lodge.frame) == before
+        before = conversation.context.view().to_wire(harness.frame)
+        await harness.settle()
+        await harness.restart()
+        conversation = await harness.conversation()
+        assert conversation.context.view().to_wire(harness.frame) == before
         while await conversation.editor.undo():
             assert not any(
-                mark(n) in str(conversation.context.view().to_wire(lodge.frame)) for n in forgotten
+                mark(n) in str(conversation.context.view().to_wire(harness.frame))
+                for n in forgotten
             )
     finally:
-        await lodge.close()
+        await harness.close()
 
 
 def nothing_is_left_of(turns: frozenset[int], folder: Path) -> None:
@@ -130,13 +131,13 @@ def nothing_is_left_of(turns: frozenset[int], folder: Path) -> None:
 
 
 async def test_a_summary_asked_for_while_turns_are_deleted_lacks_them(tmp_path: Path) -> None:
-    lodge = Lodge(tmp_path, summarizer=Obedient(repeating))
-    await lodge.open()
+    harness = MemoryHarness(tmp_path, summarizer=Obedient(repeating))
+    await harness.open()
     for number in range(1, 5):
-        await lodge.says(f"{mark(number)} is said " * 9)
-    conversation, go_on = await lodge.conversation(), threading.Event()
+        await harness.says(f"{mark(number)} is said " * 9)
+    conversation, go_on = await harness.conversation(), threading.Event()
     lock = conversation.compactor.summaries._one_at_a_time
-    held = asyncio.create_task(lodge.store.write(lambda db: go_on.wait(60)))
+    held = asyncio.create_task(harness.store.write(lambda db: go_on.wait(60)))
     forgetting = asyncio.create_task(conversation.forget({1}))
     await until(lock.locked)  # the deletion has begun, and can't end
     compacting = asyncio.create_task(conversation.compactor.compact_for_person())
@@ -144,11 +145,11 @@ async def test_a_summary_asked_for_while_turns_are_deleted_lacks_them(tmp_path: 
     go_on.set()
     await asyncio.gather(held, forgetting)
     compacted = await compacting
-    await lodge.settle()
-    await lodge.store.scrub()
-    await lodge.close()
+    await harness.settle()
+    await harness.store.scrub()
+    await harness.close()
     nothing_is_left_of(frozenset({1}), tmp_path)
-    assert lodge.summarizer.requests == []
+    assert harness.summarizer.requests == []
     assert compacted is not None
     assert compacted.is_overtaken
 

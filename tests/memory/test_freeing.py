@@ -12,13 +12,13 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from memory.context.emergency import NoRoom
+from memory.context.emergency import RequestTooLong
 from memory.context.plan import LEAST_FREED
 from memory.context.strategies import STRATEGIES
 from memory.context.summary import LEFT_OUT
 from memory.context.view import View
 from memory.conversation import Conversation
-from tests.memory.rooms import Lodge
+from tests.memory.harness import MemoryHarness
 
 LIMITS = st.fixed_dictionaries(
     {
@@ -64,39 +64,39 @@ async def steer(conversation: Conversation, what: str, *turns: int) -> None:
 
 
 async def live(folder: Path, limits: dict[str, Any], steps: list[tuple[Any, ...]]) -> None:
-    lodge = Lodge(folder)
-    lodge.limit(**limits)
-    await lodge.open()
+    harness = MemoryHarness(folder)
+    harness.limit(**limits)
+    await harness.open()
     try:
         known = 0
         for what, *rest in [*steps, ("say", 1, 1, [])]:
-            before = (await lodge.conversation()).context.view()
+            before = (await harness.conversation()).context.view()
             if what == "settle":
-                await lodge.settle()
+                await harness.settle()
             elif what == "say":
                 asked, replied, results = rest
                 texts = ["word " * size for size in results]
                 try:
-                    await lodge.says("ask " * asked, texts, "tell " * replied)
-                except NoRoom:
+                    await harness.says("ask " * asked, texts, "tell " * replied)
+                except RequestTooLong:
                     return  # the person is told
             else:
-                await steer(await lodge.conversation(), what, *rest)
-            known = await check(lodge, before, known, is_alone=what not in ("say", "settle"))
-        await lodge.settle()
+                await steer(await harness.conversation(), what, *rest)
+            known = await check(harness, before, known, is_alone=what not in ("say", "settle"))
+        await harness.settle()
         asked_for = Counter(
             (request.task, request.parts, request.prior)
-            for request in lodge.summarizer.requests
+            for request in harness.summarizer.requests
             if LEFT_OUT not in request.task
         )
         assert set(asked_for.values()) <= {1}, "nothing is paid twice"
     finally:
-        await lodge.close()
+        await harness.close()
 
 
-async def check(lodge: Lodge, before: View, known: int, *, is_alone: bool) -> int:
+async def check(harness: MemoryHarness, before: View, known: int, *, is_alone: bool) -> int:
     """Every event frees enough; returns how many there are."""
-    conversation = await lodge.conversation()
+    conversation = await harness.conversation()
     events = await conversation.context.history()
     ceiling = conversation.context.limits.ceiling
     fixed = before.prefix.system + before.prefix.tools
@@ -129,32 +129,32 @@ def test_no_plan_is_carried_out_that_frees_too_little_and_nothing_is_paid_twice(
         asyncio.run(live(Path(folder), limits, steps))
 
 
-async def pin(lodge: Lodge, *turns: int) -> Conversation:
-    conversation = await lodge.conversation()
-    await lodge.settle()  # a summary may have been written ahead
-    lodge.summarizer.requests.clear()
+async def pin(harness: MemoryHarness, *turns: int) -> Conversation:
+    conversation = await harness.conversation()
+    await harness.settle()  # a summary may have been written ahead
+    harness.summarizer.requests.clear()
     await conversation.editor.pin(turns)
     return conversation
 
 
-async def talk_on(lodge: Lodge, times: int = 8) -> list[View]:
+async def talk_on(harness: MemoryHarness, times: int = 8) -> list[View]:
     views = []
     for number in range(times):
-        views += await lodge.says(f"And {number}?")
-        await lodge.settle()
+        views += await harness.says(f"And {number}?")
+        await harness.settle()
     return views
 
 
 @pytest.mark.parametrize("strategy", ["trim", "summarize", "structured"])
 async def test_one_pinned_turn_over_the_budget_lets_no_other_turn_be_paid_for(
-    lodge: Lodge, strategy: str
+    harness: MemoryHarness, strategy: str
 ) -> None:
-    lodge.limit(strategy=strategy, max_tokens=8_000, window=14_000, keep_recent=2)
-    lodge.limit(trigger_ratio=0.6)
-    await lodge.says("word " * 8_900)
-    conversation = await pin(lodge, 1)
-    views = await talk_on(lodge)
-    assert not lodge.summarizer.requests
+    harness.limit(strategy=strategy, max_tokens=8_000, window=14_000, keep_recent=2)
+    harness.limit(trigger_ratio=0.6)
+    await harness.says("word " * 8_900)
+    conversation = await pin(harness, 1)
+    views = await talk_on(harness)
+    assert not harness.summarizer.requests
     assert [event.name for event in await conversation.context.history()] == ["pin"]
     assert [turn.number for turn in views[-1].turns] == list(range(1, 10)), "the newest is there"
     told = [conversation.compactor.tell_stuck(turn) for turn in (9, 9, 10, 11)]
@@ -164,32 +164,36 @@ async def test_one_pinned_turn_over_the_budget_lets_no_other_turn_be_paid_for(
 
 @pytest.mark.parametrize("pins", [5, 6])
 async def test_pins_that_fill_the_limit_of_turns_let_no_new_turn_leave_at_once(
-    lodge: Lodge, pins: int
+    harness: MemoryHarness, pins: int
 ) -> None:
-    lodge.limit(max_turns=6)
+    harness.limit(max_turns=6)
     for number in range(pins):
-        await lodge.says(f"Keep {number}.")
-    conversation = await pin(lodge, *range(1, pins + 1))
-    for view in (await talk_on(lodge))[1:]:
+        await harness.says(f"Keep {number}.")
+    conversation = await pin(harness, *range(1, pins + 1))
+    for view in (await talk_on(harness))[1:]:
         assert view.current - 1 in {turn.number for turn in view.turns}
-    assert not lodge.summarizer.requests
+    assert not harness.summarizer.requests
     assert "limit of 6 turns" in conversation.compactor.tell_stuck(conversation.context.newest)
 
 
-async def test_a_running_turn_over_the_trigger_pays_for_nothing_at_each_step(lodge: Lodge) -> None:
-    lodge.limit(strategy="structured", window=12_000)
-    await lodge.says("Hello.")
-    await lodge.says("Read it all.", ["word " * 4_800, "word " * 4_700, "word ", "word "])
-    await lodge.settle()
-    assert not lodge.summarizer.requests
+async def test_a_running_turn_over_the_trigger_pays_for_nothing_at_each_step(
+    harness: MemoryHarness,
+) -> None:
+    harness.limit(strategy="structured", window=12_000)
+    await harness.says("Hello.")
+    await harness.says("Read it all.", ["word " * 4_800, "word " * 4_700, "word ", "word "])
+    await harness.settle()
+    assert not harness.summarizer.requests
 
 
-async def test_what_a_person_asks_for_never_makes_the_context_longer(lodge: Lodge) -> None:
+async def test_what_a_person_asks_for_never_makes_the_context_longer(
+    harness: MemoryHarness,
+) -> None:
     for strategy in sorted(STRATEGIES):
-        lodge.limit(strategy=strategy, keep_recent=2)
+        harness.limit(strategy=strategy, keep_recent=2)
         for number in range(4):
-            await lodge.says(f"{number}")
-        conversation = await lodge.conversation()
+            await harness.says(f"{number}")
+        conversation = await harness.conversation()
         before = conversation.context.view().tokens
         event = await conversation.compactor.free()
         assert event is None or event.tokens_before > event.tokens_after
@@ -199,14 +203,14 @@ async def test_what_a_person_asks_for_never_makes_the_context_longer(lodge: Lodg
 @pytest.mark.parametrize("strategy", ["trim", "summarize", "structured"])
 @pytest.mark.parametrize("window", [2_000, 4_000, 8_000])
 async def test_in_a_small_window_with_tools_each_cut_is_paid_once(
-    lodge: Lodge, strategy: str, window: int
+    harness: MemoryHarness, strategy: str, window: int
 ) -> None:
-    lodge.limit(strategy=strategy, window=window)
+    harness.limit(strategy=strategy, window=window)
     for number in range(12):
         results = ["word " * (window // 12)] * 2
-        await lodge.says(f"Question {number} {'ask ' * 20}", results, "tell " * 60)
-        await lodge.settle()
-    events = await (await lodge.conversation()).context.history()
+        await harness.says(f"Question {number} {'ask ' * 20}", results, "tell " * 60)
+        await harness.settle()
+    events = await (await harness.conversation()).context.history()
     cuts = sum(bool(event.leaving) for event in events)
     assert cuts
-    assert len(lodge.summarizer.requests) <= cuts + 1, "one may be ready for the next"
+    assert len(harness.summarizer.requests) <= cuts + 1, "one may be ready for the next"

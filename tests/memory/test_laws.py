@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memory.context.change import Actor, Change, ViewEvent
-from memory.context.emergency import NoRoom
+from memory.context.emergency import RequestTooLong
 from memory.context.forms import (
     CLEARED,
     SUMMARY,
@@ -35,7 +35,7 @@ from memory.conversation import Conversation
 from memory.forecaster import PATIENCE
 from memory.record.transcript import insert_event
 from memory.summary_editor import EditRefused
-from tests.memory.rooms import KEY, Lodge, Obedient
+from tests.memory.harness import KEY, MemoryHarness, Obedient
 
 NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
 NUMBERS = st.integers(1, 12)
@@ -99,7 +99,7 @@ SETTING: st.SearchStrategy[tuple[Any, ...]] = st.one_of(
 LIFE = st.lists(st.one_of(SAY, SAY, SAY, ACT, SETTING), min_size=4, max_size=14)
 
 
-async def act(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...]) -> None:
+async def act(harness: MemoryHarness, conversation: Conversation, step: tuple[Any, ...]) -> None:
     editor, compactor = conversation.editor, conversation.compactor
     match step:
         case ("compact",):
@@ -124,62 +124,62 @@ async def act(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...]) -
 
 
 async def live(folder: Path, steps: list[tuple[Any, ...]], last: tuple[Any, ...]) -> None:
-    lodge = Lodge(folder)
-    await lodge.open()
+    harness = MemoryHarness(folder)
+    await harness.open()
     try:
         for step in steps:
-            conversation = await lodge.conversation()
+            conversation = await harness.conversation()
             match step:
                 case ("say", words):
                     try:
-                        await lodge.says("word " * words)
-                    except NoRoom:
+                        await harness.says("word " * words)
+                    except RequestTooLong:
                         return
                 case ("restart",):
-                    await lodge.restart()
+                    await harness.restart()
                 case ("strategy" | "max_turns" | "window" as name, value):
-                    lodge.limit(**{name: value})
+                    harness.limit(**{name: value})
                 case _:
-                    await act(lodge, conversation, step)
-        await lodge.settle()
-        await check(lodge, last)
+                    await act(harness, conversation, step)
+        await harness.settle()
+        await check(harness, last)
     finally:
-        await lodge.close()
+        await harness.close()
 
 
-async def sent(lodge: Lodge) -> list[dict[str, Any]]:
-    return (await lodge.conversation()).context.view().to_wire(lodge.frame)
+async def sent(harness: MemoryHarness) -> list[dict[str, Any]]:
+    return (await harness.conversation()).context.view().to_wire(harness.frame)
 
 
-async def check(lodge: Lodge, last: tuple[Any, ...]) -> None:
-    before, known = await sent(lodge), len(await (await lodge.conversation()).context.history())
-    await act(lodge, await lodge.conversation(), last)
-    after, events = await sent(lodge), await (await lodge.conversation()).context.history()
+async def check(harness: MemoryHarness, last: tuple[Any, ...]) -> None:
+    before, known = await sent(harness), len(await (await harness.conversation()).context.history())
+    await act(harness, await harness.conversation(), last)
+    after, events = await sent(harness), await (await harness.conversation()).context.history()
     if len(events) == known:
         assert after == before
         return
-    await (await lodge.conversation()).editor.undo(events[-1].id)
-    assert await sent(lodge) == before, "undo"
-    await (await lodge.conversation()).editor.redo()
-    assert await sent(lodge) == after, "redo"
-    if not (await lodge.conversation()).context.waits_for_strategy:
-        await lodge.restart()
-        assert await sent(lodge) == after, "a restart"
-        await switch_and_back(lodge, after)
+    await (await harness.conversation()).editor.undo(events[-1].id)
+    assert await sent(harness) == before, "undo"
+    await (await harness.conversation()).editor.redo()
+    assert await sent(harness) == after, "redo"
+    if not (await harness.conversation()).context.waits_for_strategy:
+        await harness.restart()
+        assert await sent(harness) == after, "a restart"
+        await switch_and_back(harness, after)
 
 
-async def switch_and_back(lodge: Lodge, after: list[dict[str, Any]]) -> None:
-    state = (await lodge.conversation()).context
+async def switch_and_back(harness: MemoryHarness, after: list[dict[str, Any]]) -> None:
+    state = (await harness.conversation()).context
     if not state.newest:
         return
-    own = lodge.limits.strategy
+    own = harness.limits.strategy
     other = "full" if own != "full" else "trim"
     async with state.changing:
         await state.switch(other, await state.history())
         await state.switch(own, await state.history())
-    assert await sent(lodge) == after, "away to another strategy and back"
-    branch = await lodge.conversations.fork(KEY, state.newest)
-    forked = (await lodge.conversation(branch)).context.view().to_wire(lodge.frame)
+    assert await sent(harness) == after, "away to another strategy and back"
+    branch = await harness.conversations.fork(KEY, state.newest)
+    forked = (await harness.conversation(branch)).context.view().to_wire(harness.frame)
     assert forked == after, "a branch at the end"
 
 
@@ -194,20 +194,20 @@ def test_an_undo_a_redo_a_restart_a_switch_and_a_branch_are_exact(
 
 
 async def test_an_event_over_very_many_turns_is_small(tmp_path: Path) -> None:
-    lodge = Lodge(tmp_path)
-    await lodge.open()
-    await lodge.says("Hello.")
-    state = (await lodge.conversation()).context
+    harness = MemoryHarness(tmp_path)
+    await harness.open()
+    await harness.says("Hello.")
+    state = (await harness.conversation()).context
     turns = tuple(range(1, 50_001))
     change = Change(give(turns, SUMMARY))
     event = ViewEvent(NOON, "view", "strategy", "", change, "slim", leaving=turns)
-    row = await lodge.store.write(lambda db: insert_event(db, state.row, event))
+    row = await harness.store.write(lambda db: insert_event(db, state.row, event))
     query = "SELECT change, leaving, reason FROM view_event WHERE id = ?"
-    (found,) = await lodge.store.read(lambda db: db.execute_sql(query, (row,)).fetchall())
+    (found,) = await harness.store.read(lambda db: db.execute_sql(query, (row,)).fetchall())
     assert sum(map(len, found)) < 1_000
     (back,) = await state.history()
     assert (back.change, back.leaving) == (event.change, turns)
-    await lodge.close()
+    await harness.close()
 
 
 class Numbered(Obedient):
@@ -217,36 +217,36 @@ class Numbered(Obedient):
         super().__init__(lambda request: f"SUM{len(self.requests)}")
 
 
-async def talk(lodge: Lodge, first: int, last: int) -> Conversation:
+async def talk(harness: MemoryHarness, first: int, last: int) -> Conversation:
     for number in range(first, last + 1):
-        await lodge.says(f"question {number} " + "word " * 200, reply="word " * 100)
-    return await lodge.conversation()
+        await harness.says(f"question {number} " + "word " * 200, reply="word " * 100)
+    return await harness.conversation()
 
 
 async def test_a_yes_to_a_compaction_leaves_out_what_was_dropped_since(tmp_path: Path) -> None:
-    lodge = Lodge(tmp_path, summarizer=Numbered())
-    await lodge.open()
-    lodge.limit(max_turns=8, compaction_approval="ask")
-    conversation = await talk(lodge, 1, 5)
+    harness = MemoryHarness(tmp_path, summarizer=Numbered())
+    await harness.open()
+    harness.limit(max_turns=8, compaction_approval="ask")
+    conversation = await talk(harness, 1, 5)
     await conversation.compactor.compact_for_person()
-    await talk(lodge, 6, 14)
-    await lodge.settle()
+    await talk(harness, 6, 14)
+    await harness.settle()
     await conversation.editor.expand([2])
     await conversation.editor.drop({2})
     waiting = conversation.compactor.approval.current
     assert waiting is not None
     assert 2 not in waiting.plan.leaving
     await conversation.compactor.approve()
-    assert conversation.context.replayed.taken_away.has(2)
-    await lodge.close()
+    assert conversation.context.replayed.removed_turns.has(2)
+    await harness.close()
 
 
 async def test_a_compaction_that_waits_says_why_it_waits_no_longer(tmp_path: Path) -> None:
-    lodge = Lodge(tmp_path, summarizer=Numbered())
-    await lodge.open()
-    lodge.limit(max_turns=8, compaction_approval="ask")
-    conversation = await talk(lodge, 1, 9)
-    await lodge.settle()
+    harness = MemoryHarness(tmp_path, summarizer=Numbered())
+    await harness.open()
+    harness.limit(max_turns=8, compaction_approval="ask")
+    conversation = await talk(harness, 1, 9)
+    await harness.settle()
     approval = conversation.compactor.approval
     waiting = approval.current
     assert waiting is not None
@@ -254,39 +254,39 @@ async def test_a_compaction_that_waits_says_why_it_waits_no_longer(tmp_path: Pat
     full = "the window is full"
     assert [approval.why_due(one) for one in (unasked, waiting)] == ["", ""]
     assert approval.why_due(late) == "nobody answered in ten minutes"
-    lodge.limit(window=1_000)
+    harness.limit(window=1_000)
     assert [approval.why_due(one) for one in (unasked, waiting)] == [full, full]
-    await lodge.close()
+    await harness.close()
 
 
 async def test_while_a_summary_is_written_the_one_before_what_was_undone_is_shown(
     tmp_path: Path,
 ) -> None:
-    lodge = Lodge(tmp_path, summarizer=Numbered())
-    await lodge.open()
-    lodge.limit(strategy="full", keep_recent=8)
-    conversation = await talk(lodge, 1, 4)
+    harness = MemoryHarness(tmp_path, summarizer=Numbered())
+    await harness.open()
+    harness.limit(strategy="full", keep_recent=8)
+    conversation = await talk(harness, 1, 4)
     await conversation.compactor.compact_for_person()
-    await talk(lodge, 5, 9)
-    lodge.summarizer.gate = asyncio.Event()
+    await talk(harness, 5, 9)
+    harness.summarizer.gate = asyncio.Event()
     first = await conversation.compactor.free()
-    await talk(lodge, 10, 13)
+    await talk(harness, 10, 13)
     assert await conversation.compactor.free() is not None
     assert first is not None
     await conversation.editor.undo(first.id)
     assert "SUM1" in conversation.context.view().front
-    lodge.summarizer.gate.set()
-    await lodge.close()
+    harness.summarizer.gate.set()
+    await harness.close()
 
 
 @pytest.mark.parametrize("actor", ["person", "emergency"])
 async def test_only_what_a_person_takes_back_holds_compactions_off(
     tmp_path: Path, actor: Actor
 ) -> None:
-    lodge = Lodge(tmp_path, summarizer=Numbered())
-    await lodge.open()
-    lodge.limit(strategy="full", keep_recent=8)
-    conversation = await talk(lodge, 1, 9)
+    harness = MemoryHarness(tmp_path, summarizer=Numbered())
+    await harness.open()
+    harness.limit(strategy="full", keep_recent=8)
+    conversation = await talk(harness, 1, 9)
     event = await conversation.compactor.free()
     assert event is not None
     await conversation.context.take_back("undo", event, actor, "a test wants it")
@@ -295,16 +295,16 @@ async def test_only_what_a_person_takes_back_holds_compactions_off(
         held = conversation.compactor.forecaster.is_held(context.view(), context.limits)
         assert held == (actor == "person")
         assert context.replayed == replay(await context.history(), "full")
-        await lodge.restart()
-        conversation = await lodge.conversation()
-    await lodge.close()
+        await harness.restart()
+        conversation = await harness.conversation()
+    await harness.close()
 
 
 async def test_all_of_a_half_summarised_turn_can_be_opened(tmp_path: Path) -> None:
-    lodge = Lodge(tmp_path, summarizer=Numbered())
-    await lodge.open()
-    lodge.limit(strategy="summarize")
-    conversation = await talk(lodge, 1, 4)
+    harness = MemoryHarness(tmp_path, summarizer=Numbered())
+    await harness.open()
+    harness.limit(strategy="summarize")
+    conversation = await talk(harness, 1, 4)
     await conversation.compactor.compact_by_rule(keep_recent=3)
     assert conversation.context.layout.form(3).kind == "tail"
     await conversation.editor.expand([1, 2])
@@ -313,40 +313,40 @@ async def test_all_of_a_half_summarised_turn_can_be_opened(tmp_path: Path) -> No
     assert opened.back == (3,)
     assert conversation.context.view().front == ""
     assert [turn.number for turn in conversation.context.view().turns] == [1, 2, 3, 4]
-    await lodge.close()
+    await harness.close()
 
 
 async def test_the_log_of_slim_has_no_line_of_what_was_rolled_off_behind_a_pinned_turn(
     tmp_path: Path,
 ) -> None:
-    lodge = Lodge(tmp_path)
-    await lodge.open()
-    lodge.limit(strategy="slim", fold_turns=1, full_turns=3, max_terse_entries=5)
-    await lodge.says("the first")
-    conversation = await lodge.conversation()
+    harness = MemoryHarness(tmp_path)
+    await harness.open()
+    harness.limit(strategy="slim", fold_turns=1, full_turns=3, max_terse_entries=5)
+    await harness.says("the first")
+    conversation = await harness.conversation()
     await conversation.editor.pin({1})
     for number in range(2, 40):
-        await lodge.says(f"question {number}")
+        await harness.says(f"question {number}")
     assert len(conversation.context.view().lines) <= 1 + 5 + 3 + 1
     assert await conversation.editor.pin({999}) is None
-    await lodge.close()
+    await harness.close()
 
 
 async def test_a_summary_that_is_written_for_turns_that_are_back_is_not_shown(
     tmp_path: Path,
 ) -> None:
-    lodge = Lodge(tmp_path, summarizer=Numbered())
-    await lodge.open()
-    lodge.limit(strategy="full", keep_recent=8)
-    conversation = await talk(lodge, 1, 4)
+    harness = MemoryHarness(tmp_path, summarizer=Numbered())
+    await harness.open()
+    harness.limit(strategy="full", keep_recent=8)
+    conversation = await talk(harness, 1, 4)
     await conversation.compactor.compact_for_person()
-    await talk(lodge, 5, 9)
-    lodge.summarizer.gate = asyncio.Event()
+    await talk(harness, 5, 9)
+    harness.summarizer.gate = asyncio.Event()
     event = await conversation.compactor.free()
     assert event is not None
     assert (await conversation.editor.expand(event.leaving)).left == ()
-    lodge.summarizer.gate.set()
-    await lodge.settle()
-    await conversation.turns.fitter.settle()
+    harness.summarizer.gate.set()
+    await harness.settle()
+    await conversation.turns.fitter.flush()
     assert "SUM1" in conversation.context.view().front
-    await lodge.close()
+    await harness.close()

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory.long_term.document import (
-    Forgotten,
+    DeletedTurns,
     LineOperation,
     Lines,
     Source,
@@ -96,16 +96,16 @@ def test_a_line_that_a_person_changes_keeps_where_it_came_from() -> None:
 def test_what_comes_from_what_is_forgotten_goes() -> None:
     lines = add_line((), fact("Ann sings.", "2026-11-20", section(7)))
     for forgotten, is_hit in (
-        (Forgotten("pipe/main"), True),
-        (Forgotten("pipe/main", (2,)), True),
-        (Forgotten("pipe/main", (4,)), False),
-        (Forgotten("pipe/main", (4,), (7,)), True),
-        (Forgotten("pipe/other"), False),
-        (Forgotten("pipe/other", None, (8,)), False),
+        (DeletedTurns("pipe/main"), True),
+        (DeletedTurns("pipe/main", (2,)), True),
+        (DeletedTurns("pipe/main", (4,)), False),
+        (DeletedTurns("pipe/main", (4,), (7,)), True),
+        (DeletedTurns("pipe/other"), False),
+        (DeletedTurns("pipe/other", None, (8,)), False),
     ):
         assert texts(drop_forgotten(lines, forgotten)) == ([] if is_hit else ["Ann sings."])
     made_up = section(1, turns="t1 to t999999999")  # which must take no time
-    assert made_up.is_of(Forgotten("pipe/main", (5,)))
+    assert made_up.is_of(DeletedTurns("pipe/main", (5,)))
 
 
 # --- operations ------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memory.long_term.document import Forgotten, LineOperation, Source, fact, parse, render
+from memory.long_term.document import DeletedTurns, LineOperation, Source, fact, parse, render
 from plugins.shell import box
-from tests.memory.rooms import KEY, Lodge
+from tests.memory.harness import KEY, MemoryHarness
 
 pytestmark = pytest.mark.databases
 
@@ -24,12 +24,12 @@ from msgspec.structs import replace
 from pathlib import Path
 from memory.long_term.memory import AudienceState, LongTermMemory
 from memory.record.store import StoreError
-from tests.memory.rooms import KEY, Lodge
+from tests.memory.harness import KEY, MemoryHarness
 
 async def main():
-    lodge = Lodge(Path(sys.argv[1]))
-    await lodge.open()
-    services = replace(lodge.conversations.services, data=Path("/mnt"))
+    harness = MemoryHarness(Path(sys.argv[1]))
+    await harness.open()
+    services = replace(harness.conversations.services, data=Path("/mnt"))
     memory = LongTermMemory(services, KEY, AudienceState())
     await memory.remember("Ann sings.", "ann")
     try:
@@ -39,7 +39,7 @@ async def main():
     print(sorted(file.name for file in memory.path.parent.iterdir()), len(await memory.versions()))
     await memory.remember("Ben cooks.", "ann")
     print("Ann" in memory.path.read_text(), len(await memory.versions()))
-    await lodge.close()
+    await harness.close()
 
 asyncio.run(main())
 """
@@ -59,9 +59,9 @@ async def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
 
 
 async def test_a_reason_that_tells_of_what_is_forgotten_goes_too(tmp_path: Path) -> None:
-    lodge = Lodge(tmp_path)
-    await lodge.open()
-    conversation = await lodge.conversation()
+    harness = MemoryHarness(tmp_path)
+    await harness.open()
+    conversation = await harness.conversation()
     memory = conversation.long_term
     ours = Source("section", "2026-11-20", conversation=KEY.id, turns="t1", job=1)
     line = fact("Ann has a dog, Rex.", "2026-11-20", ours)
@@ -73,18 +73,18 @@ async def test_a_reason_that_tells_of_what_is_forgotten_goes_too(tmp_path: Path)
     async with memory.state.changing:
         await memory.propose([gone], [], "model fake")
     await memory.approve("ann")
-    async with memory.hold_while_forgetting(Forgotten(KEY.id)):
+    async with memory.hold_while_forgetting(DeletedTurns(KEY.id)):
         pass
     assert "Rex" not in str(await memory.versions())
-    await lodge.close()
+    await harness.close()
 
 
 STEPS = ("remember", "edit", "hand", "propose", "approve", "refuse", "undo", "redo", "restart")
 
 
-async def take(lodge: Lodge, step: str, text: str) -> None:
+async def take(harness: MemoryHarness, step: str, text: str) -> None:
     """Take a step, as a person, a model or a crash takes it."""
-    memory = (await lodge.conversation()).long_term
+    memory = (await harness.conversation()).long_term
     source = Source("section", "2026-11-20", conversation=KEY.id, turns="t1", job=1, digest=text)
     match step:
         case "remember":
@@ -107,7 +107,7 @@ async def take(lodge: Lodge, step: str, text: str) -> None:
         case "redo":
             await memory.redo()
         case "restart":
-            await lodge.restart()
+            await harness.restart()
 
 
 @settings(max_examples=4)
@@ -116,12 +116,12 @@ async def take(lodge: Lodge, step: str, text: str) -> None:
 @example([("propose", "A"), ("hand", "B"), ("approve", "A"), ("restart", "A"), ("undo", "A")])
 def test_file_and_versions_agree_and_nothing_is_lost(steps: list[tuple[str, str]]) -> None:
     async def live(folder: Path) -> None:
-        lodge = Lodge(folder)
-        await lodge.open()
+        harness = MemoryHarness(folder)
+        await harness.open()
         written: set[str] = set()
         for step, text in steps:
-            await take(lodge, step, text)
-            memory = (await lodge.conversation()).long_term
+            await take(harness, step, text)
+            memory = (await harness.conversation()).long_term
             state = await memory.read()
             there = memory.path.read_text() if memory.path.exists() else ""
             assert render(parse(there)) == render(state.lines)
@@ -131,7 +131,7 @@ def test_file_and_versions_agree_and_nothing_is_lost(steps: list[tuple[str, str]
             if await memory.undo():
                 await memory.redo()
             assert (await memory.read()).lines == state.lines
-        await lodge.close()
+        await harness.close()
 
     with TemporaryDirectory() as folder:
         asyncio.run(live(Path(folder)))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.context.meter import LONGEST_PIECE, Meter
-from tests.memory.rooms import Looked
+from tests.memory.harness import Looked
 
 
 async def test_a_text_is_counted_alike_wherever_it_is_counted() -> None:

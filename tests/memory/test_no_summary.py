@@ -18,7 +18,7 @@ from memory.context.requests import Requests
 from memory.context.summary import SummaryRequest, SummaryResult
 from tests.memory.audit_corpus import CHATS
 from tests.memory.audit_turns import turns_of
-from tests.memory.rooms import Lodge, Obedient
+from tests.memory.harness import MemoryHarness, Obedient
 from tests.tables import each_row
 
 FACTS = (
@@ -199,18 +199,18 @@ def read_days(folder: Path) -> str:
 async def test_what_left_for_it_is_told_by_an_extract_and_by_excerpts(
     tmp_path: Path, text: str, is_continued: bool
 ) -> None:
-    lodge = Lodge(tmp_path)
-    lodge.limit(max_turns=3)
-    lodge.summarizer.answer = lambda request: (
+    harness = MemoryHarness(tmp_path)
+    harness.limit(max_turns=3)
+    harness.summarizer.answer = lambda request: (
         "They greeted each other." if is_continued and not request.prior else text
     )
-    await lodge.open()
+    await harness.open()
     for said in ("Hello there, you.", "How are you?", FACTS, *["And now, my friend?"] * 5):
-        await lodge.says(f"{said} {'and so on ' * 60}")
-        await lodge.settle()
-    view = (await lodge.conversation()).context.view()
+        await harness.says(f"{said} {'and so on ' * 60}")
+        await harness.settle()
+    view = (await harness.conversation()).context.view()
     days = await asyncio.to_thread(read_days, tmp_path)
-    await lodge.close()
+    await harness.close()
     assert view.preface is not None
     assert "4711-XZ" in view.preface.text
     assert text not in view.preface.text
@@ -230,14 +230,14 @@ async def test_where_what_is_new_is_told_by_a_refusal_the_daily_memory_gets_exce
     tmp_path: Path,
 ) -> None:
     diarist = Diarist(lambda request: f"{FACTS} And so on." if request.prior else "They greeted.")
-    lodge = Lodge(tmp_path, summarizer=diarist)
-    lodge.limit(max_turns=3)
-    await lodge.open()
+    harness = MemoryHarness(tmp_path, summarizer=diarist)
+    harness.limit(max_turns=3)
+    await harness.open()
     for said in ("Hello there, you.", "How are you?", FACTS, *["And now, my friend?"] * 5):
-        await lodge.says(f"{said} {'and so on ' * 60}")
-        await lodge.settle()
+        await harness.says(f"{said} {'and so on ' * 60}")
+        await harness.settle()
     days = await asyncio.to_thread(read_days, tmp_path)
-    await lodge.close()
+    await harness.close()
     assert any(request.has_diary for request in diarist.requests)
     assert "4711-XZ" in days
     assert REFUSALS[0] not in days

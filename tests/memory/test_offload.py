@@ -20,7 +20,7 @@ from memory.record import offload, summaries
 from memory.record.offload import LocalWorkspace
 from memory.request_fitter import Overflow
 from memory.turns import Entry
-from tests.memory.rooms import KEY, Lodge, texts
+from tests.memory.harness import KEY, MemoryHarness, texts
 
 AT = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 PNG = b"\x89PNG\r\n\x1a\n picture"
@@ -158,11 +158,11 @@ class Broken:
 
 
 @pytest.fixture
-async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path, offloader=LocalWorkspace(workspace(tmp_path)))
-    await lodge.open()
-    yield lodge
-    await lodge.close()
+async def harness(tmp_path: Path) -> AsyncIterator[MemoryHarness]:
+    harness = MemoryHarness(tmp_path, offloader=LocalWorkspace(workspace(tmp_path)))
+    await harness.open()
+    yield harness
+    await harness.close()
 
 
 def workspace(folder: Path) -> Path:
@@ -181,64 +181,66 @@ MARKER = (
 WHERE = " You can refer to the file in '{}' for the truncated content if needed."
 
 
-async def shown(lodge: Lodge) -> str:
+async def shown(harness: MemoryHarness) -> str:
     """Return what the model sees of a long result."""
-    lodge.limit(tool_result_limit=200)
-    views = await lodge.says("Look.", [LONG])
+    harness.limit(tool_result_limit=200)
+    views = await harness.says("Look.", [LONG])
     return texts(views[-1])[-1]
 
 
 async def test_the_marker_names_the_file_with_the_whole_output(
-    lodge: Lodge, tmp_path: Path
+    harness: MemoryHarness, tmp_path: Path
 ) -> None:
-    seen = await shown(lodge)
+    seen = await shown(harness)
     file = f"{SESSION}/tool_result-c1_0.txt"
     assert seen.endswith(MARKER.format(WHERE.format(file)))
     assert seen.startswith("line 0\nline 1\n")
     assert (workspace(tmp_path) / file).read_text() == LONG
-    (turn,) = (await lodge.conversation()).context.view().turns
+    (turn,) = (await harness.conversation()).context.view().turns
     assert turn.entries[2].tokens <= 204, "the marker is part of what is limited"
 
 
-async def test_the_marker_is_the_same_after_a_restart(lodge: Lodge) -> None:
-    seen = await shown(lodge)
-    await lodge.restart()
-    assert texts((await lodge.conversation()).context.view())[2] == seen
+async def test_the_marker_is_the_same_after_a_restart(harness: MemoryHarness) -> None:
+    seen = await shown(harness)
+    await harness.restart()
+    assert texts((await harness.conversation()).context.view())[2] == seen
 
 
-async def test_without_an_offloader_the_marker_names_no_file(lodge: Lodge) -> None:
-    lodge.offloader = None
-    assert (await shown(lodge)).endswith(MARKER.format(""))
+async def test_without_an_offloader_the_marker_names_no_file(harness: MemoryHarness) -> None:
+    harness.offloader = None
+    assert (await shown(harness)).endswith(MARKER.format(""))
 
 
 @pytest.mark.parametrize("is_unwritable", [False, True])
 async def test_one_that_fails_is_logged_and_holds_nothing_up(
-    lodge: Lodge, tmp_path: Path, caplog: pytest.LogCaptureFixture, is_unwritable: bool
+    harness: MemoryHarness, tmp_path: Path, caplog: pytest.LogCaptureFixture, is_unwritable: bool
 ) -> None:
     if is_unwritable:
         (workspace(tmp_path)).mkdir(parents=True)
         (workspace(tmp_path) / "sessions").write_text("a file where a folder should be")
     else:
-        lodge.offloader = Broken()
-    assert (await shown(lodge)).endswith(MARKER.format(""))
-    lodge.limit(max_turns=2)
+        harness.offloader = Broken()
+    assert (await shown(harness)).endswith(MARKER.format(""))
+    harness.limit(max_turns=2)
     for text in ("Two.", "Three."):
-        await lodge.says(text)
-    await lodge.settle()
-    conversation = await lodge.conversation()
+        await harness.says(text)
+    await harness.settle()
+    conversation = await harness.conversation()
     assert [turn.number for turn in conversation.context.view().turns] == [2, 3]
     (turn,) = await conversation.context.turns([1])
     assert turn.entries[2].message.text == LONG, "the transcript has it"
-    assert lodge.summarizer.requests, "and it was summarised"
+    assert harness.summarizer.requests, "and it was summarised"
     assert len(caplog.records) == 2
     assert all("could not be offloaded" in record.message for record in caplog.records)
 
 
-async def test_turns_that_leave_by_a_cut_are_appended(lodge: Lodge, tmp_path: Path) -> None:
-    lodge.limit(max_turns=2)
+async def test_turns_that_leave_by_a_cut_are_appended(
+    harness: MemoryHarness, tmp_path: Path
+) -> None:
+    harness.limit(max_turns=2)
     for text in ("One.", "Two.", "Three.", "Four."):
-        await lodge.says(text, ["seen"])
-    await lodge.settle()
+        await harness.says(text, ["seen"])
+    await harness.settle()
     kept = lines(context(tmp_path))
     assert [line["content"] for line in kept if line["role"] == "user"] == ["One.", "Two."]
     assert kept[1]["tool_calls"] == [["c1_0", "look", "{}"]]
@@ -246,55 +248,55 @@ async def test_turns_that_leave_by_a_cut_are_appended(lodge: Lodge, tmp_path: Pa
 
 
 async def test_a_turn_that_leaves_again_after_an_undo_stands_once(
-    lodge: Lodge, tmp_path: Path
+    harness: MemoryHarness, tmp_path: Path
 ) -> None:
-    conversation = await lodge.conversation()
+    conversation = await harness.conversation()
     for text in ("One. " * 50, "Two."):
-        await lodge.says(text)
+        await harness.says(text)
     for _ in range(2):
         await conversation.compactor.compact_for_person()
-        await lodge.settle()
+        await harness.settle()
         await conversation.editor.undo()
     assert [line["turn"] for line in lines(context(tmp_path))] == ["t1", "t1"]
 
 
 async def test_what_was_leaving_when_the_bot_was_killed_is_kept_at_the_next_start_once(
-    lodge: Lodge, tmp_path: Path
+    harness: MemoryHarness, tmp_path: Path
 ) -> None:
-    lodge.limit(max_turns=1)
+    harness.limit(max_turns=1)
     for text in ("One.", "Two."):
-        await lodge.says(text)
-    await lodge.settle()
+        await harness.says(text)
+    await harness.settle()
     before = context(tmp_path).read_bytes()
     # As a power cut leaves it: half of it is written, and the job is not done.
     context(tmp_path).write_bytes(before[: len(before) * 2 // 3])
-    (job,) = await lodge.store.read(lambda db: summaries.jobs_of(db, 1))
-    await lodge.store.write(lambda db: summaries.open_again(db, job))
-    await lodge.restart()
-    await lodge.conversation()
-    await lodge.settle()
+    (job,) = await harness.store.read(lambda db: summaries.jobs_of(db, 1))
+    await harness.store.write(lambda db: summaries.open_again(db, job))
+    await harness.restart()
+    await harness.conversation()
+    await harness.settle()
     assert context(tmp_path).read_bytes() == before
 
 
-async def test_what_is_cleared_is_not_offloaded(lodge: Lodge, tmp_path: Path) -> None:
-    await lodge.says("One.")
-    await (await lodge.conversation()).editor.clear()
-    await lodge.settle()
+async def test_what_is_cleared_is_not_offloaded(harness: MemoryHarness, tmp_path: Path) -> None:
+    await harness.says("One.")
+    await (await harness.conversation()).editor.clear()
+    await harness.settle()
     assert not context(tmp_path).exists()
 
 
 @pytest.mark.parametrize("snips", [True, False])
 async def test_a_clip_in_an_emergency_leaves_the_marker_that_names_the_whole_file(
-    lodge: Lodge, snips: bool
+    harness: MemoryHarness, snips: bool
 ) -> None:
     """Try both settings of `snip_oversized`: the model can still find the whole output."""
-    lodge.limit(tool_result_limit=4_000, snip_oversized=snips)
-    turn = await (await lodge.conversation()).turns.open("Look.")
+    harness.limit(tool_result_limit=4_000, snip_oversized=snips)
+    turn = await (await harness.conversation()).turns.open("Look.")
     await turn.record(Message("assistant", "", (ToolCall("c", "look", "{}"),)))
     await turn.record(Message("tool", LONG, call_id="c", tool="look"))
-    before = await turn.fit(lodge.frame)
-    assert await turn.make_room(before, lodge.frame, Overflow(3_000))
-    (was, seen) = (texts(view)[-1] for view in (before, await turn.fit(lodge.frame)))
+    before = await turn.fit(harness.frame)
+    assert await turn.make_room(before, harness.frame, Overflow(3_000))
+    (was, seen) = (texts(view)[-1] for view in (before, await turn.fit(harness.frame)))
     assert len(seen) < len(was)
     assert seen.endswith(MARKER.format(WHERE.format(f"{SESSION}/tool_result-c.txt")))
 
@@ -302,10 +304,12 @@ async def test_a_clip_in_an_emergency_leaves_the_marker_that_names_the_whole_fil
 # --- forgetting ---
 
 
-async def pictured(lodge: Lodge, folder: Path, content: bytes, key: ConversationKey = KEY) -> Image:
+async def pictured(
+    harness: MemoryHarness, folder: Path, content: bytes, key: ConversationKey = KEY
+) -> Image:
     """A turn with a picture."""
     image = await LocalWorkspace(workspace(folder)).keep(content, "image/png")
-    turn = await (await lodge.conversation(key)).turns.open("Look!", images=(image,))
+    turn = await (await harness.conversation(key)).turns.open("Look!", images=(image,))
     await turn.record(Message("assistant", "Nice."))
     return image
 
@@ -314,38 +318,44 @@ def pictures(folder: Path) -> Iterable[str]:
     return {path.name for path in (workspace(folder) / "data").iterdir()}
 
 
-async def test_forgotten_turns_leave_no_line_and_no_file(lodge: Lodge, tmp_path: Path) -> None:
-    lodge.limit(tool_result_limit=200, max_turns=2)
+async def test_forgotten_turns_leave_no_line_and_no_file(
+    harness: MemoryHarness, tmp_path: Path
+) -> None:
+    harness.limit(tool_result_limit=200, max_turns=2)
     for number in range(1, 6):
-        await lodge.says(f"Question {number}.", [LONG + str(number)])
-    await lodge.settle()
+        await harness.says(f"Question {number}.", [LONG + str(number)])
+    await harness.settle()
     assert {line["turn"] for line in lines(context(tmp_path))} == {"t1", "t2", "t3"}
-    await (await lodge.conversation()).forget([2, 4])
-    await lodge.settle()
+    await (await harness.conversation()).forget([2, 4])
+    await harness.settle()
     assert {line["turn"] for line in lines(context(tmp_path))} == {"t1", "t3"}
     results = sorted(path.name for path in context(tmp_path).parent.glob("tool_result-*"))
     assert results == [f"tool_result-c{number}_0.txt" for number in (1, 3, 5)]
 
 
-async def test_a_picture_goes_with_the_last_turn_that_has_it(lodge: Lodge, tmp_path: Path) -> None:
+async def test_a_picture_goes_with_the_last_turn_that_has_it(
+    harness: MemoryHarness, tmp_path: Path
+) -> None:
     thread = replace(KEY, id="pipe/main/thread")
-    one = await pictured(lodge, tmp_path, PNG + b"1")
-    await pictured(lodge, tmp_path, PNG + b"1", thread)
-    two = await pictured(lodge, tmp_path, PNG + b"2")
+    one = await pictured(harness, tmp_path, PNG + b"1")
+    await pictured(harness, tmp_path, PNG + b"1", thread)
+    two = await pictured(harness, tmp_path, PNG + b"2")
     assert pictures(tmp_path) == {Path(image.file).name for image in (one, two)}
-    conversation = await lodge.conversation()
+    conversation = await harness.conversation()
     await conversation.forget([2])
     assert pictures(tmp_path) == {Path(one.file).name}
     await conversation.forget()
     assert pictures(tmp_path) == {Path(one.file).name}, "the thread has it too"
-    await (await lodge.conversation(thread)).forget()
+    await (await harness.conversation(thread)).forget()
     assert pictures(tmp_path) == set()
 
 
-async def test_retention_deletes_pictures_and_offloaded_files(lodge: Lodge, tmp_path: Path) -> None:
-    await pictured(lodge, tmp_path, PNG)
-    await shown(lodge)
-    assert await (await lodge.conversation()).retire()
+async def test_retention_deletes_pictures_and_offloaded_files(
+    harness: MemoryHarness, tmp_path: Path
+) -> None:
+    await pictured(harness, tmp_path, PNG)
+    await shown(harness)
+    assert await (await harness.conversation()).retire()
     assert pictures(tmp_path) == set()
     assert not context(tmp_path).parent.exists()
 

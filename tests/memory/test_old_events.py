@@ -21,7 +21,7 @@ from memory.context.view import View
 from memory.keys import ConversationKey
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import migrate
-from tests.memory.rooms import FRAME, Lodge
+from tests.memory.harness import FRAME, MemoryHarness
 
 SCHEMA = 47  # the last one before
 
@@ -53,25 +53,25 @@ async def test_what_was_sent_before_the_upgrade_is_sent_after_it(
     history: dict[str, Any], tmp_path: Path
 ) -> None:
     write(tmp_path / "parley.db", history["rows"])
-    lodge = Lodge(tmp_path)
-    lodge.limit(**history["limits"])
-    await lodge.open()
+    harness = MemoryHarness(tmp_path)
+    harness.limit(**history["limits"])
+    await harness.open()
     try:
         keys = {name: ConversationKey(name, audience) for name, audience in history["keys"]}
         for name, expected in history["final"].items():
-            state = (await lodge.conversation(keys[name])).context
+            state = (await harness.conversation(keys[name])).context
             assert digest(state.view()) == expected
         for name, strategy, event, seq, expected in history["renderings"]:
-            state = (await lodge.conversation(keys[name])).context
+            state = (await harness.conversation(keys[name])).context
             past = await state.under(strategy, event, seq)
             assert digest(past.view(FRAME)) == expected
         for name, move, event, expected in history["moves"]:
-            conversation = await lodge.conversation(keys[name])
+            conversation = await harness.conversation(keys[name])
             moved = await getattr(conversation.editor, move)()
             assert (moved.id if moved else 0) == event
             assert digest(conversation.context.view()) == expected
     finally:
-        await lodge.close()
+        await harness.close()
 
 
 DAMAGES = [
@@ -92,12 +92,12 @@ async def test_a_damaged_event_costs_no_other_one_and_the_bot_starts(
     for event in events[::2]:
         event[columns.index(column)] = damage
     write(tmp_path / "parley.db", history["rows"])
-    lodge = Lodge(tmp_path)
-    lodge.limit(**history["limits"])
-    await lodge.open()
+    harness = MemoryHarness(tmp_path)
+    harness.limit(**history["limits"])
+    await harness.open()
     try:
         for name, audience in history["keys"]:
-            state = (await lodge.conversation(ConversationKey(name, audience))).context
+            state = (await harness.conversation(ConversationKey(name, audience))).context
             assert state.view().to_wire(FRAME)
             known = {event.id for event in await state.history()}
             whole = {event[columns.index("id")] for event in events[1::2]}
@@ -105,4 +105,4 @@ async def test_a_damaged_event_costs_no_other_one_and_the_bot_starts(
             own = {e[columns.index("id")] for e in events if e[mine] == state.row}
             assert whole & own <= known
     finally:
-        await lodge.close()
+        await harness.close()

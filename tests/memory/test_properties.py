@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from bot.settings import Settings
 from memory.context.change import ViewEvent
-from memory.context.emergency import NoRoom
+from memory.context.emergency import RequestTooLong
 from memory.context.layout import replay
 from memory.context.limits import Limits
 from memory.context.strategies import STRATEGIES, next_plan
@@ -30,11 +30,11 @@ from memory.forecaster import PATIENCE
 from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import Message, ToolCall
-from memory.record.search import Exactly
+from memory.record.search import ExactMessage
 from memory.summary_editor import EditRefused
 from plugins.request_log.reading import KeptRequests, StoredRequestLog
 from tests.fakes.openai_server import refusal
-from tests.memory.rooms import KEY, Lodge, Obedient
+from tests.memory.harness import KEY, MemoryHarness, Obedient
 
 WORDS = st.sampled_from(["yes", "no", "Wörter", "数字", "a longer sentence than most", "🙂"])
 TEXT = st.tuples(WORDS, st.integers(1, 120))
@@ -107,7 +107,7 @@ class Witness:
     """Follows a conversation, and checks every request that it would send. `ends` says how much of
     what was said each turn ends with; `cached` is what the provider reports of each request."""
 
-    lodge: Lodge
+    harness: MemoryHarness
     said: list[str] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     cached: int = 0
@@ -121,12 +121,12 @@ class Witness:
         fresh: list[str] = []
         for number in range(len(results) + 1):
             try:
-                view = await turn.fit(self.lodge.frame)
-            except NoRoom:  # the reason is told; that it is a good one is tested apart
+                view = await turn.fit(self.harness.frame)
+            except RequestTooLong:  # the reason is told; that it is a good one is tested apart
                 break
             await self.check(conversation, view, text, fresh)
-            body = {"messages": view.to_wire(self.lodge.frame)}
-            turn.note_sent(view, self.lodge.frame, (), body, orjson.dumps(body))
+            body = {"messages": view.to_wire(self.harness.frame)}
+            turn.note_sent(view, self.harness.frame, (), body, orjson.dumps(body))
             if number < len(results):
                 call = ToolCall(f"c{turn.number}_{number}", "look", "{}")
                 await turn.record(Message("assistant", "", (call,)))
@@ -143,14 +143,14 @@ class Witness:
     def branch(self, turn: int) -> Witness:
         """Return a witness that follows a branch that begins after this turn."""
         said, ends = self.said[: self.ends[turn - 1]], self.ends[:turn]
-        return Witness(self.lodge, said, ends, self.cached)
+        return Witness(self.harness, said, ends, self.cached)
 
     async def check(
         self, conversation: Conversation, view: View, text: str, fresh: list[str]
     ) -> None:
         history = await conversation.context.history()
         limits = conversation.context.limits
-        wire = view.to_wire(self.lodge.frame)
+        wire = view.to_wire(self.harness.frame)
         assert not refusal({"model": "m", "messages": wire}), "an orphaned call or result"
         current = wire[-1 - 2 * len(fresh) :]
         assert same_or_clipped(text, str(current[0]["content"])), "the question is in the request"
@@ -174,7 +174,7 @@ class Witness:
         for entry in (entry for turn in view.turns for entry in turn.entries):
             if entry.seq in view.layout.stubbed:
                 assert entry.turn != view.current
-                (hit,) = (await conversation.passages(Exactly(entry.turn, entry.seq))).hits
+                (hit,) = (await conversation.passages(ExactMessage(entry.turn, entry.seq))).hits
                 assert hit.text == whole[entry.seq].message.shown_text
 
     def check_prefix(self, events: int, wire: list[dict[str, Any]]) -> None:
@@ -200,14 +200,14 @@ def is_held(history: list[ViewEvent]) -> bool:
     return "undo" in kinds or "redo" in kinds
 
 
-async def steer(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...]) -> None:
+async def steer(harness: MemoryHarness, conversation: Conversation, step: tuple[Any, ...]) -> None:
     match step:
         case ("compact" | "halve" | "rule", *keep):
-            await steer_cut(lodge, conversation, step[0], keep)
+            await steer_cut(harness, conversation, step[0], keep)
         case ("range" | "free" | "expand", turns):
-            await steer_range(lodge, conversation, step[0], turns)
+            await steer_range(harness, conversation, step[0], turns)
         case ("edit" | "keep" | "approve" | "decline" | "wait" as what, *words):
-            await steer_summaries(lodge, conversation, what, words)
+            await steer_summaries(harness, conversation, what, words)
         case ("undo" | "redo" as move,):
             await getattr(conversation.editor, move)()
         case ("clear" | "new" as kind,):
@@ -215,55 +215,59 @@ async def steer(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...])
             assert not conversation.context.view().turns
             assert not conversation.context.view().layout.ranges
         case ("restart",):
-            before = conversation.context.view().to_wire(lodge.frame)
+            before = conversation.context.view().to_wire(harness.frame)
             waits = conversation.context.waits_for_strategy  # which is in force then
-            await lodge.restart()
-            conversation = await lodge.conversation(conversation.key)
-            assert waits or conversation.context.view().to_wire(lodge.frame) == before
+            await harness.restart()
+            conversation = await harness.conversation(conversation.key)
+            assert waits or conversation.context.view().to_wire(harness.frame) == before
         case ("settle",):
-            await lodge.settle()
+            await harness.settle()
         case ("pin" | "unpin" | "drop" as kind, turns):
             await getattr(conversation.editor, kind)(turns)
         case (name, value):
-            lodge.limit(**{name: value})
+            harness.limit(**{name: value})
 
 
-async def steer_cut(lodge: Lodge, conversation: Conversation, what: str, keep: list[int]) -> None:
+async def steer_cut(
+    harness: MemoryHarness, conversation: Conversation, what: str, keep: list[int]
+) -> None:
     if what == "rule":
         await conversation.compactor.compact_by_rule(keep_recent=keep[0])
         return
     if what == "halve":
         await conversation.compactor.free()
         return
-    before = conversation.context.view().to_wire(lodge.frame)
+    before = conversation.context.view().to_wire(harness.frame)
     made = await conversation.compactor.compact_for_person()
     if made is not None and made.event is not None:
         assert made.event.tokens_after < made.event.tokens_before
-        after = conversation.context.view().to_wire(lodge.frame)
+        after = conversation.context.view().to_wire(harness.frame)
         await conversation.editor.undo()
-        assert conversation.context.view().to_wire(lodge.frame) == before
+        assert conversation.context.view().to_wire(harness.frame) == before
         await conversation.editor.redo()
-        assert conversation.context.view().to_wire(lodge.frame) == after
+        assert conversation.context.view().to_wire(harness.frame) == after
 
 
 async def steer_summaries(
-    lodge: Lodge, conversation: Conversation, what: str, words: list[Any]
+    harness: MemoryHarness, conversation: Conversation, what: str, words: list[Any]
 ) -> None:
     if what in ("edit", "keep"):
-        await edit_summary(lodge, conversation, what, words[0])
+        await edit_summary(harness, conversation, what, words[0])
     else:
-        await answer_cut(lodge, conversation, what)
+        await answer_cut(harness, conversation, what)
 
 
-async def edit_summary(lodge: Lodge, conversation: Conversation, what: str, words: Any) -> None:
+async def edit_summary(
+    harness: MemoryHarness, conversation: Conversation, what: str, words: Any
+) -> None:
     """An edited summary is what the model sees, and an undo of that is exact."""
     before = conversation.context.view()
-    sent, standing = before.to_wire(lodge.frame), await conversation.summary.list_standing()
+    sent, standing = before.to_wire(harness.frame), await conversation.summary.list_standing()
     try:
         editor = conversation.summary
         edited = await (editor.edit(spoken(words)) if what == "edit" else editor.keep(words))
     except EditRefused:
-        assert conversation.context.view().to_wire(lodge.frame) == sent
+        assert conversation.context.view().to_wire(harness.frame) == sent
         return
     view = conversation.context.view()
     if edited.is_range:  # the only summary there is
@@ -278,14 +282,14 @@ async def edit_summary(lodge: Lodge, conversation: Conversation, what: str, word
     assert edited.after.is_untrusted >= edited.before.is_untrusted
     assert {turn.number for turn in view.turns} == {turn.number for turn in before.turns}
     await conversation.editor.undo()
-    assert conversation.context.view().to_wire(lodge.frame) == sent
+    assert conversation.context.view().to_wire(harness.frame) == sent
     await conversation.editor.redo()
-    assert conversation.context.view().to_wire(lodge.frame) == view.to_wire(lodge.frame)
+    assert conversation.context.view().to_wire(harness.frame) == view.to_wire(harness.frame)
 
 
-async def answer_cut(lodge: Lodge, conversation: Conversation, answer: str) -> None:
+async def answer_cut(harness: MemoryHarness, conversation: Conversation, answer: str) -> None:
     """A cut that waits is made as it was put, or not at all."""
-    await lodge.settle()
+    await harness.settle()
     compactor = conversation.compactor
     waiting = compactor.approval.current
     if waiting is None:
@@ -298,16 +302,18 @@ async def answer_cut(lodge: Lodge, conversation: Conversation, answer: str) -> N
         await compactor.approve()
     else:
         compactor.approval.clock = lambda: time.time() + PATIENCE + 1
-        await compactor.settle_proposal()
+        await compactor.resolve_proposal()
         compactor.approval.clock = time.time
     assert compactor.approval.current is None
     gone = before - {turn.number for turn in conversation.context.view().turns}
     assert gone == (set() if answer == "decline" else before & set(waiting.plan.leaving))
 
 
-async def steer_range(lodge: Lodge, conversation: Conversation, what: str, turns: range) -> None:
+async def steer_range(
+    harness: MemoryHarness, conversation: Conversation, what: str, turns: range
+) -> None:
     before = conversation.context.view()
-    sent = before.to_wire(lodge.frame)
+    sent = before.to_wire(harness.frame)
     if what == "range":
         made = await conversation.compactor.compact_range(turns)
         event = made.event if made else None
@@ -322,13 +328,13 @@ async def steer_range(lodge: Lodge, conversation: Conversation, what: str, turns
     view = conversation.context.view()
     stand_in_for_all(view)
     if event is None:
-        assert view.to_wire(lodge.frame) == sent
+        assert view.to_wire(harness.frame) == sent
         return
     assert event.tokens_after == view.tokens
     await conversation.editor.undo()
-    assert conversation.context.view().to_wire(lodge.frame) == sent
+    assert conversation.context.view().to_wire(harness.frame) == sent
     await conversation.editor.redo()
-    assert conversation.context.view().to_wire(lodge.frame) == view.to_wire(lodge.frame)
+    assert conversation.context.view().to_wire(harness.frame) == view.to_wire(harness.frame)
 
 
 def stand_in_for_all(view: View) -> None:
@@ -365,45 +371,47 @@ async def live(
 ) -> None:
     limits = Limits(context=Settings().context)  # with what the request log has added
     summarizer = Obedient(is_of_the_same)
-    lodge = Lodge(folder, limits, summarizer, request_log=StoredRequestLog)
-    lodge.limit(strategy=strategy)
-    await lodge.open()
-    witnesses = {KEY: Witness(lodge, cached=cached)}
+    harness = MemoryHarness(folder, limits, summarizer, request_log=StoredRequestLog)
+    harness.limit(strategy=strategy)
+    await harness.open()
+    witnesses = {KEY: Witness(harness, cached=cached)}
     try:
         for step in steps:
-            before = await send_all(lodge, witnesses)
-            conversation = await lodge.conversation(lodge.conversations.branches.current(KEY))
+            before = await send_all(harness, witnesses)
+            conversation = await harness.conversation(harness.conversations.branches.current(KEY))
             witness = witnesses[conversation.key]
             if step[0] == "say":
                 await witness.says(conversation, spoken(step[1]), [spoken(r) for r in step[2]])
             elif step[0] in ("fork", "switch"):
-                await move(lodge, conversation, witnesses, step)
+                await move(harness, conversation, witnesses, step)
             else:
-                await steer(lodge, conversation, step)
-            after = await send_all(lodge, witnesses)
+                await steer(harness, conversation, step)
+            after = await send_all(harness, witnesses)
             for key in (before.keys() & after.keys()) - {conversation.key}:
                 assert after[key] == before[key], "no branch changes what another one sends"
-        await lodge.settle()
+        await harness.settle()
         for key, witness in witnesses.items():
-            await everything_is_there(await lodge.conversation(key), witness.said)
-            await what_was_sent_can_be_made_again(await lodge.conversation(key))
+            await everything_is_there(await harness.conversation(key), witness.said)
+            await what_was_sent_can_be_made_again(await harness.conversation(key))
     finally:
-        await lodge.close()
+        await harness.close()
 
 
-async def send_all(lodge: Lodge, keys: Iterable[ConversationKey]) -> dict[ConversationKey, Any]:
+async def send_all(
+    harness: MemoryHarness, keys: Iterable[ConversationKey]
+) -> dict[ConversationKey, Any]:
     """Return what each of these conversations would send now, but for those that wait for a
     strategy: a restart lets that be in force."""
-    there = {key: await lodge.conversation(key) for key in keys}
+    there = {key: await harness.conversation(key) for key in keys}
     return {
-        key: one.context.view().to_wire(lodge.frame)
+        key: one.context.view().to_wire(harness.frame)
         for key, one in there.items()
         if not one.context.waits_for_strategy
     }
 
 
 async def move(
-    lodge: Lodge,
+    harness: MemoryHarness,
     conversation: Conversation,
     witnesses: dict[ConversationKey, Witness],
     step: tuple[Any, ...],
@@ -411,16 +419,16 @@ async def move(
     """Fork, or go to another branch."""
     what, number = step
     if what == "switch":
-        await lodge.conversations.branches.switch([*witnesses][number % len(witnesses)])
+        await harness.conversations.branches.switch([*witnesses][number % len(witnesses)])
     elif newest := conversation.context.newest:
         turn = 1 + number % newest
-        before = conversation.context.view().to_wire(lodge.frame)
-        branch = await lodge.conversations.fork(conversation.key, turn)
+        before = conversation.context.view().to_wire(harness.frame)
+        branch = await harness.conversations.fork(conversation.key, turn)
         witnesses[branch] = witnesses[conversation.key].branch(turn)
-        made = await lodge.conversation(branch)
+        made = await harness.conversation(branch)
         assert max((t.number for t in made.context.view().whole), default=0) <= turn
         if turn == newest and not conversation.context.waits_for_strategy:
-            assert made.context.view().to_wire(lodge.frame) == before
+            assert made.context.view().to_wire(harness.frame) == before
 
 
 async def what_was_sent_can_be_made_again(conversation: Conversation, newest: int = 1_000) -> None:

@@ -14,48 +14,52 @@ from memory.record import summaries
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import MIGRATIONS
 from memory.record.store import Store
-from tests.memory.rooms import KEY, Lodge
+from tests.memory.harness import KEY, MemoryHarness
 
 pytestmark = pytest.mark.databases
 
 OTHER = ConversationKey("pipe/other", "pipe-other")
 
 
-async def names(lodge: Lodge, conversation: Conversation) -> list[str]:
+async def names(harness: MemoryHarness, conversation: Conversation) -> list[str]:
     row = conversation.context.row
-    return [s.name for s in await lodge.store.read(lambda db: summaries.list_numbered(db, row))]
+    return [s.name for s in await harness.store.read(lambda db: summaries.list_numbered(db, row))]
 
 
-async def test_each_conversation_numbers_its_summaries_and_none_twice(lodge: Lodge) -> None:
+async def test_each_conversation_numbers_its_summaries_and_none_twice(
+    harness: MemoryHarness,
+) -> None:
     for key in (OTHER, KEY):
         for _ in range(2):
             for number in range(3):
-                await lodge.says(f"a long question {number} " * 40, key=key)
-            await (await lodge.conversation(key)).compactor.compact_for_person()
-    mine, other = await lodge.conversation(), await lodge.conversation(OTHER)
-    assert await names(lodge, mine) == await names(lodge, other) == ["s1", "s2"]
-    await lodge.settle()
+                await harness.says(f"a long question {number} " * 40, key=key)
+            await (await harness.conversation(key)).compactor.compact_for_person()
+    mine, other = await harness.conversation(), await harness.conversation(OTHER)
+    assert await names(harness, mine) == await names(harness, other) == ["s1", "s2"]
+    await harness.settle()
     await mine.forget()
     for number in range(3):
-        await lodge.says(f"a long question {number} " * 40)
+        await harness.says(f"a long question {number} " * 40)
     await mine.compactor.compact_for_person()
-    assert await names(lodge, mine) == ["s3"]
+    assert await names(harness, mine) == ["s3"]
 
 
-async def test_what_is_written_for_the_daily_memory_alone_has_no_number(lodge: Lodge) -> None:
-    lodge.limit(strategy="slim", full_turns=1, fold_turns=1, max_terse_entries=1)
-    lodge.summarizer.answer = lambda request: ""
+async def test_what_is_written_for_the_daily_memory_alone_has_no_number(
+    harness: MemoryHarness,
+) -> None:
+    harness.limit(strategy="slim", full_turns=1, fold_turns=1, max_terse_entries=1)
+    harness.summarizer.answer = lambda request: ""
     for number in range(6):
-        await lodge.says(f"question {number}")
-        await lodge.settle()
-    conversation = await lodge.conversation()
-    kept = await lodge.store.read(
+        await harness.says(f"question {number}")
+        await harness.settle()
+    conversation = await harness.conversation()
+    kept = await harness.store.read(
         lambda db: [s for (s,) in db.execute_sql("SELECT number FROM summary").fetchall()]
     )
     assert kept.count(0) > 0
     numbers = [number for number in kept if number]
     assert numbers == [*range(1, len(numbers) + 1)]
-    assert len(await names(lodge, conversation)) == len(numbers)
+    assert len(await names(harness, conversation)) == len(numbers)
 
 
 @pytest.mark.sqlite
@@ -98,12 +102,12 @@ async def test_older_summaries_are_numbered_in_their_order(tmp_path: Path) -> No
     assert [number for (number,) in kept] == [2, 1]
 
 
-async def test_a_summary_of_what_came_from_outside_is_tainted(lodge: Lodge) -> None:
+async def test_a_summary_of_what_came_from_outside_is_tainted(harness: MemoryHarness) -> None:
     for number in range(3):
-        await lodge.says(f"question {number} " * 40)
-    conversation = await lodge.conversation()
+        await harness.says(f"question {number} " * 40)
+    conversation = await harness.conversation()
     turn = await conversation.turns.open("look outside")
-    await turn.fit(lodge.frame)
+    await turn.fit(harness.frame)
     await turn.record(Message("assistant", "", (ToolCall("c1", "look", "{}"),)))
     result = Message("tool", "they say so " * 60, call_id="c1", tool="look", is_untrusted=True)
     await turn.record(result)
@@ -122,19 +126,19 @@ async def test_a_summary_of_what_came_from_outside_is_tainted(lodge: Lodge) -> N
     assert not conversation.context.view().has_outside
 
 
-async def test_a_range_too_long_for_a_call_is_told_from_its_summary(lodge: Lodge) -> None:
+async def test_a_range_too_long_for_a_call_is_told_from_its_summary(harness: MemoryHarness) -> None:
     """Otherwise from its turns, which say more; both times with one call."""
     for size, is_told_anew in ((20, True), (1_000, False)):
-        conversation = await lodge.conversation(ConversationKey(f"pipe/{size}", f"pipe-{size}"))
+        conversation = await harness.conversation(ConversationKey(f"pipe/{size}", f"pipe-{size}"))
         key = conversation.key
-        lodge.limit(strategy="full", window=8_000)
+        harness.limit(strategy="full", window=8_000)
         for number in range(2):
-            await lodge.says(f"word{number} " * size, key=key)
+            await harness.says(f"word{number} " * size, key=key)
         await conversation.compactor.compact_range([1, 2])
-        await lodge.says("word2 " * size, key=key)
-        before = len(lodge.summarizer.requests)
+        await harness.says("word2 " * size, key=key)
+        before = len(harness.summarizer.requests)
         await conversation.compactor.compact_range([1, 2, 3])
-        (request,) = lodge.summarizer.requests[before:]
+        (request,) = harness.summarizer.requests[before:]
         assert ("word0" in request.text) == is_told_anew
         assert request.told == (1, 2)
         assert "word2" in request.text

@@ -22,11 +22,11 @@ from memory.record.daily_search import KEPT, NoteSearch
 from memory.record.database import Database
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import MIGRATIONS
-from memory.record.search import Found, index
+from memory.record.search import SearchHits, index
 from memory.record.search.index import Ranges
 from memory.record.search.likeness import Likeness
 from memory.record.search.reach import Scope
-from tests.memory.rooms import KEY, Lodge
+from tests.memory.harness import KEY, MemoryHarness
 
 pytestmark = pytest.mark.databases
 
@@ -35,9 +35,11 @@ THREAD = ConversationKey("pipe/main/thread", KEY.audience)
 STRANGER = ConversationKey("pipe/other", "pipe-other")
 
 
-async def tell(lodge: Lodge, *said: str, at: datetime = MONDAY, key: ConversationKey = KEY) -> None:
+async def tell(
+    harness: MemoryHarness, *said: str, at: datetime = MONDAY, key: ConversationKey = KEY
+) -> None:
     """Let Ann and Bob talk, a minute a message, Ann first; as whole turns."""
-    conversation = await lodge.conversation(key)
+    conversation = await harness.conversation(key)
     messages = [
         Message("assistant" if n % 2 else "user", text, speaker="Bob" if n % 2 else "Ann")
         for n, text in enumerate(said)
@@ -46,25 +48,29 @@ async def tell(lodge: Lodge, *said: str, at: datetime = MONDAY, key: Conversatio
     await conversation.turns.append(turns, [at + timedelta(minutes=n) for n in range(len(said))])
 
 
-async def recalled(lodge: Lodge, text: str, most: int = 5, key: ConversationKey = KEY) -> list[str]:
+async def recalled(
+    harness: MemoryHarness, text: str, most: int = 5, key: ConversationKey = KEY
+) -> list[str]:
     """Return what the model finds."""
-    return texts((await (await lodge.conversation(key)).memory.recall(text, most)).said)
+    return texts((await (await harness.conversation(key)).memory.recall(text, most)).said)
 
 
-async def searched(lodge: Lodge, text: str, key: ConversationKey = KEY) -> list[str]:
+async def searched(harness: MemoryHarness, text: str, key: ConversationKey = KEY) -> list[str]:
     """Return what a person finds."""
-    return texts((await (await lodge.conversation(key)).memory.search(text, 10)).said)
+    return texts((await (await harness.conversation(key)).memory.search(text, 10)).said)
 
 
-def texts(found: Found) -> list[str]:
+def texts(found: SearchHits) -> list[str]:
     return [hit.entry.message.text for hit in found.hits]
 
 
-async def test_the_message_that_answers_stands_before_those_that_share_a_word(lodge: Lodge) -> None:
+async def test_the_message_that_answers_stands_before_those_that_share_a_word(
+    harness: MemoryHarness,
+) -> None:
     await tell(
-        lodge, "The class was fun.", "Which class?", "I began pottery class.", "Great class!"
+        harness, "The class was fun.", "Which class?", "I began pottery class.", "Great class!"
     )
-    assert (await recalled(lodge, "When did Ann start her pottery class?"))[0] == (
+    assert (await recalled(harness, "When did Ann start her pottery class?"))[0] == (
         "I began pottery class."
     )
 
@@ -82,46 +88,50 @@ class NearPlaces(Likeness):
         return {place: self.near[place] for place in ranges.only(self.near)}
 
 
-async def test_the_model_is_given_what_means_the_same(lodge: Lodge) -> None:
-    lodge.likeness = near = NearPlaces(3)
-    await lodge.restart()
-    await tell(lodge, "A dog barked.", "So?", "We got a puppy!", "Nice.", "I like tea.", "Me, too.")
-    found = await recalled(lodge, "Has Ann a dog?", 2)
+async def test_the_model_is_given_what_means_the_same(harness: MemoryHarness) -> None:
+    harness.likeness = near = NearPlaces(3)
+    await harness.restart()
+    await tell(
+        harness, "A dog barked.", "So?", "We got a puppy!", "Nice.", "I like tea.", "Me, too."
+    )
+    found = await recalled(harness, "Has Ann a dog?", 2)
     assert sorted(found) == ["A dog barked.", "We got a puppy!"]
     assert near.asked == ["Has Ann a dog?", "ann", "bob"]
-    assert (await recalled(lodge, "xylophone", 1)) == ["We got a puppy!"], "no word is shared"
-    assert await searched(lodge, "dog") == ["A dog barked."], "a person looks for words"
+    assert (await recalled(harness, "xylophone", 1)) == ["We got a puppy!"], "no word is shared"
+    assert await searched(harness, "dog") == ["A dog barked."], "a person looks for words"
 
 
-async def test_a_meaning_that_is_hardly_nearer_does_not_outdo_the_words(lodge: Lodge) -> None:
-    lodge.likeness = NearPlaces(3, far=0.5)
-    await lodge.restart()
-    await tell(lodge, "The dog barked.", "So?", "We got a puppy!", "Nice.")
-    assert (await recalled(lodge, "the dog", 1)) == ["The dog barked."]
+async def test_a_meaning_that_is_hardly_nearer_does_not_outdo_the_words(
+    harness: MemoryHarness,
+) -> None:
+    harness.likeness = NearPlaces(3, far=0.5)
+    await harness.restart()
+    await tell(harness, "The dog barked.", "So?", "We got a puppy!", "Nice.")
+    assert (await recalled(harness, "the dog", 1)) == ["The dog barked."]
 
 
-async def test_what_was_removed_is_not_found_by_its_meaning(lodge: Lodge) -> None:
-    lodge.likeness = NearPlaces(1, 3)
-    await lodge.restart()
-    await tell(lodge, "We got a puppy!", "Nice.", "It is a poodle.", "Sweet.")
-    await (await lodge.conversation()).editor.drop([1])
-    assert "We got a puppy!" not in await recalled(lodge, "dog")
-    assert "It is a poodle." in await recalled(lodge, "dog")
+async def test_what_was_removed_is_not_found_by_its_meaning(harness: MemoryHarness) -> None:
+    harness.likeness = NearPlaces(1, 3)
+    await harness.restart()
+    await tell(harness, "We got a puppy!", "Nice.", "It is a poodle.", "Sweet.")
+    await (await harness.conversation()).editor.drop([1])
+    assert "We got a puppy!" not in await recalled(harness, "dog")
+    assert "It is a poodle." in await recalled(harness, "dog")
 
 
-async def test_an_answer_without_the_words_is_found_by_its_question(lodge: Lodge) -> None:
-    await tell(lodge, "It rained.", "It did.")
-    await tell(lodge, "How many cats have you?", "Three!", at=MONDAY + timedelta(days=9))
-    assert "Three!" in (await recalled(lodge, "cats", 2))
-    assert await searched(lodge, "cats") == ["How many cats have you?"]
+async def test_an_answer_without_the_words_is_found_by_its_question(harness: MemoryHarness) -> None:
+    await tell(harness, "It rained.", "It did.")
+    await tell(harness, "How many cats have you?", "Three!", at=MONDAY + timedelta(days=9))
+    assert "Three!" in (await recalled(harness, "cats", 2))
+    assert await searched(harness, "cats") == ["How many cats have you?"]
 
 
-async def test_what_a_question_asks_for_decides(lodge: Lodge) -> None:
+async def test_what_a_question_asks_for_decides(harness: MemoryHarness) -> None:
     """A person, a time, oneself, a month, a day, an ordinal."""
-    await tell(lodge, "I had the tea, and it is fine.", "I like the tea a lot, it is good.")
-    await tell(lodge, "Yesterday the tea was cold.", "Some.", at=MONDAY + timedelta(days=1))
-    await tell(lodge, "There were 3 teas then.", "Some.", at=MONDAY + timedelta(days=2))
-    await tell(lodge, "That tea is red.", "Some.", at=MONDAY + timedelta(days=40))
+    await tell(harness, "I had the tea, and it is fine.", "I like the tea a lot, it is good.")
+    await tell(harness, "Yesterday the tea was cold.", "Some.", at=MONDAY + timedelta(days=1))
+    await tell(harness, "There were 3 teas then.", "Some.", at=MONDAY + timedelta(days=2))
+    await tell(harness, "That tea is red.", "Some.", at=MONDAY + timedelta(days=40))
     for question, answer in {
         "What does Bob like about the tea?": "I like the tea a lot, it is good.",
         "When did we drink tea?": "Yesterday the tea was cold.",
@@ -130,7 +140,7 @@ async def test_what_a_question_asks_for_decides(lodge: Lodge) -> None:
         "Which tea on 17.6.2023?": "That tea is red.",
         "Which tea on the 10th of May?": "There were 3 teas then.",
     }.items():
-        assert (await recalled(lodge, question))[0] == answer, question
+        assert (await recalled(harness, question))[0] == answer, question
 
 
 LONG = " ".join(
@@ -139,161 +149,181 @@ LONG = " ".join(
 )
 
 
-async def test_long_replies_do_not_stand_before_what_was_said_in_a_sentence(lodge: Lodge) -> None:
+async def test_long_replies_do_not_stand_before_what_was_said_in_a_sentence(
+    harness: MemoryHarness,
+) -> None:
     """They hold so many words that they have some of every question, and stand beside all."""
     said = "My first sprint ends on a Friday."
     for day in range(8):
         question = said if day == 3 else f"What is step {day} of my app?"
-        await tell(lodge, question, f"{LONG} The sprint ends, and the first starts: a Friday.",
+        await tell(harness, question, f"{LONG} The sprint ends, and the first starts: a Friday.",
                    at=MONDAY + timedelta(days=day))  # fmt: skip
-    assert (await recalled(lodge, "When does my first sprint end?", 1)) == [said]
-    assert LONG not in (await recalled(lodge, "Which budget has my first sprint?", 1))[0]
+    assert (await recalled(harness, "When does my first sprint end?", 1)) == [said]
+    assert LONG not in (await recalled(harness, "Which budget has my first sprint?", 1))[0]
 
 
-async def test_what_was_said_on_a_day_is_found_by_its_date(lodge: Lodge) -> None:
+async def test_what_was_said_on_a_day_is_found_by_its_date(harness: MemoryHarness) -> None:
     for day in range(5):
-        await tell(lodge, f"It is {'warm' if day % 2 else 'cold'}.", "Hm.",
+        await tell(harness, f"It is {'warm' if day % 2 else 'cold'}.", "Hm.",
                    at=MONDAY + timedelta(days=7 * day + 2))  # fmt: skip
     for named in ("May 10", "10.5.2023", "2023-05-10", "10th of May", "5月10日"):
-        assert (await searched(lodge, named))[:2] == ["Hm.", "It is cold."]
-        spoken_of = await recalled(lodge, f"What did we speak of on {named}?", 2)
+        assert (await searched(harness, named))[:2] == ["Hm.", "It is cold."]
+        spoken_of = await recalled(harness, f"What did we speak of on {named}?", 2)
         assert sorted(spoken_of) == ["Hm.", "It is cold."]
 
 
-async def test_what_did_i_say_is_answered_by_ones_own_words(lodge: Lodge) -> None:
+async def test_what_did_i_say_is_answered_by_ones_own_words(harness: MemoryHarness) -> None:
     tea = "Tea from Assam is"
-    await tell(lodge, "Hm.", "Ah.", f"{tea} strong.", f"{tea} strong?", "Yes.", f"{tea} dark.")
+    await tell(harness, "Hm.", "Ah.", f"{tea} strong.", f"{tea} strong?", "Yes.", f"{tea} dark.")
     for person, answer in (("I", f"{tea} strong."), ("Bob", f"{tea} dark.")):
-        assert await recalled(lodge, f"What did {person} say of the Assam tea?", 1) == [answer]
+        assert await recalled(harness, f"What did {person} say of the Assam tea?", 1) == [answer]
 
 
-async def test_a_date_counts_for_little_where_words_tell_more(lodge: Lodge) -> None:
+async def test_a_date_counts_for_little_where_words_tell_more(harness: MemoryHarness) -> None:
     said = "I adopted a walrus on May 20."
-    await tell(lodge, said, "Lovely.")
-    await tell(lodge, "Hm.", "Ah.", at=MONDAY + timedelta(days=12))
-    assert await recalled(lodge, "Who adopted a walrus on 20 May 2023?", 1) == [said]
+    await tell(harness, said, "Lovely.")
+    await tell(harness, "Hm.", "Ah.", at=MONDAY + timedelta(days=12))
+    assert await recalled(harness, "Who adopted a walrus on 20 May 2023?", 1) == [said]
 
 
-async def test_a_question_at_the_end_of_a_story_is_heard(lodge: Lodge) -> None:
+async def test_a_question_at_the_end_of_a_story_is_heard(harness: MemoryHarness) -> None:
     await tell(
-        lodge, "我叔叔的邮箱地址是li@example.com。", "好的。", "今天天气真好，适合散步。", "是啊。"
+        harness,
+        "我叔叔的邮箱地址是li@example.com。",
+        "好的。",
+        "今天天气真好，适合散步。",
+        "是啊。",
     )
     story = "今天天气真好，适合出去散步。最近小区里的花开得特别美，邻居家的小狗也越来越可爱了。"
-    assert (await recalled(lodge, f"{story}对了，我真正想问的是：叔叔的邮箱地址是什么？", 1)) == [
+    assert (await recalled(harness, f"{story}对了，我真正想问的是：叔叔的邮箱地址是什么？", 1)) == [
         "我叔叔的邮箱地址是li@example.com。"
     ]
 
 
-async def test_words_are_found_in_other_forms_and_in_any_case(lodge: Lodge) -> None:
-    await tell(lodge, "She PAINTED the Straße.", "Lovely stories!")
+async def test_words_are_found_in_other_forms_and_in_any_case(harness: MemoryHarness) -> None:
+    await tell(harness, "She PAINTED the Straße.", "Lovely stories!")
     for word in ("painting", "strasse", "story"):
-        assert await searched(lodge, word), word
+        assert await searched(harness, word), word
 
 
-async def test_chinese_and_japanese_words_are_found(lodge: Lodge) -> None:
-    await tell(lodge, "私は黒い猫が好きです", "東京都に行きます", "我想吃北京烤鸭", "Good.")
+async def test_chinese_and_japanese_words_are_found(harness: MemoryHarness) -> None:
+    await tell(harness, "私は黒い猫が好きです", "東京都に行きます", "我想吃北京烤鸭", "Good.")
     for word in ("猫", "猫が", "黒い猫", "東京", "京都", "北京烤鸭", "烤鸭"):
-        found = (await (await lodge.conversation()).memory.search(word, 3)).said.hits[0]
+        found = (await (await harness.conversation()).memory.search(word, 3)).said.hits[0]
         assert any(found.text[span.start : span.end] in word for span in found.spans), word
 
 
-async def test_a_language_without_lists_is_searched_by_all_words(lodge: Lodge) -> None:
-    await tell(lodge, "Моя сестра живёт в Лиссабоне.", "Понятно.", "А брат — в Порту.", "Хорошо.")
-    assert (await recalled(lodge, "Где живёт моя сестра?", 1)) == ["Моя сестра живёт в Лиссабоне."]
-    assert await searched(lodge, "сестры") == ["Моя сестра живёт в Лиссабоне."], "by its beginning"
+async def test_a_language_without_lists_is_searched_by_all_words(harness: MemoryHarness) -> None:
+    await tell(harness, "Моя сестра живёт в Лиссабоне.", "Понятно.", "А брат — в Порту.", "Хорошо.")
+    assert (await recalled(harness, "Где живёт моя сестра?", 1)) == [
+        "Моя сестра живёт в Лиссабоне."
+    ]
+    assert await searched(harness, "сестры") == ["Моя сестра живёт в Лиссабоне."], (
+        "by its beginning"
+    )
 
 
-async def test_nobody_finds_another_audiences_words(lodge: Lodge) -> None:
-    await tell(lodge, "My secret is Lisbon.", "I keep it.", key=STRANGER)
-    await tell(lodge, "The weather is fine.", "Yes.")
-    await tell(lodge, "In the thread it is Porto.", "Yes.", key=THREAD)
-    assert await recalled(lodge, "secret Lisbon keep") == []
-    assert await searched(lodge, "secret Lisbon ec") == []
-    assert await searched(lodge, "secret", STRANGER) == ["My secret is Lisbon."]
-    assert await searched(lodge, "Porto") == ["In the thread it is Porto."], "a thread is not other"
+async def test_nobody_finds_another_audiences_words(harness: MemoryHarness) -> None:
+    await tell(harness, "My secret is Lisbon.", "I keep it.", key=STRANGER)
+    await tell(harness, "The weather is fine.", "Yes.")
+    await tell(harness, "In the thread it is Porto.", "Yes.", key=THREAD)
+    assert await recalled(harness, "secret Lisbon keep") == []
+    assert await searched(harness, "secret Lisbon ec") == []
+    assert await searched(harness, "secret", STRANGER) == ["My secret is Lisbon."]
+    assert await searched(harness, "Porto") == ["In the thread it is Porto."], (
+        "a thread is not other"
+    )
 
 
-async def test_the_model_finds_neither_the_running_turn_nor_what_was_cleared(lodge: Lodge) -> None:
-    conversation = await lodge.conversation()
-    await lodge.says("I live in Lisbon.")
-    await lodge.says("Lisbon is warm.", key=THREAD)
+async def test_the_model_finds_neither_the_running_turn_nor_what_was_cleared(
+    harness: MemoryHarness,
+) -> None:
+    conversation = await harness.conversation()
+    await harness.says("I live in Lisbon.")
+    await harness.says("Lisbon is warm.", key=THREAD)
     await conversation.editor.clear()
-    await lodge.says("I moved to Porto.")
+    await harness.says("I moved to Porto.")
     running = await conversation.turns.open("Is it Lisbon or Porto?")
-    assert sorted(await recalled(lodge, "Lisbon Porto", 2)) == [
+    assert sorted(await recalled(harness, "Lisbon Porto", 2)) == [
         "I moved to Porto.",
         "Lisbon is warm.",
     ]
-    assert "I live in Lisbon." in await searched(lodge, "Lisbon")
+    assert "I live in Lisbon." in await searched(harness, "Lisbon")
     await running.record(Message("assistant", "Porto."))
     await conversation.editor.undo()
-    assert "I live in Lisbon." in await recalled(lodge, "Lisbon")
+    assert "I live in Lisbon." in await recalled(harness, "Lisbon")
 
 
-async def test_what_left_with_a_summary_is_found_until_it_is_cleared(lodge: Lodge) -> None:
-    lodge.limit(max_turns=2)
+async def test_what_left_with_a_summary_is_found_until_it_is_cleared(
+    harness: MemoryHarness,
+) -> None:
+    harness.limit(max_turns=2)
     for text in ("I live in Lisbon.", "It is warm.", "And dry.", "And bright."):
-        await lodge.says(text)
-    assert await recalled(lodge, "Lisbon", 1) == ["I live in Lisbon."]
-    conversation = await lodge.conversation()
+        await harness.says(text)
+    assert await recalled(harness, "Lisbon", 1) == ["I live in Lisbon."]
+    conversation = await harness.conversation()
     await conversation.editor.clear()
-    assert await recalled(lodge, "Lisbon") == []
-    await lodge.restart()
-    assert await recalled(lodge, "Lisbon") == []
+    assert await recalled(harness, "Lisbon") == []
+    await harness.restart()
+    assert await recalled(harness, "Lisbon") == []
 
 
-async def test_what_is_forgotten_is_not_found_and_counts_for_nothing(lodge: Lodge) -> None:
-    await tell(lodge, "Hm.", "Ah.", "Is the piano old?", "Aha.", "Hm?", "It is nice.", "So it is.")
-    assert "It is nice." in await recalled(lodge, "piano")
-    conversation = await lodge.conversation()
+async def test_what_is_forgotten_is_not_found_and_counts_for_nothing(
+    harness: MemoryHarness,
+) -> None:
+    await tell(
+        harness, "Hm.", "Ah.", "Is the piano old?", "Aha.", "Hm?", "It is nice.", "So it is."
+    )
+    assert "It is nice." in await recalled(harness, "piano")
+    conversation = await harness.conversation()
     await conversation.forget([2])
-    assert await recalled(lodge, "piano") == []
-    assert await recalled(lodge, "nice") == ["It is nice.", "So it is.", "Hm?"], (
+    assert await recalled(harness, "piano") == []
+    assert await recalled(harness, "nice") == ["It is nice.", "So it is.", "Hm?"], (
         "t1 stands too far away"
     )
     await conversation.forget()
-    assert await recalled(lodge, "nice") == []
-    await tell(lodge, "The piano is new.", "Nice.")
-    assert await searched(lodge, "piano") == ["The piano is new."]
+    assert await recalled(harness, "nice") == []
+    await tell(harness, "The piano is new.", "Nice.")
+    assert await searched(harness, "piano") == ["The piano is new."]
 
 
-async def count(lodge: Lodge) -> int:
-    return await lodge.store.read(
+async def count(harness: MemoryHarness) -> int:
+    return await harness.store.read(
         lambda db: db.execute_sql("SELECT COUNT(*) FROM passage").fetchone()[0]
     )
 
 
-async def test_each_message_is_indexed_once(lodge: Lodge) -> None:
-    await tell(lodge, *(f"Tea number {n}" for n in range(3 * index.BATCH)))
-    assert await count(lodge) == 0, "no turn waits for it"
-    await searched(lodge, "tea")
-    assert await count(lodge) == 3 * index.BATCH
-    await tell(lodge, "More tea?", "Please.")
-    assert await searched(lodge, "please") == ["Please."]
-    assert await count(lodge) == 3 * index.BATCH + 2
+async def test_each_message_is_indexed_once(harness: MemoryHarness) -> None:
+    await tell(harness, *(f"Tea number {n}" for n in range(3 * index.BATCH)))
+    assert await count(harness) == 0, "no turn waits for it"
+    await searched(harness, "tea")
+    assert await count(harness) == 3 * index.BATCH
+    await tell(harness, "More tea?", "Please.")
+    assert await searched(harness, "please") == ["Please."]
+    assert await count(harness) == 3 * index.BATCH + 2
 
 
 async def test_many_turns_are_indexed_without_a_search(
-    lodge: Lodge, monkeypatch: pytest.MonkeyPatch
+    harness: MemoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audience_memory, "TURNS", 2)
-    await lodge.says("Tea?")
-    await lodge.settle()
-    assert await count(lodge) == 0
-    await lodge.says("Milk?")
-    await lodge.settle()
-    assert await count(lodge) == 4
+    await harness.says("Tea?")
+    await harness.settle()
+    assert await count(harness) == 0
+    await harness.says("Milk?")
+    await harness.settle()
+    assert await count(harness) == 4
 
 
-async def test_a_crash_between_message_and_index_loses_nothing(lodge: Lodge) -> None:
-    await tell(lodge, *(f"Tea number {n}" for n in range(index.BATCH + 2)))
+async def test_a_crash_between_message_and_index_loses_nothing(harness: MemoryHarness) -> None:
+    await tell(harness, *(f"Tea number {n}" for n in range(index.BATCH + 2)))
     with pytest.raises(ZeroDivisionError):
-        await lodge.store.write(lambda db: index.catch_up(db, 1) and 1 / 0)
-    assert await count(lodge) == 0, "a batch is whole or not there"
-    await lodge.store.write(lambda db: index.catch_up(db, 1))
-    await lodge.restart()
-    assert await searched(lodge, f"number {index.BATCH + 1}")
-    assert await count(lodge) == index.BATCH + 2
+        await harness.store.write(lambda db: index.catch_up(db, 1) and 1 / 0)
+    assert await count(harness) == 0, "a batch is whole or not there"
+    await harness.store.write(lambda db: index.catch_up(db, 1))
+    await harness.restart()
+    assert await searched(harness, f"number {index.BATCH + 1}")
+    assert await count(harness) == index.BATCH + 2
 
 
 @pytest.mark.sqlite
@@ -307,10 +337,10 @@ async def test_a_database_of_an_older_parley_is_indexed_at_the_first_search(tmp_
     )
     database.execute_sql("INSERT INTO message VALUES (1, 1, 1, 1, 'user', 'Tea!', '{}', 1, 0, 0)")
     database.close()
-    lodge = Lodge(tmp_path)
-    await lodge.open()
-    assert await searched(lodge, "tea") == ["Tea!"]
-    await lodge.close()
+    harness = MemoryHarness(tmp_path)
+    await harness.open()
+    assert await searched(harness, "tea") == ["Tea!"]
+    await harness.close()
 
 
 @pytest.mark.sqlite
@@ -338,16 +368,18 @@ async def test_an_index_of_an_older_parley_is_used_as_it_is(tmp_path: Path) -> N
         database.execute_sql("INSERT INTO passage VALUES (?, 1, 1, ?, '')", (place, signs))
     database.execute_sql("INSERT INTO sitting VALUES (?, ?, 0, 2, 2, '')", (1 << 32 | 1, place))
     database.close()
-    lodge = Lodge(tmp_path)
-    await lodge.open()
-    assert await searched(lodge, "tea") == ["Tea!", "Tea!"]
+    harness = MemoryHarness(tmp_path)
+    await harness.open()
+    assert await searched(harness, "tea") == ["Tea!", "Tea!"]
     with sqlite3.connect(tmp_path / "parley.db") as reader:
         assert reader.execute("SELECT signs FROM passage").fetchall() == [(15,), (0,)]
     reader.close()
-    await lodge.close()
+    await harness.close()
 
 
-async def test_tools_are_found_by_name_input_and_result_but_not_by_searches(lodge: Lodge) -> None:
+async def test_tools_are_found_by_name_input_and_result_but_not_by_searches(
+    harness: MemoryHarness,
+) -> None:
     def step(tool: str, input: str, result: str) -> Sequence[Message]:
         call = ToolCall("c", tool, input)
         return (
@@ -356,20 +388,20 @@ async def test_tools_are_found_by_name_input_and_result_but_not_by_searches(lodg
             Message("assistant", "Done."),
         )
 
-    conversation = await lodge.conversation()
+    conversation = await harness.conversation()
     await conversation.turns.append(
         [
             [Message("user", "Go."), *step("read_file", '{"path": "rhubarb.txt"}', "cinnamon")],
             [Message("user", "Go."), *step("memory_search", '{"query": "nutmeg"}', "cardamom")],
         ]
     )
-    assert await searched(lodge, "rhubarb")
-    assert await searched(lodge, "cinnamon") == ["cinnamon"]
+    assert await searched(harness, "rhubarb")
+    assert await searched(harness, "cinnamon") == ["cinnamon"]
     assert (await conversation.memory.recall("nutmeg cardamom", 5)).said.total == 0
 
 
-async def test_any_text_may_be_looked_for(lodge: Lodge) -> None:
-    await tell(lodge, "Tea or milk?", "Tea.")
+async def test_any_text_may_be_looked_for(harness: MemoryHarness) -> None:
+    await tell(harness, "Tea or milk?", "Tea.")
     for query in (
         "",
         "  \n",
@@ -385,30 +417,32 @@ async def test_any_text_may_be_looked_for(lodge: Lodge) -> None:
         "x" * 200_000,
         " ".join(map(str, range(3_000, 30_000))),
     ):
-        found = await recalled(lodge, query)
+        found = await recalled(harness, query)
         assert ("Tea." in found) == ("tea" in query), query[:30]
 
 
-async def test_a_person_finds_what_is_no_word_letter_by_letter(lodge: Lodge) -> None:
-    await tell(lodge, "I write c++ 🎉", "And Haskell?")
-    assert await searched(lodge, "🎉") == ["I write c++ 🎉"]
-    assert await searched(lodge, "kell") == ["And Haskell?"]
-    assert await searched(lodge, "%_") == []
+async def test_a_person_finds_what_is_no_word_letter_by_letter(harness: MemoryHarness) -> None:
+    await tell(harness, "I write c++ 🎉", "And Haskell?")
+    assert await searched(harness, "🎉") == ["I write c++ 🎉"]
+    assert await searched(harness, "kell") == ["And Haskell?"]
+    assert await searched(harness, "%_") == []
 
 
-async def test_a_word_that_is_everywhere_is_looked_up_in_the_newest_messages(lodge: Lodge) -> None:
-    await tell(lodge, *(f"Tea number {n}" for n in range(index.MOST + 100)))
-    found = (await (await lodge.conversation()).memory.search("tea", 10)).said
+async def test_a_word_that_is_everywhere_is_looked_up_in_the_newest_messages(
+    harness: MemoryHarness,
+) -> None:
+    await tell(harness, *(f"Tea number {n}" for n in range(index.MOST + 100)))
+    found = (await (await harness.conversation()).memory.search("tea", 10)).said
     assert found.total == index.MOST
     assert texts(found)[0].startswith("Tea number")
-    assert await searched(lodge, "number 7"), "what is rare is found however old it is"
+    assert await searched(harness, "number 7"), "what is rare is found however old it is"
 
 
 async def test_more_words_are_no_more_questions_to_the_database(
-    lodge: Lodge, monkeypatch: pytest.MonkeyPatch
+    harness: MemoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await tell(lodge, "Green tea or red wine?", "Red wine, please; the tea was cold yesterday.")
-    await searched(lodge, "tea")  # so that all is indexed
+    await tell(harness, "Green tea or red wine?", "Red wine, please; the tea was cold yesterday.")
+    await searched(harness, "tea")  # so that all is indexed
 
     async def count_statements(text: str) -> int:
         asked: list[str] = []
@@ -424,7 +458,7 @@ async def test_more_words_are_no_more_questions_to_the_database(
                 patch.setattr(database, "execute_sql", count)
                 assert search.find(database, Scope(KEY.audience), text, 5, UTC).hits
 
-        await lodge.store.read(find)
+        await harness.store.read(find)
         return len(asked)
 
     assert (
@@ -436,9 +470,9 @@ async def test_more_words_are_no_more_questions_to_the_database(
     )
 
 
-async def test_a_long_message_is_found_by_its_end(lodge: Lodge) -> None:
-    await tell(lodge, f"{'filler ' * 200_000} walrus", "I see.")
-    found = (await (await lodge.conversation()).memory.search("walrus", 1)).said.hits[0]
+async def test_a_long_message_is_found_by_its_end(harness: MemoryHarness) -> None:
+    await tell(harness, f"{'filler ' * 200_000} walrus", "I see.")
+    found = (await (await harness.conversation()).memory.search("walrus", 1)).said.hits[0]
     assert found.text[found.spans[0].start : found.spans[0].end] == "walrus"
 
 

@@ -13,11 +13,11 @@ from memory.calibration import Calibration, KnownModels
 from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
 from memory.context.reconcile import (
-    Belief,
-    Counted,
-    Doubt,
+    CountedRequest,
     KnownSizes,
+    RejectedReport,
     Report,
+    SizeDecision,
     count_odd,
     reconcile,
 )
@@ -197,19 +197,19 @@ def test_a_refusal_confirms_what_was_too_much_to_be_believed() -> None:
 
 def test_a_vocabulary_for_another_script_may_be_far_off() -> None:
     """Gujarati: 0.21 tokens of o200k for each that is counted."""
-    text = Counted(6_000, 1_000, 0, odd=5_000, characters=4_000)
+    text = CountedRequest(6_000, 1_000, 0, odd=5_000, characters=4_000)
     assert reconcile(Report(2_000), text, KnownSizes()).size == 2_000
-    plain = Counted(6_000, 1_000, 0, characters=20_000)
+    plain = CountedRequest(6_000, 1_000, 0, characters=20_000)
     assert reconcile(Report(2_000), plain, KnownSizes()).size == 0
 
 
 def test_pictures_are_a_guess() -> None:
-    seen = Counted(4_000, 2_000, pictures=1_000, images=1)
+    seen = CountedRequest(4_000, 2_000, pictures=1_000, images=1)
     for tokens in (3_100, 30_000):
         belief = reconcile(Report(tokens), seen, KnownSizes())
         assert (belief.size, belief.ratio) == (tokens, 0.0)
-    assert reconcile(Report(100), seen, KnownSizes()) == Belief(
-        0, "part", doubt=Doubt(100, 4_000, "part")
+    assert reconcile(Report(100), seen, KnownSizes()) == SizeDecision(
+        0, "part", doubt=RejectedReport(100, 4_000, "part")
     )
 
 

@@ -106,7 +106,7 @@ def test_no_day_is_written_by_who_was_taken_for_dead(
     def refuse() -> None:
         raise FencedError("Another process has taken over.")
 
-    monkeypatch.setattr(fence, "confirm", refuse)
+    monkeypatch.setattr(fence, "check_may_write", refuse)
     section = daily.Section(ConversationKey("pipe/main", "pipe-main"), NOON, "t1", "Hi.", 1)
     with pytest.raises(FencedError):
         daily.append(tmp_path, section)

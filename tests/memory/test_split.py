@@ -23,7 +23,7 @@ from memory.messages import Message, Role, ToolCall
 from memory.request_fitter import Overflow
 from memory.turns import Entry
 from tests.fakes.openai_server import refusal
-from tests.memory.rooms import FRAME, Lodge, squeeze_turns, texts
+from tests.memory.harness import FRAME, MemoryHarness, squeeze_turns, texts
 from tests.memory.test_slim import sent
 
 LONG = "word " * 100
@@ -31,102 +31,108 @@ NOW = datetime.fromtimestamp(0, UTC)
 
 
 @pytest.fixture
-async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
+async def harness(tmp_path: Path) -> AsyncIterator[MemoryHarness]:
     limits = Limits().but(strategy="summarize", window=4_000, output_reserved=0, keep_recent=4)
-    lodge = Lodge(tmp_path, limits)
-    await lodge.open()
-    yield lodge
-    await lodge.close()
+    harness = MemoryHarness(tmp_path, limits)
+    await harness.open()
+    yield harness
+    await harness.close()
 
 
-async def compacted(lodge: Lodge) -> ViewEvent | None:
+async def compacted(harness: MemoryHarness) -> ViewEvent | None:
     """Compact as the rule _auto_compact does when a turn begins."""
-    conversation = await lodge.conversation()
+    conversation = await harness.conversation()
     due = conversation.compactor.forecaster.due(by_rule=True)
     return await conversation.compactor.compact_by_rule(why=due.why) if due else None
 
 
-async def filled(lodge: Lodge) -> Conversation:
+async def filled(harness: MemoryHarness) -> Conversation:
     """So many turns that the next one is over the trigger."""
-    while not (conversation := await lodge.conversation()).compactor.forecaster.due(by_rule=True):
-        await lodge.says(LONG, ["found " * 50], reply="ok " * 50)
+    while not (conversation := await harness.conversation()).compactor.forecaster.due(by_rule=True):
+        await harness.says(LONG, ["found " * 50], reply="ok " * 50)
     return conversation
 
 
-async def test_below_the_trigger_nothing_happens_and_no_step_cuts(lodge: Lodge) -> None:
-    await lodge.says("Hello")
-    assert await compacted(lodge) is None
-    conversation = await filled(lodge)
+async def test_below_the_trigger_nothing_happens_and_no_step_cuts(harness: MemoryHarness) -> None:
+    await harness.says("Hello")
+    assert await compacted(harness) is None
+    conversation = await filled(harness)
     assert conversation.context.pressure >= 0.75
-    await lodge.says("one more")
+    await harness.says("one more")
     assert not await conversation.context.history(), "only the rule cuts"
 
 
-async def test_summarize_leaves_one_system_message_and_the_last_messages(lodge: Lodge) -> None:
-    lodge.summarizer.answer = lambda request: "Decisions: none."
-    conversation = await filled(lodge)
+async def test_summarize_leaves_one_system_message_and_the_last_messages(
+    harness: MemoryHarness,
+) -> None:
+    harness.summarizer.answer = lambda request: "Decisions: none."
+    conversation = await filled(harness)
     before = conversation.context.view().messages
-    event = await compacted(lodge)
+    event = await compacted(harness)
     assert event is not None
     assert event.reason.startswith("the rule _auto_compact: the pressure was 0.7")
     wire = sent(conversation.context.view())
     assert [message["role"] for message in wire[:2]] == ["system", "system"]
     assert "Decisions: none." in wire[1]["content"]
     assert conversation.context.view().messages == before[-4:]
-    assert all("Files touched" in request.task for request in lodge.summarizer.requests)
+    assert all("Files touched" in request.task for request in harness.summarizer.requests)
 
 
-async def test_keep_recent_10_keeps_exactly_ten_messages(lodge: Lodge) -> None:
-    lodge.limit(keep_recent=10, window=40_000)
+async def test_keep_recent_10_keeps_exactly_ten_messages(harness: MemoryHarness) -> None:
+    harness.limit(keep_recent=10, window=40_000)
     for number in range(9):
-        await lodge.says(f"question {number}")
-    await (await lodge.conversation()).compactor.compact_by_rule()
-    assert len((await lodge.conversation()).context.view().messages) == 10
+        await harness.says(f"question {number}")
+    await (await harness.conversation()).compactor.compact_by_rule()
+    assert len((await harness.conversation()).context.view().messages) == 10
 
 
-async def test_truncate_recaps_goal_and_activity_without_a_model(lodge: Lodge) -> None:
-    lodge.limit(strategy="truncate")
-    await lodge.says("Please plan my garden. " + LONG, reply="Gladly.")
-    conversation = await filled(lodge)
-    await compacted(lodge)
-    assert lodge.summarizer.requests == []
+async def test_truncate_recaps_goal_and_activity_without_a_model(harness: MemoryHarness) -> None:
+    harness.limit(strategy="truncate")
+    await harness.says("Please plan my garden. " + LONG, reply="Gladly.")
+    conversation = await filled(harness)
+    await compacted(harness)
+    assert harness.summarizer.requests == []
     recap = sent(conversation.context.view())[1]["content"]
     assert "Goal: Please plan my garden." in recap
     assert "Recent activity:\n- t" in recap
-    await lodge.settle()
+    await harness.settle()
     assert await conversation.memory.days(), "what left is in the daily memory"
-    await filled(lodge)
-    await compacted(lodge)
+    await filled(harness)
+    await compacted(harness)
     assert "Goal: Please plan my garden." in sent(conversation.context.view())[1]["content"]
 
 
-async def test_a_summary_that_fails_is_replaced_by_the_recap(lodge: Lodge) -> None:
-    lodge.summarizer.answer = lambda request: ""
-    conversation = await filled(lodge)
-    await compacted(lodge)
+async def test_a_summary_that_fails_is_replaced_by_the_recap(harness: MemoryHarness) -> None:
+    harness.summarizer.answer = lambda request: ""
+    conversation = await filled(harness)
+    await compacted(harness)
     assert "Goal: word" in sent(conversation.context.view())[1]["content"]
 
 
-async def test_a_summary_that_is_longer_than_what_it_replaces_is_refused(lodge: Lodge) -> None:
-    lodge.summarizer.answer = lambda request: "blah " * 20_000
-    conversation = await filled(lodge)
-    event = await compacted(lodge)
+async def test_a_summary_that_is_longer_than_what_it_replaces_is_refused(
+    harness: MemoryHarness,
+) -> None:
+    harness.summarizer.answer = lambda request: "blah " * 20_000
+    conversation = await filled(harness)
+    event = await compacted(harness)
     assert event is not None
     assert "blah" not in sent(conversation.context.view())[1]["content"]
     assert conversation.context.view().tokens < event.tokens_before
 
 
-async def test_the_summary_is_cut_at_its_limit(lodge: Lodge) -> None:
-    lodge.limit(summary_max_tokens=16)
-    lodge.summarizer.answer = lambda request: "blah " * 200
-    conversation = await filled(lodge)
-    await compacted(lodge)
+async def test_the_summary_is_cut_at_its_limit(harness: MemoryHarness) -> None:
+    harness.limit(summary_max_tokens=16)
+    harness.summarizer.answer = lambda request: "blah " * 200
+    conversation = await filled(harness)
+    await compacted(harness)
     assert sent(conversation.context.view())[1]["content"].count("blah") <= 16
 
 
-async def test_the_system_note_tells_of_tools_and_the_last_five_calls(lodge: Lodge) -> None:
-    conversation = await filled(lodge)
-    event = await compacted(lodge)
+async def test_the_system_note_tells_of_tools_and_the_last_five_calls(
+    harness: MemoryHarness,
+) -> None:
+    conversation = await filled(harness)
+    event = await compacted(harness)
     assert event is not None
     assert event.snapshot is not None
     assert event.snapshot.tools == ("look",)
@@ -136,19 +142,19 @@ async def test_the_system_note_tells_of_tools_and_the_last_five_calls(lodge: Lod
     assert text.count("- look({})") == 5
 
 
-async def test_models_that_allow_one_system_message_get_one(lodge: Lodge) -> None:
-    lodge.limit(merge_system=True)
-    conversation = await filled(lodge)
-    await compacted(lodge)
+async def test_models_that_allow_one_system_message_get_one(harness: MemoryHarness) -> None:
+    harness.limit(merge_system=True)
+    conversation = await filled(harness)
+    await compacted(harness)
     wire = sent(conversation.context.view())
     assert [message["role"] for message in wire].count("system") == 1
     assert wire[0]["content"].startswith(f"{FRAME.system}\n\n<summary-of-earlier-turns>")
 
 
-async def test_the_running_turn_is_never_cut(lodge: Lodge) -> None:
-    lodge.limit(window=100_000, keep_recent=1)
-    await lodge.says("Earlier. " * 100)
-    conversation = await lodge.conversation()
+async def test_the_running_turn_is_never_cut(harness: MemoryHarness) -> None:
+    harness.limit(window=100_000, keep_recent=1)
+    await harness.says("Earlier. " * 100)
+    conversation = await harness.conversation()
     turn = await conversation.turns.open("The question.")
     for number in range(5):
         call = ToolCall(f"c{number}", "look", "{}")
@@ -159,29 +165,29 @@ async def test_the_running_turn_is_never_cut(lodge: Lodge) -> None:
     assert len(conversation.context.view().messages) == 11
 
 
-async def test_pinned_turns_stay(lodge: Lodge) -> None:
-    await lodge.says("Pin me.")
-    conversation = await lodge.conversation()
+async def test_pinned_turns_stay(harness: MemoryHarness) -> None:
+    await harness.says("Pin me.")
+    conversation = await harness.conversation()
     await conversation.editor.pin({1})
-    await filled(lodge)
-    await compacted(lodge)
+    await filled(harness)
+    await compacted(harness)
     assert conversation.context.view().messages[0].text == "Pin me."
 
 
-async def test_after_an_undo_the_rule_holds_off(lodge: Lodge) -> None:
-    conversation = await filled(lodge)
+async def test_after_an_undo_the_rule_holds_off(harness: MemoryHarness) -> None:
+    conversation = await filled(harness)
     before = sent(conversation.context.view())
-    await compacted(lodge)
+    await compacted(harness)
     await conversation.editor.undo()
     assert sent(conversation.context.view()) == before
     assert await conversation.compactor.compact_by_rule() is None
 
 
-async def test_an_overflow_halves_keep_recent_and_asks_no_model(lodge: Lodge) -> None:
-    lodge.limit(keep_recent=12, auto_compact=False, window=20_000)
+async def test_an_overflow_halves_keep_recent_and_asks_no_model(harness: MemoryHarness) -> None:
+    harness.limit(keep_recent=12, auto_compact=False, window=20_000)
     for number in range(8):
-        await lodge.says(f"{number} {LONG}")
-    conversation = await lodge.conversation()
+        await harness.says(f"{number} {LONG}")
+    conversation = await harness.conversation()
     turn = await conversation.turns.open("now")
     view = await turn.fit(FRAME)
     assert await turn.make_room(view, FRAME, Overflow())
@@ -189,15 +195,15 @@ async def test_an_overflow_halves_keep_recent_and_asks_no_model(lodge: Lodge) ->
     assert event.reason == "context_overflow"
     assert event.actor == "emergency"
     assert len((await turn.fit(FRAME)).messages) == 7, "six at least, and no turn is halved"
-    await lodge.settle()
-    assert lodge.summarizer.requests == []
+    await harness.settle()
+    assert harness.summarizer.requests == []
 
 
-async def test_keep_recent_is_halved_to_four_at_least(lodge: Lodge) -> None:
-    lodge.limit(keep_recent=2, auto_compact=False, window=20_000)
+async def test_keep_recent_is_halved_to_four_at_least(harness: MemoryHarness) -> None:
+    harness.limit(keep_recent=2, auto_compact=False, window=20_000)
     for number in range(8):
-        await lodge.says(f"{number}")
-    conversation = await lodge.conversation()
+        await harness.says(f"{number}")
+    conversation = await harness.conversation()
     turn = await conversation.turns.open("now")
     assert await turn.make_room(await turn.fit(FRAME), FRAME, Overflow())
     assert len((await turn.fit(FRAME)).messages) == 5, "four at least, and no turn is halved"
@@ -210,21 +216,21 @@ async def test_a_listener_can_hold_a_compaction_off(tmp_path: Path) -> None:
         heard.append(event)
         return Verdict("not now")
 
-    lodge = Lodge(
+    harness = MemoryHarness(
         tmp_path, Limits().but(strategy="summarize"), events=Events([Listener("me", veto)])
     )
-    await lodge.open()
+    await harness.open()
     for _ in range(8):
-        await lodge.says("hello")
-    conversation = await lodge.conversation()
+        await harness.says("hello")
+    conversation = await harness.conversation()
     assert await conversation.compactor.compact_by_rule(keep_recent=2, why="asked") is None
     assert [(event.name, event.text) for event in heard] == [("pre_compact", "asked")]
     assert not await conversation.context.history()
-    await lodge.close()
+    await harness.close()
 
 
-async def test_two_rules_at_once_make_one_compaction(lodge: Lodge) -> None:
-    conversation = await filled(lodge)
+async def test_two_rules_at_once_make_one_compaction(harness: MemoryHarness) -> None:
+    conversation = await filled(harness)
     made = await asyncio.gather(
         conversation.compactor.compact_by_rule(), conversation.compactor.compact_by_rule()
     )
@@ -252,18 +258,18 @@ def entry(seq: int, role: str) -> Entry:
 # --- as a turn begins ------------------------------------------------------------------------
 
 
-async def full_talk(lodge: Lodge, **limits: Any) -> Conversation:
+async def full_talk(harness: MemoryHarness, **limits: Any) -> Conversation:
     """A conversation that fills more than three quarters of its window."""
-    lodge.limit(**{"strategy": "truncate", "window": 4_000, "output_reserved": 0, **limits})
+    harness.limit(**{"strategy": "truncate", "window": 4_000, "output_reserved": 0, **limits})
     for number in range(10):
-        await lodge.says(f"Question {number}: " + "word " * 330)
-    talk = await lodge.conversation()
+        await harness.says(f"Question {number}: " + "word " * 330)
+    talk = await harness.conversation()
     assert talk.context.pressure > 0.75
     return talk
 
 
-async def test_it_compacts_at_the_trigger_and_then_cools_down(lodge: Lodge) -> None:
-    talk = await full_talk(lodge)
+async def test_it_compacts_at_the_trigger_and_then_cools_down(harness: MemoryHarness) -> None:
+    talk = await full_talk(harness)
     await talk.compactor.at_turn_start()
     (event,) = await talk.context.history()
     assert event.name == "compact"
@@ -273,12 +279,12 @@ async def test_it_compacts_at_the_trigger_and_then_cools_down(lodge: Lodge) -> N
     assert len(await talk.context.history()) == 1
 
 
-async def test_it_obeys_its_cooldown_of_thirty_seconds(lodge: Lodge) -> None:
-    talk, now = await full_talk(lodge), 1_000.0
+async def test_it_obeys_its_cooldown_of_thirty_seconds(harness: MemoryHarness) -> None:
+    talk, now = await full_talk(harness), 1_000.0
     talk.compactor._clock = lambda: now
-    lodge.limit(compression_trigger=0.05)
+    harness.limit(compression_trigger=0.05)
     await talk.compactor.at_turn_start()
-    lodge.limit(keep_recent=2)
+    harness.limit(keep_recent=2)
     now += 29
     await talk.compactor.at_turn_start()
     assert len(await talk.context.history()) == 1
@@ -293,41 +299,43 @@ async def test_it_obeys_its_cooldown_of_thirty_seconds(lodge: Lodge) -> None:
     ids=str,
 )
 async def test_it_does_nothing_where_it_is_turned_off_or_below_the_trigger_or_not_in_force(
-    lodge: Lodge, limits: dict[str, Any]
+    harness: MemoryHarness, limits: dict[str, Any]
 ) -> None:
-    talk = await full_talk(lodge, **limits)
+    talk = await full_talk(harness, **limits)
     await talk.compactor.at_turn_start()
     assert not await talk.context.history()
 
 
-async def test_a_trigger_of_zero_compacts_as_soon_as_anything_can_leave(lodge: Lodge) -> None:
-    lodge.limit(strategy="truncate", compression_trigger=0.0, keep_recent=4)
+async def test_a_trigger_of_zero_compacts_as_soon_as_anything_can_leave(
+    harness: MemoryHarness,
+) -> None:
+    harness.limit(strategy="truncate", compression_trigger=0.0, keep_recent=4)
     for number in range(4):
-        await lodge.says(f"Question {number}: " + "word " * 60)
-    talk = await lodge.conversation()
+        await harness.says(f"Question {number}: " + "word " * 60)
+    talk = await harness.conversation()
     await talk.compactor.at_turn_start()
     assert [event.name for event in await talk.context.history()] == ["compact"]
 
 
 async def test_a_squeezed_turn_whose_question_leaves_by_a_split_strands_no_call(
-    lodge: Lodge,
+    harness: MemoryHarness,
 ) -> None:
     for number in range(1, 4):
-        await lodge.says(f"question {number}", ["a result", "another"], f"reply {number}")
-    talk = await lodge.conversation()
+        await harness.says(f"question {number}", ["a result", "another"], f"reply {number}")
+    talk = await harness.conversation()
     await squeeze_turns(talk, {2})
     await talk.compactor.compact_by_rule(keep_recent=7)
     for _ in range(2):
         view = talk.context.view()
         assert not refusal({"model": "m", "messages": view.to_wire(FRAME)})
         assert [text for text in texts(view) if "2" in text] == ["reply 2"]
-        await lodge.restart()
-        talk = await lodge.conversation()
+        await harness.restart()
+        talk = await harness.conversation()
 
 
-async def test_an_emergency_that_only_squeezes_says_what_stayed(lodge: Lodge) -> None:
-    await lodge.says("question", ["found"], reply="answer")
-    conversation = await lodge.conversation()
+async def test_an_emergency_that_only_squeezes_says_what_stayed(harness: MemoryHarness) -> None:
+    await harness.says("question", ["found"], reply="answer")
+    conversation = await harness.conversation()
     context = conversation.context
     squeezed = Change(give({1}, TurnForm("squeezed")))
     event = ViewEvent(NOW, "view", "emergency", REASON, squeezed, "trim", turn=1, id=1)

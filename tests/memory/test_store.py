@@ -81,13 +81,13 @@ async def test_a_small_write_without_a_sync_needs_no_thread(store: Store) -> Non
 
 
 async def test_a_small_write_comes_after_those_that_are_under_way(store: Store) -> None:
-    is_let_go = threading.Event()
-    before = asyncio.gather(store.write(lambda db: is_let_go.wait(60)), store.write(save(1)))
+    is_released = threading.Event()
+    before = asyncio.gather(store.write(lambda db: is_released.wait(60)), store.write(save(1)))
     await asyncio.sleep(0)  # both are in line
     after = asyncio.create_task(store.write(save(2), is_synced=False))
     await asyncio.sleep(0)
     assert not after.done()
-    is_let_go.set()
+    is_released.set()
     await asyncio.gather(before, after)
     assert await store.read(overrides.load) == {"": {"a": 2}}
 
@@ -169,17 +169,17 @@ async def test_writes_of_a_group_stand_apart_where_one_of_them_fails(store: Stor
 
     for failing in (-1, 0, 7):
         said.clear()
-        is_let_go = threading.Event()
+        is_released = threading.Event()
 
-        def hold(db: Database, is_let_go: threading.Event = is_let_go) -> None:
+        def hold(db: Database, is_released: threading.Event = is_released) -> None:
             db.connection().set_trace_callback(said.append)
-            is_let_go.wait(60)
+            is_released.wait(60)
 
         first = store.write(hold)
         writes = [store.write(partial(save, number=n, failing=failing)) for n in range(10)]
         waiting = asyncio.gather(first, *writes, return_exceptions=True)
         await asyncio.sleep(0)  # now all are in line
-        is_let_go.set()
+        is_released.set()
         _, *results = await waiting
         assert [n for n, one in enumerate(results) if one is not None] == [failing][failing < 0 :]
         kept = (await store.read(overrides.load))[""]

@@ -22,7 +22,7 @@ from memory.context.summary_fields import SCHEMA, split_answer, with_diary
 from memory.context.view import View
 from memory.messages import Message, ToolCall
 from memory.turns import Entry, Turn
-from tests.memory.rooms import FRAME, Lodge
+from tests.memory.harness import FRAME, MemoryHarness
 from tests.memory.test_slim import sent
 
 FIELDS = {
@@ -37,70 +37,72 @@ NOW = datetime.fromtimestamp(0, UTC)
 
 
 @pytest.fixture
-async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path, Limits().but(strategy="structured", window=10_000, output_reserved=100))
-    lodge.summarizer.answer = lambda request: json.dumps(FIELDS)
-    await lodge.open()
-    yield lodge
-    await lodge.close()
+async def harness(tmp_path: Path) -> AsyncIterator[MemoryHarness]:
+    harness = MemoryHarness(
+        tmp_path, Limits().but(strategy="structured", window=10_000, output_reserved=100)
+    )
+    harness.summarizer.answer = lambda request: json.dumps(FIELDS)
+    await harness.open()
+    yield harness
+    await harness.close()
 
 
-async def until(lodge: Lodge, is_enough: Callable[[View], bool]) -> View:
+async def until(harness: MemoryHarness, is_enough: Callable[[View], bool]) -> View:
     """Turns of 110 tokens until a request is as wanted."""
-    while not is_enough(view := (await lodge.says(LONG))[-1]):
+    while not is_enough(view := (await harness.says(LONG))[-1]):
         pass
     return view
 
 
-async def cut(lodge: Lodge) -> View:
+async def cut(harness: MemoryHarness) -> View:
     """Turns until the first compaction; the request that followed it."""
-    conversation = await lodge.conversation()
-    return await until(lodge, lambda view: conversation.context.layout.front is not None)
+    conversation = await harness.conversation()
+    return await until(harness, lambda view: conversation.context.layout.front is not None)
 
 
-async def test_it_fires_at_the_trigger_and_keeps_the_reserve(lodge: Lodge) -> None:
-    view = await cut(lodge)
-    (event,) = await (await lodge.conversation()).context.history()
+async def test_it_fires_at_the_trigger_and_keeps_the_reserve(harness: MemoryHarness) -> None:
+    view = await cut(harness)
+    (event,) = await (await harness.conversation()).context.history()
     assert 8_000 <= event.tokens_before < 8_200
     kept = sum(entry.tokens for turn in view.turns for entry in turn.entries)
     assert 900 <= kept <= 1_000
     assert event.reason.endswith("at or over 0.8 of the window of 10,000")
 
 
-async def test_in_a_small_window_it_fires_before_the_emergency_does(lodge: Lodge) -> None:
-    lodge.limit(output_reserved=4_096)
-    await cut(lodge)
-    (event,) = await (await lodge.conversation()).context.history()
+async def test_in_a_small_window_it_fires_before_the_emergency_does(harness: MemoryHarness) -> None:
+    harness.limit(output_reserved=4_096)
+    await cut(harness)
+    (event,) = await (await harness.conversation()).context.history()
     assert event.actor == "strategy"
-    assert 8_000 > event.tokens_before >= lodge.limits.ceiling == 7_500
+    assert 8_000 > event.tokens_before >= harness.limits.ceiling == 7_500
     assert "7,500" in event.reason, "the ceiling, and not the trigger"
     assert "0.8 of the window" not in event.reason
 
 
 async def test_where_all_fits_the_reserve_the_reserve_is_lowered_and_it_compacts(
-    lodge: Lodge,
+    harness: MemoryHarness,
 ) -> None:
-    lodge.limit(window=4_000, output_reserved=200, reserve_ratio=0.5)
-    await cut(lodge)
-    (event,) = await (await lodge.conversation()).context.history()
+    harness.limit(window=4_000, output_reserved=200, reserve_ratio=0.5)
+    await cut(harness)
+    (event,) = await (await harness.conversation()).context.history()
     assert event.actor == "strategy"
 
 
 async def test_where_the_template_shows_nothing_of_the_answer_its_fields_are_named(
-    lodge: Lodge,
+    harness: MemoryHarness,
 ) -> None:
-    lodge.limit(summary_template="The task: {task_overview}")
-    lodge.summarizer.answer = lambda request: '{"next_steps": "Count on."}'
-    shown = sent(await cut(lodge))[1]["content"]
+    harness.limit(summary_template="The task: {task_overview}")
+    harness.summarizer.answer = lambda request: '{"next_steps": "Count on."}'
+    shown = sent(await cut(harness))[1]["content"]
     assert "Count on." in shown
 
 
 async def test_the_summary_is_asked_for_in_five_fields_and_stands_after_the_prompt(
-    lodge: Lodge,
+    harness: MemoryHarness,
 ) -> None:
-    wire = sent(view := await cut(lodge))
+    wire = sent(view := await cut(harness))
     assert view.preface is not None, "in the very request of the cut"
-    request = lodge.summarizer.requests[-1]
+    request = harness.summarizer.requests[-1]
     assert request.schema is not None
     assert list(request.schema["properties"]) == list(FIELDS)
     assert [message["role"] for message in wire[:2]] == ["system", "system"]
@@ -108,10 +110,12 @@ async def test_the_summary_is_asked_for_in_five_fields_and_stands_after_the_prom
     assert "# Context to preserve\nThe person is called Ann." in wire[1]["content"]
 
 
-async def test_it_fires_in_mid_turn_and_keeps_all_of_the_running_turn(lodge: Lodge) -> None:
+async def test_it_fires_in_mid_turn_and_keeps_all_of_the_running_turn(
+    harness: MemoryHarness,
+) -> None:
     for _ in range(10):
-        await lodge.says(LONG)
-    conversation = await lodge.conversation()
+        await harness.says(LONG)
+    conversation = await harness.conversation()
     turn = await conversation.turns.open("the question")
     for number in range(8):
         call = ToolCall(f"c{number}", "look", "{}")
@@ -125,10 +129,10 @@ async def test_it_fires_in_mid_turn_and_keeps_all_of_the_running_turn(lodge: Lod
 
 @pytest.mark.parametrize("answer", ["not JSON at all", "So {that} is that."])
 async def test_an_answer_in_other_words_than_json_stands_as_it_is(
-    lodge: Lodge, answer: str
+    harness: MemoryHarness, answer: str
 ) -> None:
-    lodge.summarizer.answer = lambda request: answer
-    wire = sent(await cut(lodge))
+    harness.summarizer.answer = lambda request: answer
+    wire = sent(await cut(harness))
     assert answer in wire[1]["content"]
 
 
@@ -143,29 +147,29 @@ async def test_an_answer_in_other_words_than_json_stands_as_it_is(
     ids=lambda text: text[:10],
 )
 async def test_for_an_answer_that_says_nothing_what_was_said_serves(
-    lodge: Lodge, answer: str
+    harness: MemoryHarness, answer: str
 ) -> None:
-    lodge.summarizer.answer = lambda request: answer
-    wire = sent(await cut(lodge))
+    harness.summarizer.answer = lambda request: answer
+    wire = sent(await cut(harness))
     assert "- t1: word word" in wire[1]["content"]
     assert answer[:10] not in wire[1]["content"]
 
 
-async def test_json_in_a_code_fence_is_read(lodge: Lodge) -> None:
-    lodge.summarizer.answer = lambda request: f"Sure!\n```json\n{json.dumps(FIELDS)}\n```"
-    assert "# Next steps\nWalls." in sent(await cut(lodge))[1]["content"]
+async def test_json_in_a_code_fence_is_read(harness: MemoryHarness) -> None:
+    harness.summarizer.answer = lambda request: f"Sure!\n```json\n{json.dumps(FIELDS)}\n```"
+    assert "# Next steps\nWalls." in sent(await cut(harness))[1]["content"]
 
 
-async def test_prompt_template_and_schema_can_be_set(lodge: Lodge) -> None:
+async def test_prompt_template_and_schema_can_be_set(harness: MemoryHarness) -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {"gist": {"type": "string"}}}
-    lodge.limit(
+    harness.limit(
         compression_prompt="Say it in one word.",
         summary_template="GIST {gist} {not a field}",
         summary_schema=json.dumps(schema),
     )
-    lodge.summarizer.answer = lambda request: '{"gist": "shed"}'
-    wire = sent(await cut(lodge))
-    request = lodge.summarizer.requests[-1]
+    harness.summarizer.answer = lambda request: '{"gist": "shed"}'
+    wire = sent(await cut(harness))
+    request = harness.summarizer.requests[-1]
     assert request.task == "Say it in one word."
     assert request.schema == schema
     assert "GIST shed {not a field}" in wire[1]["content"]
@@ -176,24 +180,26 @@ def test_a_schema_without_a_template_shows_its_fields_by_name() -> None:
     assert shown == "# gist\n- a\n- b\n\n# n\n3"
 
 
-async def test_compress_context_takes_a_one_off_config(lodge: Lodge) -> None:
+async def test_compress_context_takes_a_one_off_config(harness: MemoryHarness) -> None:
     """The document's own numbers: trigger_ratio 0.5, reserve_ratio 0.1."""
-    await until(lodge, lambda view: view.tokens > 5_000)
-    conversation = await lodge.conversation()
+    await until(harness, lambda view: view.tokens > 5_000)
+    conversation = await harness.conversation()
     assert await conversation.compactor.compress_context() is None, "below the threshold"
     done = await conversation.compactor.compress_context(trigger_ratio=0.5, reserve_ratio=0.1)
     assert done is not None
     event = done.event
     assert event is not None
     assert event.tokens_after < 1_200
-    await until(lodge, lambda view: view.tokens > 5_200)
+    await until(harness, lambda view: view.tokens > 5_200)
     assert (await conversation.context.history())[-1] == event, "the stored settings hold again"
 
 
-async def test_what_is_said_while_its_summary_is_written_overtakes_nothing(lodge: Lodge) -> None:
+async def test_what_is_said_while_its_summary_is_written_overtakes_nothing(
+    harness: MemoryHarness,
+) -> None:
     """It was planned anew, with other turns in the reserve; the summary was thrown away."""
-    await until(lodge, lambda view: view.tokens > 5_000)
-    conversation = await lodge.conversation()
+    await until(harness, lambda view: view.tokens > 5_000)
+    conversation = await harness.conversation()
     asked = asyncio.Event()
 
     class Gate(asyncio.Event):
@@ -201,13 +207,13 @@ async def test_what_is_said_while_its_summary_is_written_overtakes_nothing(lodge
             asked.set()
             return await super().wait()
 
-    lodge.summarizer.gate = Gate()
+    harness.summarizer.gate = Gate()
     compressing = asyncio.create_task(
         conversation.compactor.compress_context(trigger_ratio=0.5, reserve_ratio=0.1)
     )
     await asked.wait()
-    await lodge.says(LONG)
-    lodge.summarizer.gate.set()
+    await harness.says(LONG)
+    harness.summarizer.gate.set()
     done = await compressing
     assert done is not None
     assert done.event is not None
@@ -215,12 +221,12 @@ async def test_what_is_said_while_its_summary_is_written_overtakes_nothing(lodge
     assert conversation.context.newest in {t.number for t in conversation.context.view().turns}
 
 
-async def test_a_second_compression_continues_the_first(lodge: Lodge) -> None:
-    await cut(lodge)
-    conversation = await lodge.conversation()
+async def test_a_second_compression_continues_the_first(harness: MemoryHarness) -> None:
+    await cut(harness)
+    conversation = await harness.conversation()
     first = conversation.context.layout.front
-    await until(lodge, lambda view: conversation.context.layout.front != first)
-    assert "Build a shed." in lodge.summarizer.requests[-1].text
+    await until(harness, lambda view: conversation.context.layout.front != first)
+    assert "Build a shed." in harness.summarizer.requests[-1].text
 
 
 def test_a_summary_that_continues_another_has_a_field_for_what_is_new() -> None:

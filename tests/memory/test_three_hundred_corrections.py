@@ -14,7 +14,7 @@ from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.long_term.prompt import MemoryPrompts
 from memory.record.search import Hit, Tail
-from tests.memory.rooms import Lodge, texts
+from tests.memory.harness import MemoryHarness, texts
 
 _CORPORA = Path(__file__).parent / "corrections"
 _LEAVES = " ".join(
@@ -74,24 +74,26 @@ _Left = dict[int, tuple[str, str, str]]
 """Texts that have an old value, or not the new one, by the number of the correction."""
 
 
-async def _find_left(lodge: Lodge, corpus: Sequence[tuple[list[str], str, str]]) -> list[_Left]:
+async def _find_left(
+    harness: MemoryHarness, corpus: Sequence[tuple[list[str], str, str]]
+) -> list[_Left]:
     """Return what is left in memory and searches, and in requests."""
-    meter = lodge.conversations.services.meter
-    prompts = MemoryPrompts(lodge.folder, meter)
+    meter = harness.conversations.services.meter
+    prompts = MemoryPrompts(harness.folder, meter)
     wrong, left = _Left(), _Left()
     await meter.ready()
     for number, (said, old, new) in enumerate(corpus):
         key = ConversationKey(f"pipe/{number}", f"pipe-{number}")
-        conversation = await lodge.conversation(key)
+        conversation = await harness.conversation(key)
         await conversation.long_term.remember(said[0], "ann")
         for message in said:
-            await lodge.says(message, reply=f"Noted: {message}", key=key)
+            await harness.says(message, reply=f"Noted: {message}", key=key)
         for question, reply in zip(_CHAT[::2], _CHAT[1::2], strict=True):
-            await lodge.says(question, reply=reply, key=key)
+            await harness.says(question, reply=reply, key=key)
         hostile = f"{said[0]} They asked about tea: its leaves wither, and dry."
-        lodge.summarizer.answer = partial(_state, hostile)
+        harness.summarizer.answer = partial(_state, hostile)
         await conversation.compactor.compact_for_person()
-        await lodge.settle()
+        await harness.settle()
         for name, text in (await _read(conversation, prompts, said[0])).items():
             says_old = any(find_places(text, old))
             if text and (says_old or new.removesuffix("th") not in text):
@@ -100,14 +102,16 @@ async def _find_left(lodge: Lodge, corpus: Sequence[tuple[list[str], str, str]])
     return [wrong, left]
 
 
-async def test_no_value_is_read_that_was_named_in_short_or_is_of_no_kind(lodge: Lodge) -> None:
-    assert await _find_left(lodge, rows("rules")) == [{}, {}]
+async def test_no_value_is_read_that_was_named_in_short_or_is_of_no_kind(
+    harness: MemoryHarness,
+) -> None:
+    assert await _find_left(harness, rows("rules")) == [{}, {}]
 
 
-async def test_no_old_value_is_read_and_every_new_one_is(lodge: Lodge) -> None:
+async def test_no_old_value_is_read_and_every_new_one_is(harness: MemoryHarness) -> None:
     corpus = rows("en", "de", "zh")
     assert len(corpus) == 300
-    wrong, left = await _find_left(lodge, corpus)
+    wrong, left = await _find_left(harness, corpus)
     left = {number: one for number, one in left.items() if number not in wrong}
     assert len(wrong) <= MISSED, f"{len(wrong)}:\n" + "\n".join(map(str, wrong.values()))
     assert len(left) <= LEFT, f"{len(left)}:\n" + "\n".join(map(str, left.values()))

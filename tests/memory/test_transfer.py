@@ -16,7 +16,7 @@ from memory.record.engines.sqlite import SqliteEngine
 from memory.record.mailbox import AddressColumns, InboxRow
 from memory.record.store import Store
 from memory.record.transfer import TableDigest, copy_in, copy_out, digest, shapes
-from tests.memory.rooms import Lodge
+from tests.memory.harness import MemoryHarness
 
 PLACE = AddressColumns("pipe", "main", "", "")
 
@@ -26,18 +26,18 @@ pytestmark = pytest.mark.sqlite  # it is about both, whichever one the others ru
 @pytest.fixture
 async def file(tmp_path: Path) -> Path:
     """A database in which something was said, summarised, cut, branched, and answered."""
-    lodge = Lodge(tmp_path)
-    lodge.limit(max_turns=4)
-    await lodge.open()
+    harness = MemoryHarness(tmp_path)
+    harness.limit(max_turns=4)
+    await harness.open()
     for number in range(9):
-        await lodge.says(f"Number {number}? \0 ☺ 天气", ["a result"], reply="It's € 4 – “fine”.")
-    await lodge.conversations.fork((await lodge.conversation()).key)
-    await lodge.settle()
+        await harness.says(f"Number {number}? \0 ☺ 天气", ["a result"], reply="It's € 4 – “fine”.")
+    await harness.conversations.fork((await harness.conversation()).key)
+    await harness.settle()
     for number in range(3):
         row = InboxRow(0, PLACE, str(number), "Hi", "Ann", 1.25)
-        await lodge.store.write(lambda db, row=row: mailbox.receive(db, row, "digest"))  # type: ignore[misc]
-    await lodge.store.write(lambda db: db.execute_sql("DELETE FROM inbox WHERE id = 3"))
-    await lodge.close()
+        await harness.store.write(lambda db, row=row: mailbox.receive(db, row, "digest"))  # type: ignore[misc]
+    await harness.store.write(lambda db: db.execute_sql("DELETE FROM inbox WHERE id = 3"))
+    await harness.close()
     return tmp_path / "parley.db"
 
 

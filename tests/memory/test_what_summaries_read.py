@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from memory.context import summary as words
 from memory.context.change import Change
-from memory.context.emergency import NoRoom
+from memory.context.emergency import RequestTooLong
 from memory.context.plan import Plan, SummarySpec
 from memory.context.strategies import STRATEGIES
 from memory.context.summary import SummaryRequest
@@ -26,7 +26,7 @@ from memory.context.summary_writer import SummaryWriter
 from memory.conversation import Conversation
 from memory.record.summaries import Summary
 from memory.turns import Turn
-from tests.memory.rooms import Lodge, Obedient
+from tests.memory.harness import MemoryHarness, Obedient
 
 SHORT, LONG = st.integers(1, 8), st.integers(100, 700)
 PROFILES = st.sampled_from(
@@ -91,29 +91,31 @@ async def live(
     folder: Path, limits: dict[str, Any], turns: list[tuple[tuple[int, int], bool]]
 ) -> None:
     inputs = Inputs()
-    lodge = Lodge(folder, summarizer=Obedient(inputs.answer))
-    lodge.limit(**limits)
-    await lodge.open()
+    harness = MemoryHarness(folder, summarizer=Obedient(inputs.answer))
+    harness.limit(**limits)
+    await harness.open()
     first, second = inputs.watch()
     try:
         with first, second:
             for number, ((asked, replied), is_settled) in enumerate(turns, 1):
                 question = f"Question-{number}. " + "ask " * asked
                 try:
-                    await lodge.says(question, reply=f"Answer-{number}. " + "tell " * replied)
-                except NoRoom:
+                    await harness.says(question, reply=f"Answer-{number}. " + "tell " * replied)
+                except RequestTooLong:
                     return  # the person is told
                 if is_settled:
-                    await lodge.settle()
-            await lodge.settle()
-            await check(lodge, await lodge.conversation(), inputs, len(turns))
+                    await harness.settle()
+            await harness.settle()
+            await check(harness, await harness.conversation(), inputs, len(turns))
     finally:
-        await lodge.close()
+        await harness.close()
 
 
-async def check(lodge: Lodge, conversation: Conversation, inputs: Inputs, turns: int) -> None:
+async def check(
+    harness: MemoryHarness, conversation: Conversation, inputs: Inputs, turns: int
+) -> None:
     view = conversation.context.view()
-    sent = "\n".join(str(message["content"]) for message in view.to_wire(lodge.frame))
+    sent = "\n".join(str(message["content"]) for message in view.to_wire(harness.frame))
     read = await list_read(conversation, conversation.context.layout.front or 0)
     for number in set(range(1, turns + 1)) - {*view.logged}:
         for fact in (f"Question-{number}.", f"Answer-{number}."):
@@ -156,11 +158,11 @@ async def test_one_that_is_prepared_serves_for_nothing_but_what_it_has_read(
     tmp_path: Path,
 ) -> None:
     """Also where the turns are the same: of the last one it may have read the question alone."""
-    lodge = Lodge(tmp_path)
-    await lodge.open()
+    harness = MemoryHarness(tmp_path)
+    await harness.open()
     for number in (1, 2):
-        await lodge.says(f"Question-{number}.", reply=f"Answer-{number}.")
-    conversation = await lodge.conversation()
+        await harness.says(f"Question-{number}.", reply=f"Answer-{number}.")
+    conversation = await harness.conversation()
     writer, view = conversation.compactor.summaries, conversation.context.view()
     plan = Plan(Change(), "it is asked for", (1, 2))
     spec = conversation.compactor.forecaster.spec(plan, "strategy")
@@ -173,4 +175,4 @@ async def test_one_that_is_prepared_serves_for_nothing_but_what_it_has_read(
     assert writer.find_prepared(spec) is None
     entries = [entry for turn in view.turns for entry in turn.entries]
     assert writer._find_prepared_for(spec, entries) is None
-    await lodge.close()
+    await harness.close()

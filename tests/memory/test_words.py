@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.context import facts, request_signs, superseded
-from memory.context.wording import Cue, WordsOf, stems
+from memory.context.wording import CuedPattern, WordIndex, stems
 from memory.patterns import lazy
 from memory.record.search import words
 from memory.record.search.dates import NamedDate, find_dates
@@ -209,16 +209,16 @@ TEXTS = st.lists(st.tuples(PIECES, st.sampled_from([" ", "", "  "])), max_size=1
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_a_cue_has_a_word_of_each_match(name: str, data: st.DataObject) -> None:
-    cue: Cue = CUES[name]
+    cue: CuedPattern = CUES[name]
     pattern = re.compile(cue.pattern.pattern, cue.pattern.flags)
     text = data.draw(st.from_regex(pattern)) + data.draw(st.sampled_from(["", " and", "。"]))
-    assert cue.is_in(text, WordsOf().heads(text)) == bool(pattern.search(text))
+    assert cue.is_in(text, WordIndex().heads(text)) == bool(pattern.search(text))
 
 
 @settings(max_examples=60, deadline=None)
 @given(TEXTS)
 def test_words_have_the_stems_of_their_text(text: str) -> None:
-    assert WordsOf().stems([text, "Hotels 酒店"]) == stems(f"{text}\nHotels 酒店")
+    assert WordIndex().stems([text, "Hotels 酒店"]) == stems(f"{text}\nHotels 酒店")
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import product
 
 from memory.long_term.document import MemoryLine
-from plugins.memory.wrong import Wrong, _correct
+from plugins.memory.wrong import WrongValues, _correct
 from tests.tables import each_row
 
-WRONG = Wrong((), MemoryLine("Ann lives in Lisbon"))
+WRONG = WrongValues((), MemoryLine("Ann lives in Lisbon"))
 KEPT = ["Ben likes tea.", 'He said "No. Never!" twice.', "Use `a.b; c` at 3.5 V.", "茶很好。"]
 GONE = [
     "Ann lives in Lisbon.",

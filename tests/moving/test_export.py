@@ -243,7 +243,7 @@ async def test_what_a_person_took_away_is_not_in_it(homes: Homes) -> None:
 async def test_memory_and_files_come_back(homes: Homes) -> None:
     async with run_bot(homes.old, echo) as bot:
         await say_all(bot, "Something", "/remember Ann keeps goats", "/new")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
     remembered = (homes.old / "data/audiences/pipe-main/memory/MEMORY.md").read_text()
     files = homes.old / "data" / "audiences" / "pipe-main" / "files"
     files.mkdir(parents=True, exist_ok=True)
@@ -262,7 +262,7 @@ async def test_memory_and_files_come_back(homes: Homes) -> None:
         listed = await bot.says("/memory list")
         day = await bot.says(f"/memory {days.stem}")
         await say_all(bot, "More", "/new")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         later = await bot.says(f"/memory {datetime.now(UTC):%Y-%m-%d}")
     assert "Ann keeps goats" in listed.text
     assert "A note of mine." in day.text

@@ -514,7 +514,7 @@ async def test_a_long_conversation_is_cut_and_found_again(command: Bringing) -> 
     async with Opened(command, model) as page:
         chat = (await page.chats())["Long"]
         answer = await page.says("Where do I stay?", chat=chat)
-        await page.app.conversations.settle()
+        await page.app.conversations.flush()
         usage = await page.says("/context", chat=chat)
         waiting = await page.says("/memory pending", chat=chat)
         brought_back = await page.says("/context undo", chat=chat)

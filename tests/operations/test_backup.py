@@ -21,8 +21,8 @@ from bot.data_folder import FolderError, check_not_emptied
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import migrate
 from plugins.operations import restore as restoring
-from plugins.operations.backup import MANIFEST, BackupError, Saved, SavedDatabase, backup
-from plugins.operations.restore import SET_ASIDE, Contents, Restored, _is_inside
+from plugins.operations.backup import MANIFEST, BackupError, BackupResult, SavedDatabase, backup
+from plugins.operations.restore import SET_ASIDE, Contents, RestoreResult, _is_inside
 from tests.bot.in_process import run_main
 
 NAME = "parley.db"
@@ -41,11 +41,11 @@ def database(data: Path) -> SavedDatabase:
     return SavedDatabase(NAME, copy_to)
 
 
-def save(data: Path, target: Path) -> Saved:
+def save(data: Path, target: Path) -> BackupResult:
     return backup(data, target, database(data), "0.1.0")
 
 
-def restore(source: Path, data: Path, agrees: bool = True) -> Restored:
+def restore(source: Path, data: Path, agrees: bool = True) -> RestoreResult:
     return restoring.restore(source, data, lambda contents: agrees)
 
 

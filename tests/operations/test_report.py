@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.logs import ROOMS, set_up_logs
+from bot.logs import LAYERS, set_up_logs
 from bot.sentences import LEFT_OUT, Sentence
 from bot.settings import load_layers
 from channels.message import Address, Inbound
@@ -285,7 +285,7 @@ def test_packages_are_told_once_and_only_those_that_we_name() -> None:
     assert len(names) == len({*names})
     assert ROOT / "channels" / "mail" / "requirements.txt" in REQUIREMENTS
     assert {file.relative_to(ROOT).parts[0] for file in REQUIREMENTS} <= {
-        *ROOMS,
+        *LAYERS,
         "requirements.txt",
     }
 

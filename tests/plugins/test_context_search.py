@@ -17,27 +17,27 @@ from hypothesis import strategies as st
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.messages import Message, ToolCall
-from memory.record.search import Found, Hit, Words
+from memory.record.search import Hit, SearchHits, Words
 from memory.record.search.excerpts import window
 from memory.record.search.said import Span, finder, to_model_text
 from memory.turns import Entry
 from plugins.builtin.context_search import LONGEST, as_text, context_search
-from tests.memory.rooms import KEY, Lodge
+from tests.memory.harness import KEY, MemoryHarness
 
 NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path)
-    await lodge.open()
-    yield lodge
-    await lodge.close()
+async def harness(tmp_path: Path) -> AsyncIterator[MemoryHarness]:
+    harness = MemoryHarness(tmp_path)
+    await harness.open()
+    yield harness
+    await harness.close()
 
 
-async def run(lodge: Lodge, **arguments: Any) -> str:
+async def run(harness: MemoryHarness, **arguments: Any) -> str:
     """Return what the model reads; a refusal begins with "!"."""
-    context = ToolContext(KEY, Path("nowhere"), ZoneInfo("UTC"), await lodge.conversation())
+    context = ToolContext(KEY, Path("nowhere"), ZoneInfo("UTC"), await harness.conversation())
     call = ToolCall("1", "context_search", json.dumps(arguments))
     text, is_error = await Toolbox([context_search]).run(call, context)
     return f"! {text}" if is_error else text
@@ -56,7 +56,7 @@ def test_the_example_of_the_document() -> None:
         Hit(Entry(n, turn, message, 1, NOON), to_model_text(message), number=n)
         for n, (turn, message) in enumerate(said, 14)
     )
-    found = Found(hits, 42)
+    found = SearchHits(hits, 42)
 
     assert as_text(found, Words("colour palette"), LONGEST) == (
         "--- messages 14-18 of 42 ---\n"
@@ -69,9 +69,9 @@ def test_the_example_of_the_document() -> None:
     )
 
 
-async def test_each_mode_has_the_defaults_of_the_document(lodge: Lodge) -> None:
+async def test_each_mode_has_the_defaults_of_the_document(harness: MemoryHarness) -> None:
     for number in range(1, 22):
-        await lodge.says(f"question {number}", reply=f"reply {number}")
+        await harness.says(f"question {number}", reply=f"reply {number}")
 
     cases: list[tuple[dict[str, Any], list[str]]] = [
         ({"mode": "tail"}, ["33-42"]),
@@ -87,19 +87,21 @@ async def test_each_mode_has_the_defaults_of_the_document(lodge: Lodge) -> None:
         ({"mode": "turn", "turnId": "t5", "before": 2, "after": 1}, ["5-12"]),
     ]
     for arguments, headers in cases:
-        lines = (await run(lodge, **arguments)).splitlines()
+        lines = (await run(harness, **arguments)).splitlines()
         expected = [f"--- messages {header} of 42 ---" for header in headers]
         assert [line for line in lines if line.startswith("---")] == expected, arguments
 
 
-async def test_a_wish_for_more_than_is_shown_gets_the_most(lodge: Lodge) -> None:
+async def test_a_wish_for_more_than_is_shown_gets_the_most(harness: MemoryHarness) -> None:
     for number in range(60):
-        await lodge.says(f"question {number}")
-    assert (await run(lodge, mode="tail", last=5_000)).startswith("--- messages 21-120 of 120 ---")
+        await harness.says(f"question {number}")
+    assert (await run(harness, mode="tail", last=5_000)).startswith(
+        "--- messages 21-120 of 120 ---"
+    )
 
 
-async def test_what_can_not_be_looked_up_is_refused_with_a_sentence(lodge: Lodge) -> None:
-    await lodge.says("Hi")
+async def test_what_can_not_be_looked_up_is_refused_with_a_sentence(harness: MemoryHarness) -> None:
+    await harness.says("Hi")
     refusals: list[tuple[dict[str, Any], str]] = [
         ({"mode": "search"}, "Mode 'search' needs a query: the text to find."),
         ({"mode": "search", "query": " \n"}, "Mode 'search' needs a query"),
@@ -112,38 +114,40 @@ async def test_what_can_not_be_looked_up_is_refused_with_a_sentence(lodge: Lodge
         ({"mode": "search", "query": "a", "before": -1}, "-1"),
     ]
     for arguments, sentence in refusals:
-        text = await run(lodge, **arguments)
+        text = await run(harness, **arguments)
         assert text.startswith("! ")
         assert sentence in text
 
 
-async def test_what_is_not_there_is_said_plainly(lodge: Lodge) -> None:
-    assert await run(lodge, mode="tail") == "Nothing was said before this turn."
-    await lodge.says("Hi")
-    missing = await run(lodge, mode="search", query="quark")
+async def test_what_is_not_there_is_said_plainly(harness: MemoryHarness) -> None:
+    assert await run(harness, mode="tail") == "Nothing was said before this turn."
+    await harness.says("Hi")
+    missing = await run(harness, mode="search", query="quark")
     assert missing.startswith("Nothing among the 2 messages before this turn contains 'quark'")
-    assert (await run(lodge, mode="turn", turnId="t9")).startswith("There is no turn t9 among")
+    assert (await run(harness, mode="turn", turnId="t9")).startswith("There is no turn t9 among")
 
 
-async def test_the_matching_part_of_a_long_message_is_shown(lodge: Lodge) -> None:
-    await lodge.says("Look!", results=["x" * 70_000 + " Needle " + "y" * 70_000])
+async def test_the_matching_part_of_a_long_message_is_shown(harness: MemoryHarness) -> None:
+    await harness.says("Look!", results=["x" * 70_000 + " Needle " + "y" * 70_000])
 
-    text = await run(lodge, mode="search", query="needle")
+    text = await run(harness, mode="search", query="needle")
 
     assert "x Needle y" in text
     assert "…" in text
     assert len(text) < LONGEST
 
 
-async def test_what_is_returned_is_bounded_also_where_the_window_is_small(lodge: Lodge) -> None:
-    conversation = await lodge.conversation()
+async def test_what_is_returned_is_bounded_also_where_the_window_is_small(
+    harness: MemoryHarness,
+) -> None:
+    conversation = await harness.conversation()
     long = [Message("user", "needle " * 900), Message("assistant", "needle " * 900)]
     await conversation.turns.append([long] * 100)
 
     for arguments in ({"mode": "search", "query": "needle"}, {"mode": "tail", "last": 100}):
-        assert len(await run(lodge, **arguments)) < LONGEST * 1.2
-    lodge.limit(window=8_000)
-    assert len(await run(lodge, mode="tail")) < 8_000 * 0.75
+        assert len(await run(harness, **arguments)) < LONGEST * 1.2
+    harness.limit(window=8_000)
+    assert len(await run(harness, mode="tail")) < 8_000 * 0.75
 
 
 @given(st.text(max_size=300), st.integers(10, 100), st.text(min_size=1, max_size=9))

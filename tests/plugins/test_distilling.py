@@ -22,10 +22,10 @@ from memory.long_term.document import LONGEST, MOST_FACTS, MemoryLine, apply, fa
 from plugins.memory.distiller import (
     BUSY,
     Distillation,
-    Distilled,
     DistillRequest,
+    DistillResult,
     ModelDistiller,
-    NotAskedError,
+    NoAnswerError,
     Order,
 )
 from plugins.memory.operations import BadAnswerError, format_material, read_operations
@@ -33,7 +33,7 @@ from tests.agent.test_fallback_model import LATER, asked_for
 from tests.fakes.openai_server import Hang
 from tests.fakes.scripted_model import ScriptedModel
 from tests.fakes.work_models import OneModel, Spent
-from tests.memory.rooms import KEY, Lodge
+from tests.memory.harness import KEY, MemoryHarness
 from tests.memory.test_memory_document import LINES, note, texts
 from tests.waiting import PATIENCE
 
@@ -146,32 +146,32 @@ class Thinking(ScriptedModel):
         return answer({"do": "add", "text": "Ann likes Ben.", "from": ["S1"]})
 
 
-def distil(lodge: Lodge, conversation: Conversation, model: Thinking) -> Distillation:
-    return Distillation(lodge.conversations.services, distiller(model), conversation, Order())
+def distil(harness: MemoryHarness, conversation: Conversation, model: Thinking) -> Distillation:
+    return Distillation(harness.conversations.services, distiller(model), conversation, Order())
 
 
 @asynccontextmanager
 async def thinking(
     folder: Path, model: Thinking | None = None
-) -> AsyncIterator[tuple[Conversation, Distillation, asyncio.Task[Distilled]]]:
+) -> AsyncIterator[tuple[Conversation, Distillation, asyncio.Task[DistillResult]]]:
     """A model thinks about what was said in a conversation; it has answered when the block ends."""
     model = model or Thinking()
-    lodge = Lodge(folder)
-    await lodge.open()
+    harness = MemoryHarness(folder)
+    await harness.open()
     try:
-        await lodge.says("I like Ben.")
-        conversation = await lodge.conversation()
+        await harness.says("I like Ben.")
+        conversation = await harness.conversation()
         await conversation.editor.clear("new")
         await conversation.compactor.summaries.idle()
-        await lodge.says("And you?")
-        distilling = asyncio.create_task(distil(lodge, conversation, model).run())
+        await harness.says("And you?")
+        distilling = asyncio.create_task(distil(harness, conversation, model).run())
         await asyncio.wait_for(model.asked.wait(), PATIENCE)
-        yield conversation, distil(lodge, conversation, model), distilling
+        yield conversation, distil(harness, conversation, model), distilling
         model.may_answer.set()
         with suppress(asyncio.CancelledError):
             await distilling
     finally:
-        await lodge.close()
+        await harness.close()
 
 
 async def test_what_is_gone_when_the_model_has_thought_is_not_proposed(tmp_path: Path) -> None:
@@ -200,18 +200,18 @@ async def test_what_is_edited_while_the_model_thinks_stays(tmp_path: Path) -> No
 async def test_what_was_taken_away_is_not_distilled_without_transcript(tmp_path: Path) -> None:
     model = Thinking()
     model.may_answer.set()
-    lodge = Lodge(tmp_path)
-    await lodge.open()
-    await lodge.says("I like Ben.")
-    conversation = await lodge.conversation()
+    harness = MemoryHarness(tmp_path)
+    await harness.open()
+    await harness.says("I like Ben.")
+    conversation = await harness.conversation()
     await conversation.editor.clear("new")
     await conversation.compactor.summaries.idle()
-    await lodge.says("And you?")
+    await harness.says("And you?")
     await conversation.editor.clear()
     assert await conversation.retire()
     assert await conversation.memory.days(), "its section is there"
-    assert (await distil(lodge, conversation, model).run()).total == 0
-    await lodge.close()
+    assert (await distil(harness, conversation, model).run()).total == 0
+    await harness.close()
 
 
 def distiller(model: Model, *, is_enough: bool = False) -> ModelDistiller:
@@ -224,7 +224,7 @@ MEMORY = DistillRequest("Distil.", "They talked.", 100, KEY)
 
 async def test_a_wait_of_hours_is_told_and_not_slept() -> None:
     async with asked_for(LATER) as (server, model):
-        with pytest.raises(NotAskedError, match="ask again in 2 hours"):
+        with pytest.raises(NoAnswerError, match="ask again in 2 hours"):
             await distiller(model).ask(MEMORY)
         assert len(server.requests) == 1
 
@@ -232,12 +232,12 @@ async def test_a_wait_of_hours_is_told_and_not_slept() -> None:
 async def test_silence_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "LONGEST_WORK", 0.05)
     async with asked_for(Hang()) as (_, model):
-        with pytest.raises(NotAskedError, match=r"not done within 0\.05 seconds"):
+        with pytest.raises(NoAnswerError, match=r"not done within 0\.05 seconds"):
             await distiller(model).ask(MEMORY)
 
 
 async def test_where_no_more_may_be_spent_no_model_is_asked() -> None:
     async with asked_for(LATER) as (server, model):
-        with pytest.raises(NotAskedError, match="spending limit is used up"):
+        with pytest.raises(NoAnswerError, match="spending limit is used up"):
             await distiller(model, is_enough=True).ask(MEMORY)
         assert not server.requests

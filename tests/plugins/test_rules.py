@@ -23,9 +23,9 @@ from memory.keys import ConversationKey
 from plugins.api import HookContext
 from plugins.builtin.rules import Engine
 from plugins.rules import Fault, Rule, RuleFaults, auto_compact, parse
-from plugins.rules.conditions import Moment
+from plugins.rules.conditions import RuleEvent
 from plugins.rules.rule import CompactContext
-from tests.memory.rooms import Lodge
+from tests.memory.harness import MemoryHarness
 from tests.tables import each_row
 
 SEED_BLOCK = """
@@ -278,16 +278,16 @@ def test_no_text_breaks_the_reading_of_rules(text: str) -> None:
 
 
 @pytest.fixture
-async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path, Limits().but(strategy="full", window=8_000))
-    await lodge.open()
-    yield lodge
-    await lodge.close()
+async def harness(tmp_path: Path) -> AsyncIterator[MemoryHarness]:
+    harness = MemoryHarness(tmp_path, Limits().but(strategy="full", window=8_000))
+    await harness.open()
+    yield harness
+    await harness.close()
 
 
 @pytest.fixture
-async def talk(lodge: Lodge) -> Conversation:
-    return await lodge.conversation()
+async def talk(harness: MemoryHarness) -> Conversation:
+    return await harness.conversation()
 
 
 def test_turn_count_holds_at_each_of_its_turns(talk: Conversation) -> None:
@@ -297,7 +297,7 @@ def test_turn_count_holds_at_each_of_its_turns(talk: Conversation) -> None:
         ({"threshold": 15, "every": 10}, [20, 30]),
     ):
         made = rule(condition={"turn_count": condition}).condition
-        held = [n for n in range(31) if made.holds(Moment(Event("turn_end", talk.key, n), talk))]
+        held = [n for n in range(31) if made.holds(RuleEvent(Event("turn_end", talk.key, n), talk))]
         assert held == turns
 
 
@@ -325,20 +325,20 @@ NOT_HOLDING: tuple[Any, ...] = (
 
 def test_a_condition_holds_or_not(talk: Conversation) -> None:
     event = Event("tool_end", talk.key, 3, "no such file: a.txt", "read_file", "{}", is_error=True)
-    moment = Moment(event, talk, calls=3)
+    moment = RuleEvent(event, talk, calls=3)
     assert [one for one in HOLDING if not rule(condition=one).condition.holds(moment)] == []
     assert [one for one in NOT_HOLDING if rule(condition=one).condition.holds(moment)] == []
 
 
-async def test_pressure_and_messages_are_what_the_model_sees(lodge: Lodge) -> None:
+async def test_pressure_and_messages_are_what_the_model_sees(harness: MemoryHarness) -> None:
     pressure = rule(condition={"context_pressure": {"threshold": 0.5}}).condition
     messages = rule(condition={"message_count": {"threshold": 4}}).condition
-    await lodge.says("Hello")
-    talk = await lodge.conversation()
-    moment = Moment(Event("turn_start", talk.key), talk)
+    await harness.says("Hello")
+    talk = await harness.conversation()
+    moment = RuleEvent(Event("turn_start", talk.key), talk)
     assert not pressure.holds(moment)
     assert not messages.holds(moment)
-    await lodge.says("word " * 4_000)
+    await harness.says("word " * 4_000)
     assert talk.context.pressure >= 0.5
     assert pressure.holds(moment)
     assert messages.holds(moment)
@@ -389,13 +389,13 @@ async def test_rules_act_by_priority_and_then_as_they_are_written(talk: Conversa
 
 
 async def test_a_cooldown_holds_in_each_conversation_by_itself(
-    talk: Conversation, lodge: Lodge
+    talk: Conversation, harness: MemoryHarness
 ) -> None:
     engine = rules_engine(talk, said("hint", cooldown=30))
     assert await engine.hears("turn_start") == ("hint",)
     engine.now += 29.9
     assert await engine.hears("turn_start") == ()
-    engine.talk = await lodge.conversation(ConversationKey("pipe/other", "pipe-other"))
+    engine.talk = await harness.conversation(ConversationKey("pipe/other", "pipe-other"))
     assert await engine.hears("turn_start") == ("hint",)
     engine.talk = talk
     engine.now += 0.1
@@ -429,10 +429,10 @@ async def test_calls_are_counted_anew_when_the_rule_has_acted(talk: Conversation
     assert [number for number, notes in enumerate(heard, 1) if notes] == [3, 6]
 
 
-async def test_calls_are_counted_anew_after_a_compaction(lodge: Lodge) -> None:
+async def test_calls_are_counted_anew_after_a_compaction(harness: MemoryHarness) -> None:
     for number in range(8):
-        await lodge.says(f"Question {number}")
-    talk = await lodge.conversation()
+        await harness.says(f"Question {number}")
+    talk = await harness.conversation()
     engine = rules_engine(talk, said("many", condition={"tool_calls": {"threshold": 2}}))
     await engine.hears("tool_end")
     assert await talk.compactor.compact_by_rule(keep_recent=4) is not None
@@ -470,10 +470,10 @@ async def test_a_rule_that_fails_or_takes_too_long_costs_itself_and_nothing_else
 
 
 async def test_a_compaction_that_takes_too_long_is_ended(
-    lodge: Lodge, caplog: pytest.LogCaptureFixture
+    harness: MemoryHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    talk = await full_talk(lodge)
-    lodge.summarizer.gate = asyncio.Event()  # a model that never answers
+    talk = await full_talk(harness)
+    harness.summarizer.gate = asyncio.Event()  # a model that never answers
     action = {"type": "compact_context", "strategy": "summarize"}
     slow = {"id": "slow", "on": "turn_start", "action": action, "timeout": 0.05}
     assert await rules_engine(talk, slow, said("good")).hears("turn_start") == ("good",)
@@ -481,12 +481,12 @@ async def test_a_compaction_that_takes_too_long_is_ended(
     assert not await talk.context.history()
 
 
-async def full_talk(lodge: Lodge) -> Conversation:
+async def full_talk(harness: MemoryHarness) -> Conversation:
     """A conversation that fills more than three quarters of its window."""
-    lodge.limit(strategy="truncate", window=4_000, output_reserved=0)
+    harness.limit(strategy="truncate", window=4_000, output_reserved=0)
     for number in range(10):
-        await lodge.says(f"Question {number}: " + "word " * 330)
-    talk = await lodge.conversation()
+        await harness.says(f"Question {number}: " + "word " * 330)
+    talk = await harness.conversation()
     assert talk.context.pressure > 0.75
     return talk
 
@@ -530,10 +530,10 @@ RULES = st.lists(st.tuples(EVENTS, CONDITIONS, ACTIONS, st.integers(0, 2)), max_
 )
 
 
-async def test_no_sequence_of_events_makes_the_engine_raise_or_loop(lodge: Lodge) -> None:
+async def test_no_sequence_of_events_makes_the_engine_raise_or_loop(harness: MemoryHarness) -> None:
     for number in range(4):
-        await lodge.says(f"Question {number}")
-    talk = await lodge.conversation()
+        await harness.says(f"Question {number}")
+    talk = await harness.conversation()
 
     async def hear(rules: tuple[Rule, ...], happenings: list[tuple[Any, ...]]) -> None:
         engine = EngineOfRules(talk, rules)

@@ -21,7 +21,7 @@ from channels.terminal.markdown import Page
 from channels.web.markup import html
 from channels.whatsapp.letters import rendered as rendered_for_whatsapp
 from memory.plain_text import words_of
-from memory.record.conversations import Matched
+from memory.record.conversations import MatchedMessage
 from memory.record.search.excerpts import without_markup
 from memory.record.search.said import Span
 from plugins.wording import cell, clip, literal, name_branch, table
@@ -100,7 +100,7 @@ def test_what_a_search_found_is_words_without_the_marks_of_markdown() -> None:
     table = "| Day | Cost |\n|:---|---:|\n| **Friday** | `24` EUR |"
     fence = "```python\nreturn a * b * c\n```"
     text = f"## Plan\n\n{table}\n\n- *one*\n> two\n{fence}\nsnake_case __init__ f(*args, **kw) -1"
-    shown = find(Matched(1, text), "Friday", is_here=True).text
+    shown = find(MatchedMessage(1, text), "Friday", is_here=True).text
     code = "return a * b * c snake_case __init__ f(*args, **kw) -1"
     assert f"Plan Day · Cost Friday · 24 EUR one two {code}".startswith(shown.removesuffix("…"))
     assert words_of(text).endswith(code)
@@ -109,14 +109,14 @@ def test_what_a_search_found_is_words_without_the_marks_of_markdown() -> None:
 def test_marks_within_a_language_without_blanks_are_marks() -> None:
     said = "这是一个**三天的行程**：*先*读`main.py`再**出发**吧，2**3**4"
     words = "这是一个三天的行程：先读main.py再出发吧，2**3**4"
-    assert find(Matched(1, said), "行程", is_here=True).text == words_of(said) == words
+    assert find(MatchedMessage(1, said), "行程", is_here=True).text == words_of(said) == words
     assert title_of("**重点**在哪") == "重点在哪"
 
 
 @given(titles)
 def test_a_search_takes_nothing_but_marks_from_what_it_found(text: str) -> None:
     assume("```" not in text and "~~~" not in text)  # behind these stands a language
-    shown = find(Matched(1, text), text.split()[0], is_here=True).text
+    shown = find(MatchedMessage(1, text), text.split()[0], is_here=True).text
     left, whole = (re.sub(r"[-#*>+`|:· ]", "", one) for one in (shown, text))
     assert left == whole or whole.startswith(left.removesuffix("…"))
 

@@ -14,8 +14,8 @@ from memory.record import feature_tables
 from memory.record.database import Database
 from memory.record.search import index
 from plugins.recall import checks, encoder, record
-from plugins.recall.feature import Filling, VectorLikeness, without
-from tests.memory.rooms import Lodge
+from plugins.recall.feature import VectorBackfill, VectorLikeness, without
+from tests.memory.harness import MemoryHarness
 from tests.memory.test_recall import MONDAY, STRANGER, recalled, tell
 from tests.tables import each_row
 
@@ -38,21 +38,23 @@ class Meanings:
     """A memory whose search compares meanings, as long as `is_on`."""
 
     def __init__(self, folder: Path) -> None:
-        self.lodge, self.is_on = Lodge(folder, likeness=VectorLikeness()), True
+        self.harness, self.is_on = MemoryHarness(folder, likeness=VectorLikeness()), True
 
     async def open(self) -> None:
-        await self.lodge.open()
-        await self.lodge.store.write(lambda db: feature_tables.migrate(db, "recall", record.TABLES))
-        self.filling = Filling(self.lodge.store, Processes(), lambda: self.is_on)
+        await self.harness.open()
+        await self.harness.store.write(
+            lambda db: feature_tables.migrate(db, "recall", record.TABLES)
+        )
+        self.filling = VectorBackfill(self.harness.store, Processes(), lambda: self.is_on)
 
     async def say(self, *said: str, days: int = 0) -> None:
         """Let something be said, until it is indexed and has vectors."""
-        await tell(self.lodge, *said, at=MONDAY + timedelta(days=days))
-        await recalled(self.lodge, "anything")
+        await tell(self.harness, *said, at=MONDAY + timedelta(days=days))
+        await recalled(self.harness, "anything")
         await self.fill()
 
     async def fill(self) -> None:
-        await self.filling.look()
+        await self.filling.start_if_due()
         await self.filling.idle()
 
     async def count(self) -> tuple[int, int]:
@@ -63,7 +65,7 @@ class Meanings:
             vectors, passages = database.execute_sql(query).fetchone()
             return int(vectors), int(passages)
 
-        return await self.lodge.store.read(read)
+        return await self.harness.store.read(read)
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ async def meanings(tmp_path: Path) -> AsyncIterator[Meanings]:
     meanings = Meanings(tmp_path)
     await meanings.open()
     yield meanings
-    await meanings.lodge.close()
+    await meanings.harness.close()
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -93,34 +95,34 @@ def _unloaded() -> Iterator[None]:
 )
 async def test_what_shares_no_word_is_found(meanings: Meanings, question: str, answer: str) -> None:
     await meanings.say(*CHAT)
-    assert answer in await recalled(meanings.lodge, question, 3)
+    assert answer in await recalled(meanings.harness, question, 3)
 
 
 async def test_without_the_model_a_search_goes_by_words(meanings: Meanings) -> None:
     await meanings.say(*CHAT)
     encoder.unload()
-    by_words = [await recalled(meanings.lodge, text) for text in ("puppy", "dog", "医院")]
-    meanings.lodge.likeness = Lodge(Path()).likeness
-    await meanings.lodge.restart()
-    assert by_words == [await recalled(meanings.lodge, text) for text in ("puppy", "dog", "医院")]
+    by_words = [await recalled(meanings.harness, text) for text in ("puppy", "dog", "医院")]
+    meanings.harness.likeness = MemoryHarness(Path()).likeness
+    await meanings.harness.restart()
+    assert by_words == [await recalled(meanings.harness, text) for text in ("puppy", "dog", "医院")]
 
 
 async def test_each_message_has_vectors_and_loses_them_with_it(meanings: Meanings) -> None:
     await meanings.say(*CHAT, "", "…")
     assert await meanings.count() == (len(CHAT) + 2, len(CHAT) + 2)
-    await (await meanings.lodge.conversation()).forget({2})
+    await (await meanings.harness.conversation()).forget({2})
     assert await meanings.count() == (len(CHAT), len(CHAT))
     assert "My sister bought a puppy last week." not in await recalled(
-        meanings.lodge, "Who got a dog?"
+        meanings.harness, "Who got a dog?"
     )
-    await (await meanings.lodge.conversation()).forget(None)
+    await (await meanings.harness.conversation()).forget(None)
     assert await meanings.count() == (0, 0)
 
 
 async def test_vectors_of_what_was_deleted_meanwhile_are_not_kept(meanings: Meanings) -> None:
     await meanings.say(*CHAT[:2])
     gone = index.place_of(1, 99)
-    await meanings.lodge.store.write(lambda db: record.insert(db, [(gone, b"\1" * 512)]))
+    await meanings.harness.store.write(lambda db: record.insert(db, [(gone, b"\1" * 512)]))
     assert await meanings.count() == (2, 2)
 
 
@@ -136,17 +138,17 @@ async def test_what_is_switched_off_is_deleted_and_made_again(meanings: Meanings
 
 
 async def test_nobody_finds_what_others_mean(meanings: Meanings) -> None:
-    await tell(meanings.lodge, *CHAT, key=STRANGER)
-    await recalled(meanings.lodge, "anything", key=STRANGER)
+    await tell(meanings.harness, *CHAT, key=STRANGER)
+    await recalled(meanings.harness, "anything", key=STRANGER)
     await meanings.say("The sun shines.", "It does.")
-    assert not {*CHAT} & {*await recalled(meanings.lodge, "Who got a dog?")}
+    assert not {*CHAT} & {*await recalled(meanings.harness, "Who got a dog?")}
 
 
 async def test_a_long_message_is_found_by_a_part_of_it(meanings: Meanings) -> None:
     filler = "The minutes of the meeting were read and approved by the board. " * 40
     long = f"{filler}{'My sister bought a puppy. ' * 50}"
     await meanings.say(f"{filler}{filler}", "I see.", *CHAT[:2], long, "I see.", *CHAT[4:])
-    assert (await recalled(meanings.lodge, "Who got a dog?", 1)) == [long]
+    assert (await recalled(meanings.harness, "Who got a dog?", 1)) == [long]
 
 
 @each_row(

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from memory.context.emergency import NoRoom
+from memory.context.emergency import RequestTooLong
 from memory.context.meter import Meter, PromptPrefix
 from memory.context.strategies import STRATEGIES
 from memory.context.view import View
 from memory.messages import Message
 from memory.summary_editor import EditRefused
 from plugins.request_log.comparison import RequestPart, compare, list_parts
-from tests.memory.rooms import FRAME, Lodge, calls
+from tests.memory.harness import FRAME, MemoryHarness, calls
 
 LIVES = int(os.environ.get("PROOF_LIVES", "12"))
 """Random lives, each of 40 turns."""
@@ -40,26 +40,26 @@ class Letters(Meter):
 class Watched:
     """A conversation of which each request is compared with the one before it."""
 
-    def __init__(self, lodge: Lodge, chance: random.Random) -> None:
-        self.lodge, self.chance = lodge, chance
+    def __init__(self, harness: MemoryHarness, chance: random.Random) -> None:
+        self.harness, self.chance = harness, chance
         self.before: list[RequestPart] = []
         self.event = 0
         self.changed = self.sent = 0
 
     async def says(self, text: str, results: int) -> None:
-        conversation = await self.lodge.conversation()
+        conversation = await self.harness.conversation()
         results_of = ["found " * self.chance.randint(1, 200) for _ in range(results)]
         turn = await conversation.turns.open(text)
         for number in range(results + 1):
-            self.lodge.frame = self.chance.choice((self.lodge.frame,) * 40 + OTHERS)
-            await self.look(await turn.fit(self.lodge.frame))
+            self.harness.frame = self.chance.choice((self.harness.frame,) * 40 + OTHERS)
+            await self.look(await turn.fit(self.harness.frame))
             if number < results:
                 await calls(turn, number, results_of[number])
         await turn.record(Message("assistant", "Yes. " * self.chance.randint(1, 80)))
 
     async def look(self, view: View) -> None:
-        context = (await self.lodge.conversation()).context
-        frame, last = self.lodge.frame, context.last_event
+        context = (await self.harness.conversation()).context
+        frame, last = self.harness.frame, context.last_event
         parts = list_parts(view, frame, view.to_wire(frame), Letters())
         events = [event for event in await context.history() if self.event < event.id <= last]
         compared = compare(self.before, parts, events)
@@ -70,8 +70,8 @@ class Watched:
 
     async def act(self) -> None:
         """Let a person or a rule change the context, or a setting; or restart."""
-        chance, lodge = self.chance, self.lodge
-        conversation = await lodge.conversation()
+        chance, harness = self.chance, self.harness
+        conversation = await harness.conversation()
         editor, compactor, newest = (
             conversation.editor,
             conversation.compactor,
@@ -91,16 +91,16 @@ class Watched:
             "undo": lambda: editor.undo(),
             "redo": lambda: editor.redo(),
             "edit": lambda: conversation.summary.edit("It was about Lisbon."),
-            "restart": lodge.restart,
-            "settle": lodge.settle,
+            "restart": harness.restart,
+            "settle": harness.settle,
         }
         match chance.choice((*acts, "strategy", "max_turns", "window")):
             case "strategy":
-                lodge.limit(strategy=chance.choice(sorted(STRATEGIES)))
+                harness.limit(strategy=chance.choice(sorted(STRATEGIES)))
             case "max_turns":
-                lodge.limit(max_turns=chance.randint(0, 8))
+                harness.limit(max_turns=chance.randint(0, 8))
             case "window":
-                lodge.limit(window=chance.choice((4_000, 128_000)))
+                harness.limit(window=chance.choice((4_000, 128_000)))
             case name:
                 try:
                     await acts[name]()
@@ -111,19 +111,19 @@ class Watched:
 async def prove(folder: Path, seed: int, turns: int) -> Watched:
     """Have so many random turns; returns what was seen. Raises AssertionError."""
     chance = random.Random(seed)
-    lodge = Lodge(folder)
-    await lodge.open()
-    watched = Watched(lodge, chance)
+    harness = MemoryHarness(folder)
+    await harness.open()
+    watched = Watched(harness, chance)
     try:
         for _ in range(turns):
             if chance.random() < 0.3:
                 await watched.act()
             try:
                 await watched.says("word " * chance.randint(1, 120), chance.choice((0, 0, 1, 2)))
-            except NoRoom:
-                lodge.limit(window=128_000)
+            except RequestTooLong:
+                harness.limit(window=128_000)
     finally:
-        await lodge.close()
+        await harness.close()
     return watched
 
 

@@ -19,7 +19,7 @@ from agent.pictures import Pictures
 from channels.message import Attachment
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
-from plugins.request_log.reading import KeptRequests, Rebuilt, rebuild
+from plugins.request_log.reading import KeptRequests, RebuiltRequest, rebuild
 from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, Break, Call, Fail, Received, Say
 from tests.waiting import until
@@ -106,7 +106,7 @@ async def conversation_of(bot: TestBot) -> Conversation:
     return await bot.app.conversations.get(KEY)
 
 
-async def rebuilt(bot: TestBot, tmp_path: Path) -> list[Rebuilt]:
+async def rebuilt(bot: TestBot, tmp_path: Path) -> list[RebuiltRequest]:
     """All requests that are kept, made again: those of the chat, and those of its branches."""
     keys = await bot.app.store.read(
         lambda db: db.execute_sql("SELECT key, audience FROM conversation ORDER BY id").fetchall()
@@ -165,7 +165,7 @@ async def talk(bot: TestBot, chance: random.Random, turns: int) -> None:
         seen = PNG + bytes([chance.randint(0, 3)])
         files = (Attachment("a.png", "image/png", seen),) if chance.random() < 0.3 else ()
         await bot.says(f"{words} " * chance.choice([1, 5, 300]), files=files)
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
 
 
 def same_bytes(made: bytes, sent: bytes) -> None:
@@ -410,7 +410,7 @@ async def test_the_comparison_on_the_page_is_what_the_command_answers(tmp_path: 
     async with run_bot(tmp_path, talker, {"agent_max_context_turns": 6}) as bot:
         for number in range(1, 8):
             await bot.says(f"Question {number}")
-            await bot.app.conversations.settle()
+            await bot.app.conversations.flush()
         found = await bot.says("/context diff r6 r7")
     shown = re.sub(r" And so on.*", "", found.text.partition("```diff\n")[2].partition("```")[0])
     sizes = re.compile(r"[\d.]+k? (tokens|of)|\d+ →")

@@ -101,7 +101,7 @@ async def test_it_changes_nothing_under_any_strategy(tmp_path: Path, strategy: s
     async with run_bot(tmp_path, echo, settings) as bot:
         for number in range(5):
             await bot.says(f"question {number}")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         (conversation,) = bot.app.conversations.list_loaded()
         before = await events(bot)
         view = conversation.context.view()

@@ -50,7 +50,7 @@ async def test_usage_shows_days_chats_models_and_purposes(tmp_path: Path) -> Non
     async with run_bot(tmp_path, echo, settings) as bot:
         for chat in ("main", "main", "main", "other"):
             await bot.says("Hi", chat=chat)
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         usage = await bot.says("/usage")
         now = datetime.now(UTC)
     assert usage.data is not None
@@ -196,7 +196,7 @@ async def test_summaries_cost_nothing_more_once_a_limit_is_reached(tmp_path: Pat
             await bot.says(f"My number is {number}.")
         await limit(bot, "spend_limit_chat", 0.5)
         await bot.says("/new")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         assert len(bot.server.requests) == 4
         memory = (await bot.says("/memory")).text
     assert "- t1: My number is 0. → Yes." in memory, "a plain extract serves"
@@ -241,7 +241,7 @@ async def test_a_summary_is_booked_to_who_spoke_last(tmp_path: Path) -> None:
         await bot.says("/pair here")
         await bot.says("One", user="kid")
         await bot.says("/new", user="kid")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         bills = await bot.app.store.read(ledger.bills_by_person)
         assert bills["pipe/kid"].calls == 2
         (_, _, own) = bot.app.features.service(MonthSpending).accounts(KEY, "pipe/kid")

@@ -247,7 +247,7 @@ async def test_retention_takes_the_sound_along(tmp_path: Path) -> None:
         bot.server.voice.transcripts.append("Which tea?")
         await bot.says("", files=NOTE)
         conversation = next(iter(bot.app.conversations.list_loaded()))
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         assert await conversation.retire()
         assert not sounds(tmp_path)
 

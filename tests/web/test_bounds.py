@@ -12,16 +12,16 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from channels.web import guard
-from channels.web.chat_shapes import ChatRequest, Lenient
-from channels.web.guard import MOST_UNREAD, Unread
+from channels.web.chat_shapes import ChatRequest, LenientBody
+from channels.web.guard import MOST_UNREAD, UnreadableRequests
 from channels.web.operations import explain_misfit
-from channels.web.shapes import Incoming
+from channels.web.shapes import StrictBody
 from tests.web.site import serving
 
 MANY = 3_000
 MOST_ERRORS = 40
 """Errors that are made of one request; some for each kind of value that would do in a place."""
-SHAPES: Sequence[type[BaseModel]] = (*Lenient.__subclasses__(), *Incoming.__subclasses__())
+SHAPES: Sequence[type[BaseModel]] = (*LenientBody.__subclasses__(), *StrictBody.__subclasses__())
 JUNK: Sequence[Any] = (0, "", {}, [], None, {"type": 0})
 
 
@@ -119,7 +119,7 @@ def test_of_fields_that_are_not_known_the_first_is_named() -> None:
 
 def test_unread_requests_are_counted_for_a_minute_and_by_who_sends_them() -> None:
     now = [0.0]
-    unread = Unread(lambda: now[0])
+    unread = UnreadableRequests(lambda: now[0])
     for _ in range(MOST_UNREAD):
         assert not unread.is_too_many("ann")
         unread.count("ann")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from channels.base import Delta, PrivateChanged, TurnStarted
 from channels.message import Address, Outbound, Reply
-from channels.web.feed import Bounds, FeedEvent, Feeds, Kept
+from channels.web.feed import FeedEvent, FeedLimits, Feeds, KeptEvents
 from channels.web.operations import Problem
 from tests.fakes.fake_bot import FakeBot, deltas
 from tests.fakes.openai_server import Received, Say
@@ -21,7 +21,7 @@ from tests.web.site import Site, serving
 from tests.web.test_rest import until_done
 
 LONG = "word " * 2_000
-SMALL = Bounds(one=20_000, all=60_000)
+SMALL = FeedLimits(one=20_000, all=60_000)
 
 
 def tell_long(request: Received) -> Say:
@@ -53,7 +53,7 @@ async def test_a_session_that_said_too_much_begins_with_a_snapshot(tmp_path: Pat
 async def test_sessions_together_keep_no_more_than_one_may_where_there_are_many(
     tmp_path: Path,
 ) -> None:
-    bounds = Bounds(one=1_000_000, all=3 * len(LONG))
+    bounds = FeedLimits(one=1_000_000, all=3 * len(LONG))
     async with serving(tmp_path, tell_long, bounds=bounds) as site:
         starts = {}
         for number in range(6):
@@ -67,20 +67,20 @@ async def test_sessions_together_keep_no_more_than_one_may_where_there_are_many(
 async def test_a_stream_ends_with_the_answer_though_its_pieces_were_forgotten(
     tmp_path: Path,
 ) -> None:
-    tiny = Bounds(one=1, all=1)
+    tiny = FeedLimits(one=1, all=1)
     async with serving(tmp_path, tell_long, bounds=tiny) as site, site.streams("Go.") as events:
         done = (await until_done(events))[-1]
     assert done.data["text"].strip() == LONG.strip()
 
 
-def feeds_of(bounds: Bounds) -> tuple[FakeBot, Feeds]:
+def feeds_of(bounds: FeedLimits) -> tuple[FakeBot, Feeds]:
     bot = FakeBot(lambda text: deltas(text))
     return bot, Feeds(bot, bounds)
 
 
 async def test_what_is_old_is_forgotten_and_a_session_that_nobody_needs_is_left() -> None:
     address = Address("web", "main")
-    _, feeds = feeds_of(Bounds(age=10, idle=20))
+    _, feeds = feeds_of(FeedLimits(age=10, idle=20))
     try:
         feed, now = feeds.of(address), asyncio.get_running_loop().time()
         feeds.deliver(Outbound(1, address, Reply("Hello!"), "m1"))
@@ -108,7 +108,7 @@ async def test_what_is_old_is_forgotten_and_a_session_that_nobody_needs_is_left(
 
 
 async def test_what_was_said_off_the_record_is_told_to_nobody_afterwards() -> None:
-    bot, feeds = feeds_of(Bounds())
+    bot, feeds = feeds_of(FeedLimits())
     try:
         feed = feeds.of(Address("web", "main"))
         begin = feed.place(0)
@@ -123,7 +123,7 @@ async def test_what_was_said_off_the_record_is_told_to_nobody_afterwards() -> No
 
 
 async def test_who_comes_when_the_bot_stops_hears_so_and_is_in_nobodys_way() -> None:
-    _, feeds = feeds_of(Bounds())
+    _, feeds = feeds_of(FeedLimits())
     first, _ = (feeds.of(Address("web", name)) for name in ("a", "b"))
     closing = asyncio.create_task(feeds.close())
     await asyncio.sleep(0)  # it waits for the first
@@ -138,7 +138,7 @@ def test_the_sum_of_what_is_kept_is_what_was_told_and_within_its_bound(
     sizes: list[int], most: int
 ) -> None:
     told: list[int] = []
-    kept = Kept(most, told.append)
+    kept = KeptEvents(most, told.append)
     for number, size in enumerate(sizes, 1):
         kept.add(FeedEvent(number, "delta", {"text": "x" * size}, "o", float(number)))
         assert sum(told) <= most or len(kept) == 1
@@ -155,7 +155,10 @@ async def test_more_conversations_than_are_watched_are_all_answered_at_once(tmp_
         return {"messages": messages, "parley_conversation": f"c{number}"}
 
     script = [Say("Hello!")] * 12
-    async with serving(tmp_path, script, bounds=Bounds(feeds=2)) as site, asyncio.timeout(PATIENCE):
+    async with (
+        serving(tmp_path, script, bounds=FeedLimits(feeds=2)) as site,
+        asyncio.timeout(PATIENCE),
+    ):
         path = "/v1/chat/completions"
         answers = await asyncio.gather(*(site.post(path, asked(number)) for number in range(12)))
     assert [status for status, _ in answers] == [200] * 12

@@ -12,7 +12,7 @@ from playwright.async_api import Browser, FilePayload, Route, expect
 
 from bot.received import key_of
 from channels.message import Address
-from channels.web.feed import Bounds
+from channels.web.feed import FeedLimits
 from plugins.accounts.logins import PageLogins
 from tests.fakes.openai_server import Answer, Call, Fail, Hang, Received, Say
 from tests.waiting import PATIENCE
@@ -391,7 +391,7 @@ async def test_the_page_shows_all_though_nearly_nothing_is_kept(
     tmp_path: Path, browser: Browser
 ) -> None:
     script = [Say("long " * 2_000 + "END", pieces=400)]
-    tiny = Bounds(one=1, all=1)
+    tiny = FeedLimits(one=1, all=1)
     async with serving(tmp_path, script, bounds=tiny) as site, browsing(browser) as tab:
         await tab.opens(site.url)
         await tab.asks("Go on.", "END")

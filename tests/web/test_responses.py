@@ -354,7 +354,7 @@ async def test_items_are_not_kept_where_the_client_says_so(tmp_path: Path) -> No
 
 def test_the_oldest_items_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(responses, "MOST_KEPT", 2_000)
-    kept = responses.KeptItems()
+    kept = responses.StoredItems()
     for number in range(100):
         kept.keep("ann", [{"id": f"msg_{number}", "text": "x" * 80}])
     found = [number for number in range(100) if kept.find("ann", f"msg_{number}")]

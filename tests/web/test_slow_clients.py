@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 import pytest
 
 import channels.serving as serving_http
-from channels.serving import Patience
+from channels.serving import TimeLimits
 from tests.fakes.openai_server import OpenAIServer, Received, Say, echo
 from tests.waiting import PATIENCE, until
 from tests.web.site import serving
 from tests.whole.process import talking
 
-QUICK = Patience(headers=0.1, body=0.1, slowest=10, reader=0.1)
+QUICK = TimeLimits(headers=0.1, body=0.1, slowest=10, reader=0.1)
 POST = (
     b"POST /api/sessions/main/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n"
 )
@@ -75,7 +75,7 @@ async def test_slow_headers_are_no_less_slow_after_a_request(tmp_path: Path) -> 
 
 
 async def test_a_slow_body_is_waited_for_no_longer_than_is_said(tmp_path: Path) -> None:
-    patience = Patience(body=0.1, slowest=1_000_000)
+    patience = TimeLimits(body=0.1, slowest=1_000_000)
     async with serving(tmp_path, patience=patience) as site:
         said = await trickled(site.url, POST + b'{"text": "')
     assert said.split()[1] == b"408"
@@ -87,14 +87,14 @@ async def test_a_slow_body_is_waited_for_no_longer_than_is_said(tmp_path: Path) 
 async def test_the_rest_of_a_body_that_nobody_wants_is_not_waited_for_either(
     tmp_path: Path,
 ) -> None:
-    patience = Patience(body=0.1, slowest=1_000_000)
+    patience = TimeLimits(body=0.1, slowest=1_000_000)
     async with serving(tmp_path, patience=patience, token="a long random text") as site:
         said = await trickled(site.url, POST + b'{"text": "')
     assert said.split()[1] == b"401"
 
 
 def test_a_body_that_keeps_coming_is_waited_for() -> None:
-    patience = Patience(headers=1, body=10, slowest=100)
+    patience = TimeLimits(headers=1, body=10, slowest=100)
     assert not serving_http._Waiting(0.0).is_over(1.0, patience)
     assert serving_http._Waiting(0.0).is_over(1.1, patience)
     for come, last in ((0, 10.0), (500, 15.0), (5_000, 60.0)):

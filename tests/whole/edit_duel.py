@@ -280,7 +280,7 @@ class Duel:
 
     async def are_the_same(self, text: str) -> None:
         await self.mortal.settle()
-        await self.undisturbed.app.conversations.settle()
+        await self.undisturbed.app.conversations.flush()
         killed, whole = map(rows, self.folders)
         for name, expected in whole.items():
             assert killed[name] == expected, f"{name} after {text!r}"

@@ -108,12 +108,12 @@ def looks(request: Received, path: str, times: int = 1) -> Answer:
 async def settled(bot: TestBot) -> None:
     """Wait until no turn runs and no summary is under way."""
     await bot.app.turns.queues.idle()
-    await bot.app.conversations.settle()
+    await bot.app.conversations.flush()
 
 
 async def settle(bot: TestBot) -> None:
     """Wait until what the conversations do in the background is done."""
-    await bot.app.conversations.settle()
+    await bot.app.conversations.flush()
 
 
 async def talk(bot: TestBot, *lines: str) -> str:

@@ -21,7 +21,7 @@ async def ask_many(bot: TestBot, count: int, start: int = 1) -> None:
     """Ask numbered questions; what they lead to in the background is done before the next."""
     for number in range(start, start + count):
         await bot.says(f"question {number}")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
 
 
 async def copy_as_killed(bot: TestBot, folder: Path) -> Path:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from channels.telegram import Rhythm, telegram_channel
+from channels.telegram import Intervals, telegram_channel
 from tests.fakes.openai_server import OpenAIServer, Script
 from tests.fakes.telegram_server import TOKEN, Person, TelegramServer
 from tests.whole.messenger_testbot import MessengerTestBot, running_at
@@ -28,9 +28,11 @@ class TelegramTestBot(MessengerTestBot):
     def __post_init__(self) -> None:
         self.ann: Person = self.telegram.person("Ann", 42)
 
-    def rhythm(self) -> Rhythm:
+    def rhythm(self) -> Intervals:
         """No time at all, or hardly any."""
-        return Rhythm(0.01, 0.01, 0.05, 0.02, 1, overall=1_000, per_group=1_000, sleep=self.sleep)
+        return Intervals(
+            0.01, 0.01, 0.05, 0.02, 1, overall=1_000, per_group=1_000, sleep=self.sleep
+        )
 
 
 @asynccontextmanager

@@ -152,7 +152,7 @@ async def test_a_code_ends_after_an_hour_and_a_new_one_is_given(store: Store) ->
     now = 1_000_000.0
     access = Access(store, Settings, lambda: now)
     inbound = Inbound("1", Address("afar", "ann", user="ann"), "Hello?", "Ann")
-    first = await access.turn_away(inbound)
+    first = await access.refuse_stranger(inbound)
     code = CODE.search(first)
     assert code is not None
     now += HOUR
@@ -160,7 +160,7 @@ async def test_a_code_ends_after_an_hour_and_a_new_one_is_given(store: Store) ->
     with pytest.raises(CommandError, match="Nobody is waiting"):
         await access.approve(code[1], "user", "boss")
     access._strangers._since -= 60
-    second = CODE.search(await access.turn_away(inbound))
+    second = CODE.search(await access.refuse_stranger(inbound))
     assert second is not None
     assert second[1] != code[1]
     assert (await access.approve(second[1], "user", "boss")).person == "afar/ann"
@@ -176,7 +176,7 @@ def test_codes_are_long_and_cannot_be_misread() -> None:
 
 async def test_a_stranger_without_a_name_gets_no_code(store: Store) -> None:
     access = Access(store, Settings)
-    assert await access.turn_away(Inbound("1", Address("afar", "chat"), "Hi")) == CLOSED
+    assert await access.refuse_stranger(Inbound("1", Address("afar", "chat"), "Hi")) == CLOSED
     assert await access.list_pending() == []
 
 

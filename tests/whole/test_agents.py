@@ -150,7 +150,7 @@ async def test_a_brain_for_summaries_takes_them_with_its_own_endpoint_and_key(
         async with run_bot(tmp_path, answers("Mine."), settings, DEEPSEEK) as bot:
             for number in range(6):
                 await bot.says(f"Number {number}.")
-            await bot.app.conversations.settle()
+            await bot.app.conversations.flush()
             await bot.says("How many?")
             preview = str(bot.sent_to_model())
             usage = await bot.says("/usage")
@@ -174,7 +174,7 @@ async def test_a_brain_for_summaries_that_fails_leaves_a_plain_extract(tmp_path:
         async with run_bot(tmp_path, answers("Mine."), settings, DEEPSEEK) as bot:
             for number in range(6):
                 assert (await bot.says(f"Number {number}.")).text == "Mine."
-            await bot.app.conversations.settle()
+            await bot.app.conversations.flush()
             memory = (await bot.says("/memory")).text
     assert "- t1: Number 0. → Mine." in memory
     assert len(bot.server.requests) == 6, "the model that answers is not asked instead"
@@ -198,7 +198,7 @@ async def test_a_spending_limit_stops_the_summaries_of_a_brain_that_costs_someth
             await bot.says("/agent free", chat="two")
             for chat in ("one", "two"):
                 await bot.says("/new", chat=chat)
-            await bot.app.conversations.settle()
+            await bot.app.conversations.flush()
             memories = [(await bot.says("/memory", chat=chat)).text for chat in ("one", "two")]
     assert "They talked." in memories[0], "this one is free"
     assert "- t1: Remember this. → Yes." in memories[1], "that one is not asked"

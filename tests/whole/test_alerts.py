@@ -18,7 +18,7 @@ from channels import retry
 from channels.base import Bot, ChannelError
 from channels.kit import health
 from channels.message import Outbound
-from channels.telegram import Rhythm, telegram_channel
+from channels.telegram import Intervals, telegram_channel
 from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say, Script
 from tests.waiting import PATIENCE
 from tests.whole.testbot import TestBot, TestChannel, run_bot
@@ -218,7 +218,7 @@ async def test_the_owner_hears_elsewhere_that_telegram_is_out_of_reach_for_a_whi
     )
     layers = load_layers(tmp_path / "config.json", {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
     book = SettingsStore(layers)
-    phone = telegram_channel("1:token", lambda: book.effective().telegram, Rhythm(sleep=sleep))
+    phone = telegram_channel("1:token", lambda: book.effective().telegram, Intervals(sleep=sleep))
     handler = TestChannel("pipe")
     app = await assemble(layers, tmp_path / "data", [handler, phone])
     task = asyncio.create_task(app.run("pipe"))

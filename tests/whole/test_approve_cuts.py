@@ -16,7 +16,7 @@ from memory.context.summary import SummaryRequest
 from memory.forecaster import PATIENCE
 from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Answer, Received, Say
-from tests.memory.rooms import Lodge
+from tests.memory.harness import MemoryHarness
 from tests.whole.scenario import ask_many as talk
 from tests.whole.scenario import copy_as_killed, say_all
 from tests.whole.test_edit_summary import OWN, asked, echo
@@ -32,7 +32,7 @@ def told(bot: TestBot) -> list[Reply]:
 
 
 async def settle(bot: TestBot) -> None:
-    await bot.app.conversations.settle()
+    await bot.app.conversations.flush()
     await bot.app.delivery.queues.idle()
 
 
@@ -136,7 +136,7 @@ async def test_the_summary_of_a_waiting_cut_can_be_changed_first(tmp_path: Path)
         await bot.says("question 8")
         assert OWN in asked(bot)
         assert "Lisbon" not in asked(bot)
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         assert "Lisbon" in (await bot.says("/memory today")).text
 
 
@@ -174,30 +174,30 @@ async def test_a_question_lapses_where_the_strategy_wants_no_cut_any_more(tmp_pa
 
 
 async def test_a_cut_that_lapsed_unasked_is_asked_about_when_due_again(tmp_path: Path) -> None:
-    lodge = Lodge(tmp_path)
-    lodge.limit(compaction_approval="ask")
-    await lodge.open()
+    harness = MemoryHarness(tmp_path)
+    harness.limit(compaction_approval="ask")
+    await harness.open()
 
     def raise_limit(request: SummaryRequest) -> str:
-        lodge.limit(max_turns=20)
+        harness.limit(max_turns=20)
         return "They talked."
 
     try:
-        lodge.summarizer.answer = raise_limit
+        harness.summarizer.answer = raise_limit
         for number in range(1, 5):
-            await lodge.says(f"question {number}")
-        lodge.limit(max_turns=3)
-        await lodge.says("question 5")
-        await lodge.settle()
-        approval = (await lodge.conversation()).compactor.approval
+            await harness.says(f"question {number}")
+        harness.limit(max_turns=3)
+        await harness.says("question 5")
+        await harness.settle()
+        approval = (await harness.conversation()).compactor.approval
         assert await approval.notice() is None
-        lodge.limit(max_turns=3)
-        lodge.summarizer.answer = lambda request: "They talked."
-        await lodge.says("question 6")
-        await lodge.settle()
+        harness.limit(max_turns=3)
+        harness.summarizer.answer = lambda request: "They talked."
+        await harness.says("question 6")
+        await harness.settle()
         assert await approval.notice() is not None
     finally:
-        await lodge.close()
+        await harness.close()
 
 
 async def test_no_holds_cuts_off_as_an_undo_does(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ async def test_after_ten_minutes_the_cut_is_made_by_itself(tmp_path: Path) -> No
         approval = conversation.compactor.approval
         now = approval.clock()
         approval.clock = lambda: now + PATIENCE + 1
-        await bot.app.conversations.settle_proposals()
+        await bot.app.conversations.resolve_proposals()
         assert not conversation.context.layout.shows(1)
         await bot.says("question 8")
         assert "They talked about Lisbon." in asked(bot)

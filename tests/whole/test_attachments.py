@@ -164,7 +164,7 @@ async def test_what_leaves_is_in_the_summary_and_in_the_offloaded_context(tmp_pa
     async with run_bot(tmp_path, echo, {"agent_max_context_turns": 1}) as bot:
         await bot.says("Look!", files=(PHOTO, VOICE))
         await bot.says("Thanks.")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         summaries = [r for r in bot.server.requests if "Summarise" in str(r.body["messages"][0])]
         asked = str(summaries[0].body["messages"])
     assert "user: Look!" in asked

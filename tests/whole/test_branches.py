@@ -191,7 +191,7 @@ async def test_a_shared_turn_is_forgotten_in_all_branches(tmp_path: Path) -> Non
         told = (await bot.says("/forget t2 yes")).text
         assert told.startswith("Deleted: t2 (2 messages)")
         assert "Shared turns were deleted from branch 2" in told
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         assert found_in(tmp_path) == []
         await bot.says("Here?")
         assert MARK not in str(bot.sent_to_model())
@@ -383,7 +383,7 @@ async def test_what_is_cleared_in_a_branch_is_in_no_file_of_its_model(tmp_path: 
     async with run_bot(tmp_path, quiet, {"agent_max_context_turns": 2}) as bot:
         for text in (f"I live in {MARK}.", "And you?", "Hm.", "Well."):
             await bot.says(text)
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         assert in_files()
         await say_all(bot, "/fork", "/context clear")
         assert not in_files()
@@ -398,7 +398,7 @@ async def test_what_one_branch_dropped_comes_into_no_file_by_another(tmp_path: P
         await says_many(bot, f"I live in {MARK}. " * 50, "And you?")
         await say_all(bot, "/fork Elsewhere", "/context drop t1", "/branches 1")
         await bot.says("/context compact t1")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         sessions = tmp_path / "data" / "audiences" / "pipe-main" / "sessions"
         assert not [path for path in sessions.rglob("*.json*") if MARK in path.read_text()]
         await say_all(bot, "/branches 2", "/context undo")
@@ -431,7 +431,7 @@ async def test_what_branches_share_is_told_anew_once(tmp_path: Path) -> None:
         await say_all(bot, "/context compact t1-t2", "/fork t2")
         await says_many(bot, "Well.")
         await say_all(bot, "/context compact t1-t2", "/forget t2 yes")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         days = (tmp_path / "data" / "audiences" / "pipe-main" / "memory").glob("20*.md")
         assert "".join(day.read_text() for day in days).count("· t1 ") == 1
 

@@ -64,14 +64,14 @@ async def test_idle_branches_tell_once_of_what_they_share(tmp_path: Path) -> Non
 async def test_what_a_branch_that_is_gone_has_told_is_not_told_again(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, OWNER) as bot:
         await says(bot, f"I live in {MARK}. " * 50, "And you?", "/fork t2", "/context compact t1")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         assert sections(tmp_path) == ["t1"]
         await says(bot, "/branches 1", "Hm.")
         await let_be_idle(bot, "pipe/group//2")
         await retain(bot, days=1)
         assert await rows(bot, "branch") == 0
         await says(bot, "/context compact t1")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         assert sections(tmp_path) == ["t1"], "the branch has told of it"
         await says(bot, "/forget t1 yes")
         assert sections(tmp_path) == []
@@ -82,7 +82,7 @@ async def test_what_came_from_outside_waits_once_for_all_branches(tmp_path: Path
     async with run_bot(tmp_path, script, OWNER) as bot:
         await says(bot, "Please look", "Hello", "/fork", "Hm")
         await says(bot, "/context compact t1-t2", "/branches 1", "/context compact t1-t2")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         assert (sections(tmp_path), sections(tmp_path, "quarantine")) == ([], ["t1 to t2"])
         waiting = await says(bot, "/memory pending")
         assert waiting.count("bitcoin") == 1
@@ -94,7 +94,7 @@ async def test_what_came_from_outside_waits_once_for_all_branches(tmp_path: Path
 async def test_what_waits_of_a_branch_that_is_gone_is_still_reviewed(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, OWNER) as bot:
         await says(bot, "Please look", "Hello", "/fork", "Hm", "/context compact t1-t2")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         await says(bot, "/branches 1", "Well.")
         await let_be_idle(bot, "pipe/group//2")
         await retain(bot, days=1)
@@ -107,9 +107,9 @@ async def test_what_waits_of_a_branch_that_is_gone_is_still_reviewed(tmp_path: P
 async def test_what_waits_is_forgotten_with_the_turn_that_branches_share(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, OWNER) as bot:
         await says(bot, "Please look", "Hello", "/fork", "Hm", "/context compact t1-t2")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         assert sections(tmp_path, "quarantine") == ["t1 to t2"]
         await says(bot, "/branches 1", "/forget t1 yes")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         assert (await says(bot, "/memory pending")).count("bitcoin") == 0
         assert "t1 to t2" not in sections(tmp_path, "quarantine")

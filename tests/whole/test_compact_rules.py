@@ -104,8 +104,8 @@ async def test_a_turn_that_was_kept_leaves_by_itself_once_nothing_keeps_it(tmp_p
         await bot.says("now work")
         before = len(await compactions(bot))
         await bot.says("/context unpin t1")
-        in_play = (await data(bot, "/context"))["messages"]
-        await bot.says(f"/config context.keep_recent {in_play + 1}")
+        in_context = (await data(bot, "/context"))["messages"]
+        await bot.says(f"/config context.keep_recent {in_context + 1}")
         await bot.says("now work")
         made = await compactions(bot)
         assert len(made) > before
@@ -250,7 +250,7 @@ async def compress(bot: TestBot, config: Any = None) -> str:
     return reply.text
 
 
-async def in_play(bot: TestBot) -> list[str]:
+async def in_context(bot: TestBot) -> list[str]:
     return list((await data(bot, "/context json"))["turns"])
 
 
@@ -288,7 +288,7 @@ async def test_it_can_be_called_while_a_turn_runs_which_stays(tmp_path: Path) ->
         await ask(bot, 8)
         asking = await asks(bot, "Wait for me.", "think")
         assert (await compress(bot, LOW)).startswith("Compacted t1 to t8")
-        assert await in_play(bot) == ["t9"]
+        assert await in_context(bot) == ["t9"]
         await bot.says("/stop")
         assert "Let me think" in (await asking).text
 

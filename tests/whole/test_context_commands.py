@@ -205,7 +205,7 @@ async def test_the_preview_is_what_is_sent(tmp_path: Path) -> None:
             for shown, real in zip(previewed[:-1], sent[:-1], strict=True):
                 assert shown["beginning"].rstrip("…") in real["content"]
             assert previewed[-1]["beginning"] == "(your next message)"
-            await bot.app.conversations.settle()
+            await bot.app.conversations.flush()
 
 
 async def test_the_preview_says_what_goes_by_which_rule(tmp_path: Path) -> None:

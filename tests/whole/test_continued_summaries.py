@@ -34,7 +34,7 @@ def talker(request: Received) -> Answer:
 async def talk(bot: TestBot, count: int, first: int = 1, text: str = "Question {}") -> None:
     for number in range(first, first + count):
         await bot.says(text.format(number))
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
 
 
 def asked_for_summaries(bot: TestBot) -> list[Body]:

@@ -104,7 +104,7 @@ async def test_what_is_wrong_is_corrected_in_lines_and_summaries_after_a_yes(
         await bot.says("/remember Grandma was born on 3 May.")
         await bot.says("Tea?")
         await bot.says("/context compact t1")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         await bot.says("/context summary edit s1 They meet. The meeting is on 3 May in Oslo.")
         shown = await bot.says("/memory wrong 2 The meeting is on 4 May.")
         assert "Found in 1 remembered line and 1 summary." in shown.text
@@ -129,19 +129,19 @@ async def test_a_summary_that_was_prepared_before_a_command_is_written_anew(tmp_
     async with run_bot(tmp_path, script, {"agent_max_context_turns": 4}) as bot:
         await say_all(bot, "The meeting is on 3 May.", "/remember The meeting is on 3 May.")
         await say_all(bot, "Tell me of tea.", "Tell me of milk.", "Tell me of sugar.")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         assert bot.server.summaries, "it is prepared"
         shown = await bot.says("/memory wrong 3 May -> 4 May")
         await bot.says(shown.actions[0].command)
         await say_all(bot, "Tell me of lemons.", "Tell me of honey.")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         await bot.says("And?")
         told = str(bot.sent_to_model()[1]["content"])
         assert "The meeting is on 4 May." in told
         assert "3 May" not in told
         await bot.says("/memory undo")
         await bot.says("/context compact")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         await bot.says("And now?")
         assert "The meeting is on 3 May." in str(bot.sent_to_model()[1]["content"])
 

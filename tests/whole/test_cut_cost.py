@@ -22,7 +22,7 @@ def talker(request: Received) -> Answer:
 async def talk(bot: TestBot, count: int, start: int = 1) -> None:
     for number in range(start, start + count):
         await bot.says(f"Question {number}")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
 
 
 @pytest.mark.parametrize("strategy", ["truncate", "slim"])

@@ -22,7 +22,7 @@ from main import main
 from memory.conversations import MOST_ATTEMPTS
 from memory.record.database import StoreError
 from memory.record.engines import engine_for
-from memory.record.engines.soundness import is_unborn
+from memory.record.engines.soundness import is_unused
 from tests.fakes.openai_server import Call, Received, Say
 from tests.waiting import until
 from tests.whole.scenario import copy_as_killed
@@ -112,7 +112,7 @@ async def test_unreadable_text_costs_neither_start_nor_turn(tmp_path: Path, brok
             for line in ("/context", "/context history", "/memory", "/context undo", "/status"):
                 assert "inside the bot" not in (await bot.says(line)).text, line
             await started(bot)
-            await bot.app.conversations.settle()
+            await bot.app.conversations.flush()
         assert count(database, "message") >= 12
 
 
@@ -229,7 +229,7 @@ async def test_damage_in_what_was_written_last_is_told(tmp_path: Path) -> None:
         content = bytearray(log.read_bytes())
         harm(content, place)
         log.write_bytes(content)
-        if is_unborn(folder / "data" / "parley.db"):
+        if is_unused(folder / "data" / "parley.db"):
             assert "although there was a bot here" in await refusal(folder)
         else:
             async with run_bot(folder, yes) as bot:
@@ -276,11 +276,11 @@ async def test_an_orderly_stop_counts_against_no_job(tmp_path: Path) -> None:
     memory.write_text("a file where the folder should be")
     for _ in range(MOST_ATTEMPTS + 2):
         async with run_bot(tmp_path, yes, SETTINGS) as bot:
-            await bot.app.conversations.settle()
+            await bot.app.conversations.flush()
     assert count(database, "aside") == 0
     memory.unlink()
     async with run_bot(tmp_path, yes, SETTINGS) as bot:
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
     assert memory.is_dir()
 
 

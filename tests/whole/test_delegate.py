@@ -10,7 +10,7 @@ import pytest
 from channels.base import Activity, Delta, ToolStarted
 from plugins.spending import record as ledger
 from tests.fakes.openai_server import Answer, Call, Fail, Hang, Received, Say, openai_overflow
-from tests.memory.rooms import KEY
+from tests.memory.harness import KEY
 from tests.whole.testbot import TestBot, run_bot
 
 FILES = Path("data/audiences/pipe-main/files")

@@ -216,7 +216,7 @@ async def test_a_forgotten_turn_takes_the_edited_summary_along(tmp_path: Path) -
         await compacted(bot)
         await bot.says("/context summary edit They live in Zanzibar, by the sea.")
         await confirmed(bot, "/forget t1")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         assert "Zanzibar" not in (await bot.says("/context summary")).text
         assert not found_in(tmp_path)
         await bot.says("question 9")

@@ -96,7 +96,7 @@ async def test_a_conversation_longer_than_the_window_runs_on_and_keeps_the_cache
     async with at_home(tmp_path) as bot:
         for number in range(len(COUNTRIES)):
             assert (await bot.says(question(number))).text
-            await bot.app.conversations.settle()  # people take longer to type the next one
+            await bot.app.conversations.flush()  # people take longer to type the next one
             context = (await bot.says("/context")).data or {}
             assert context["tokens"] <= SMALL_WINDOW  # a reply fills the room above the budget
     check_transcript(tmp_path)

@@ -35,7 +35,7 @@ def echo(request: Received) -> Answer:
 async def says_many(bot: TestBot, *texts: str) -> None:
     for text in texts:
         await bot.says(text)
-    await bot.app.conversations.settle()
+    await bot.app.conversations.flush()
 
 
 async def confirmed(bot: TestBot, request: str) -> Reply:
@@ -81,7 +81,7 @@ async def test_a_summary_that_held_a_forgotten_turn_is_told_anew_without_it(tmp_
         )
         await bot.says("/forget t2 yes")
         assert found_in(tmp_path) == []
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         memory = (await bot.says("/memory")).text
         assert "Ann" in memory, "what the others said is remembered again"
         assert "tea" in memory

@@ -282,7 +282,7 @@ async def test_what_a_person_took_away_is_not_distilled(tmp_path: Path) -> None:
     async with run_bot(tmp_path, summing_up, {**SETTINGS, "agent_max_context_turns": 2}) as bot:
         for text in ("I like Ben.", "One.", "Two.", "Three."):
             await bot.says(text)
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         await bot.says("/context clear")
         done = await bot.says("/memory distill")
         assert "left out, because turns in them were removed" in done.text

@@ -272,7 +272,7 @@ async def test_what_was_made_of_forgotten_turns_goes_with_them(tmp_path: Path) -
     async with run_bot(tmp_path, keeping, settings) as bot:
         for text in (f"I love {MARK}.", "I like tea.", "So?", "Well?"):
             await bot.says(text)
-            await bot.app.conversations.settle()
+            await bot.app.conversations.flush()
         await say_all(bot, "/remember Ben cooks.", "/memory distill")
         await bot.says("/memory edit " + remembered(tmp_path).replace("spoke of", "talked about"))
         await bot.says("Hm.")
@@ -281,7 +281,7 @@ async def test_what_was_made_of_forgotten_turns_goes_with_them(tmp_path: Path) -
         assert "and 1 line of MEMORY.md" in question.text
         assert "and 1 line of MEMORY.md" in (await bot.says("/forget t1 yes")).text
         assert texts(tmp_path) == ["Ben cooks."]
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         await bot.says("Hm.")
         assert MARK not in prompt(bot)
         assert MARK not in (await bot.says("/memory history")).text
@@ -296,7 +296,7 @@ async def test_a_proposal_is_forgotten_too(tmp_path: Path) -> None:
     async with run_bot(tmp_path, keeping, settings) as bot:
         for text in (f"I love {MARK}.", "One.", "Two.", "Three."):
             await bot.says(text)
-            await bot.app.conversations.settle()
+            await bot.app.conversations.flush()
         assert MARK in (await bot.says("/memory distill")).text
         await bot.says(f"/remember {MARK} is warm.")
         question = await bot.says("/forget chat")

@@ -155,9 +155,9 @@ class Day:
 
     async def here(self) -> Conversation:
         conversations = self.bot.app.conversations
-        await conversations.settle()
+        await conversations.flush()
         found = await conversations.get(conversations.branches.current(KEY))
-        await found.turns.fitter.settle()
+        await found.turns.fitter.flush()
         return found
 
     async def turn(self) -> int:
@@ -180,7 +180,7 @@ class Day:
         assert [mark for mark in self.gone if any(mark.encode() in one for one in held)] == []
 
     async def check_ledger(self) -> None:
-        await self.bot.app.conversations.settle()
+        await self.bot.app.conversations.flush()
         query = "SELECT COUNT(*) FROM usage"
         booked = await self.bot.app.store.read(lambda db: db.execute_sql(query).fetchone()[0])
         assert booked == self.paid + len(self.server.titles)

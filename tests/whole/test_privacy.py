@@ -99,7 +99,7 @@ async def told(folder: Path) -> AsyncIterator[TestBot]:
         await bot.says("Write it into my diary.", "ann", "ann")
         await bot.says("/new", "ann", "ann")
         await bot.says("Still here?", "ann", "ann")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         assert SECRET in plain(await bot.says("/memory search Xanadu", "ann", "ann"))
         yield bot
 
@@ -123,7 +123,7 @@ async def test_a_hostile_model_in_another_chat_finds_nothing_of_it(tmp_path: Pat
             await bot.says("Dig! Tell me what Ann said.", chat, user)
             await bot.says("/new", chat, user)
             await bot.says("And again: Dig!", chat, user)
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         requests = list(bot.server.requests)[before:]
         results = [m for r in requests for m in r.body["messages"] if m["role"] == "tool"]
         assert len(results) >= 2 * len(OTHERS) * len(hostile_calls()), "all were carried out"

@@ -9,7 +9,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from plugins.shell.box import Ran
+from plugins.shell.box import CommandResult
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say, echo
 from tests.fakes.slack_people import BOT_USER
 from tests.fakes.slack_server import SlackServer, documented_manifest
@@ -41,7 +41,9 @@ async def test_a_reaction_approves_in_a_thread_of_a_channel(
 ) -> None:
     script = [Say(calls=(Call("shell", '{"command": "echo done"}', "c1"),)), Say("It is done.")]
     monkeypatch.setattr("plugins.shell.feature._BOX", [False])
-    monkeypatch.setattr("plugins.shell.box.run", AsyncMock(return_value=Ran(0, b"done", b"", 0)))
+    monkeypatch.setattr(
+        "plugins.shell.box.run", AsyncMock(return_value=CommandResult(0, b"done", b"", 0))
+    )
     settings = {"tools": {"shell": True, "shell_unboxed": True}}
     async with at_slack(tmp_path, script, settings) as bot:
         bot.ann.mentions("do it", bot.slack.channel())

@@ -229,7 +229,7 @@ async def test_a_restart_restores_three_turns_as_text_and_says_so_once_and_undo_
         assert "/context undo" not in heard(bot), "nothing was set aside"
     async with run_bot(tmp_path, echo, settings) as bot:
         await bot.says("/context")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         await talk(bot, 1, start=11)
         told = bot.sent[-1].reply.text
         for words in ("t1 to t7", "t8 to t10", "/context undo"):

@@ -143,7 +143,7 @@ async def test_stubs_wait_for_nobody_where_a_cut_is_asked_about(tmp_path: Path) 
         kinds = [event["kind"] for event in await events(bot, "stub", "compact")]
         assert kinds == ["stub"]
         assert all(text.startswith("[put away") for text in sent(bot))
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         await bot.says("/context approve s1")
         kinds = [event["kind"] for event in await events(bot, "stub", "compact")]
     assert kinds == ["stub", "compact"]

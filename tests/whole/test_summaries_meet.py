@@ -21,7 +21,7 @@ async def test_an_edit_of_a_late_summary_is_not_overwritten_by_it(tmp_path: Path
     async with run_bot(tmp_path, echo) as bot:
         await talk(bot, 9)
         await bot.says("/context free")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         shown = await bot.says("/context summary")
         assert "from your next message on" in shown.text
         await bot.says(f"/context summary edit {OWN}")

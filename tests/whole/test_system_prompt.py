@@ -60,7 +60,7 @@ async def test_the_order_is_base_skills_hooks_summary_context(tmp_path: Path) ->
     async with run_bot(tmp_path, echo, settings) as bot:
         for text in ("One.", "Two.", "Three."):
             await bot.says(text)
-            await bot.app.conversations.settle()
+            await bot.app.conversations.flush()
         sent = asked(bot, "Three.")
     text = str(sent[0]["content"])
     parts = ["You are Ada.", "You have tools.", "- tax: Fill in", "first for", "second for"]
@@ -130,7 +130,7 @@ async def test_what_left_can_be_found_where_the_prompt_says(tmp_path: Path) -> N
         assert "sessions/*/context.jsonl" in await prompt(bot)
         await bot.says("I live in Lisbon.")
         await bot.says("Hm.")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         await bot.says("Where do I live?")
         results = [
             m for r in bot.server.requests for m in r.body["messages"] if m["role"] == "tool"

@@ -104,7 +104,7 @@ async def test_an_answer_under_way_is_tainted_by_what_was_dropped_meanwhile(tmp_
         assert "word_" in (await bot.reply_to("slow")).reply.text
         for said in ("Hello", "Hello", "/context compact"):
             await bot.says(said)
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
     assert "word_" not in remembered(tmp_path)
 
 
@@ -113,7 +113,7 @@ async def test_it_ends_when_all_that_was_said_with_it_in_view_has_left(tmp_path:
         hello = "Hello, and a good morning to you and to all who are with you!"
         for said in (LOOK, "Hello", "/context clear", hello, hello, "/context compact"):
             await bot.says(said)
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         assert "Nothing is waiting" in (await bot.says("/memory pending")).text
     assert "Summary: nothing." in remembered(tmp_path)
 
@@ -123,7 +123,7 @@ async def test_a_reply_that_is_looked_up_comes_back_marked(tmp_path: Path) -> No
     async with run_bot(tmp_path, repeats, SETTINGS) as bot:
         for said in (LOOK, "Hello", "/new", search):
             await bot.says(said)
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         sent = [*bot.sent_to_model(), *bot.sent_to_model(-2)]
     results = [str(m["content"]) for m in sent if m["role"] == "tool"]
     assert any("word_" in result for result in results)
@@ -136,7 +136,7 @@ async def test_calls_that_were_made_with_it_in_view_are_no_examples(tmp_path: Pa
         own = 'call write_file {"path": "own.txt", "content": "mine"}'
         for said in (own, LOOK, "note it", "Hello", "/context compact"):
             await bot.says(said)
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         await bot.says("Hello")
         front = str(bot.sent_to_model()[1]["content"])
     assert "own.txt" in front
@@ -159,7 +159,7 @@ async def test_lines_that_somebody_sent_beside_a_context_taint_it(tmp_path: Path
         for said in ("/context clear", "/context import files/own.json", "Hello"):
             await bot.says(said)
         await bot.says("/context compact")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         assert "Summary" in (await bot.says("/memory pending")).text
 
 
@@ -206,7 +206,7 @@ async def _lived(folder: Path, steps: Sequence[str]) -> None:
             for step in part:
                 allowed |= await _taken(bot, step)
                 assert set(WORD.findall(remembered(folder))) <= allowed, step
-            await bot.app.conversations.settle()
+            await bot.app.conversations.flush()
         assert set(WORD.findall(remembered(folder))) <= allowed
 
 
@@ -228,7 +228,7 @@ async def _taken(bot: TestBot, step: str) -> set[str]:
         await bot.writes(step, id=name)
         await bot.reply_to(name)
         return set()
-    await bot.app.conversations.settle()
+    await bot.app.conversations.flush()
     waiting = await bot.says("/memory pending")
     if not waiting.actions:
         return set()

@@ -130,14 +130,14 @@ async def test_results_from_outside_stay_marked_whatever_a_file_says(tmp_path: P
         assert clean != exported.read_bytes()
         await bot.says("/new")
         await bot.says("/context import")
-        await bot.app.conversations.settle()  # so that no summary is what was asked last
+        await bot.app.conversations.flush()  # so that no summary is what was asked last
         await bot.says("And now?")
         (result,) = results(bot)
         assert result.startswith("<untrusted"), "its own export keeps the mark"
         await bot.says("/new")
         await bot.says("Look at this.", files=(Attachment("sent.json", "", clean),))
         await bot.says("/context import files/sent.json")
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         await bot.says("And now?")
         (result,) = results(bot)
         assert result.startswith("<untrusted")
@@ -150,7 +150,7 @@ GREP = 'call grep {"pattern": "Buy", "path": "files"}'
 
 async def is_marked(bot: TestBot, question: str, source: str, chat: str = "main") -> bool:
     """Return True if the result of what is asked for came marked."""
-    await bot.app.conversations.settle()  # so that no summary is what is asked last
+    await bot.app.conversations.flush()  # so that no summary is what is asked last
     await bot.says(question, chat)
     result = [*results(bot)][-1]
     is_marked = result.startswith(f'<untrusted source="{source}">\n')
@@ -359,4 +359,4 @@ async def compacted(bot: TestBot, *questions: str, chat: str = "main", user: str
     for question in questions:
         await bot.says(question, chat, user)
     await bot.says("/context compact", chat, user)
-    await bot.app.conversations.settle()
+    await bot.app.conversations.flush()

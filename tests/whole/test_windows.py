@@ -206,7 +206,7 @@ async def test_turns_with_tools_go_on_in_a_small_window(
             (await bot.says(f"The key of turn {n} is in locker{n:02d}. {WORDS}")).text
             for n in range(1, TURNS + 1)
         ]
-        await bot.app.conversations.settle()
+        await bot.app.conversations.flush()
         found = []
         for number in (1, TURNS // 2, TURNS - 1):
             await bot.says(f"Find locker{number:02d}")

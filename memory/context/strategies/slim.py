@@ -18,7 +18,7 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from memory.context.change import Change, Rolled
+from memory.context.change import Change, ShortenedLog
 from memory.context.forms import ROLLED, WHOLE, TurnForm, give, overlay
 from memory.context.layout import Layout
 from memory.context.limits import Limits
@@ -54,7 +54,7 @@ def outgrown(layout: Layout, limits: Limits) -> Change:
         change = Change(give(layout.turns("line"), WHOLE), folded=0)
     if 0 < rolled.lines < limits.context.max_terse_entries:
         lines = give(layout.turns_gone(ROLLED), TurnForm("line", full))
-        change = replace(change.with_forms(lines), rolled=Rolled(told=rolled.told))
+        change = replace(change.with_forms(lines), rolled=ShortenedLog(told=rolled.told))
     return change
 
 
@@ -143,7 +143,7 @@ def _roll(view: View, limits: Limits) -> tuple[Change, tuple[int, ...]]:
     if new and limits.fold_turns != 1:
         made = summarise_in_front(view, new)
         forms, after = overlay(forms, made.forms), made.after
-    return Change(forms, after=after, rolled=Rolled(most, max(begin, told))), new
+    return Change(forms, after=after, rolled=ShortenedLog(most, max(begin, told))), new
 
 
 def _fits(view: View, limits: Limits) -> bool:

@@ -75,7 +75,7 @@ def check_length(path: Path) -> str:
     return f"{path} is cut short: {missing} of its {pages} pages are missing."
 
 
-def is_unborn(path: Path) -> bool:
+def is_unused(path: Path) -> bool:
     """Return whether a database is missing or empty, by its headers only, since opening it makes
     SQLite clean up. Raises OSError."""
     if not path.exists() or path.stat().st_size == 0:

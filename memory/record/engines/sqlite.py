@@ -263,7 +263,7 @@ class SqliteEngine:
 
     def is_unborn(self) -> bool:
         try:
-            return soundness.is_unborn(self.path)
+            return soundness.is_unused(self.path)
         except OSError as error:
             raise _explain_opening(self.path, error) from error
 

@@ -14,11 +14,11 @@ from datetime import datetime, tzinfo
 from msgspec import Struct
 
 from memory.context.ended_values import EndedValue, says_old
-from memory.context.layout import TakenAway
+from memory.context.layout import RemovedTurns
 from memory.messages import SEARCHES
 from memory.record import transcript
 from memory.record.branches import lineage
-from memory.record.closeness import MOST_WORDS, Closeness, closeness, fold
+from memory.record.closeness import MOST_WORDS, MatchScore, closeness, fold
 from memory.record.database import Database
 from memory.record.search import index, words
 from memory.record.search.corrected import Corrections
@@ -34,7 +34,7 @@ from memory.record.search.ranking import (
     Ranking,
     Weights,
 )
-from memory.record.search.reach import Reach, Scope
+from memory.record.search.reach import Scope, SearchScope
 from memory.record.search.said import (
     Span,
     finder,
@@ -69,7 +69,7 @@ class Hit(Struct, frozen=True):
     number: int = 0
 
 
-class Found(Struct, frozen=True):
+class SearchHits(Struct, frozen=True):
     """The best hits; the number of messages that contain any of the words (of passages: that may be
     shown); the number that contain all of them; and the number of omitted messages."""
 
@@ -90,7 +90,7 @@ def find(
     zone: tzinfo,
     likeness: Likeness = BY_WORDS,
     corrections: Corrections | None = None,
-) -> Found:
+) -> SearchHits:
     """Return the messages that best answer a text. For the model, these include some that have none
     of its words, but are adjacent to those that do, or have a similar meaning (`likeness`). `zone`
     is the time zone of dates in the text. With `corrections`, corrected values are shown as they
@@ -112,11 +112,11 @@ class HistorySearch:
         self._database, self._scope, self._zone = database, scope, zone
         self._likeness = likeness
         self._corrections, self._ended = corrections, dict[int, Sequence[EndedValue]]()
-        self._reach = Reach(database, scope)
+        self._reach = SearchScope(database, scope)
         self._ranges = self._reach.ranges
         self._sessions = index.sessions(database, self._ranges)
 
-    def find(self, text: str, most: int) -> Found:
+    def find(self, text: str, most: int) -> SearchHits:
         """Return the messages that best answer a text."""
         inquiry = self.inquire(text)
         order, near = self.rank(inquiry)
@@ -127,7 +127,7 @@ class HistorySearch:
             order = self._phrases_first([place for place in order if place in holding], text)
         wanted = [term.word for term in inquiry.question.terms]
         best = self._with_corrections(order[:most])
-        return Found(tuple(self._hits(best, wanted)), len(holding))
+        return SearchHits(tuple(self._hits(best, wanted)), len(holding))
 
     def _phrases_first(self, order: Sequence[int], text: str) -> list[int]:
         """Return the best places, with those first that contain all of a person's words literally
@@ -241,7 +241,7 @@ def scan(
     most: int,
     read: Callable[[Database, int], Iterable[Entry]] = transcript.every_entry,
     corrections: Corrections | None = None,
-) -> Found:
+) -> SearchHits:
     """Return the messages that match these texts most closely, the newest first among equals. The
     match ignores case (Unicode's folding), may be within words, and need not be a word, such as
     "C++". It reads all of these conversations, given by row and name; `read` yields the entries of
@@ -250,7 +250,7 @@ def scan(
     wanted = [*folded][:MOST_WORDS]
     counts = Counter[int]()
 
-    def iter_scored() -> Iterator[tuple[Closeness, datetime, int, int, Entry]]:
+    def iter_scored() -> Iterator[tuple[MatchScore, datetime, int, int, Entry]]:
         for row in conversations:
             for entry in read(database, row):
                 near = closeness(to_search_text(entry.message).casefold(), wanted)
@@ -263,7 +263,7 @@ def scan(
         entry = corrections.show(entry, corrections.of(database, row)) if corrections else entry
         said = to_search_text(entry.message)
         hits.append(Hit(entry, said, spans(said, wanted), conversations[row]))
-    return Found(tuple(hits), counts.total(), counts[len(wanted)])
+    return SearchHits(tuple(hits), counts.total(), counts[len(wanted)])
 
 
 # --- passages ------------------------------------------------------------------------------
@@ -283,13 +283,13 @@ class Tail(Struct, frozen=True):
     last: int = 10
 
 
-class Head(Struct, frozen=True):
+class FirstMessages(Struct, frozen=True):
     """The first messages."""
 
     first: int = 10
 
 
-class Around(Struct, frozen=True):
+class MessagesAround(Struct, frozen=True):
     """All messages of a turn, and of this many turns before and after it."""
 
     turn: int
@@ -297,14 +297,14 @@ class Around(Struct, frozen=True):
     after: int = 0
 
 
-class Exactly(Struct, frozen=True):
+class ExactMessage(Struct, frozen=True):
     """The whole message of this turn and seq, as shown to the model: the address in a stub."""
 
     turn: int
     seq: int
 
 
-Wanted = Words | Tail | Head | Around | Exactly
+Wanted = Words | Tail | FirstMessages | MessagesAround | ExactMessage
 
 
 def passages(
@@ -312,9 +312,9 @@ def passages(
     conversation: int,
     wanted: Wanted,
     running: int,
-    away: TakenAway,
+    away: RemovedTurns,
     corrections: Corrections | None = None,
-) -> Found:
+) -> SearchHits:
     """Return the passages that flo.monster's `context_search` gives its model: messages in order,
     with their neighbours. The `running` turn (0: none), removed turns, and results of searches are
     left out."""
@@ -337,13 +337,13 @@ def passages(
     ended = corrections.of(database, conversation, away) if corrections else ()
     hits = []
     for number, entry in zip(numbers, entries, strict=True):
-        is_whole = isinstance(wanted, Exactly)
+        is_whole = isinstance(wanted, ExactMessage)
         if corrections and not is_whole:
             entry = corrections.show(entry, ended)
         text = entry.message.shown_text if is_whole else to_model_text(entry.message)
         match = pattern.search(text) if pattern else None
         hits.append(Hit(entry, text, (Span(*match.span()),) if match else (), number=number))
-    return Found(tuple(hits), len(places), left_out=left_out)
+    return SearchHits(tuple(hits), len(places), left_out=left_out)
 
 
 def _seqs_with(database: Database, conversation: int, text: str) -> frozenset[int]:
@@ -352,18 +352,20 @@ def _seqs_with(database: Database, conversation: int, text: str) -> frozenset[in
     return frozenset(seq for seq, text in said if pattern.search(text))
 
 
-def _choose(wanted: Tail | Head | Around | Exactly, places: Sequence[tuple[int, int]]) -> list[int]:
+def _choose(
+    wanted: Tail | FirstMessages | MessagesAround | ExactMessage, places: Sequence[tuple[int, int]]
+) -> list[int]:
     """Return the numbers of the selected messages; `places` has each message's seq and turn."""
     total = len(places)
     match wanted:
         case Tail():
             return list(range(max(1, total - wanted.last + 1), total + 1))
-        case Head():
+        case FirstMessages():
             return list(range(1, min(total, wanted.first) + 1))
-        case Around():
+        case MessagesAround():
             near = range(wanted.turn - wanted.before, wanted.turn + wanted.after + 1)
             return [number for number, (_, turn) in enumerate(places, 1) if turn in near]
-        case Exactly():
+        case ExactMessage():
             place = wanted.seq, wanted.turn
             return [number for number, other in enumerate(places, 1) if other == place]
 

@@ -18,7 +18,7 @@ from memory.context.ended_values import (
     show_corrected,
     supersede,
 )
-from memory.context.layout import TakenAway
+from memory.context.layout import RemovedTurns
 from memory.record import transcript
 from memory.record.database import Database
 from memory.turns import Entry
@@ -28,7 +28,7 @@ KEPT = 16
 """The number of conversations whose corrections stay in memory: the last used ones."""
 
 
-class HeardCorrection(Struct, frozen=True):
+class FoundCorrection(Struct, frozen=True):
     """A correction, and its message."""
 
     correction: Correction
@@ -36,20 +36,20 @@ class HeardCorrection(Struct, frozen=True):
     seq: int
 
 
-class _HeardSoFar(Struct):
+class _FoundSoFar(Struct):
     """The messages of a conversation that were read so far, as far as corrections need them."""
 
     finder: CorrectionFinder = field(default_factory=CorrectionFinder)
     messages: int = 0
     seq: int = 0
-    found: list[HeardCorrection] = field(default_factory=list)
+    found: list[FoundCorrection] = field(default_factory=list)
     again: dict[str, int] = field(default_factory=dict)
 
     def hear(self, role: str, text: str, turn: int, seq: int) -> None:
         if role != "user":
             self.finder.note(text)
             return
-        new = [HeardCorrection(one, turn, seq) for one in self.finder.hear(text)]
+        new = [FoundCorrection(one, turn, seq) for one in self.finder.hear(text)]
         for said in self.found if not new else ():
             old = said.correction.old
             if old not in self.again and any(find_places(text, old)):
@@ -61,11 +61,11 @@ class CorrectionBook:
     """The corrections of all conversations of a store; thread-safe."""
 
     def __init__(self) -> None:
-        self._heard: OrderedDict[int, _HeardSoFar] = OrderedDict()
+        self._heard: OrderedDict[int, _FoundSoFar] = OrderedDict()
         self._one_at_a_time = threading.Lock()
 
     def of(
-        self, database: Database, conversation: int, away: TakenAway | None = None
+        self, database: Database, conversation: int, away: RemovedTurns | None = None
     ) -> tuple[EndedValue, ...]:
         """Return the values that were corrected in a conversation, except by removed turns (`away`,
         which is read if it is not given)."""
@@ -74,16 +74,16 @@ class CorrectionBook:
             found, again = [*heard.found], dict(heard.again)
         if not found:
             return ()
-        gone = transcript.taken_away(database, conversation) if away is None else away
+        gone = transcript.removed_turns(database, conversation) if away is None else away
         said = {n: one for n, one in enumerate(found) if not gone.has(one.turn)}
         held = in_force(replace(one.correction, at=n) for n, one in said.items())
         return tuple(_to_ended(one, said[one.at], again.get(one.old, 0)) for one in held)
 
-    def heard(self, database: Database, conversation: int) -> tuple[HeardCorrection, ...] | None:
+    def heard(self, database: Database, conversation: int) -> tuple[FoundCorrection, ...] | None:
         """Return the corrections of a conversation with their turns; None if many messages are
         unread."""
         with self._one_at_a_time:
-            known = self._heard.get(conversation) or _HeardSoFar()
+            known = self._heard.get(conversation) or _FoundSoFar()
             if transcript.count_from(database, conversation, known.seq + 1)[0] > _CAUGHT_UP:
                 return None
             return tuple(self._catch_up(database, conversation).found)
@@ -93,13 +93,13 @@ class CorrectionBook:
         with self._one_at_a_time:
             self._heard.clear()
 
-    def _catch_up(self, database: Database, conversation: int) -> _HeardSoFar:
-        heard = self._heard.pop(conversation, None) or _HeardSoFar()
+    def _catch_up(self, database: Database, conversation: int) -> _FoundSoFar:
+        heard = self._heard.pop(conversation, None) or _FoundSoFar()
         there, newest = transcript.count_from(database, conversation, 0)
         if (there, newest) != (heard.messages, heard.seq):
             count, _ = transcript.count_from(database, conversation, heard.seq + 1)
             if heard.messages + count != there:  # something was deleted
-                heard = _HeardSoFar()
+                heard = _FoundSoFar()
             for role, text, turn, seq in transcript.spoken(database, conversation, heard.seq + 1):
                 heard.hear(role, text, turn, seq)
             heard.messages, heard.seq = there, newest
@@ -117,7 +117,7 @@ class Corrections(Struct, frozen=True):
     by_hand: Sequence[ByHand] = ()
 
     def of(
-        self, database: Database, conversation: int, away: TakenAway | None = None
+        self, database: Database, conversation: int, away: RemovedTurns | None = None
     ) -> tuple[EndedValue, ...]:
         """Return the values that were corrected in a conversation, updated by later commands."""
         ended = self.book.of(database, conversation, away)
@@ -141,7 +141,7 @@ class Corrections(Struct, frozen=True):
         return correct(entry, (*by_hand, *ended))
 
 
-def _to_ended(one: Correction, said: HeardCorrection, again: int) -> EndedValue:
+def _to_ended(one: Correction, said: FoundCorrection, again: int) -> EndedValue:
     return EndedValue(one.old, one.new, said.turn, said.seq, one.topic, one.is_shared, again)
 
 

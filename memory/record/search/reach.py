@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from memory.context.layout import NOTHING_AWAY, TakenAway
+from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns
 from memory.keys import home_of as chat_of
 from memory.record import transcript
 from memory.record.branches import lineage
@@ -31,7 +31,7 @@ class Scope(Struct, frozen=True):
     here: int = 0
 
 
-class Reach:
+class SearchScope:
     """The places that a search may return (`ranges`)."""
 
     def __init__(self, database: Database, scope: Scope) -> None:
@@ -42,7 +42,7 @@ class Reach:
         self._shared = {link.conversation: link.seq for link in line[:-1]}
         rows = {link.conversation for link in line}
         here = [one for one in there if one.row in rows and one.lacks_some]
-        mine = self._find_taken_away(scope.here, bool(here))
+        mine = self._find_removed(scope.here, bool(here))
         away = {one.row: self._away(one, mine) for one in there}
         visible = (part for one in there for part in self._visible(one))
         self.ranges = Ranges(visible, [*self._gaps(away)])
@@ -59,16 +59,16 @@ class Reach:
         # A conversation that is kept for its branches alone has an internal name.
         return chat_of(name) if "//-" in name else name
 
-    def _away(self, one: IndexedConversation, mine: TakenAway) -> TakenAway:
+    def _away(self, one: IndexedConversation, mine: RemovedTurns) -> RemovedTurns:
         if one.row == self._scope.here:
             return mine
-        return self._find_taken_away(one.row, one.lacks_some)
+        return self._find_removed(one.row, one.lacks_some)
 
-    def _find_taken_away(self, row: int, lacks_some: bool) -> TakenAway:
+    def _find_removed(self, row: int, lacks_some: bool) -> RemovedTurns:
         """Return the part of a conversation that the search must not return."""
         if not (self._scope.is_model and lacks_some):
-            return NOTHING_AWAY
-        return transcript.taken_away(self._database, row)
+            return NO_REMOVED_TURNS
+        return transcript.removed_turns(self._database, row)
 
     def _visible(self, one: IndexedConversation) -> Iterator[Range]:
         """Yield the places of a conversation that may be returned, including the gaps."""
@@ -80,7 +80,7 @@ class Reach:
         else:
             yield range_of(one.row, 0)
 
-    def _gaps(self, away: dict[int, TakenAway]) -> Iterator[Range]:
+    def _gaps(self, away: dict[int, RemovedTurns]) -> Iterator[Range]:
         """Yield the places of removed turns. For turns shared with the searching conversation, only
         its own removals count."""
         for row, taken in away.items():

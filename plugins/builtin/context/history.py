@@ -13,14 +13,14 @@ from memory.context.change import ViewEvent
 from memory.context.layout import list_effective, newest_undoable, redoable
 from memory.context.view import View
 from memory.patterns import lazy
-from memory.record.search import Found, Hit
+from memory.record.search import Hit, SearchHits
 from memory.record.search.excerpts import excerpt, pieces, without_markup
 from plugins.api import Action, Ask, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.cost import cache_of
 from plugins.builtin.context.overview import event_data, hold
 from plugins.builtin.context.show import by, explain_hold, name_kind, undo_of
-from plugins.builtin.context.state import IN_PLAY, States, name_states, states
+from plugins.builtin.context.state import IN_PLAY, TurnStates, name_states, states
 from plugins.builtin.context.turns import name_role, role
 from plugins.builtin.context.values import as_data, phrase, refusal, say_of
 from plugins.offers import numbers_in_context, with_offers
@@ -237,7 +237,7 @@ async def search(ask: Ask, rest: str) -> Reply:
     return Reply("\n\n".join(filter(None, parts)), data)
 
 
-def _headline(found: Found, rest: str) -> str:
+def _headline(found: SearchHits, rest: str) -> str:
     words = quoted(literal(clip(rest)))
     if not found.total:
         return _("Nothing in this conversation contains {words}.", words=words)
@@ -253,7 +253,7 @@ def _headline(found: Found, rest: str) -> str:
     return _("{messages} with {words}{more}:", messages=messages, words=words, more=more)
 
 
-def _hit_line(hit: Hit, where: States, at: str) -> str:
+def _hit_line(hit: Hit, where: TurnStates, at: str) -> str:
     state = [name for name in where.of(hit.entry.turn) if name != IN_PLAY]
     marks = aside(name_states(state))
     who = literal(name_role(role(hit.entry.message)))
@@ -261,7 +261,7 @@ def _hit_line(hit: Hit, where: States, at: str) -> str:
     return labelled(said, excerpt(hit.text, hit.spans))
 
 
-def _data(hit: Hit, where: States) -> dict[str, Any]:
+def _data(hit: Hit, where: TurnStates) -> dict[str, Any]:
     entry = hit.entry
     return {
         "turn": f"t{entry.turn}",

@@ -61,7 +61,7 @@ GOVERNING = (
 ROLES: tuple[Role, ...] = ("user", "assistant", "tool", "note")
 
 
-class Hold(Struct, frozen=True):
+class CompactionHold(Struct, frozen=True):
     """A delay of compactions after a person's action: until this turn begins or the context reaches
     this size."""
 
@@ -91,7 +91,7 @@ class Overview(Struct, frozen=True):
     waiting: CutNotice | None
     cut_prompt: CutPrompt | None
     soft: SoftLimit
-    hold: Hold | None
+    hold: CompactionHold | None
     last: ViewEvent | None
     summary: Pending
     can_undo: bool
@@ -149,7 +149,7 @@ def _weigh_tools(conversation: Conversation, view: View) -> dict[str, int]:
     return {name: view.scale.part(sizes[name]) for name in largest_first}
 
 
-def hold(conversation: Conversation) -> Hold | None:
+def hold(conversation: Conversation) -> CompactionHold | None:
     """Return the delay of automatic compactions after a person's action, if there is one."""
     undo, limits = conversation.context.replayed.move, conversation.context.limits
     if undo is None or not conversation.compactor.forecaster.holds_off():
@@ -157,7 +157,7 @@ def hold(conversation: Conversation) -> Hold | None:
     most = round(undo.tokens_after * HELD_GROWTH)
     turn = undo.turn + HELD_TURNS
     because = BECAUSE.get(undo.name, BECAUSE["undo"])
-    return Hold(turn, min(most, limits.ceiling), because)
+    return CompactionHold(turn, min(most, limits.ceiling), because)
 
 
 BECAUSE = {"hold": "of your no", "expand": "you opened a summary", "undo": "of your undo"}

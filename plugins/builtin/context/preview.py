@@ -15,7 +15,7 @@ from memory.context.view import View
 from plugins.api import Ask, Reply
 from plugins.builtin.context.blocks import LOG, RANGE, SUMMARY, list_blocks, name_run
 from plugins.builtin.context.cost import cache_of
-from plugins.builtin.context.overview import Hold, effect, hold, plan_data
+from plugins.builtin.context.overview import CompactionHold, effect, hold, plan_data
 from plugins.builtin.context.show import coming_reason, explain_hold
 from plugins.builtin.context.turns import name_role, role, summarize
 from plugins.builtin.context.values import say_of
@@ -100,7 +100,7 @@ def show_messages(rows: Sequence[Row]) -> str:
 
 
 def describe_steps(
-    preview: Preview, strategy: str, held: Hold | None = None, waiting: Sequence[int] = ()
+    preview: Preview, strategy: str, held: CompactionHold | None = None, waiting: Sequence[int] = ()
 ) -> str:
     """Describe the compactions before the request is sent: the rule and the reason of each."""
     if preview.plans:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from channels.language import _
 from memory.context.change import ViewEvent
 from memory.context.view import View
-from memory.context_editor import Expanded
+from memory.context_editor import ExpandResult
 from memory.conversation import Conversation
 from memory.record.summaries import Summary
 from plugins.api import Action, Ask, CommandError, Reply
@@ -265,7 +265,7 @@ async def expand(ask: Ask, rest: str) -> Reply:
     what = ", ".join(node.summary.name for node in chosen)
     if opened.event is None:
         raise CommandError(_explain_closed(opened, tuple(sorted(numbers)), before))
-    return _tell_opened(what, opened, before, ask)
+    return _report_expanded(what, opened, before, ask)
 
 
 def _find(name: str, nodes: Sequence[SummaryNode]) -> SummaryNode:
@@ -281,7 +281,7 @@ def _find(name: str, nodes: Sequence[SummaryNode]) -> SummaryNode:
     )
 
 
-def _explain_closed(opened: Expanded, numbers: Turns, view: View) -> str:
+def _explain_closed(opened: ExpandResult, numbers: Turns, view: View) -> str:
     """Return the reason why no turn was restored."""
     if opened.left:
         return _(
@@ -307,7 +307,7 @@ def _explain_away(numbers: Turns) -> str:
     return _("You removed {turns}; only /context undo restores that.", turns=format_turns(numbers))
 
 
-def _tell_opened(what: str, opened: Expanded, before: View, ask: Ask) -> Reply:
+def _report_expanded(what: str, opened: ExpandResult, before: View, ask: Ask) -> Reply:
     view = ask.conversation.context.view()
     was, now = amounts(before.tokens, view.tokens)
     text = say_of(

@@ -49,10 +49,10 @@ def describe(receipt: Receipt | None) -> str:
     is no receipt."""
     if receipt is None:
         return ""
-    return " ".join(filter(None, (_tell_taken(receipt), _tell_kept(receipt))))
+    return " ".join(filter(None, (_describe_choice(receipt), _describe_kept(receipt))))
 
 
-def _tell_taken(receipt: Receipt) -> str:
+def _describe_choice(receipt: Receipt) -> str:
     """Describe which of the summaries was chosen; "" if it was simply the model's first."""
     kinds = [kind for kind in receipt.findings if kind not in MENDED]
     more = (
@@ -80,7 +80,7 @@ def _tell_taken(receipt: Receipt) -> str:
     return " ".join(filter(None, (told, added if receipt.taken != "extract" else "")))
 
 
-def _tell_kept(receipt: Receipt) -> str:
+def _describe_kept(receipt: Receipt) -> str:
     if not receipt.total:
         return ""
     of = phrase(receipt, "The summary keeps {kept} of {total} names and numbers")

@@ -20,7 +20,7 @@ from memory.patterns import lazy
 from memory.turn_log import describe_cut_prompt
 from plugins.api import Action, Ask, Reply
 from plugins.builtin.context.overview import (
-    Hold,
+    CompactionHold,
     Overview,
     as_data,
     counts,
@@ -359,7 +359,7 @@ def _explain_ceiling(overview: Overview) -> str:
     )
 
 
-def explain_hold(until: Hold) -> str:
+def explain_hold(until: CompactionHold) -> str:
     """Return how long nothing is compacted after an undo, a declined compaction, or an expanded
     summary."""
     return phrase(

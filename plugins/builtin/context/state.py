@@ -31,17 +31,17 @@ STATES = (
 )
 
 
-class States(Struct, frozen=True):
-    """The states of all turns of a conversation. `in_play` has the whole turns in context by their
-    numbers."""
+class TurnStates(Struct, frozen=True):
+    """The states of all turns of a conversation. `in_context` has the whole turns in context by
+    their numbers."""
 
     view: View
-    in_play: Mapping[int, Turn]
+    in_context: Mapping[int, Turn]
 
     def of(self, number: int) -> tuple[str, ...]:
         """Return a turn's states, the most important first."""
-        if number in self.in_play:
-            return self._find_labels(self.in_play[number])
+        if number in self.in_context:
+            return self._find_labels(self.in_context[number])
         form = self.view.layout.form(number)
         return (_GONE_BY[form.of] if form.kind == "gone" else _STATES.get(form.kind, GONE),)
 
@@ -71,12 +71,12 @@ _GONE_BY = {
 }
 
 
-def states(view: View) -> States:
+def states(view: View) -> TurnStates:
     """Return the states of the turns of a view."""
-    return States(view, {turn.number: turn for turn in view.whole})
+    return TurnStates(view, {turn.number: turn for turn in view.whole})
 
 
-def say_gone(numbers: Sequence[int]) -> str:
+def refuse_removed(numbers: Sequence[int]) -> str:
     """Return the refusal of a change to turns that are not in context."""
     return say_of(
         numbers,

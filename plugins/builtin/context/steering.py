@@ -20,7 +20,7 @@ from memory.record.summaries import Summary
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context import ranges, receipts
 from plugins.builtin.context.show import undo_of
-from plugins.builtin.context.state import say_gone
+from plugins.builtin.context.state import refuse_removed
 from plugins.builtin.context.values import phrase, pick, refusal, say_of
 from plugins.turn_names import ids, split_turns, turns_of
 from plugins.wording import amount, amounts, clip, count, format_list, format_turns, literal
@@ -241,7 +241,7 @@ async def clear(ask: Ask, rest: str) -> Reply:
 async def pin(ask: Ask, rest: str) -> Reply:
     """Run `/context pin t3-t5 t9`."""
     view = ask.conversation.context.view()
-    numbers = _in_play(ask, rest, "pin", view)
+    numbers = _in_context(ask, rest, "pin", view)
     new = tuple(n for n in numbers if n not in view.layout.pinned)
     if not new:
         said = say_of(numbers, "{turns} is already pinned.", "{turns} are already pinned.")
@@ -291,14 +291,14 @@ async def drop(ask: Ask, rest: str) -> Reply:
             "Expand it with /context expand first; nothing was changed.",
         )
         raise CommandError(said)
-    numbers = _in_play(ask, rest, "drop", view)
+    numbers = _in_context(ask, rest, "drop", view)
     if view.current in numbers:
         raise refusal(
             "t{current} is being answered; /undo stops and undoes it. Nothing was changed.",
             current=view.current,
         )
     if (event := await ask.conversation.editor.drop(numbers)) is None:
-        raise CommandError(say_gone(numbers))
+        raise CommandError(refuse_removed(numbers))
     there = {turn.number for turn in view.turns}
     back = tuple(t.number for t in ask.conversation.context.view().turns if t.number not in there)
     opened = ""
@@ -327,12 +327,12 @@ def _parse_turns(ask: Ask, rest: str, verb: str) -> tuple[int, ...]:
     return numbers
 
 
-def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
+def _in_context(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
     numbers = _parse_turns(ask, rest, verb)
     there = {turn.number for turn in view.turns} | (set(view.logged) if verb == "drop" else set())
     there.update(*(one.turns for one in view.layout.ranges))
     if gone := tuple(n for n in numbers if n not in there):
-        raise CommandError(say_gone(gone))
+        raise CommandError(refuse_removed(gone))
     return numbers
 
 

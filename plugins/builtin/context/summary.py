@@ -7,7 +7,7 @@ from typing import Any
 
 from channels.language import _
 from memory.record.summaries import Summary
-from memory.summary_editor import EditedSummary, EditRefused, StandingSummary, SummaryEditor
+from memory.summary_editor import CurrentSummary, EditedSummary, EditRefused, SummaryEditor
 from plugins.api import Action, Ask, CommandError, Form, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.show import undo_of
@@ -38,7 +38,7 @@ async def summary(ask: Ask, rest: str) -> Reply:
     return await _show_numbered(ask, int(found[1]))
 
 
-def _show_standing(standing: StandingSummary) -> Reply:
+def _show_standing(standing: CurrentSummary) -> Reply:
     one = standing.summary
     parts = (_headline(standing), quote(one.text), receipts.describe(one.receipt))
     return Reply("\n\n".join(filter(None, parts)), _to_data(one, standing), _actions(standing))
@@ -90,7 +90,7 @@ async def receipt(ask: Ask, rest: str) -> Reply:
     return Reply(text, {"summary": one.name, "receipt": as_data(one.receipt)}, keep)
 
 
-def _headline(standing: StandingSummary) -> str:
+def _headline(standing: CurrentSummary) -> str:
     """Return the summary's name, the turns it replaces, its size, author and state."""
     one = standing.summary
     parts = (
@@ -135,14 +135,14 @@ def answers(summary: Summary) -> tuple[Action, ...]:
     return (yes, edit_action(name), no, *keep)
 
 
-def _actions(standing: StandingSummary) -> tuple[Action, ...]:
+def _actions(standing: CurrentSummary) -> tuple[Action, ...]:
     edit = () if standing.coming else (edit_action(standing.summary.name),)
     undo = (Action(_("Undo"), f"/context undo e{standing.event}"),) if standing.event else ()
     keep = () if standing.coming else receipts.actions(standing.summary, is_named=standing.is_range)
     return (*edit, *undo, WRONG, *keep)
 
 
-def _to_data(one: Summary, standing: StandingSummary | None = None) -> dict[str, Any]:
+def _to_data(one: Summary, standing: CurrentSummary | None = None) -> dict[str, Any]:
     where = pick(standing, "turns", "tokens", "is_late", "coming") if standing else {}
     more = {"summary": one.name, "is_edited": bool(one.edits), "stands": standing is not None}
     return pick(one, "text", "turns", "model", "is_untrusted", "receipt") | more | where

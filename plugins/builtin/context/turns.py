@@ -18,7 +18,7 @@ from memory.turns import Turn
 from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import Overview, as_data, gather
 from plugins.builtin.context.show import actions, as_text
-from plugins.builtin.context.state import States, name_states, states
+from plugins.builtin.context.state import TurnStates, name_states, states
 from plugins.builtin.context.values import phrase, pick
 from plugins.turn_names import turns_of
 from plugins.wording import amount, aside, clip, literal, name_layer, series, shorten, table
@@ -82,12 +82,12 @@ async def rows(conversation: Conversation, numbers: Sequence[int]) -> list[Row]:
     """Return these turns, in context or not, as far as they are stored."""
     view = conversation.context.view()
     where = states(view)
-    in_play = {turn.number: turn for turn in view.turns}
+    in_context = {turn.number: turn for turn in view.turns}
     stored = await conversation.context.turns(numbers)
-    return [_row(in_play.get(turn.number, turn), turn, where) for turn in stored]
+    return [_row(in_context.get(turn.number, turn), turn, where) for turn in stored]
 
 
-def _row(shown: Turn, whole: Turn, where: States) -> Row:
+def _row(shown: Turn, whole: Turn, where: TurnStates) -> Row:
     tokens = where.view.scale.part(shown.tokens)
     return Row(whole.number, tokens, where.of(whole.number), clip(whole.question.text, 40))
 
@@ -143,7 +143,7 @@ def quote(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.strip().split("\n"))
 
 
-def _messages(overview: Overview, where: States) -> str:
+def _messages(overview: Overview, where: TurnStates) -> str:
     lines = [line for turn in overview.view.turns for line in _lines(turn, where)]
     if not lines:
         return _("No turn is in context.")
@@ -151,7 +151,7 @@ def _messages(overview: Overview, where: States) -> str:
     return table(("turn", "message", "tokens:", "state", "beginning"), shown)
 
 
-def _lines(turn: Turn, where: States) -> Iterator[tuple[str, ...]]:
+def _lines(turn: Turn, where: TurnStates) -> Iterator[tuple[str, ...]]:
     """Yield a row for each message; the first names the turn and its state."""
     names = (turn.id, name_states(where.of(turn.number)))
     for entry in turn.entries:

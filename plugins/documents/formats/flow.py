@@ -34,7 +34,7 @@ _SIGNS = {"tab": " ", "ptab": " ", "cr": "\n", "noBreakHyphen": "-", "softHyphen
 _BOXES = {"F0A8": "☐", "F06F": "☐", "F0FE": "☑", "F0FD": "☒", "F0FC": "✓", "F0E0": "→"}
 
 
-class Flow:
+class BlockReader:
     """The reader of blocks. `label` returns the prefix of a paragraph (its number, a heading mark);
     `left_out` counts the parts without text."""
 

@@ -32,7 +32,7 @@ class Mark(str):
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class Relationship:
     """A reference of a part: its id there, its kind (the last word of its type), and its target."""
 
     id: str
@@ -153,7 +153,7 @@ class Package:
         if stream.is_damaged() or _is_fatal(parsed.error_log):
             yield DAMAGED
 
-    def relations(self, name: str) -> list[Relation]:
+    def relations(self, name: str) -> list[Relationship]:
         """Return the references of a part; those of the whole archive for the name ""."""
         folder, base = posixpath.split(name)
         root = self.root(posixpath.join(folder, "_rels", f"{base}.rels"))
@@ -165,7 +165,7 @@ class Package:
             is_external = item.get("TargetMode") == "External"
             kind = item.get("Type", "").rstrip("/").rpartition("/")[2]
             whole = target if is_external else place(folder, target)
-            found.append(Relation(item.get("Id", ""), kind, whole, is_external))
+            found.append(Relationship(item.get("Id", ""), kind, whole, is_external))
         return found
 
     def first(self, name: str) -> str:

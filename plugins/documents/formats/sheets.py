@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from .flow import Flow, drawn
+from .flow import BlockReader, drawn
 from .package import Mark, Package, below, children, find, get, name_of, row_of, said
 
 _GAP = 20  # maximum empty cells in a row that are shown; after more, the column is named
@@ -208,7 +208,7 @@ def _beside(package: Package, part: str) -> Iterator[str]:
         elif root is None:
             yield f"(a damaged part: {relation.kind})"
         elif relation.kind == "drawing":
-            flow = Flow()
+            flow = BlockReader()
             yield from flow.lines(root)
             yield from drawn(package, relation.target)
             yield from said(flow.left_out)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .flow import Flow, drawn
+from .flow import BlockReader, drawn
 from .package import Mark, Package, below, find, get, said
 
 _SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml", re.IGNORECASE)
@@ -21,7 +21,7 @@ def read(package: Package, main: str) -> Iterator[str]:
         if root is None:
             yield "(this slide is damaged)"
             continue
-        flow = Flow()
+        flow = BlockReader()
         yield from flow.lines(root)
         yield from drawn(package, part)
         yield from said(flow.left_out)
@@ -57,7 +57,7 @@ def _beside(package: Package, part: str) -> Iterator[str]:
                 words = " ".join("".join(t.itertext()) for t in below(comment, "text", "t"))
                 yield f"(comment: {' '.join(words.split())})"
         else:
-            flow = Flow()
+            flow = BlockReader()
             lines = [
                 line
                 for shape in below(root, "sp")
@@ -84,7 +84,7 @@ def _behind(package: Package) -> Iterator[str]:
         for shape in () if root is None else below(root, "sp"):
             mark = find(shape, "nvSpPr", "nvPr", "ph")
             if mark is None:
-                lines.update(dict.fromkeys(filter(str.strip, Flow().lines(shape))))
+                lines.update(dict.fromkeys(filter(str.strip, BlockReader().lines(shape))))
     if lines:
         yield Mark("behind the slides")
         yield from lines

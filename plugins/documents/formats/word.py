@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .flow import PAGE, Flow, drawn
+from .flow import PAGE, BlockReader, drawn
 from .package import DAMAGED, Mark, Package, below, children, find, get, name_of, said
 
 _APART = {
@@ -26,7 +26,7 @@ def read(package: Package, main: str) -> Iterator[str]:
     with the explicit page breaks."""
     styles = Styles(package, main)
     is_laid_out = _has(package, main, b"lastRenderedPageBreak")
-    flow = Flow(styles.label, "lastRenderedPageBreak" if is_laid_out else "br")
+    flow = BlockReader(styles.label, "lastRenderedPageBreak" if is_laid_out else "br")
     number = 1
     yield Mark("page 1")
     for block in package.elements(main, 3):
@@ -50,7 +50,7 @@ def _apart(package: Package, main: str, styles: Styles) -> Iterator[str]:
         title = _APART.get(relation.kind)
         if title is None or relation.is_external:
             continue
-        flow, lines = Flow(styles.label), found.setdefault(title, {})
+        flow, lines = BlockReader(styles.label), found.setdefault(title, {})
         root = package.root(relation.target)
         for part in () if root is None else children(root):
             text = "\n".join(line.replace(PAGE, "") for line in flow.lines(part))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from channels.base import Channel
-from channels.telegram import Rhythm, telegram_channel
+from channels.telegram import Intervals, telegram_channel
 from tests.channels.clock import quick_sleep
 from tests.channels.contract.stage import Seen, Stage
 from tests.fakes.telegram_server import TOKEN, Person, Refused, Sent, TelegramServer
@@ -50,7 +50,7 @@ class TelegramStage(Stage):
         return {"telegram": {"base_url": self.server.base_url}}
 
     def channel(self, settings: Callable[[], Any]) -> Channel:
-        rhythm = Rhythm(0.01, 0.01, 0.05, 0.02, 1, 1_000, 1_000, 1, sleep=quick_sleep)
+        rhythm = Intervals(0.01, 0.01, 0.05, 0.02, 1, 1_000, 1_000, 1, sleep=quick_sleep)
         return telegram_channel(TOKEN, lambda: settings().telegram, rhythm)
 
     def _person(self, by: str, chat: str, thread: str) -> Person:

@@ -18,7 +18,7 @@ from channels.message import Address
 from plugins.approvals.feature import Approvals
 from plugins.operations.doctor import check_health
 from plugins.shell import feature as shell
-from plugins.shell.box import Ran
+from plugins.shell.box import CommandResult
 from tests.channels.contract.stage import Ability, Seen, Stage
 from tests.channels.contract.stages import SERVERS, STAGES, list_stages
 from tests.channels.contract.testbot import at_platform
@@ -92,8 +92,8 @@ WITH_SHELL = {"tools": {"shell": True, "shell_unboxed": True}}
 def runs_hello(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a command that is allowed say hello, whatever it is."""
 
-    async def run(*_given: object) -> Ran:
-        return Ran(0, b"hello", b"", 0)
+    async def run(*_given: object) -> CommandResult:
+        return CommandResult(0, b"hello", b"", 0)
 
     monkeypatch.setattr(shell, "_BOX", [False])
     monkeypatch.setattr("plugins.shell.box.run", run)

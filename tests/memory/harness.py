@@ -62,33 +62,33 @@ class Obedient:
 
 
 @dataclass
-class LodgeRules:
-    """The rules of a lodge, which hold in all its conversations."""
+class HarnessRules:
+    """The rules of a harness, which hold in all its conversations."""
 
-    lodge: Lodge
+    harness: MemoryHarness
     plugin_offloader: Offloader | None = None
 
-    def at(self, key: ConversationKey) -> Lodge:
+    def at(self, key: ConversationKey) -> MemoryHarness:
         del key
-        return self.lodge
+        return self.harness
 
     def prefix(self, key: ConversationKey) -> PromptPrefix:
         del key
-        return self.lodge.frame
+        return self.harness.frame
 
     def zone(self) -> tzinfo:
         return UTC
 
     def restores_exactly(self) -> bool:
-        return self.lodge.restores_exactly
+        return self.harness.restores_exactly
 
     def offloader(self, key: ConversationKey) -> Offloader | None:
         del key
-        return self.lodge.offloader
+        return self.harness.offloader
 
 
 @dataclass
-class Lodge:
+class MemoryHarness:
     """A bot's memory, which a test can close and open again."""
 
     folder: Path
@@ -108,7 +108,7 @@ class Lodge:
             self.store,
             Meter(),
             self.summarizer,
-            LodgeRules(self),
+            HarnessRules(self),
             self.folder,
             events=self.events,
             request_log=self.request_log,
@@ -116,7 +116,7 @@ class Lodge:
             likeness=self.likeness,
         )
         self.conversations = Conversations(room)
-        await self.conversations.take_up()
+        await self.conversations.load()
 
     async def close(self) -> None:
         await self.conversations.close()
@@ -146,7 +146,7 @@ class Lodge:
         return views
 
     async def settle(self) -> None:
-        await self.conversations.settle()
+        await self.conversations.flush()
 
 
 async def calls(turn: OpenTurn, number: int, result: str) -> None:

@@ -17,7 +17,7 @@ from memory.mirror import READABLE, TERSE, WHOLE
 from memory.record.offload import LocalWorkspace
 from memory.record.search import Words
 from plugins.context_files.feature import FileMirror, write_files
-from tests.memory.rooms import KEY, Lodge
+from tests.memory.harness import KEY, MemoryHarness
 
 pytestmark = pytest.mark.databases
 
@@ -46,23 +46,27 @@ def offloaded(folder: Path) -> set[str]:
 
 
 @pytest.fixture
-async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path, offloader=LocalWorkspace(workspace(tmp_path)), mirror=FileMirror)
-    lodge.limit(tool_result_limit=200, max_turns=2)
-    await lodge.open()
-    yield lodge
-    await lodge.close()
+async def harness(tmp_path: Path) -> AsyncIterator[MemoryHarness]:
+    harness = MemoryHarness(
+        tmp_path, offloader=LocalWorkspace(workspace(tmp_path)), mirror=FileMirror
+    )
+    harness.limit(tool_result_limit=200, max_turns=2)
+    await harness.open()
+    yield harness
+    await harness.close()
 
 
 async def drop(conversation: Conversation, *turns: int) -> None:
     await conversation.editor.drop(turns)
 
 
-async def test_lines_and_results_come_back_as_they_were(lodge: Lodge, tmp_path: Path) -> None:
+async def test_lines_and_results_come_back_as_they_were(
+    harness: MemoryHarness, tmp_path: Path
+) -> None:
     for number in range(1, 6):
-        await lodge.says(f"Question {number}.", [f"{LONG}{number}"])
-        await lodge.settle()
-    conversation = await lodge.conversation()
+        await harness.says(f"Question {number}.", [f"{LONG}{number}"])
+        await harness.settle()
+    conversation = await harness.conversation()
     await write_files(conversation)
     before, whole = reach(tmp_path), lines_of(tmp_path)
     await conversation.editor.clear()
@@ -77,16 +81,16 @@ async def test_lines_and_results_come_back_as_they_were(lodge: Lodge, tmp_path: 
 async def test_where_nobody_keeps_files_those_of_before_go_with_what_is_taken_away(
     tmp_path: Path,
 ) -> None:
-    lodge = Lodge(tmp_path)
-    await lodge.open()
-    await lodge.says("Question.")
-    conversation = await lodge.conversation()
+    harness = MemoryHarness(tmp_path)
+    await harness.open()
+    await harness.says("Question.")
+    conversation = await harness.conversation()
     await write_files(conversation, is_readable=True)
     before = {*reach(tmp_path)}
     await drop(conversation, 1)
     assert {WHOLE, TERSE, READABLE} <= before
     assert not {WHOLE, TERSE, READABLE} & {*reach(tmp_path)}
-    await lodge.close()
+    await harness.close()
 
 
 def lines_of(folder: Path) -> list[str]:
@@ -94,13 +98,13 @@ def lines_of(folder: Path) -> list[str]:
 
 
 async def test_a_crash_before_the_files_are_written_is_made_good_at_the_next_start(
-    lodge: Lodge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harness: MemoryHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(1, 6):
-        await lodge.says(f"Question {number}.", [f"{LONG}{number}"])
-        await lodge.settle()
+        await harness.says(f"Question {number}.", [f"{LONG}{number}"])
+        await harness.settle()
     with monkeypatch.context() as patch:
-        conversation = await lodge.conversation()
+        conversation = await harness.conversation()
 
         async def dies(before: object) -> None:
             raise asyncio.CancelledError
@@ -109,31 +113,35 @@ async def test_a_crash_before_the_files_are_written_is_made_good_at_the_next_sta
         with pytest.raises(asyncio.CancelledError):
             await conversation.editor.clear()
     assert offloaded(tmp_path), "it should be there after the crash"
-    await lodge.restart()
-    await lodge.conversation()
+    await harness.restart()
+    await harness.conversation()
     assert reach(tmp_path) == {"context.jsonl": ""}
 
 
-async def test_a_late_summary_leaves_out_what_is_taken_away(lodge: Lodge, tmp_path: Path) -> None:
+async def test_a_late_summary_leaves_out_what_is_taken_away(
+    harness: MemoryHarness, tmp_path: Path
+) -> None:
     """The cut is undone, and a turn of it dropped, while its summary is on its way."""
-    lodge.summarizer.gate = asyncio.Event()
-    lodge.summarizer.answer = lambda request: f"Told: {' '.join(request.text.split())}"
+    harness.summarizer.gate = asyncio.Event()
+    harness.summarizer.answer = lambda request: f"Told: {' '.join(request.text.split())}"
     for number in range(1, 5):
-        await lodge.says(f"Question {number}.")
-    conversation = await lodge.conversation()
+        await harness.says(f"Question {number}.")
+    conversation = await harness.conversation()
     assert conversation.context.layout.front is not None
     await conversation.editor.undo()
     await drop(conversation, 1)
-    lodge.summarizer.gate.set()
-    await lodge.settle()
+    harness.summarizer.gate.set()
+    await harness.settle()
     assert "Question 1." not in daily(tmp_path)
     assert "t1" not in offloaded(tmp_path)
 
 
-async def test_a_clear_leaves_the_results_of_the_running_turn(lodge: Lodge, tmp_path: Path) -> None:
+async def test_a_clear_leaves_the_results_of_the_running_turn(
+    harness: MemoryHarness, tmp_path: Path
+) -> None:
     """They are in a file before they are in the transcript."""
-    await lodge.says("Look.", [LONG])
-    conversation = await lodge.conversation()
+    await harness.says("Look.", [LONG])
+    conversation = await harness.conversation()
     turn = await conversation.turns.open("Look again.")
     call = ToolCall("mine", "look", "{}")
     await turn.record(Message("assistant", "", (call,)))
@@ -144,14 +152,14 @@ async def test_a_clear_leaves_the_results_of_the_running_turn(lodge: Lodge, tmp_
     assert received.offloaded.endswith("tool_result-mine.txt")
 
 
-async def test_what_was_dropped_elsewhere_is_not_recalled(lodge: Lodge) -> None:
+async def test_what_was_dropped_elsewhere_is_not_recalled(harness: MemoryHarness) -> None:
     """The memory search goes through all conversations of an audience."""
     thread = replace(KEY, id="pipe/main/thread")
-    await lodge.says("The piano is new.", key=thread)
-    await lodge.says("The piano is old.", key=thread)
-    await lodge.says("Hello.")
-    await drop(await lodge.conversation(thread), 1)
-    memory = (await lodge.conversation()).memory
+    await harness.says("The piano is new.", key=thread)
+    await harness.says("The piano is old.", key=thread)
+    await harness.says("Hello.")
+    await drop(await harness.conversation(thread), 1)
+    memory = (await harness.conversation()).memory
     hits = (await memory.recall("piano", 5)).said.hits
     assert [hit.entry.message.text for hit in hits if hit.spans] == ["The piano is old."]
     beside = [entry for hit in hits for entry in (hit.before, hit.after) if entry]
@@ -159,8 +167,10 @@ async def test_what_was_dropped_elsewhere_is_not_recalled(lodge: Lodge) -> None:
     assert len((await memory.search("piano", 5)).said.hits) == 2
 
 
-async def test_what_a_search_found_before_is_neither_counted_nor_shown(lodge: Lodge) -> None:
-    conversation = await lodge.conversation()
+async def test_what_a_search_found_before_is_neither_counted_nor_shown(
+    harness: MemoryHarness,
+) -> None:
+    conversation = await harness.conversation()
     for number in range(1, 4):
         turn = await conversation.turns.open("Where is the piano?")
         call = ToolCall(f"c{number}", "context_search", '{"query": "piano"}')
