@@ -33,10 +33,12 @@ _SEQUENCES = re.compile(
 # C0 without tab and newline, DEL and C1; characters that reorder what is read; lone surrogates.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
+_NO_CHARACTERS = re.compile("[\ufdd0-\ufdef\ufffe\uffff]")  # for programs alone, as in spaces.py
+
 
 def without_controls(text: str) -> str:
-    """Return `text` without escape sequences and control characters."""
-    return _CONTROLS.sub("", _SEQUENCES.sub("", text))
+    """Return `text` without escape sequences, control characters and noncharacters."""
+    return _NO_CHARACTERS.sub("", _CONTROLS.sub("", _SEQUENCES.sub("", text)))
 
 
 def one_line(text: str) -> str:

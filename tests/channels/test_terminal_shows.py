@@ -8,7 +8,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -41,6 +41,7 @@ def copied(markdown: str, width: int) -> list[str]:
 
 
 @settings(max_examples=100)
+@example([display.without_controls("a\ufdd0b c")], "", 40)
 @given(LINES, LANGUAGES, WIDTHS)
 def test_code_is_copied_as_it_was_written(lines: list[str], language: str, width: int) -> None:
     code = [f"x{line}" for line in lines]
