@@ -230,6 +230,11 @@ def find_places(
         yield found.span()
 
 
+def is_once_in(text: str, value: str) -> bool:
+    """Return whether a text has a value exactly once."""
+    return len({*find_places(text, value)}) == 1
+
+
 def _sentence_at(text: str, start: int, end: int) -> str:
     signs = (". ", "! ", "? ", "\n", "。", "！", "？")
     begin, stop = max(0, start - _AROUND), min(len(text), end + _AROUND)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from memory.context import summary as words
 from memory.context.continued import RequestBeginning, find_beginning
-from memory.context.ended_values import ByHand
+from memory.context.ended_values import ByHand, is_once_in, show_corrected
 from memory.context.plan import SummarySpec
 from memory.context.receipt import Receipt
 from memory.context.summary_drafter import SummaryDrafter
@@ -446,6 +446,14 @@ class SummaryWriter:
         entries = [entry for turn in turns for entry in turn.entries]
         return tuple(one for one in values if one.ends_in(entries, has_prior=prior is not None))
 
+    async def _with_restored(self, before: Summary) -> Summary:
+        """Return a summary that is continued with the values that `/memory undo` has restored."""
+        data, audience = self._services.data, self._key.audience
+        values = await asyncio.to_thread(ended.find_restored, data, audience)
+        # A value without a topic may be of another thing, too, where it is there more than once.
+        sure = [one for one in values if one.topic or is_once_in(before.text, one.old)]
+        return replace(before, text=show_corrected(before.text, sure)) if sure else before
+
     async def _source(self, spec: SummarySpec) -> SummarySource:
         """Return the source of a summary. A summary with turns that were removed since is not
         used."""
@@ -474,6 +482,8 @@ class SummaryWriter:
         corrected = None if heard is None else tuple((one.turn, one.correction) for one in heard)
         earlier = self._leave_out_removed(correcting)
         by_hand = await self._find_ended_by_hand(turns, before)
+        if before is not None:
+            before = await self._with_restored(before)
         return SummarySource(turns, before, tuple(whole), corrected, earlier, by_hand)
 
     async def _find_range(self, event: int, made: int) -> Summary | None:

@@ -166,7 +166,7 @@ def cue(words: str, signs: str, pattern: re.Pattern[str]) -> CuedPattern:
     """Return a pattern with the words (or their beginnings) and the signs, one of which each match
     has."""
     all_signs = tuple(signs.split())
-    heads = frozenset(word[:_HEAD] for word in words.split())
+    heads = frozenset(word.casefold()[:_HEAD] for word in words.split())
     return CuedPattern(heads, all_signs, tuple(filter(str.isascii, all_signs)), pattern)
 
 

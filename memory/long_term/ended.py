@@ -61,9 +61,13 @@ def path_of(data: Path, audience: str) -> Path:
 
 
 def read(path: Path) -> tuple[EndedInAudience, ...]:
-    """Return the stored corrections; none if there is no usable file, which is logged."""
+    """Return the corrections in force; none if there is no usable file, which is logged."""
+    return _with_outcomes(_read_stored(path))
+
+
+def _read_stored(path: Path) -> Kept:
     try:
-        return _with_outcomes(_load(path))
+        return _load(path)
     except MemoryFileError as error:
         log.warning("%s", error)
     except msgspec.MsgspecError as error:
@@ -214,6 +218,20 @@ def by_hand(data: Path, audience: str) -> tuple[ByHand, ...]:
     """Return the corrections of an audience that were made by a command."""
     kept = read(path_of(data, audience))
     return tuple(ByHand(one.value, one.until) for one in kept if one.until)
+
+
+def find_restored(data: Path, audience: str) -> tuple[EndedValue, ...]:
+    """Return the corrections by commands that are undone, reversed: a summary that was written in
+    the meantime has the new value about the same topic, and the old one is in force again."""
+    return tuple(
+        EndedValue(
+            *(one.value.new, one.value.old, 0, 0, one.value.topic),
+            is_shared=bool(one.value.topic),
+            is_marked=False,
+        )
+        for one in _read_stored(path_of(data, audience))
+        if one.is_undone
+    )
 
 
 def show_line(line: MemoryLine, ended: Iterable[EndedInAudience]) -> str:

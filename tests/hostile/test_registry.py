@@ -19,7 +19,7 @@ from tests.tables import each_row
 
 CHANNELS = Path(__file__).parents[2] / "channels"
 _READ = re.compile(
-    r"\b(IncomingMessage|ButtonPress|Reacted|Event|Inbound|Letter|\w*(Arrival|Frame))\b"
+    r"\b(IncomingMessage|ButtonPress|Reaction|Event|Inbound|Letter|\w*(Arrival|Frame))\b"
 )
 """Types that a reader of something of a stranger returns."""
 _OURS = ("kit", "web", "terminal")

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from memory.context.corrected import correct, put_right
 from memory.context.corrections import Correction, find_corrections
-from memory.context.ended_values import OLD, EndedValue, show_corrected
+from memory.context.ended_values import OLD, EndedValue, is_once_in, show_corrected
 from memory.messages import Message, ToolCall
 from memory.record.search import ExactMessage, FirstMessages, Words
 from memory.record.search.corrected import correct as correct_entry
@@ -225,3 +225,9 @@ def test_arguments_of_tool_calls_are_shown_as_they_were() -> None:
     ).message
     assert shown.text == "On 4 May (corrected)."
     assert shown.tool_calls == (call,)
+
+
+def test_a_value_in_two_forms_is_not_there_once() -> None:
+    assert is_once_in("The meeting is on 4 May.", "4 May")
+    assert not is_once_in("The meeting is on 4 May, the dentist on May 4.", "4 May")
+    assert not is_once_in("The meeting is on 14 May.", "4 May")

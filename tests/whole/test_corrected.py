@@ -142,6 +142,9 @@ async def test_a_summary_that_was_prepared_before_a_command_is_written_anew(tmp_
         await bot.says("/memory undo")
         await bot.says("/context compact")
         await bot.app.conversations.flush()
+        read = str(bot.server.summaries[-1].body["messages"])
+        assert "The meeting is on 3 May." in read, "the summary that is continued has it again"
+        assert "4 May" not in read
         await bot.says("And now?")
         assert "The meeting is on 3 May." in str(bot.sent_to_model()[1]["content"])
 
