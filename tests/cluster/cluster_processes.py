@@ -32,7 +32,7 @@ rabbit.ATTEMPTS = 12
 HASTY = """
 from plugins.cluster import rabbit, worker
 rabbit.HEARTBEAT = 3
-worker.DEAF = 8.0
+worker.DATABASE_TIMEOUT = 8.0
 """
 """A change: a worker that is missed sooner, and gives up sooner, than others."""
 
