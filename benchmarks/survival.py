@@ -187,20 +187,20 @@ async def run(grade: str) -> dict[str, Row]:
 GRADES_TOLD = {
     "extractive": "No model writes: the bot chooses sentences. Others have nothing then.",
     "good": "It writes down all that matters.",
-    "lossy": "It omits a third of the facts, each time another third. What a first "
-    "summary omits is named in its receipt, with a button that adds it; nobody presses it "
-    "here.",
-    "hostile": "It drops all instructions, numbers and identifiers, tells of values that were "
+    "lossy": "It omits a third of the facts, another third each time. The receipt names the facts "
+    "that a first summary omits, with a button that adds them; here, nobody presses it.",
+    "hostile": "It drops all instructions, numbers and identifiers, repeats values that were "
     "corrected, and lists finished requests as tasks.",
 }
 PAGE = """\
 # Survival of compactions
 
-A conversation has four standing instructions, corrected values, open requests, finished requests,
-numbers and identifiers each, and is compacted again and again (`/context compact`). The figures are
-the share that the next request still has: an instruction word for word, the new value and the old
-one nowhere, what is open as open, what is finished never as a task (a bot that forgets everything
-has 100 % of the last).
+A conversation has four items of each kind: standing instructions, corrected values, open requests,
+finished requests, numbers and identifiers. It is compacted repeatedly (`/context compact`). The
+figures are the share that the next request still has. An instruction counts if it is there word for
+word; a correction if the new value is there and the old one nowhere; an open request if it is
+listed as open; a finished request if it is never listed as a task (a bot that forgets everything
+has 100 % of these).
 
 ```console
 python -m benchmarks.survival --write
