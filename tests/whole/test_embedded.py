@@ -93,6 +93,7 @@ async def test_a_conversation_longer_than_the_window_runs_on_and_keeps_the_cache
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded, "WINDOW", SMALL_WINDOW)
+    monkeypatch.setattr(embedded.EmbeddedModel, "window", SMALL_WINDOW)
     async with at_home(tmp_path) as bot:
         for number in range(len(COUNTRIES)):
             assert (await bot.says(question(number))).text
