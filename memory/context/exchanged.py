@@ -37,7 +37,7 @@ _IN_ORDER = lazy(
 )
 """Words of a sentence in which a clause tells of what stands in another one."""
 _WORD = lazy(
-    r"\d+(?:[.,:]\d+)*|[^\W\d_\u4e00-\u9fff]+n['’]t\b|[^\W\d_\u4e00-\u9fff]{3,40}|\bno\b"
+    r"\d+(?:[.,:]\d+)*|[^\W\d_\u4e00-\u9fff]{1,40}n['’]t\b|[^\W\d_\u4e00-\u9fff]{3,40}|\bno\b"
     r"|[\u4e00-\u9fff]{1,60}"
 )
 _DENIES = lazy(
