@@ -1,6 +1,6 @@
-"""Paragraphs on the command line: where a person reads them, they wrap at words.
+"""Paragraphs on the command line, which wrap at words on a terminal.
 
-Only modules of Python itself are imported: the first installation shows its progress, too.
+Only modules of Python itself are imported, since the first installation uses this as well.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import re
 from typing import TextIO
 
 _WORD = re.compile(r"\s*(?:\d+ (?=\S))?(?:`[^`\n]+`|\S)+")
-"""A word with the space before it, and a number with what it counts. What stands in backticks is
-one word: it can be copied whole."""
+"""A word with the space before it; a number includes the word that it counts. Text in backticks is
+one word, so that it can be copied whole."""
 _INDENT = "  "
 
 
 def columns_of(stream: TextIO | None) -> int:
-    """Return how many columns the terminal has that a stream writes to; 0 where it is none."""
+    """Return the number of columns of a stream's terminal; 0 if it is none."""
     try:
         return os.get_terminal_size(stream.fileno()).columns if stream and stream.isatty() else 0
-    except (OSError, ValueError):  # it has no number, or is closed
+    except (OSError, ValueError):  # no file descriptor, or closed
         return 0
 
 
 def wrap_words(text: str, columns: int) -> str:
-    """Return a text whose lines wrap at words, the further lines of one indented a little more than
-    the first; 0 columns: as it is. A word longer than a line stays whole."""
+    """Return a text with its lines wrapped at words, and continuation lines indented; with 0
+    columns, return it unchanged. A word longer than a line stays whole."""
     if columns <= 0:
         return text
     return "\n".join(_wrap(line, columns) for line in text.split("\n"))
@@ -45,5 +45,5 @@ def _wrap(line: str, columns: int) -> str:
 
 
 def write_paragraph(text: str, stream: TextIO) -> None:
-    """Write lines for the person."""
+    """Write text for a person, wrapped if the stream is a terminal."""
     stream.write(f"{wrap_words(text, columns_of(stream))}\n")

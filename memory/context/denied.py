@@ -1,8 +1,7 @@
-"""Things that a person turned down, as far as a summary tells of them as agreed; and orders that
-hold from then on, as far as it leaves them out. Pure.
+"""Rejected things that a summary presents as agreed, and lasting orders that it omits. Pure.
 
-A thing was turned down where a message and its reply both deny it: "no hike, my knee hurts", "All
-right, no hike".
+A thing is rejected if a message and its reply both deny it: "no hike, my knee hurts", "All right,
+no hike".
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _UNLESS = lazy(
     r"|ohne (?:mich|mein\w*|dein\w*|ihre?\w*|dass)|ausser|bevor|bis|wenn)\b|除非|未经|之前|先|只",
     re.IGNORECASE,
 )
-"""Words of a clause that denies something under a condition only."""
+"""Words of a clause that denies something only under a condition."""
 _DENIES = lazy(
     r"\b(?:not?|never|none|nothing|nobody|nor|neither|without|against|instead|rather|only|except|unless"
     r"|avoid\w*|skip\w*|drop\w*|cancel\w*|reject\w*|refus\w*|exclud\w*|declin\w*|scrap\w*|abandon\w*"
@@ -52,8 +51,8 @@ _HOLDS = lazy(
 
 
 def find_rejected(said: Iterable[tuple[str, str]]) -> list[frozenset[str]]:
-    """Return the words of what turns (a message and its reply each) have turned down, and no later
-    message speaks of otherwise."""
+    """Return the words of the things that turns (a message and its reply each) have rejected, and
+    that no later message accepts."""
     found = dict[frozenset[str], None]()
     for message, reply in said:
         looked_at = message[:_LOOKED_AT]
@@ -68,13 +67,13 @@ def find_rejected(said: Iterable[tuple[str, str]]) -> list[frozenset[str]]:
 
 
 def find_affirmed(text: str, rejected: Sequence[frozenset[str]]) -> list[str]:
-    """Return the sentences of a text that tell of what was turned down, and deny nothing."""
+    """Return the sentences of a text that have the words of a rejected thing and deny nothing."""
     sentences = split_sentences(text) if rejected else []
     return [one for one in sentences if any(_is_affirmed(words, [one]) for words in rejected)]
 
 
 def find_orders(said: Iterable[tuple[str, str]], bans: Sequence[Ban]) -> list[Order]:
-    """Return the orders of a person that hold from then on, each with what it is about."""
+    """Return the lasting orders of a person, each with the stems of its topic."""
     forbidden, found = {one.text for one in bans}, list[Order]()
     for message, reply in said:
         looked_at = message[:_LOOKED_AT]
@@ -87,8 +86,8 @@ def find_orders(said: Iterable[tuple[str, str]], bans: Sequence[Ban]) -> list[Or
 
 
 def find_left_out(text: str, orders: Sequence[Order]) -> list[str]:
-    """Return the orders of which a text says nothing: no sentence has two of their words, or one
-    and says that something must not be, or holds."""
+    """Return the orders that a text omits: no sentence has two of their words, or one together with
+    a word that denies something or makes it last."""
     told = [
         (said | {word[:4] for word in said}, 2 - bool(_DENIES.search(one) or _HOLDS.search(one)))
         for one in (split_sentences(text) if orders else ())
@@ -102,7 +101,7 @@ def find_left_out(text: str, orders: Sequence[Order]) -> list[str]:
 
 
 def _list_denied(text: str) -> list[set[str]]:
-    """Return the words of the clauses that deny something."""
+    """Return the stems of each clause that denies something."""
     clauses = (
         clause
         for sentence in split_sentences(text[:_LOOKED_AT])
@@ -114,8 +113,8 @@ def _list_denied(text: str) -> list[set[str]]:
 
 
 def _in_both(words: set[str], replied: set[str]) -> frozenset[str]:
-    """Return what a message and its reply deny: two words that both have, or the only one of the
-    reply."""
+    """Return the words that a message and its reply both deny: at least two, or the only word of
+    the reply."""
     both = frozenset(shared(replied, words))
     return both if len(both) > 1 or (both and both == replied) else frozenset()
 

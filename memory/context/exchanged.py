@@ -1,10 +1,9 @@
-"""Roles and values that a summary exchanges: the price of one thing given to another, what one
-person does told of another. Pure.
+"""Roles and values that a summary exchanges, such as the prices of two things or the tasks of two
+people. Pure.
 
-Nothing here knows what a thing is, or what is told of it. Four words of the source are compared
-that stand in two of its clauses near each other, two in each: "Ann pays, Ben books". A text in
-which the same words stand across ("Ben pays, Ann books"), and never as the source has them, tells
-of one what was said of the other.
+No meaning is needed: four words of two neighbouring clauses of the source are compared, two of each
+("Ann pays, Ben books"). A text that combines them crosswise ("Ben pays, Ann books"), and never as
+the source does, has exchanged them.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from memory.context.number_words import NUMBER_WORDS
 from memory.context.wording import IGNORED, is_wide, split_sentences
 from memory.patterns import lazy
 
-_HEAD = 4  # letters that inflected forms of a word share
-_NEAR = 6  # clauses between two that are told beside each other
-_RARE, _RARE_TOLD = 8, 4  # clauses of a source, and of a text, with a word that tells something
-_LONGEST = 40  # words of what is a clause
+_HEAD = 4  # letters that the inflected forms of a word have in common
+_NEAR = 6  # the maximum distance of two clauses, in clauses
+_RARE, _RARE_TOLD = 8, 4  # maximum of clauses of a source, and of a text, with a distinctive word
+_LONGEST = 40  # the maximum length of a clause in words
 _MOST_FOUND = 4
-_MOST = 4_000  # clauses of a text that are looked at
+_MOST = 4_000  # the maximum of clauses that are compared
 _PARTS = lazy(
     r"[;；，、)）—–|→]|,(?!\d)|\s[-/]\s"
     r"|\b(?:and|but|while|whereas|und|aber|sowie|während)\b|(?<=[\u4e00-\u9fff])[和与及但]",
@@ -35,7 +34,13 @@ _END_OF_HEAD = frozenset(")）;；")
 _IN_ORDER = lazy(
     r"\b(?:respectively|each|both|beziehungsweise|bzw|jeweils|beide\w?)\b|分别|各", re.IGNORECASE
 )
-"""Words of a sentence in which a clause tells of what stands in another one."""
+"""Words of a sentence whose clauses refer to each other."""
+_TURNED_ROUND = lazy(
+    r"\b(?:other way a?round|vice versa|swap\w*|switch(?:ed)? (?:them|the two|places|roles)"
+    r"|umgekehrt|anders(?:he)?rum|(?:ver)?tausch\w*)\b|反过来|对调|互换|交换|换过来",
+    re.IGNORECASE,
+)
+"""Words of a person who wants an exchange ("No, the other way round.")."""
 _WORD = lazy(
     r"\d+(?:[.,:]\d+)*|[^\W\d_\u4e00-\u9fff]{1,40}n['’]t\b|[^\W\d_\u4e00-\u9fff]{3,40}|\bno\b"
     r"|[\u4e00-\u9fff]{1,60}"
@@ -51,11 +56,12 @@ _LIGHT = lazy(
     r"(?:can|may|one|per|any|all|its|our|out|get|got|has|who|how|why|yes|due|via|ihr|uns|sen[dt]|went"
     r"|go(?:es|ne|ing)|takes?|took|make|made|gets|comes?|used?)\Z"
 )
-"""Words that say nothing of what is told, beside those of the language."""
+"""Words without information of their own, besides the stop words of the language."""
 
 
 class Clauses:
-    """The clauses of texts, with the places of their words, and the sentences that they are of."""
+    """The clauses of texts, with the places of their words and the sentences they belong to.
+    `is_turned_round` says that one of the texts wants an exchange."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts: list[str] = []
@@ -63,23 +69,24 @@ class Clauses:
         self.sentences: list[int] = []
         self.places = defaultdict[str, list[int]](list)
         self.names, lower = set[str](), set[str]()
+        self.is_turned_round = any(map(_TURNED_ROUND.search, texts))
         for text in texts:
-            self._leave_a_gap()
+            self._add_gap()
             for sentence in split_sentences(text):
                 if len(self.words) > _MOST:
                     break
                 self._read(sentence, lower)
         self.names -= lower
 
-    def _leave_a_gap(self) -> None:
-        """Keep two messages apart, as far as two clauses may be that belong together."""
+    def _add_gap(self) -> None:
+        """Separate two messages, so that no clauses of both are neighbours."""
         self.texts += [""] * _NEAR
         self.words += [frozenset[str]()] * _NEAR
         self.sentences += [-1] * _NEAR
 
     def _read(self, sentence: str, lower: set[str]) -> None:
-        """Add the clauses of a sentence. What stands in brackets, and behind a label, is told of
-        what stands before it."""
+        """Add the clauses of a sentence. A clause in brackets or after a label also has the words
+        before it."""
         first, head, start = len(self.words), frozenset[str](), 0
         ends = [] if _IN_ORDER.search(sentence) else [*_PARTS.finditer(sentence)]
         for end in (*ends, None):
@@ -104,7 +111,7 @@ class Clauses:
         self.sentences.append(sentence)
 
     def _words_in(self, part: str, lower: set[str]) -> Iterator[str]:
-        """Yield what a part of a sentence tells of, each as a sign that its forms share."""
+        """Yield the content words of a part of a sentence, each as a key of all its forms."""
         for word in _WORD.findall(part):
             told = word.casefold()
             if told[0].isdigit():
@@ -124,14 +131,14 @@ class Clauses:
 
 
 class _Neighbours:
-    """The words that stand in one clause with others, as far as two texts have them."""
+    """The words that share a clause with a word, of those that two texts have in common."""
 
     def __init__(self, clauses: Clauses, common: Set[str]) -> None:
         self.clauses = clauses
         self.common, self._of = common, dict[str, dict[str, list[int]]]()
 
     def of(self, word: str) -> Mapping[str, list[int]]:
-        """Return the words beside one, each with the places where it is."""
+        """Return the neighbours of a word, each with the places of the shared clauses."""
         if word not in self._of:
             found = self._of[word] = {}
             for place in self.clauses.places[word]:
@@ -139,8 +146,8 @@ class _Neighbours:
                     found.setdefault(other, []).append(place)
         return self._of[word]
 
-    def are_told_alone(self, word: str, other: str, third: str) -> bool:
-        """Return whether a sentence has two words without a third."""
+    def are_in_one_without(self, word: str, other: str, third: str) -> bool:
+        """Return whether a sentence has the first two words and not the third."""
         of = self.clauses.sentences
         some, others, thirds = (
             {of[at] for at in self.clauses.places[one]} for one in (word, other, third)
@@ -149,7 +156,9 @@ class _Neighbours:
 
 
 def find_exchanged(text: str, said: Clauses) -> list[str]:
-    """Return the clauses of the source of which a text has the words exchanged."""
+    """Return the clauses of the source whose words a text has exchanged."""
+    if said.is_turned_round:
+        return []
     told = Clauses([text])
     common = said.places.keys() & told.places.keys()
     here, there = _Neighbours(said, common), _Neighbours(told, common)
@@ -162,7 +171,7 @@ def find_exchanged(text: str, said: Clauses) -> list[str]:
                 return list(found)
             if y in here.of(x) or y in there.of(x) or not _are_alike((a, b), (x, y), names):
                 continue
-            if not (here.are_told_alone(x, b, a) or here.are_told_alone(y, a, b)):
+            if not (here.are_in_one_without(x, b, a) or here.are_in_one_without(y, a, b)):
                 found[said.texts[at].strip()] = None
     return list(found)
 
@@ -170,8 +179,8 @@ def find_exchanged(text: str, said: Clauses) -> list[str]:
 def _find_moved(
     here: _Neighbours, there: _Neighbours
 ) -> Mapping[tuple[str, str], Mapping[str, Sequence[int]]]:
-    """Return for pairs of words those that stand beside the first in a source alone, and beside the
-    second in a text alone, each with its places in the source."""
+    """Return for pairs of words the neighbours of the first in the source alone, and of the second
+    in the text alone, each with its places in the source."""
     moved = defaultdict[tuple[str, str], dict[str, Sequence[int]]](dict)
     for word in here.common:
         if len(here.clauses.places[word]) > _RARE or len(there.clauses.places[word]) > _RARE_TOLD:
@@ -187,7 +196,7 @@ def _find_moved(
 def _near(
     first: Mapping[str, Sequence[int]], second: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[str, str, int]]:
-    """Yield the words of both that stand near each other, with the place of the first."""
+    """Yield pairs of words of both in neighbouring clauses, with the place of the first word."""
     at = defaultdict[int, list[str]](list)
     for word, places in second.items():
         for place in places:

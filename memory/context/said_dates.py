@@ -1,5 +1,5 @@
-"""Days of a year that a summary has and its source says in other words: as a range ("5 to 7 June"),
-in two sentences, or as one that follows from another. Pure.
+"""Dates of a summary that its source has in another form: in a range ("5 to 7 June"), in two
+sentences, or relative to another date. Pure.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from memory.context.names import MONTH_OF
 from memory.context.wording import split_sentences
 from memory.patterns import lazy
 
-_MOST_AFTER = 15  # days by which one follows from another
+_MOST_AFTER = 15  # the maximum distance of a relative date, in days
 _WORD = lazy(r"[^\W\d_]{3,9}")
 _NAMES = "|".join(MONTH_OF)
 _DAY_IN = lazy(
@@ -19,7 +19,7 @@ _DAY_IN = lazy(
     rf"|(?:to|and|bis|und|or|oder|through|until|of|at|um|from|{_NAMES})\b)))"
     rf"|\b(?:{_NAMES})\.?\s(\d{{1,2}})(?!\d)",
 )
-"""A number that may be a day in a sentence with a month: no word is counted by it."""
+"""A number that may be a day in a sentence with a month, because it counts no word."""
 _MONTH = lazy(
     r"(?<!\d)(\d{1,2})月|\d\.\s?(\d{1,2})\.|(?<!\d)\d{4}-(\d{1,2})-\d|\d/(\d{1,2})\b|\b(\d{1,2})/\d"
 )
@@ -31,17 +31,17 @@ _FOLLOWS = lazy(
     r"|\bweeks? (?:later|after|before|from)|\b(?:in|within) (?:\w+ ){1,2}(?:days|weeks)"
     r"|\b(?:morgen|gestern|tage?s?|wochen?|später)\b|次日|第二天|明天|后天|天后|天前|[周星期]",
 )
-"""Words by which a day follows from another one."""
+"""Words of a relative date."""
 
 
 class SaidDates:
-    """The days of a year in texts, as pairs of a month and a day."""
+    """The dates in texts, as pairs of a month and a day."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
 
     def has(self, days: Iterable[str]) -> bool:
-        """Return whether one of these days ("3/14") was said, or may follow from one that was."""
+        """Return whether one of these dates ("3/14") is in the texts, or relative to theirs."""
         asked = _pairs(days)
         if any(pair in self._days or self._is_in_two(*pair) for pair in asked):
             return True
@@ -52,11 +52,11 @@ class SaidDates:
         )
 
     def is_like(self, days: Iterable[str]) -> bool:
-        """Return whether a day is one that was said but for its month, or but for its number."""
+        """Return whether a date differs from one of the texts only in month, or only in day."""
         return any((m == n) != (d == e) for m, d in _pairs(days) for n, e in self._days)
 
     def _is_in_two(self, month: int, day: int) -> bool:
-        """Return whether one sentence has the month, and another one a day without any."""
+        """Return whether one sentence has the month, and another one the day without a month."""
         return day in self._loose and any(month == one for one, _ in self._days)
 
     @cached_property

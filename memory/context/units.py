@@ -1,5 +1,5 @@
-"""Numbers with their units, as far as a text gives one another unit of the same kind than its
-source: "2 kg" for "2 g", "5 days" for "5 weeks". Pure.
+"""Numbers whose unit a text has replaced by another one of its kind: "2 kg" for "2 g", "5 days" for
+"5 weeks". Pure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _GROUPS = lazy(r"[.,](?=\d{3}(?!\d))")
 
 
 class Units:
-    """The numbers in texts with their units: for each number and kind of unit, the units."""
+    """The units of the numbers in texts, by number and kind of unit."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._known = defaultdict[tuple[str, str], set[str]](set)
@@ -45,7 +45,7 @@ class Units:
                 self._known[number, kind].add(unit)
 
     def find_changed(self, text: str) -> list[str]:
-        """Return the numbers of a text with another unit of a kind that they have here."""
+        """Return the numbers of a text, with units, that have other units of that kind here."""
         return [
             whole
             for number, kind, unit, whole in _read(text)

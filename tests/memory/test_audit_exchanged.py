@@ -1,5 +1,5 @@
-"""Roles and values that a summary exchanges, things turned down of which it tells as agreed, days,
-units and names that nobody said, and orders that it leaves out."""
+"""Tests of roles and values that a summary exchanges, rejected things that it presents as agreed,
+invented dates, units and names, and omitted orders."""
 
 from __future__ import annotations
 
@@ -48,6 +48,14 @@ def test_what_is_told_of_two_must_not_be_exchanged(a: str, b: str, x: str, y: st
             assert find_exchanged(told.format(a=a, b=b, x=x, y=y), said) == [], told
             assert find_exchanged(told.format(a=a, b=b, x=y, y=x), said), told
             assert find_exchanged(told.format(a=b, b=a, x=x, y=y), said), told
+
+
+@each_row(("a", "b", "x", "y"), cases(PEOPLE) + cases(PRICES))
+def test_an_exchange_that_a_person_wants_is_none(a: str, b: str, x: str, y: str) -> None:
+    for wish in ("No, the other way round.", "Swap the two.", "Nein, umgekehrt.", "不对，反过来。"):
+        said = Clauses([SAID[0].format(a=a, b=b, x=x, y=y), "…", wish])
+        for told in TOLD:
+            assert find_exchanged(told.format(a=b, b=a, x=x, y=y), said) == [], wish
 
 
 @each_row(

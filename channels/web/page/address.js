@@ -1,14 +1,14 @@
-// The address of the page: #/NAME is a conversation, #join=CODE lets somebody in. No name of a
-// conversation is an id of the page or another address, since no other begins with a slash.
+// The address of the page: #/NAME is a conversation, #join=CODE an invitation. The slash keeps names of
+// conversations apart from ids of the page.
 const JOIN = "#join=";
 
-/** The address of a conversation. */
+/** Return the address of a conversation. */
 export const addressOf = (name) => `#/${encodeURIComponent(name)}`;
 
-/** The code by which somebody is let in; "" where the address has none. */
+/** Return the code of the invitation, or "". */
 export const invitation = () => (location.hash.startsWith(JOIN) ? location.hash.slice(JOIN.length) : "");
 
-/** The conversation that the address names, also as earlier releases wrote it (#NAME); "" where it names none. */
+/** Return the name of the address's conversation, also in the form of earlier releases (#NAME), or "". */
 export function addressed() {
   if (invitation()) return "";
   try {

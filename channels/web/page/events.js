@@ -1,18 +1,17 @@
-// The events of a session, as they happen. A browser has six connections to a host, for all of its tabs
-// together: of the tabs that nobody sees, only the newest go on listening.
+// The live events of a session. A browser allows six connections to a host for all tabs together, so of
+// the hidden tabs only the newest stay connected.
 import { at, me } from "./api.js";
 import { recall, remember } from "./storage.js";
 
-const PLACES = 2; // for what is listened to in tabs that nobody sees
-const SOON = 10_000; // milliseconds, after which nobody comes back at once
-const AGAIN = 2000; // milliseconds until the bot is asked again, where the browser has given up
+const PLACES = 2; // connections of hidden tabs
+const SOON = 10_000; // milliseconds until a hidden tab disconnects if there are no locks
+const AGAIN = 2000; // milliseconds until a reconnect after the browser has given up
 
-/** Follow a session from an event on; returns what ends it. Events are handled one after the other.
-    The browser comes again by itself after the last event that it saw; where it gives up (the bot
-    was away for long) we do. */
+/** Follow a session from an event on, and return a function that stops it. Events are handled one after the
+    other. The browser reconnects by itself after the last event; if it gives up, this function does. */
 export function follow(session, place, handlers, connected) {
   let source = null;
-  let last = place; // the event that was heard last
+  let last = place; // the id of the latest event
   let timer;
   let leave = () => {};
   let handled = Promise.resolve();
@@ -23,7 +22,7 @@ export function follow(session, place, handlers, connected) {
     source = null;
   };
   const comeAgain = async () => {
-    await me().catch(() => null); // who was signed out elsewhere is asked who is there
+    await me().catch(() => null); // shows the sign-in form if the session has ended
     if (!isOver && source) open("");
   };
   const open = (after) => {
@@ -56,8 +55,8 @@ export function follow(session, place, handlers, connected) {
   };
 }
 
-/** Take a place among those who listen while nobody sees them; `lose` is called when another needs it. Returns
-    what gives it back. Where a browser has no locks, since the page is not secure, no place is had for long. */
+/** Take one of the connections of hidden tabs; `lose` is called when another tab takes it. Return a function
+    that releases it. Without locks (on an insecure page) it is lost after a while. */
 function takePlace(lose) {
   if (!navigator.locks) {
     const timer = setTimeout(lose, SOON);
