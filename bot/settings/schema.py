@@ -446,7 +446,9 @@ def describe_unknown(key: str, where: str = "", known: Collection[str] = ()) -> 
     names = known or SETTINGS
     if "quirks" not in key:  # these are many, and would be suggested for other names
         names = [name for name in names if ".quirks." not in name]
-    near = nearest(key, names)
+    # `base_url` alone is that of the model, and not that of the voice
+    near = next((name for name in BRAIN if name in names and name.endswith(f".{key}")), "")
+    near = near or nearest(key, names)
     said = f"There is no setting {quote(key)}"
     if where:
         said = f"{where} has an unknown setting {quote(key)}"

@@ -190,6 +190,9 @@ PEOPLE = "it must be a list of people as CHANNEL/USER: telegram/42, pipe/ann."
         ('{"agent_max_context_turn": 3}',
          f"{UNKNOWN} 'agent_max_context_turn'; did you mean 'agent_max_context_turns'?"),
         ('{"strategy": "full"}', f"{UNKNOWN} 'strategy'; did you mean 'context.strategy'?"),
+        *((f'{{"{key}": 1}}', f"{UNKNOWN} '{key}'; did you mean 'brain.{name}'?")
+          for key, name in [("base_url", "config.base_url"), ("temperature", "temperature"),
+                            ("api_key", "config.api_key"), ("max_tokens", "max_tokens")]),
         ('{"context": {"Stratgy": "full"}}',
          f"{UNKNOWN} 'context.Stratgy'; did you mean 'context.strategy'?"),
         ('{"openai_api_key": "sk-hush"}',
