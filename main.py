@@ -44,7 +44,7 @@ if __name__ == "__main__":
     EARLY = open_input(sys.argv[1:])  # before what takes long to load
 
 from agent.models.selection import AUTO, Models
-from bot import ask, event_loop, first_steps, packages, shell_completion
+from bot import ask, first_steps, packages, process, shell_completion
 from bot.access import Access
 from bot.app import VERSION, App
 from bot.assembly import assemble
@@ -67,10 +67,9 @@ from bot.data_folder import (
     has_bot,
     lock_data_folder,
 )
-from bot.faults import keep_fault
-from bot.monitoring import monitor
-from bot.notify import announced
 from bot.paragraphs import write_paragraph
+from bot.process import announced, keep_fault
+from bot.recent import monitor
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 from bot.stages import credentials
 from bot.start import BotStart
@@ -187,7 +186,7 @@ def _talk(options: argparse.Namespace) -> int:
             check_moved(place, options.data)
         close_logs = start.set_up_logs(options.data / "logs")
         try:
-            return event_loop.run(_live(start))
+            return process.run(_live(start))
         finally:
             close_logs()
 

@@ -30,7 +30,7 @@ from pathlib import Path
 
 from agent.tools import ToolError
 from agent.tools.page import decode
-from agent.tools.search import SECONDS, Search
+from agent.tools.text_lines import SECONDS, Search
 from benchmarks import (
     damaged_files,
     half_open,

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from benchmarks.hostile_requests import SIZES, ReadCost, cpu
-from bot.apart import read_apart
+from bot.attachments import read_apart
 from channels.base import Bot
 from channels.mail.mail import SMALL, is_small, open_letter
 from channels.mail.reading import read

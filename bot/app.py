@@ -1,32 +1,72 @@
-"""The running bot: resume unfinished work, listen, shut down. `bot.assembly` builds it."""
+"""The running bot: resume unfinished work, listen, shut down. `bot.assembly` builds it.
+
+The kernel's parts, as passed to features (`parley_open`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Hashable
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
 
 from agent.models import catalogue
 from agent.models.base import ModelError
+from bot.access import Access
+from bot.activity import EventBus
+from bot.alerts import Alerts
 from bot.choices import choice_of
+from bot.clock import ClockWatch, Schedule
 from bot.completions import clear_up
+from bot.delivery import Delivery
 from bot.forms import Forms
-from bot.kernel import Kernel
+from bot.links import Links, Signal
+from bot.ports import Processes
+from bot.process import stop_on_signals
 from bot.queues import KeyedQueues
 from bot.received import key_of
+from bot.running import RunningBot
+from bot.runtime import RuntimeConfig
 from bot.sending import Sender
-from bot.stopping import stop_on_signals
-from channels.base import (
-    Channel,
-    ChannelError,
-    Notice,
-    WithConnections,
-)
+from bot.settings.layers import Layers, Secrets
+from bot.turns import Turns
+from channels.base import Channel, ChannelError, Notice, WithConnections
+from memory.conversations import Conversations
 from memory.keys import Scope, everything
-from memory.record.store import StoreError
+from memory.record.store import Store, StoreError
 from memory.tasks import cancel_and_wait
 from plugins.loader import LoadedPlugins
+
+
+class Kernel(Struct, frozen=True):
+    """The parts of the bot that a feature may use. `data` is the data folder; `secrets` are those
+    of the environment and `.env`, by name; `layers` are the settings read before the start.
+    `reread` reloads `.env` and the configuration, and raises SettingError. `changes` is notified if
+    settings, people or limits were changed in this process."""
+
+    data: Path
+    secrets: Secrets
+    layers: Layers
+    reread: Callable[[], None]
+    config: RuntimeConfig
+    store: Store
+    access: Access
+    links: Links
+    conversations: Conversations
+    delivery: Delivery
+    turns: Turns
+    bot: RunningBot
+    bus: EventBus
+    alerts: Alerts
+    schedule: Schedule
+    clock: ClockWatch
+    changes: Signal[[]]
+    processes: Processes
+    channels: Mapping[str, Channel]
+
 
 log = logging.getLogger(__name__)
 

@@ -26,8 +26,15 @@ from bot.logs import set_up_logs
 from bot.paragraphs import write_paragraph
 from bot.settings import SettingError, SettingsStore, load_layers
 from channels.base import Activity, Bot, Done, TurnUsage
-from channels.local_files import LocalFileError, read_attachment
-from channels.message import MOST_ATTACHMENTS, Address, Attachment, Inbound, Outbound
+from channels.message import (
+    MOST_ATTACHMENTS,
+    Address,
+    Attachment,
+    Inbound,
+    LocalFileError,
+    Outbound,
+    read_attachment,
+)
 from channels.program import as_called, as_place
 
 NAME = "ask"

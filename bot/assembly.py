@@ -7,18 +7,17 @@ import logging
 from pathlib import Path
 
 from bot.app import App
-from bot.clock import ClockWatch
+from bot.clock import ClockWatch, Retention, Schedule
 from bot.data_folder import find_database, plugins_folder
 from bot.forgetting import Forgetter
+from bot.links import Signal
 from bot.logs import set_level
 from bot.ports import (
     RecentWork,
 )
 from bot.recent import RecentActivity
-from bot.schedule import Retention, Schedule
 from bot.sending import Sender
 from bot.settings import Layers, SettingsStore
-from bot.signals import Signal
 from bot.stages import (
     Record,
     SettingChange,

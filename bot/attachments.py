@@ -3,6 +3,8 @@
 Pictures that models accept go to `data/`, and the turn's message refers to them. Sounds and other
 bytes go there too, and are also named in its text. A document with text becomes a file in `files/`,
 which the model's tools read, and is named in the text.
+
+Reading files for channels in a separate process, by the mechanism of the tools.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ from msgspec.structs import asdict, replace
 
 from agent.pictures import find_picture_type
 from agent.tools.allowance import PICTURES, refusal
+from agent.tools.apart import ReaderFailure
+from agent.tools.apart import read_apart as read
 from agent.tools.text_lines import is_document
 from agent.tools.workspace import WRITABLE
-from channels.base import SaidFile
+from channels.base import SaidFile, UnreadableError
 from channels.language import _, explain
 from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS, Attachment, Problem
-from memory.file_names import make_portable
+from memory.keys import make_portable
 from memory.messages import ENDINGS, PICTURE, Image, Message
 from memory.record.offload import LocalWorkspace, data_file, is_saved
 
@@ -278,3 +282,11 @@ def without_files(text: str) -> str:
 
 def _size(size: int) -> str:
     return f"{-(-size // 1_000)} kB" if size < _MEGABYTE else f"{size / _MEGABYTE:.1f} MB"
+
+
+def read_apart(script: Path, content: bytes, *arguments: str) -> bytes:
+    """Implement `Bot.read_apart`."""
+    try:
+        return read(script, content, *arguments)
+    except ReaderFailure as error:
+        raise UnreadableError(str(error), takes_too_much=error.takes_too_much) from None

@@ -1,14 +1,22 @@
-"""The models that settings choose, for answers and for summaries, and their windows."""
+"""The models that settings choose, for answers and for summaries, and their windows.
+
+The stored facts about models that were learnt from refusals (`agent/models/learnt.py`).
+"""
 
 from __future__ import annotations
+
+import logging
 
 from msgspec.structs import replace
 
 from agent.models.base import Model, Usage
 from agent.models.brain import Brain
 from agent.models.catalogue import cost_of, window_of
+from agent.models.learnt import LearntModels
 from agent.models.selection import ModelChoice
 from bot.settings import Settings
+from memory.record import learnt
+from memory.record.store import Store, StoreError
 
 
 def choice_of(settings: Settings) -> ModelChoice:
@@ -69,3 +77,19 @@ def price(model: str, provider: str) -> tuple[float, float] | None:
 
 
 _THOUSANDS = 10_000  # tokens: some prices rise with the size of a prompt
+
+
+log = logging.getLogger(__name__)
+
+
+async def keep_learnt(models: LearntModels, store: Store) -> None:
+    """Load the stored facts, and store those that are learnt from now on."""
+    models.load(await store.read(learnt.read))
+
+    async def keep(place: str, model: str, facts: str) -> None:
+        try:
+            await store.write(lambda db: learnt.put(db, place, model, facts), is_synced=False)
+        except StoreError as error:
+            log.warning("what was learnt about %s is not kept: %s", model, error)
+
+    models.keep = keep

@@ -25,8 +25,7 @@ from bot.delivery import Delivery, sendable
 from bot.forms import Forms
 from bot.links import Links
 from bot.queues import Job, KeyedQueues
-from bot.received import CommandLine, Received
-from bot.runs import RunHandler, find_handler
+from bot.received import CommandLine, Received, RunHandler, find_handler
 from channels.base import CommandEntry
 from channels.language import _, explain
 from channels.message import Address, Reply

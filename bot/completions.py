@@ -25,9 +25,9 @@ from agent.models.base import (
 from agent.models.chat_thoughts import without_markup
 from bot.access import CLOSED, PAGE, TOO_FAST, Access, name_of
 from bot.logs import in_turn
-from bot.problems import BROKEN, problem_of
 from bot.recent import EndedTurn, RecentActivity
 from bot.runtime import RuntimeConfig
+from bot.turn_runner import BROKEN, problem_of
 from channels.base import Delta, KeyHolder
 from channels.message import (
     Address,
@@ -43,8 +43,8 @@ from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record.store import StoreError
-from memory.stateless import StatelessLog, StatelessMessage, StatelessTurn
 from memory.tasks import cancel_and_wait
+from memory.unrecorded import StatelessLog, StatelessMessage, StatelessTurn
 
 log = logging.getLogger(__name__)
 

@@ -1,5 +1,9 @@
 """The connection to a model: its provider and key, tried out before they are stored, and written
-into `.env` and the configuration. Used by `main.py init` and the page."""
+into `.env` and the configuration. Used by `main.py init` and the page.
+
+The model servers on this machine (Ollama, LM Studio, llama.cpp, vLLM), found at their usual
+addresses.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,46 @@ from bot.settings.layers import variable
 from bot.setup_files import with_model, with_values, without, write_all
 from channels.message import clean_text
 from plugins.wording import clip
+
+PATIENCE = 4.0
+"""Seconds in which a server on this machine must list its models."""
+
+
+class LocalServer(Struct, frozen=True):
+    """A server that answers on this machine, and its models."""
+
+    provider: str
+    base_url: str
+    models: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return PROVIDERS[self.provider].title
+
+
+def usual_addresses() -> dict[str, str]:
+    """Return the usual addresses of servers on this machine, by provider."""
+    return {name: one.base_url for name, one in PROVIDERS.items() if one.is_free}
+
+
+async def find_servers(addresses: Mapping[str, str]) -> list[LocalServer]:
+    """Return the servers at these addresses that answer and have a model."""
+    found = await asyncio.gather(*(_ask(*one) for one in addresses.items()))
+    return [server for server in found if server is not None]
+
+
+async def _ask(provider: str, base_url: str) -> LocalServer | None:
+    endpoint = Endpoint(USUAL, base_url, "", timeout=PATIENCE, provider=provider)
+    model = connect(endpoint, COMPATIBLE)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            names = tuple(one.name for one in await model.list_models())
+    except (ModelError, TimeoutError):
+        return None
+    finally:
+        await model.close()
+    return LocalServer(provider, base_url, names) if names else None
+
 
 SECONDS = 60.0
 """Seconds within which the model must give its first answer."""

@@ -17,12 +17,11 @@ from typing import Protocol
 from msgspec import Struct
 
 from bot.attachments import Stored, dump, load
-from bot.links import Links
+from bot.links import Links, Signal
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received, command_line, key_of
 from bot.sending import address_of, dump_reply, set_aside
 from bot.settings import SettingsStore
-from bot.signals import Signal
 from channels.base import Channel, LengthLimited, WithSound
 from channels.language import ENGLISH, LANGUAGES, asked_in, choose, explain, speaking
 from channels.message import Action, Address, Inbound, Outbound, Reply

@@ -25,18 +25,20 @@ from agent.models.selection import UNCACHED, USUAL
 from bot import packages
 from bot.command_line import CommandRefused, Commands, say
 from bot.connecting import (
+    LocalServer,
     ServedModel,
     at_address,
     check_key,
     check_value,
+    find_servers,
     is_address,
     list_models,
     of_provider,
     order_providers,
     plan_files,
     try_out,
+    usual_addresses,
 )
-from bot.local_servers import LocalServer, find_servers, usual_addresses
 from bot.paragraphs import write_paragraph
 from bot.settings import SettingError
 from bot.settings.files import read_tree

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
-from agent.tools.provenance import OWN
+from agent.tools.allowance import OWN
 from bot.activity import EventBus
 from bot.turns import Turns
 from channels.base import Channel, TurnsDeleted, WithHistory
@@ -167,7 +167,7 @@ class Forgetter:
 
 def _count(folder: Path) -> int:
     """Return the number of a person's files in a folder, without the bot's notes
-    (agent/tools/provenance.py)."""
+    (agent/tools/allowance.py)."""
     return sum(path.is_file() and path != folder / OWN for path in folder.rglob("*"))
 
 

@@ -3,23 +3,41 @@ to (`read_from`).
 
 Links are kept in memory, so that a message costs no query, and on disk. Several chats of one person
 that share a conversation are watched each under its own name (`EventBus`).
+
+Events within the bot, which decouple its parts.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Generic, ParamSpec
 from urllib.parse import unquote
 
 from msgspec.structs import replace
 
 from bot.received import key_of
-from bot.signals import Signal
 from channels.message import Address
 from memory.keys import ConversationKey
 from memory.record.database import Database
-from memory.record.links import ChatLink
+from memory.record.people import ChatLink
 from memory.record.store import Store
+
+P = ParamSpec("P")
+
+
+class Signal(Generic[P]):
+    """An event with any number of listeners, called in the order in which they were connected."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Callable[P, object]] = []
+
+    def connect(self, hear: Callable[P, object]) -> None:
+        self._listeners.append(hear)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        for hear in self._listeners:
+            hear(*args, **kwargs)
 
 
 def format_home(home: str) -> str:

@@ -1,4 +1,7 @@
-"""Conversations as lists show them: title, position, and the place of searched words."""
+"""Conversations as lists show them: title, position, and the place of searched words.
+
+`/fork` and `/branches`: the conversations of a chat, and its current one.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,22 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
+from bot.activity import ContextFeed
 from bot.attachments import without_files
 from bot.links import Links
 from bot.received import escape
+from bot.settings import SettingsStore
+from bot.settings.book import OF_USERS
+from bot.turns import Turns
 from channels.base import Session, Snippet
+from channels.language import _, explain
 from memory.conversations import Conversations
-from memory.keys import home_of
+from memory.keys import ConversationKey, home_of
 from memory.plain_text import without_bold, words_of
+from memory.record.branches import BranchRow
 from memory.record.closeness import MatchScore, fold, measure
 from memory.record.conversations import ListedConversation, MatchedMessage
+from plugins.api import BranchInfo, CommandError
 from plugins.wording import clip
 
 LONGEST_TITLE = 60
@@ -38,7 +48,7 @@ class Listing:
     async def of_people(self, names: Iterable[str], words: str = "") -> list[Session]:
         """Return the private chats of these people ("telegram/42")."""
         found = []
-        for channel, _, user in (name.partition("/") for name in names):
+        for channel, __, user in (name.partition("/") for name in names):
             own = f"{escape(channel)}/{escape(user)}"
             found += [
                 session
@@ -117,3 +127,58 @@ def find(matched: MatchedMessage, words: str, is_here: bool) -> Snippet:
     end = min(len(text), start + 2 * _AROUND)
     shown = f"{'…' if start else ''}{text[start:end].strip()}{'…' if end < len(text) else ''}"
     return Snippet(f"t{matched.turn}" if is_here else "", shown)
+
+
+SCOPES = ("", OF_USERS)
+"""The prefixes of a conversation's id in the scopes of its settings."""
+
+
+class Branching:
+    """The branches of chats; `feed` publishes the new current conversation of a chat."""
+
+    def __init__(
+        self,
+        conversations: Conversations,
+        turns: Turns,
+        book: SettingsStore,
+        feed: ContextFeed,
+    ) -> None:
+        self._conversations, self._turns = conversations, turns
+        self._book, self._feed = book, feed
+
+    async def all(self, key: ConversationKey) -> list[BranchInfo]:
+        return [self._info(key, row) for row in await self._conversations.branches.of_chat(key)]
+
+    def _info(self, key: ConversationKey, row: BranchRow) -> BranchInfo:
+        own = ConversationKey(row.key, key.audience)
+        return BranchInfo(
+            own.number,
+            row.title,
+            ConversationKey(row.parent, "").number if row.parent else 0,
+            row.turn,
+            row.newest,
+            datetime.fromtimestamp(row.at, UTC),
+            self._conversations.branches.is_current(own),
+            self._turns.is_running(own),
+        )
+
+    async def fork(
+        self, key: ConversationKey, turn: int | None, title: str, *, is_as_now: bool = False
+    ) -> BranchInfo:
+        try:
+            branch = await self._conversations.fork(key, turn, title, SCOPES, is_as_now=is_as_now)
+        except ValueError as error:
+            raise CommandError(
+                _("No branch was made: {error}.", error=explain(str(error)))
+            ) from None
+        self._book.copy(key.id, branch.id)
+        await self._show(branch)
+        return next(one for one in await self.all(branch) if one.number == branch.number)
+
+    async def switch(self, key: ConversationKey, number: int) -> None:
+        there = key.branch(number)
+        await self._conversations.branches.switch(there)
+        await self._show(there)
+
+    async def _show(self, key: ConversationKey) -> None:
+        self._feed.show_branch(await self._conversations.get(key))

@@ -1,5 +1,8 @@
 """The messengers in the configuration: found, checked, and made. One that can't be made is replaced
-by a sentence, and does not affect the others."""
+by a sentence, and does not affect the others.
+
+The values that channels keep over restarts, in the bot's database, and the channels' health.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,68 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import orjson
 from msgspec import Struct, field
 from pydantic import ValidationError
 
-from channels.base import Bot, Channel, ChannelError, ChannelHealth
+from channels.base import HEALTH, Bot, Channel, ChannelError, ChannelHealth, WithHealth
 from channels.kit.registration import ENTRY_POINTS, ChannelType
 from channels.message import Outbound
-from memory.mistyped import nearest
+from memory.plain_text import nearest
+from memory.record import channel_state
+from memory.record.database import DatabaseEngine
+from memory.record.store import Store
+from memory.record.tables import UNREADABLE
+
+
+class StoredState(Struct, frozen=True):
+    """The `ChannelState` of `channels/base`."""
+
+    store: Store
+
+    async def get(self, channel: str, name: str) -> str:
+        return await self.store.read(lambda db: channel_state.find(db, channel, name))
+
+    async def set(self, channel: str, name: str, text: str) -> None:
+        await self.store.write(lambda db: channel_state.put(db, channel, name, text))
+
+
+class ChannelWatch(Struct, frozen=True):
+    """The channels as commands see them. For channels of another process the stored health is
+    used."""
+
+    state: StoredState
+    channels: Mapping[str, Channel]
+
+    async def status(self) -> dict[str, ChannelHealth]:
+        found = {}
+        for name, channel in self.channels.items():
+            if isinstance(channel, WithHealth):
+                health = channel.health
+                if health.state == "starting":
+                    health = load_health(await self.state.get(name, HEALTH)) or health
+                found[name] = health
+        return found
+
+
+def read_health(engine: DatabaseEngine) -> dict[str, ChannelHealth]:
+    """Return the last stored health of the channels; the bot may be running."""
+    with engine.visit() as database:
+        if "channel_state" not in database.get_tables():
+            return {}
+        kept = channel_state.list_named(database, HEALTH)
+    return {name: health for name, text in kept if (health := load_health(text))}
+
+
+def load_health(text: str) -> ChannelHealth | None:
+    """Return a health as `channels/kit/messenger.py` has stored it."""
+    try:
+        whole = orjson.loads(text)
+        since = datetime.fromisoformat(whole["since"])
+        return ChannelHealth(whole["state"], since, str(whole["reason"]), int(whole["forged"]))
+    except UNREADABLE:
+        return None
+
 
 log = logging.getLogger(__name__)
 

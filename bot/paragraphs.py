@@ -1,4 +1,7 @@
-"""Paragraphs on the command line, which wrap at words on a terminal.
+"""Paragraphs on the command line, which wrap at words on a terminal, and counts in words; in
+English only.
+
+Paragraphs on the command line, which wrap at words on a terminal.
 
 Only modules of Python itself are imported, since the first installation uses this as well.
 """
@@ -47,3 +50,9 @@ def _wrap(line: str, columns: int) -> str:
 def write_paragraph(text: str, stream: TextIO) -> None:
     """Write text for a person, wrapped if the stream is a terminal."""
     stream.write(f"{wrap_words(text, columns_of(stream))}\n")
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """Return 1 turn, 2 turns, 1,000 turns; `many` is for a plural that is not formed by an s at the
+    end."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"

@@ -14,9 +14,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.models.base import ModelError
-from agent.models.catalogue import input_price, window_of
+from agent.models.catalogue import input_price, long_context_of, window_of
 from agent.models.listed import ListedModel
-from agent.models.long_context import long_context_of
 from bot.access import Access
 from bot.choices import choice_of, price, window_in_force
 from bot.delivery import Delivery

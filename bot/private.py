@@ -26,11 +26,10 @@ from bot.delivery import Delivery
 from bot.links import Links
 from bot.logs import in_turn, off_record
 from bot.ports import Processes
-from bot.problems import BROKEN, problem_of
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received, unescape_slash
 from bot.runtime import RuntimeConfig
-from bot.turn_runner import STOPPED, StoppableTasks, describe_timeout
+from bot.turn_runner import BROKEN, STOPPED, StoppableTasks, describe_timeout, problem_of
 from channels.base import (
     Delta,
     Done,
@@ -47,12 +46,12 @@ from memory.context.emergency import RequestTooLong
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message
-from memory.private import PrivateConversation, PrivateTurn
 from memory.record import channel_state
 from memory.record.database import Database
 from memory.record.store import StoreError
 from memory.record.tables import UNREADABLE
 from memory.tasks import cancel_and_wait
+from memory.unrecorded import PrivateConversation, PrivateTurn
 from plugins.api import CommandError, PrivateInfo
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from agent.tools.base import NOT_RUN
 from bot.access import Access
 from bot.activity import EventBus
-from bot.apart import read_apart
-from bot.attachments import split_files
+from bot.attachments import read_apart, split_files
 from bot.commands import CommandRunner
 from bot.completions import Completions
 from bot.delivery import Languages

@@ -19,8 +19,16 @@ from agent.models.base import Model, SamplingParams
 from agent.models.partial_calls import MOST_CALLS
 from agent.models.selection import ModelChoice, Models
 from agent.pictures import UNSEEN_TOKENS, Pictures
-from agent.prompt import OFF_RECORD, PERSONA, Prompt, base, base_alone
-from agent.skills import Library, Skill, format_skills
+from agent.prompt import (
+    OFF_RECORD,
+    PERSONA,
+    Library,
+    Prompt,
+    Skill,
+    base,
+    base_alone,
+    format_skills,
+)
 from agent.tools.base import (
     Permission,
     RemoteTools,

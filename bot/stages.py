@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from agent.models.providers import PROVIDERS
 from agent.models.selection import Credentials, ModelChoice, Models
-from agent.prompt import Prompt
-from agent.skills import Library
+from agent.prompt import Library, Prompt
 from agent.summarizer import ModelSummarizer
 from agent.tools.toolbox import Toolbox
 from bot.access import Access
@@ -20,19 +19,17 @@ from bot.activity import ContextFeed, EventBus
 from bot.alerts import Alerts, CutNotices
 from bot.answers import Answers
 from bot.app import VERSION
-from bot.branching import Branching
-from bot.channel_state import ChannelWatch, StoredState
-from bot.choices import choice_of
+from bot.choices import choice_of, keep_learnt
 from bot.commands import CommandRunner
 from bot.completions import Completions
 from bot.delivery import Delivery, Languages
 from bot.forgetting import Forgetter
 from bot.forms import Forms
 from bot.intake import Intake
-from bot.learnt_models import keep_learnt
-from bot.links import Links
-from bot.listing import Listing
+from bot.links import Links, Signal
+from bot.listing import Branching, Listing
 from bot.logs import make_hider
+from bot.messengers import ChannelWatch, StoredState
 from bot.ports import (
     AccessCommands,
     BotStatus,
@@ -48,7 +45,6 @@ from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
 from bot.sending import Sender
 from bot.settings import Layers, SettingsStore
-from bot.signals import Signal
 from bot.turn_runner import TurnRunner
 from bot.turns import Turns
 from bot.workspaces import Workspaces
@@ -61,11 +57,9 @@ from memory.events import Events
 from memory.keys import ConversationKey
 from memory.ledger import Ledger, Spent
 from memory.long_term.prompt import MemoryPrompts
-from memory.mirror import Mirror
 from memory.record.search.likeness import Likeness
 from memory.record.store import Store
-from memory.request_log import RequestLog
-from memory.services import MemoryServices
+from memory.services import MemoryServices, Mirror, RequestLog
 from plugins.api import Ports
 from plugins.loader import LoadedPlugins
 

@@ -22,7 +22,7 @@ from bot.command_line import CommandRefused, call_of, say
 from bot.data_folder import plugins_folder
 from bot.early import history_in
 from bot.logs import set_up_logs
-from bot.monitoring import Monitoring
+from bot.recent import Monitoring
 from bot.settings import Layers, Settings, SettingsStore
 from bot.stages import credentials
 from channels.base import Channel, WithWebhook

@@ -3,6 +3,8 @@ meanwhile. The turn always ends.
 
 Also the stoppable tasks of each conversation: transcribing a voice message, the model's answer,
 reading an answer aloud.
+
+The problems of turns, as categories for programs.
 """
 
 from __future__ import annotations
@@ -18,11 +20,18 @@ from typing import Any
 from msgspec import Struct
 
 from agent.loop import Agent, Output
-from agent.models.base import AccountRefused, ModelError
+from agent.models.base import (
+    AccountRefused,
+    ContextOverflow,
+    ModelError,
+    ModelRefused,
+    ModelSilent,
+    ModelUnreachable,
+)
 from bot.activity import EventBus
-from bot.problems import BROKEN, problem_of
 from bot.recent import RecentActivity
 from bot.runtime import RuntimeConfig
+from bot.spending import BudgetSpent
 from channels.base import Activity, Delta, StepRestarted, Thought, ToolEnded, ToolStarted
 from channels.language import ENGLISH, speaking
 from channels.message import Address, Problem
@@ -33,6 +42,31 @@ from memory.messages import Mark, Message, ToolCall
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
 from memory.turn_log import OpenTurn
+
+BROKEN = (
+    "Something went wrong inside the bot, so there is no answer; the log has the details "
+    "(`python main.py logs`). Send your message again to try once more."
+)
+_FAULTS_OF_THE_REQUEST = (400, 413, 422)
+
+
+def problem_of(error: BaseException) -> Problem:
+    """Return the category of an error, by which a program decides whether to retry."""
+    match error:
+        case BudgetSpent():
+            return "spent"
+        case ContextOverflow() | RequestTooLong():
+            return "too_long"
+        case ModelSilent():
+            return "timeout"
+        case ModelUnreachable():
+            return "busy" if error.status == 429 else "unavailable"
+        case ModelRefused() if not isinstance(error, AccountRefused):
+            return "invalid" if error.status in _FAULTS_OF_THE_REQUEST else "upstream"
+        case ModelError():
+            return "upstream"
+    return "failed"
+
 
 STOPPED = "Stopped, as you asked."
 

@@ -24,12 +24,10 @@ from bot.attachments import ask_again, data_of, images_of, with_files
 from bot.choices import choice_of
 from bot.links import Links, key_of_home
 from bot.logs import in_turn
-from bot.problems import BROKEN
 from bot.queues import KeyedQueues
-from bot.received import Received
+from bot.received import Received, RunHandler, find_handler
 from bot.recent import EndedTurn
-from bot.runs import RunHandler, find_handler
-from bot.turn_runner import STOPPED
+from bot.turn_runner import BROKEN, STOPPED
 from channels.base import Done, TurnStarted, TurnUsage
 from channels.language import _, explain
 from channels.message import Address, Inbound, Problem, Reply

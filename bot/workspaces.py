@@ -22,8 +22,8 @@ from bot.runtime import RuntimeConfig
 from channels.base import OpenedFile, StoredFile, WorkspaceFiles
 from channels.message import Attachment
 from memory.keys import ConversationKey
-from memory.mirror import READABLE, TERSE, WHOLE
 from memory.record.offload import SESSIONS, write_whole
+from memory.services import READABLE, TERSE, WHOLE
 
 MOST = 500
 """The maximum number of listed files, the newest."""

@@ -28,8 +28,7 @@ from msgspec.structs import asdict
 
 from channels.base import Bot, ChannelError
 from channels.line_streams import LONGEST, LineWriter, read_lines
-from channels.local_files import LocalFileError, read_attachment
-from channels.message import Address, Attachment, Inbound, Outbound
+from channels.message import Address, Attachment, Inbound, LocalFileError, Outbound, read_attachment
 
 CHAT = "main"
 HELD, HELD_BYTES = 10_000, 32_000_000

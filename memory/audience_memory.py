@@ -28,8 +28,7 @@ from memory.record import (
     summaries,
     transcript,
 )
-from memory.record.daily import Note
-from memory.record.daily_search import FoundNotes, NoteSearch
+from memory.record.daily import FoundNotes, Note, NoteSearch
 from memory.record.database import Database
 from memory.record.memory_file import NAME as MEMORY
 from memory.record.memory_file import MemoryFileError

@@ -41,7 +41,6 @@ from memory.long_term import ended
 from memory.long_term.document import DeletedTurns
 from memory.long_term.ended import EndedInAudience
 from memory.long_term.memory import AudienceState, LongTermMemory
-from memory.mirror import Mirror
 from memory.record import (
     branches,
     conversations,
@@ -59,7 +58,7 @@ from memory.record.search import SearchHits, Wanted
 from memory.record.search.corrected import Corrections
 from memory.record.search.reach import Scope
 from memory.record.store import StoreError
-from memory.services import MemoryServices
+from memory.services import MemoryServices, Mirror
 from memory.summary_editor import SummaryEditor
 from memory.turn_log import TurnLog
 from memory.turns import Entry, Turn

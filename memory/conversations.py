@@ -24,14 +24,7 @@ from memory.calibration import KnownModels
 from memory.conversation import Conversation, EvictedState, SharedState
 from memory.keys import ConversationKey, Scope, everything
 from memory.long_term.memory import AudienceState, LongTermMemory
-from memory.record import (
-    conversations,
-    learnt,
-    mailbox,
-    memory_versions,
-    summaries,
-    transcript,
-)
+from memory.record import conversations, learnt, mailbox, memory_file, summaries, transcript
 from memory.record.conversations import ListedConversation
 from memory.record.memory_file import MemoryFileError
 from memory.record.store import StoreError
@@ -203,7 +196,7 @@ class Conversations:
 
     async def _list_unwritten(self, is_meant: Scope) -> list[str]:
         """Return the audiences whose memory file differs from the database."""
-        found = await self.services.store.read(memory_versions.list_unwritten)
+        found = await self.services.store.read(memory_file.list_unwritten)
         keys = {audience: await self.of_audience(audience) for audience in found}
         return [one for one in found if all(is_meant(key.id) for key in keys[one])]
 
@@ -297,7 +290,7 @@ class Conversations:
     async def prune_memories(self, before: float) -> int:
         """Delete the versions of `MEMORY.md` that were replaced before a time (seconds since 1970);
         return how many."""
-        return await self.services.store.write(lambda db: memory_versions.prune(db, before))
+        return await self.services.store.write(lambda db: memory_file.prune(db, before))
 
     async def flush(self) -> None:
         """Wait until summaries are in the daily memory, and files and index are written."""

@@ -1,12 +1,94 @@
-"""Text that stands in Markdown and is none: titles, names, what somebody said; and text of
-programs, without the signs by which they steer a terminal."""
+"""Text for people, and text of people and servers: escapes of JSON, numbers, mistyped names, and
+text that stands in Markdown and is none."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Collection, Mapping
+from decimal import Decimal
+from difflib import get_close_matches
+from math import isfinite
+from typing import Any
 
 from memory.messages import Message
 from memory.patterns import lazy
+
+_LETTERS = lazy(r"(?:\\u(?!00[0-7])[0-9a-fA-F]{4})+")
+_ESCAPE = lazy(r"((?:\\u[0-9a-fA-F]{4})+)|\\([\"\\/bfnrt])")
+_SIGNS = {"b": " ", "f": " ", "n": "\n", "r": " ", "t": "\t"}
+_NESTED = 2  # times that JSON may stand as a text in JSON
+
+
+def decode_letters(text: str) -> str:
+    """Return a text with the letters that stand in it as `\\u4f60`; what was JSON is the same."""
+    return _LETTERS.sub(_joined, text) if "\\u" in text else text
+
+
+def unescape(text: str) -> str:
+    """Return a text with what its escapes stand for, also where they are escaped themselves."""
+    for _ in range(_NESTED):
+        if "\\" not in text:
+            break
+        text = _ESCAPE.sub(_meant, text)
+    return text
+
+
+def _meant(found: re.Match[str]) -> str:
+    return _joined(found) if found[1] else _SIGNS.get(found[2], found[2])
+
+
+def _joined(found: re.Match[str]) -> str:
+    """Return the letters of escapes in a row; half a letter is a question mark."""
+    units = bytes.fromhex(found[0].replace("\\u", ""))
+    text = units.decode("utf-16-be", "replace")
+    return text.replace("\0", " ")
+
+
+def plain_number(value: float, digits: int = 17) -> str:
+    """Return a number in plain digits, as it would be typed: 0.0000001, not 1e-07. It has at most
+    so many significant digits."""
+    if not isfinite(value):
+        return json.dumps(value)
+    text = f"{Decimal(repr(value) if digits >= 17 else f'{value:.{digits}g}'):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def plain_json(value: Any) -> str:
+    """Return a value as JSON with such numbers; what JSON does not know as text."""
+    if isinstance(value, float):
+        return plain_number(value)
+    if isinstance(value, Mapping):
+        pairs = (f"{json.dumps(k, ensure_ascii=False)}: {plain_json(v)}" for k, v in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(plain_json, value))}]"
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def nearest(word: str, words: Collection[str]) -> str:
+    """Return the one of these words that was probably meant; "" for none.
+
+    First the shortest that holds all the parts typed ("max_turns": agent_max_context_turns), then
+    the most similar, as a whole or in its last part.
+    """
+    typed = [part for part in _parts(word[:100]) if len(part) > 2]
+    holding = [known for known in words if typed and all(_holds(known, part) for part in typed)]
+    if holding:
+        return min(holding, key=lambda known: (len(known), known))
+    spelled = {re.split(r"[./]", known.lower())[-1]: known for known in words}
+    spelled |= {known.lower(): known for known in words}
+    found = get_close_matches(word[:100].lower(), spelled, n=1, cutoff=0.7)
+    return spelled[found[0]] if found else ""
+
+
+def _parts(word: str) -> list[str]:
+    return re.split(r"[./_\- ]", word.lower())
+
+
+def _holds(known: str, part: str) -> bool:
+    return any(own.startswith(part) for own in _parts(known))
+
 
 _MARKUP = lazy(
     r"(^\d{1,9}(?=[.)](?:\s|$)))|[\\`*\]<>|~&$]|(?<![^\W_])_|_(?![^\W_])|^[#+=-]", re.MULTILINE

@@ -1,13 +1,19 @@
-"""The services that this layer receives when the bot is assembled: its interfaces, as one value."""
+"""The services that this layer receives when the bot is assembled: its interfaces, as one value.
+
+The interface of what writes a conversation's files: all that was said in it, where the model's
+tools and people may read it.
+
+The interface of the log of requests that a conversation's own turns send to the model.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import tzinfo
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct, field
 
@@ -15,17 +21,122 @@ from memory.context.change import ViewEvent
 from memory.context.limits import Limits
 from memory.context.meter import Meter, PromptPrefix
 from memory.context.summary import Summarizer
+from memory.context.view import View
 from memory.events import Events
-from memory.keys import ConversationKey, file_name
+from memory.keys import ConversationKey, Scope, file_name
 from memory.ledger import ChatBills, Ledger, Spent
-from memory.mirror import Mirror
+from memory.record import folders
+from memory.record.database import Database
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
 from memory.record.search.corrected import CorrectionBook
 from memory.record.search.likeness import Likeness
 from memory.record.store import Store
 from memory.record.summaries import Summary
-from memory.request_log import RequestLog
+from memory.turns import Turn
+
+WHOLE, TERSE, READABLE = "context.json", "context.terse.json", "context.md"
+"""The names of the files, in the folder of their conversation."""
+
+T = TypeVar("T")
+
+
+class MirroredConversation(Protocol):
+    """A conversation, as its files are written from it; `hide` takes secrets out of a text."""
+
+    @property
+    def key(self) -> ConversationKey: ...
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def limits(self) -> Limits: ...
+
+    @property
+    def hide(self) -> Callable[[str], str]: ...
+
+    async def title(self) -> str: ...
+
+    async def write_turns(self, write: Callable[[Path, Sequence[Turn]], T]) -> T:
+        """Have `write` put what was said into the conversation's folder, without what a person
+        removed. Raises OSError."""
+        ...
+
+
+class Mirror:
+    """Keeps the files of conversations up to date. This one keeps none; a feature brings one that
+    does (hook `parley_mirror`)."""
+
+    def touch(self, conversation: MirroredConversation) -> None:
+        """Note that something was said in a conversation, or forgotten."""
+
+    async def renew(self, conversation: MirroredConversation) -> None:
+        """Write the files of a conversation anew, where it has some: turns were removed, or brought
+        back. Raises OSError."""
+        await asyncio.to_thread(remove_files, conversation.folder)
+
+    async def flush(self) -> None:
+        """Write all pending files now."""
+
+    def drop(self, is_meant: Scope) -> None:
+        """Stop updating these conversations, which other processes own from now on."""
+
+    async def close(self) -> None:
+        """Stop; pending files are written with the next change."""
+
+
+def remove_files(folder: Path) -> None:
+    """Delete the files of a conversation."""
+    folders.check_may_write()
+    for name in (WHOLE, TERSE, READABLE):
+        (folder / name).unlink(missing_ok=True)
+
+
+Outcome = Literal["", "answered", "too long"]
+"""The outcome of a request: an answer, or a refusal because it was longer than the window; "": it
+failed, its answer broke off, or the turn was stopped meanwhile."""
+
+
+class OutgoingRequest(Struct, frozen=True):
+    """A request as it goes out: made from `view` after the view event `event`, with `prefix` before
+    it. `pictures` are the parts that were chosen for the pictures that its messages name, `body` is
+    what the model's client sends, and `content` the bytes that this became."""
+
+    view: View
+    event: int
+    prefix: PromptPrefix
+    pictures: Sequence[Mapping[str, Any]]
+    body: Mapping[str, Any]
+    content: bytes
+
+
+class RequestLog:
+    """The log of one conversation, made when it is opened; `hide` takes secrets out of a text. Its
+    rows are those of whoever keeps it. This one keeps nothing; a feature brings one that does (hook
+    `parley_request_log`)."""
+
+    def __init__(self, hide: Callable[[str], str]) -> None:
+        self.hide = hide
+
+    def is_on(self, limits: Limits) -> bool:
+        """Return whether what is sent within these limits is kept."""
+        return False
+
+    def describe(self, request: OutgoingRequest, limits: Limits) -> Any:
+        """Return the row of a request that is being sent."""
+
+    def finish(
+        self, rows: Sequence[Any], outcome: Outcome, spent: Spent | None = None
+    ) -> list[Any]:
+        """Return these rows of a turn, the last of them with its outcome."""
+        return [*rows]
+
+    def insert(
+        self, database: Database, conversation: int, rows: Sequence[Any], limits: Limits
+    ) -> None:
+        """Store these rows, in the transaction of what came of the requests."""
+
 
 OnEvent = Callable[[ViewEvent], None]
 """A callback for each event that changes the model's view of a conversation."""

@@ -23,8 +23,7 @@ from memory.messages import Image, Mark, Message, ToolCall, format_truncation
 from memory.record import mailbox, offload, transcript
 from memory.record.database import Database
 from memory.request_fitter import Overflow, RequestFitter
-from memory.request_log import OutgoingRequest
-from memory.services import MemoryServices
+from memory.services import MemoryServices, OutgoingRequest
 from memory.tasks import run_shielded
 from memory.turns import Entry, Turn
 

@@ -1,26 +1,48 @@
-"""A turn that is in no transcript: a side question, a private one, a sub-agent's, or one that a
+"""Turns that are in no transcript.
+
+A turn that is in no transcript: a side question, a private one, a sub-agent's, or one that a
 client sent whole.
 
 Its cost is on the bill. Turns are removed from its context to make room, without a trace: no
 summary and no file is written.
+
+A turn that a client of OpenAI's protocol sent whole; it is in no transcript and no list.
+
+The client's messages are used as sent: no strategy removes, summarises or keeps any of them. The
+model's replies and the tools' results follow, within the limits of every turn.
+
+A conversation off the record: its turns are in this object only, and not in the store.
+
+The store has only the cost of its calls, in numbers. If it grows too long for the model, the steps
+of the emergency ladder make room, without a summary or a file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
+from msgspec import field
 from msgspec.structs import replace
 
+from memory.calibration import Calibration, KnownModels
+from memory.compactor import Compactor
 from memory.context import emergency
 from memory.context.change import Change
+from memory.context.emergency import RequestTooLong
 from memory.context.layout import Layout
 from memory.context.meter import PromptPrefix
 from memory.context.plan import measure
 from memory.context.view import Scale, View, apply_layout
+from memory.context_state import ContextState
+from memory.events import NOTHING, Event, EventName, Verdict
+from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import Message, ToolCall
 from memory.request_fitter import Overflow
+from memory.services import MemoryServices
 from memory.turn_log import OpenTurn, TurnLog
 from memory.turns import Entry, Turn
 
@@ -157,3 +179,192 @@ class SubagentTurn(UnrecordedTurn):
     async def fit(self, prefix: PromptPrefix) -> View:
         """Return the task and all that followed, with long parts clipped. Raises NoRoom."""
         return self._note_seen(await super().fit(prefix))
+
+
+_AT_ONCE = 50  # messages
+
+
+class StatelessMessage(Message, frozen=True):
+    """A message as a client sent it: `wire` is sent to the model unchanged; the meter counts the
+    other fields."""
+
+    wire: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_wire(self) -> dict[str, Any]:
+        return dict(self.wire)
+
+
+class StatelessLog(TurnLog):
+    """The log of a stateless turn: the limits, the meter and the listeners of a conversation,
+    without database rows. `person` pays for it."""
+
+    def __init__(
+        self, services: MemoryServices, models: KnownModels, key: ConversationKey, person: str
+    ) -> None:
+        calibration = Calibration(services.store, models)
+        state = ContextState(services, key, calibration)
+        state.person = person
+        compactor = Compactor(services, state)
+        super().__init__(services, state, calibration, compactor, None)
+
+    async def begin_call(self, turn: int, call: str, *, is_once: bool) -> None:
+        """Do nothing: such a turn is never resumed."""
+
+    async def book(self, turn: int, spent: Spent) -> None:
+        """Add a call to the person's bill; it belongs to no conversation."""
+        person, ledger = self.state.person, self.services.ledger
+        await self.services.store.write(lambda db: ledger.insert(db, None, None, spent, person))
+        self.state.book(spent)
+
+
+class StatelessTurn(UnrecordedTurn):
+    """A turn with the messages `given` by the client. With `hands_out`, the tools are the client's:
+    a reply with tool calls ends the turn, and the client runs them."""
+
+    purpose = "request"
+
+    def __init__(self, log: TurnLog, given: Sequence[Entry], hands_out: bool = False) -> None:
+        super().__init__(log, Turn(1, tuple(given)))
+        self._count, self._hands_out = len(given), hands_out
+
+    @classmethod
+    async def open(
+        cls, log: StatelessLog, messages: Sequence[Message], hands_out: bool
+    ) -> StatelessTurn:
+        """Return a turn that begins with these messages, at least one."""
+        await log.services.meter.ready()
+        given = []
+        for place, one in enumerate(messages, 1):
+            given.append(await make_entry(log, place, 1, one))
+            if not place % _AT_ONCE:
+                await asyncio.sleep(0)  # counting tokens takes time, so let other tasks run
+        return cls(log, given, hands_out)
+
+    @property
+    def _own(self) -> list[Entry]:
+        """Return the entries after the client's."""
+        return self.entries[self._count :]
+
+    @property
+    def reply(self) -> Message | None:
+        own = self._own
+        last = own[-1].message if own else None
+        is_end = last is not None and last.role == "assistant"
+        return last if is_end and last and (last.is_final or self._hands_out) else None
+
+    @property
+    def steps(self) -> int:
+        return sum(entry.message.role == "assistant" for entry in self._own)
+
+    @property
+    def unanswered(self) -> list[ToolCall]:
+        messages = [entry.message for entry in self._own]
+        answered = {message.call_id for message in messages if message.role == "tool"}
+        return [c for m in messages for c in m.tool_calls if c.id not in answered]
+
+    @property
+    def has_outside(self) -> bool:
+        """Return True: a client's messages may come from anywhere."""
+        return True
+
+    async def begin(self) -> None:
+        """Do nothing: no session begins, and no listener is notified."""
+
+    async def fit(self, prefix: PromptPrefix) -> View:
+        """Return the whole view. Raises NoRoom if it is longer than the window."""
+        limits = self.log.state.limits
+        view = self.view(prefix)
+        if view.tokens > limits.window:
+            raise RequestTooLong(
+                f"This model's maximum context length is {limits.window} tokens. However, your "
+                f"messages resulted in {view.tokens} tokens, tools included. Send fewer of them."
+            )
+        return view
+
+    async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
+        """Return False: a client's messages are never removed."""
+        return False
+
+    async def close(self) -> None:
+        """Notify the listeners of its tools that it has ended."""
+        await self.log.services.events.emit(Event("session_end", self.log.state.key))
+
+
+PURPOSE = "private"
+"""The purpose of such conversations' calls in the ledger."""
+
+
+class PrivateConversation:
+    """The turns so far, and the changes that removed some from the model's view to make room."""
+
+    def __init__(self, services: MemoryServices, models: KnownModels, key: ConversationKey) -> None:
+        self.services, self._models, self.key = services, models, key
+        self.turns: list[Turn] = []
+        self.cuts = Change()
+
+    @property
+    def tokens(self) -> int:
+        """Return the size of the turns, in the meter's tokens."""
+        layout = Layout().apply(self.cuts)
+        return sum(turn.tokens for turn in apply_layout(tuple(self.turns), layout))
+
+    @property
+    def in_view(self) -> int:
+        """Return the number of turns that the model still sees."""
+        return len(apply_layout(tuple(self.turns), Layout().apply(self.cuts)))
+
+    async def open(self, text: str, speaker: str, person: str) -> PrivateTurn:
+        """Return the turn of a question. It belongs to the conversation once `keep` is called."""
+        await self.services.meter.ready()
+        log = StatelessLog(self.services, self._models, self.key, person)
+        number = self.turns[-1].number + 1 if self.turns else 1
+        seq = self.turns[-1].entries[-1].seq + 1 if self.turns else 1
+        said = Message("user", text, speaker=speaker)
+        return PrivateTurn(self, log, await make_entry(log, seq, number, said))
+
+    def keep(self, turn: PrivateTurn) -> None:
+        """Add an answered turn to the conversation."""
+        self.turns.append(Turn(turn.number, tuple(turn.entries)))
+
+
+class PrivateTurn(UnrecordedTurn):
+    """A turn of a private conversation: it runs no tool, notifies no listener, and stores no
+    request."""
+
+    purpose = PURPOSE
+
+    def __init__(self, talk: PrivateConversation, log: StatelessLog, question: Entry) -> None:
+        super().__init__(log, Turn(question.turn, (question,)))
+        self._talk = talk
+
+    @property
+    def has_outside(self) -> bool:
+        """Return False: all text is from the person or the model."""
+        return False
+
+    async def tell(
+        self,
+        name: EventName,
+        text: str = "",
+        call: ToolCall | None = None,
+        *,
+        is_error: bool = False,
+    ) -> Verdict:
+        """Do nothing: a listener may be a webhook, or write a file."""
+        return NOTHING
+
+    async def note(self, texts: Iterable[str]) -> None:
+        """Do nothing: there are no listeners' notes."""
+
+    @property
+    def cuts(self) -> Change:
+        """The cuts of the conversation, which also apply to later turns."""
+        return self._talk.cuts
+
+    @cuts.setter
+    def cuts(self, cuts: Change) -> None:
+        self._talk.cuts = cuts
+
+    @property
+    def earlier(self) -> Sequence[Turn]:
+        return self._talk.turns

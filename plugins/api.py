@@ -25,7 +25,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import pluggy
 from msgspec import Struct, field
 
-from agent.models.long_context import UNKNOWN, LongContext
+from agent.models.catalogue import UNKNOWN, LongContext
 from agent.tools import ToolError
 from agent.tools.base import Permission, Tool, ToolContext
 from agent.tools.schema import tool

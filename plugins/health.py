@@ -9,8 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from channels.base import ChannelHealth
-from channels.dates import say_moment
-from channels.language import _, explain, figure, number_of
+from channels.language import _, explain, figure, number_of, say_moment
 from plugins.wording import cell, count, duration, literal, table
 
 SLOW = 5.0

@@ -14,12 +14,11 @@ from channels.base import Logins
 from channels.message import Address, Inbound, Reply
 from memory.events import Listener
 from memory.keys import ConversationKey
-from memory.mirror import Mirror
 from memory.record.feature_tables import Step
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
 from memory.record.search.likeness import Likeness
-from memory.request_log import RequestLog
+from memory.services import Mirror, RequestLog
 from memory.turn_log import OpenTurn
 from plugins.api import (
     Command,
@@ -64,7 +63,7 @@ def parley_tables() -> Sequence[Step]:
 
 @hookspec
 def parley_open(kernel: Any) -> object:
-    """Return an object of the plugin. Called once the kernel exists (`bot/kernel.py`) and before
+    """Return an object of the plugin. Called once the kernel exists (`bot/app.py`) and before
     any message is accepted; it may be a coroutine, which is awaited. The object's methods may
     implement `parley_listeners` and the hooks below `parley_system_prompt`; commands, tools, the
     offloader and the system prompt must be functions of the module."""
@@ -115,14 +114,14 @@ def parley_ledger() -> object:
 
 @hookspec
 def parley_request_log() -> type[RequestLog]:
-    """Return the log of requests to the model: a subclass of `memory.request_log.RequestLog`, which
+    """Return the log of requests to the model: a subclass of `memory.services.RequestLog`, which
     is instantiated for each conversation. Only one plugin may implement this."""
     raise NotImplementedError
 
 
 @hookspec
 def parley_mirror() -> type[Mirror]:
-    """Return the writer of the files of conversations: a subclass of `memory.mirror.Mirror`. Only
+    """Return the writer of the files of conversations: a subclass of `memory.services.Mirror`. Only
     one plugin may implement this."""
     raise NotImplementedError
 
@@ -222,8 +221,8 @@ def parley_stop() -> Callable[[ConversationKey], bool]:
 
 @hookspec
 def parley_runs() -> object:
-    """Return the handler (`bot/runs.py`) of messages that this plugin itself puts into the inbox.
-    Only one plugin may implement this."""
+    """Return the handler (`bot/received.py`) of messages that this plugin itself puts into the
+    inbox. Only one plugin may implement this."""
     raise NotImplementedError
 
 

@@ -30,14 +30,13 @@ from channels.message import Inbound, Reply
 from memory.events import Listener
 from memory.keys import ConversationKey
 from memory.ledger import Ledger
-from memory.mirror import Mirror
 from memory.record import feature_tables
 from memory.record.database import Database
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
 from memory.record.search.likeness import Likeness
 from memory.record.store import Store
-from memory.request_log import RequestLog
+from memory.services import Mirror, RequestLog
 from memory.turn_log import OpenTurn
 from plugins import hookspecs
 from plugins.api import (

@@ -28,7 +28,7 @@ import pytest
 from hypothesis import settings
 
 from agent.models import anthropic_client, fallback, openai_client
-from bot.event_loop import make_event_loop
+from bot.process import make_event_loop
 from memory.record import engines
 from memory.record.database import DatabaseEngine
 from memory.record.engines import sqlite
@@ -69,7 +69,7 @@ platform.processor()
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Tests run on the loop that the bot runs on (`bot/event_loop.py`)."""
+    """Tests run on the loop that the bot runs on (`bot/process.py`)."""
     return {"the bot's": make_event_loop}
 
 

@@ -13,8 +13,8 @@ from pydantic import (
     model_validator,
 )
 
+from agent.models.learnt import ProviderQuirks
 from agent.models.providers import PROVIDERS
-from agent.models.quirks import ProviderQuirks
 from memory.setting_notes import FIXED, StrictModel
 
 

@@ -26,10 +26,9 @@ from agent.models.base import (
     read_finish,
 )
 from agent.models.endpoint import Endpoint
-from agent.models.overflow import is_overflow, parse_room, parse_window
-from agent.models.waits import find_wait
-from memory.escapes import decode_letters
+from agent.models.refusals import find_wait, is_overflow, parse_room, parse_window
 from memory.patterns import lazy
+from memory.plain_text import decode_letters
 
 # Messages on rate limits and quotas mention token limits too, and are not overflows.
 _NO_CREDIT = (

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.models import listed, openai_request, responses_request
+from agent.models import listed, openai_request, responses
 from agent.models.answer import Answer
 from agent.models.base import ModelError, ModelReply, ModelRequest, OnDelta
 from agent.models.endpoint import OPENAI_URL, RESPONSES, Endpoint
 from agent.models.history import EVERYWHERE, THOUGHTS
 from agent.models.learnt import ModelFacts
 from agent.models.providers import Provider
-from agent.models.responses_answer import ResponsesAnswer
+from agent.models.responses import ResponsesAnswer
 from agent.models.served import EndpointModel, encode
 from memory.messages import RequestExtras
 
@@ -41,9 +41,9 @@ class _Api(Struct, frozen=True):
 BY_CHAT = _Api(Answer, openai_request.to_neutral, openai_request.to_body, openai_request.without)
 BY_RESPONSES = _Api(
     lambda field: ResponsesAnswer(),
-    responses_request.to_neutral,
-    responses_request.to_body,
-    responses_request.without,
+    responses.to_neutral,
+    responses.to_body,
+    responses.without,
 )
 
 

@@ -44,7 +44,7 @@ from agent.models import failures, wire
 from agent.models.answer import PlainChunk
 from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
-from agent.models.waits import read_wait
+from agent.models.refusals import read_wait
 from agent.models.wire import is_words, parse_chunk, parse_chunks, split_events
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from typing import cast
 import httpx2
 import orjson
 
-from agent.models.waits import read_wait
+from agent.models.refusals import read_wait
 
 MARK = b"\xef\xbb\xbf"
 """The byte order mark that some servers put before UTF-8."""

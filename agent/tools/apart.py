@@ -4,6 +4,8 @@ bot: documents, pages, mail, and lines searched for a pattern of the model
 
 Also a semaphore for these processes. Each may take a gigabyte, so only a few run at a time, for all
 callers together.
+
+Ending a process together with its children, as far as the system tracks them.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,22 @@ from msgspec import Struct
 
 from agent.tools import ToolError
 from agent.tools.limited import MEMORY
+
+HAS_GROUPS = hasattr(os, "killpg")
+"""True if a process started in its own session leads a group. Windows has no groups: its children
+keep running there."""
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+
+def end_group(process: int, number: int = KILL) -> None:
+    """Send a signal to a process and its group; an ended one is ignored."""
+    if HAS_GROUPS:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process, number)
+    else:
+        with suppress(OSError):  # Windows reports an ended process as an invalid number
+            os.kill(process, number)
+
 
 AT_ONCE = 4
 """The maximum number of processes at a time."""

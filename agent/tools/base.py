@@ -9,12 +9,12 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct, field
 
-from agent.skills import Skill
+from agent.prompt import Skill
 from agent.tools import ToolError
 from agent.tools.settings import ToolSettings
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
-from memory.record import fence
+from memory.record import folders
 from memory.record.mailbox import AddressColumns
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class ToolContext(Struct, frozen=True):
     approve: Approve = refuse_permission
     from_outside: Callable[[], None] = _mark_nothing
     has_outside: Callable[[], bool] = _is_unknown
-    confirm: Callable[[], None] = fence.check_may_write
+    confirm: Callable[[], None] = folders.check_may_write
     place: AddressColumns | None = None
     services: Mapping[type, object] = field(default_factory=dict)
     show: Callable[[str], None] | None = None

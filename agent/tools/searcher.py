@@ -1,6 +1,6 @@
 """The process in which patterns of the model are compiled and searched for.
 
-It is started for one search (`agent/tools/search.py`), with limits, since a few characters can
+It is started for one search (`agent/tools/text_lines.py`), with limits, since a few characters can
 describe more than a machine holds. It imports nothing of Parley. Argument: the folder of the
 package `regex`.
 """

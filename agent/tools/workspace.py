@@ -18,8 +18,8 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from agent.tools import ToolError
-from memory.file_names import find_fault_here
-from memory.record import fence
+from memory.keys import find_fault_here
+from memory.record import folders
 from memory.record.folders import Folder, hold
 
 WRITABLE = "files"
@@ -172,7 +172,7 @@ def save_file(root: Path, target: Path, content: bytes) -> bool:
                 file.flush()
                 os.fsync(file.fileno())
             is_replaced = _is_regular(target.name, folder)
-            fence.check_may_write()
+            folders.check_may_write()
             folder.replace(draft, target.name)
         finally:
             with suppress(FileNotFoundError):

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from agent.models.quirks import ProviderQuirks
+from agent.models.learnt import ProviderQuirks
 from bot.settings.schema import AGENT_ID, BRAIN, NO_AGENT, SETTINGS, SettingError, quote
 
 AGENTS = "agents"

@@ -19,7 +19,7 @@ from bot.settings.schema import (
     validate,
     value_of,
 )
-from memory.mistyped import nearest
+from memory.plain_text import nearest
 from plugins.api import SettingInfo
 from plugins.rules import Rule
 

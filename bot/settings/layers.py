@@ -35,7 +35,7 @@ from bot.settings.schema import (
     validate,
 )
 from channels.settings import gather_messengers
-from memory.mistyped import nearest
+from memory.plain_text import nearest
 from plugins.features import SettingsSection, list_sections
 
 PREFIX = "PARLEY_"

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from memory.numerals import plain_number
+from memory.plain_text import plain_number
 
 DOWN = "down"
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)?\.\.(-?\d+(?:\.\d+)?)?")

@@ -31,8 +31,7 @@ from agent.settings import AgentSettings
 from bot.settings.permits import HARMLESS, parse_permit
 from channels.settings import ChannelSettings
 from memory.context.settings import ContextSettings
-from memory.mistyped import nearest
-from memory.numerals import plain_json
+from memory.plain_text import nearest, plain_json
 from memory.settings import MemorySettings
 from plugins.features import Section, SettingFaults, list_sections
 from plugins.rules import Rule, parse

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from channels.base import Bot, Session, TranscriptMessage
-from channels.dates import say_date
-from channels.language import _
+from channels.language import _, say_date
 from channels.message import Address
 from channels.terminal.display import one_line
 from channels.terminal.picker import PickerEntry

@@ -20,8 +20,15 @@ from prompt_toolkit.utils import is_dumb_terminal
 
 from channels.base import Bot, ContextUsage
 from channels.language import ENGLISH, _, explain, speaking
-from channels.local_files import LocalFileError, read_attachment
-from channels.message import Address, Attachment, Inbound, Outbound, Reply
+from channels.message import (
+    Address,
+    Attachment,
+    Inbound,
+    LocalFileError,
+    Outbound,
+    Reply,
+    read_attachment,
+)
 from channels.terminal import conversations, copying, keys, mentions
 from channels.terminal.completion import (
     SOURCES,

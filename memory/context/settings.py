@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic.config import JsonDict
 
 from memory.context.summary_fields import template_error
-from memory.numerals import plain_number
+from memory.plain_text import plain_number
 from memory.setting_notes import TURN
 
 HERE: JsonDict = {"here": True, **TURN}

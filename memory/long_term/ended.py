@@ -25,7 +25,7 @@ from memory.context.ended_values import (
     supersede,
 )
 from memory.long_term.document import MemoryLine, Source
-from memory.record import daily, fence
+from memory.record import daily, folders
 from memory.record.daily import Note
 from memory.record.memory_file import MemoryFileError
 
@@ -178,7 +178,7 @@ def forget(data: Path, audience: str, conversation: str = "") -> None:
         for copy in (path.with_name(DAMAGED), *path.parent.glob(f"{NAME}*.draft")):
             try:
                 if os.path.lexists(copy):
-                    fence.check_may_write()
+                    folders.check_may_write()
                     copy.unlink()
             except OSError as error:
                 raise _refusal(copy, error, "deleted") from error
@@ -193,7 +193,7 @@ def _within_most(kept: Kept) -> Kept:
 def _put_aside(path: Path, why: Exception) -> None:
     aside = path.with_name(DAMAGED)
     log.error("%s holds no corrections (%s); it is kept as %s", path, why, aside)
-    fence.check_may_write()
+    folders.check_may_write()
     try:
         os.replace(path, aside)
     except OSError as error:
@@ -202,7 +202,7 @@ def _put_aside(path: Path, why: Exception) -> None:
 
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    fence.check_may_write()
+    folders.check_may_write()
     number, draft = tempfile.mkstemp(".draft", NAME, path.parent)
     try:
         with open(number, "wb") as file:

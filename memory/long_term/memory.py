@@ -38,10 +38,9 @@ from memory.long_term.document import (
     render,
 )
 from memory.long_term.ended import EndedInAudience, add_by_hand, lines_to_change, mark_undone
-from memory.record import daily, memory_file, memory_versions, summaries
+from memory.record import daily, memory_file, summaries
 from memory.record.daily import Note
-from memory.record.memory_file import MemoryFileError
-from memory.record.memory_versions import State, Version
+from memory.record.memory_file import MemoryFileError, State, Version
 from memory.services import MemoryServices
 from memory.tasks import run_shielded
 
@@ -129,12 +128,12 @@ class LongTermMemory:
 
     async def _read_version(self, number: int) -> Version | None:
         return await self._services.store.read(
-            lambda db: memory_versions.find_version(db, self.audience, number)
+            lambda db: memory_file.find_version(db, self.audience, number)
         )
 
     async def _versions(self, states: Collection[State], most: int | None = None) -> list[Version]:
         return await self._services.store.read(
-            lambda db: memory_versions.versions(db, self.audience, states, most)
+            lambda db: memory_file.versions(db, self.audience, states, most)
         )
 
     async def _read(self) -> MemoryState:
@@ -153,9 +152,9 @@ class LongTermMemory:
 
     def _find(self, db: Any) -> tuple[Version | None, Version | None, Version | None]:
         """Return the versions that are in force, proposed, and in the file."""
-        held = memory_versions.versions(db, self.audience, HELD, 1)
-        proposed = memory_versions.versions(db, self.audience, PROPOSED, 1)
-        written = memory_versions.find_written(db, self.audience)
+        held = memory_file.versions(db, self.audience, HELD, 1)
+        proposed = memory_file.versions(db, self.audience, PROPOSED, 1)
+        written = memory_file.find_written(db, self.audience)
         return next(iter(held), None), next(iter(proposed), None), written
 
     async def _adopt_edit(self, text: str, before: Version | None) -> Version:
@@ -167,8 +166,8 @@ class LongTermMemory:
         version = Version(0, "held", BY_HAND, "edited in the file", lines, base=base)
 
         def keep(db: Any) -> Version:
-            stored = memory_versions.add(db, self.audience, version)
-            memory_versions.mark_written(db, self.audience, stored.id)
+            stored = memory_file.add(db, self.audience, version)
+            memory_file.mark_written(db, self.audience, stored.id)
             return stored
 
         return await self._services.store.write(keep)
@@ -230,7 +229,7 @@ class LongTermMemory:
             if proposal is None or seen not in ("", proposal.digest):
                 return None
             refused = replace(proposal, state="refused")
-            await self._services.store.write(lambda db: memory_versions.rewrite(db, refused))
+            await self._services.store.write(lambda db: memory_file.rewrite(db, refused))
             return refused
 
     async def undo(self, number: int = 0) -> tuple[Version, Version | None] | None:
@@ -288,18 +287,18 @@ class LongTermMemory:
         is_new = bool(diff_lines(before.lines, apply(before.lines, together)))
 
         def keep(db: Any) -> None:
-            memory_versions.mark_distilled(db, self.audience, sections)
+            memory_file.mark_distilled(db, self.audience, sections)
             if before.proposal is not None and is_new:
                 made = before.proposal
                 actor, how = _and(made.actor, by), _and(made.why, why)
                 changed = replace(made, operations=together, actor=actor, why=how)
-                memory_versions.rewrite(db, changed)
+                memory_file.rewrite(db, changed)
             elif before.proposal is not None:
-                memory_versions.delete(db, before.proposal.id)
+                memory_file.delete(db, before.proposal.id)
             elif is_new:
                 base = before.version.number if before.version else 0
                 new = Version(0, "proposed", by, why, operations=together, base=base)
-                memory_versions.add(db, self.audience, new)
+                memory_file.add(db, self.audience, new)
 
         await self._services.store.write(keep)
 
@@ -351,7 +350,7 @@ class LongTermMemory:
         def pass_over(db: Any) -> None:
             away = summaries.removed_jobs(db, self.audience)
             gone = [note.digest for note in notes if note.job in away]
-            memory_versions.mark_distilled(db, self.audience, gone)
+            memory_file.mark_distilled(db, self.audience, gone)
 
         notes = await asyncio.to_thread(self._sections)
         await self._services.store.write(pass_over)
@@ -387,8 +386,8 @@ class LongTermMemory:
             await self._put(render(kept))
 
         def forget(db: Any) -> None:
-            memory_versions.forget(db, self.audience, forgotten)
-            memory_versions.unmark_distilled(db, self.audience, again)
+            memory_file.forget(db, self.audience, forgotten)
+            memory_file.unmark_distilled(db, self.audience, again)
 
         await self._services.store.write(forget)
 
@@ -397,9 +396,7 @@ class LongTermMemory:
         """Delete all versions; the block deletes the file with its folder."""
         async with self.state.changing:
             self.state.forgotten += 1
-            await self._services.store.write(
-                lambda db: memory_versions.forget_all(db, self.audience)
-            )
+            await self._services.store.write(lambda db: memory_file.forget_all(db, self.audience))
             yield
 
     # --- writing -----------------------------------------------------------------------------
@@ -412,8 +409,8 @@ class LongTermMemory:
 
         def keep(db: Any) -> Version:
             if settled is not None:
-                memory_versions.delete(db, settled.id)
-            return memory_versions.add(db, self.audience, new)
+                memory_file.delete(db, settled.id)
+            return memory_file.add(db, self.audience, new)
 
         return await run_shielded(self._change(new.lines, keep))
 
@@ -421,7 +418,7 @@ class LongTermMemory:
         """Change the state of a version, and put another one (None: none) in force."""
 
         def keep(db: Any) -> Version | None:
-            memory_versions.rewrite(db, changed)
+            memory_file.rewrite(db, changed)
             return now
 
         await self._change(now.lines if now else (), keep)
@@ -446,7 +443,7 @@ class LongTermMemory:
 
     async def _mark_written(self, version: int) -> None:
         await self._services.store.write(
-            lambda db: memory_versions.mark_written(db, self.audience, version), is_synced=False
+            lambda db: memory_file.mark_written(db, self.audience, version), is_synced=False
         )
 
     def _now(self) -> datetime:

@@ -1,4 +1,12 @@
-"""Folders held open, so that a symbolic link that is created meanwhile can't lead out of them.
+"""Files that several processes share: the check before a change, and folders held open.
+
+The check that this process may still change files. Several processes share the files, and no
+transaction rolls back the write of a process that the others consider dead.
+
+Code that changes or deletes a file of an audience calls `check_may_write` just before. The check is
+set per task, with a `Store.fence`, and inherited by the tasks started from it.
+
+Folders held open, so that a symbolic link that is created meanwhile can't lead out of them.
 
 On systems with folder descriptors (Linux, macOS), a folder is held by its descriptor, and names in
 it are resolved relative to that. Windows has none: each name is checked before use. A link that is
@@ -10,10 +18,27 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Protocol
+
+_ask: ContextVar[Callable[[], None] | None] = ContextVar("ask", default=None)
+
+
+def set_file_check(ask: Callable[[], None]) -> None:
+    """Set the check that runs before each change of a file, in this task and those it starts. It
+    raises StoreError if this process may not change files."""
+    _ask.set(ask)
+
+
+def check_may_write() -> None:
+    """Return once this process may still change files, as far as the database knows. This may
+    block, so call it in a thread. Raises StoreError if other processes have taken over."""
+    if (ask := _ask.get()) is not None:
+        ask()
+
 
 HAS_DESCRIPTORS = hasattr(os, "O_DIRECTORY") and os.open in os.supports_dir_fd
 NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)

@@ -22,15 +22,7 @@ from msgspec.structs import replace
 
 from memory.context.change import ViewEvent
 from memory.keys import ConversationKey
-from memory.record import (
-    branches,
-    fence,
-    mailbox,
-    proposals,
-    summaries,
-    tables,
-    transcript,
-)
+from memory.record import branches, folders, mailbox, proposals, summaries, tables, transcript
 from memory.record.database import Database
 from memory.record.summaries import Job
 from memory.turns import Entry
@@ -327,7 +319,7 @@ def _with_files(database: Database, audience: str) -> Iterator[tuple[int, Entry]
 
 def delete_data(folder: Path, files: Iterable[str]) -> None:
     """Delete files of `data/` from an audience's folder, and drafts that a crash left."""
-    fence.check_may_write()
+    folders.check_may_write()
     for file in files:
         (folder / file).unlink(missing_ok=True)
     for unfinished in (folder / "data").glob(".*.draft"):
@@ -336,7 +328,7 @@ def delete_data(folder: Path, files: Iterable[str]) -> None:
 
 def delete_folder(folder: Path) -> None:
     """Delete a folder and its content, if it exists."""
-    fence.check_may_write()
+    folders.check_may_write()
     with suppress(FileNotFoundError):
         shutil.rmtree(folder)
 

@@ -29,7 +29,7 @@ from msgspec import Struct, field
 
 from memory.keys import file_name
 from memory.messages import Image, Message
-from memory.record import fence
+from memory.record import folders
 from memory.record.folders import sync_folder
 from memory.turns import Entry
 
@@ -230,7 +230,7 @@ def write_whole(file: Path, content: bytes) -> None:
     try:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
             _put(target, content)
-        fence.check_may_write()
+        folders.check_may_write()
         draft.replace(file)
     finally:
         draft.unlink(missing_ok=True)
@@ -268,7 +268,7 @@ def append(file: Path, entries: Iterable[Entry]) -> None:
     a crash truncated is removed first. Raises OSError."""
     with _ONE_WRITER:
         file.parent.mkdir(parents=True, exist_ok=True)
-        fence.check_may_write()
+        folders.check_may_write()
         with open(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as target:
             held = _held.pop(file, None)
             if held is None or held.state != _state(target):
@@ -321,7 +321,7 @@ def remove_turns(session: Path, turns: Collection[int], goes: Callable[[str], bo
     accepts. Raises OSError."""
     gone = {f"t{number}" for number in turns}
     with _ONE_WRITER, suppress(FileNotFoundError):
-        fence.check_may_write()
+        folders.check_may_write()
         for file in session.iterdir():
             if file.name != CONTEXT and goes(file.name):
                 file.unlink()

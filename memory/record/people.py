@@ -1,4 +1,10 @@
-"""The people and chats with access, and strangers who were given a pairing code."""
+"""The people and chats with access, strangers who were given a pairing code, and linked chats.
+
+Chats that are linked to another chat's conversation: the rows of the feature of links.
+
+A link that has ended keeps its row: messages that were received while it was active belong to its
+target.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +14,34 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from memory.record import links, tables
+from memory.record import tables
 from memory.record.database import Database
 from memory.record.mailbox import AddressColumns
+
+
+class ChatLink(Struct, frozen=True):
+    """A link from the chat whose first conversation is `home` ("telegram/42") to the conversation
+    `target` ("terminal/main"), since `at` (seconds since 1970). `person` requested it with the code
+    that was issued to `giver`."""
+
+    home: str
+    target: str
+    person: str
+    giver: str
+    at: float
+    is_over: bool = False
+
+
+def forget_links(database: Database, person: str) -> None:
+    """End the links that somebody requested or gave the code for, and delete their codes and
+    requests, because the person has lost access."""
+    link, code, asked = tables.Link, tables.LinkCode, tables.LinkRequest
+    is_theirs = (link.person == person) | (link.giver == person)
+    link.update(is_over=1).where(is_theirs).execute(database)
+    code.delete().where(code.giver == person).execute(database)
+    is_theirs = (asked.person == person) | (asked.giver == person)
+    asked.delete().where(is_theirs).execute(database)
+
 
 Kind = Literal["person", "chat"]
 Role = Literal["owner", "user"]
@@ -62,7 +93,7 @@ def revoke(database: Database, kind: Kind, identity: str) -> None:
     columns.delete().where((columns.kind == kind) & (columns.id == identity)).execute(database)
     if kind == "person":
         key.delete().where(key.person == identity).execute(database)
-        links.forget_person(database, identity)
+        forget_links(database, identity)
         for table in (tables.Invite, tables.Account, tables.Login):
             table.delete().where(table.person == identity).execute(database)
 

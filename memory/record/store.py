@@ -26,7 +26,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 from peewee import DatabaseError
 
-from memory.record import engines, fence
+from memory.record import engines, folders
 from memory.record.database import Claim, Database, DatabaseEngine, StoreError
 
 __all__ = ["Store", "StoreError", "Work"]
@@ -288,7 +288,7 @@ class Store:
         process may no longer write; then the transaction is rolled back. It also runs before files
         are changed, in this task and those it starts."""
         self._writer.check = check
-        fence.set_file_check(self._confirm)
+        folders.set_file_check(self._confirm)
 
     def _confirm(self) -> None:
         """Return once this process may still write. Called in a thread. Raises StoreError."""

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from bot.kernel import Kernel
+from bot.app import Kernel
 from bot.settings import SettingsStore
 from channels.base import Channel, WithPage
-from channels.dates import say_moment
-from channels.language import _
+from channels.language import _, say_moment
 from memory.record.people import Role
 from plugins.accounts.logins import PageLogins
 from plugins.accounts.record import LoginRow

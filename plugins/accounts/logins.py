@@ -20,8 +20,7 @@ from datetime import UTC, datetime, tzinfo
 
 from bot.access import NAME, Access, person_of
 from channels.base import KEY_PREFIX, KeyHolder, Login, Logins
-from channels.dates import say_moment
-from channels.language import _
+from channels.language import _, say_moment
 from memory.record.people import Role
 from memory.record.store import Store, StoreError
 from plugins.accounts import record

@@ -24,7 +24,7 @@ from msgspec import Struct, field
 from agent.tools import ToolError
 from agent.tools.base import NOT_RUN, Permission
 from bot.access import ALPHABET
-from bot.kernel import Kernel
+from bot.app import Kernel
 from channels.language import _, explain
 from channels.message import Action, Address, Inbound
 from memory.keys import ConversationKey

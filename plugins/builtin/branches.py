@@ -12,8 +12,7 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from channels.dates import say_moment
-from channels.language import _
+from channels.language import _, say_moment
 from memory.messages import PICTURE, Message
 from memory.turns import Turn, turn_number
 from plugins.api import (

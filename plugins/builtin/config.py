@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from channels.language import _, explain
-from memory.numerals import plain_json
+from memory.plain_text import plain_json
 from plugins import rules
 from plugins.api import Action, Ask, Command, CommandError, Reply, SettingInfo, command, hookimpl
 from plugins.builtin.context.show import BY_RULE, format_rules, too_small

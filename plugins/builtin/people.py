@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import asdict
 
-from channels.dates import say_moment
-from channels.language import _
+from channels.language import _, say_moment
 from memory.record.people import KnownPerson, PendingPerson
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.wording import cell, literal, table

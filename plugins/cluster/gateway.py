@@ -24,8 +24,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bot.apart import read_apart
 from bot.app import App
+from bot.attachments import read_apart
 from bot.received import key_of
 from channels.base import (
     Accepted,

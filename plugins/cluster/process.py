@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from bot import event_loop
+from bot import process
 from bot.command_line import CommandRefused
 from bot.data_folder import check_moved, find_database
-from bot.notify import announced
+from bot.process import announced
 from bot.settings import Settings
 from bot.start import BotStart
 from channels.base import Bot, Channel
@@ -95,7 +95,7 @@ def run_bot(start: BotStart) -> bool:
     folder = f"{'-'.join(sorted(roles))}-{socket.gethostname()}-{os.getpid()}"
     close_logs = start.set_up_logs(options.data / "logs" / folder)
     try:
-        event_loop.run(_live(start, plan))
+        process.run(_live(start, plan))
     finally:
         close_logs()
     return True

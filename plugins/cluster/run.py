@@ -13,9 +13,9 @@ from msgspec import Struct, field
 from bot.app import App
 from bot.assembly import assemble
 from bot.data_folder import find_database
+from bot.process import stop_on_signals
 from bot.recent import RecentActivity
 from bot.settings import Layers, Settings
-from bot.stopping import stop_on_signals
 from channels.base import Channel, ChannelError
 from memory.record import engines
 from memory.record.store import StoreError

@@ -14,24 +14,26 @@ from msgspec.structs import replace
 
 from agent.models.base import ModelError
 from agent.models.providers import PROVIDERS
+from bot.app import Kernel
 from bot.choices import choice_of
 from bot.connecting import (
     SECONDS,
+    LocalServer,
     ServedModel,
     at_address,
     check_key,
     check_model,
     clip_reason,
     find_kept_key,
+    find_servers,
     find_stronger,
     list_models,
     of_provider,
     order_providers,
     plan_files,
     try_out,
+    usual_addresses,
 )
-from bot.kernel import Kernel
-from bot.local_servers import LocalServer, find_servers, usual_addresses
 from bot.settings import SettingError
 from bot.settings.files import read_text
 from bot.setup_files import write_all

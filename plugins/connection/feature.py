@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from bot.kernel import Kernel
+from bot.app import Kernel
 from channels.base import Bot
 from plugins.api import hookimpl
 from plugins.connection.connector import ModelConnector

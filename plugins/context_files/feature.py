@@ -16,13 +16,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from agent.tools.provenance import Origins
+from agent.tools.allowance import Origins
 from agent.tools.workspace import WRITABLE, open_file, plain_errors, resolve
 from channels.language import _, explain
 from memory.keys import Scope
 from memory.messages import Message
-from memory.mirror import READABLE, TERSE, WHOLE, Mirror, MirroredConversation
 from memory.record.store import StoreError
+from memory.services import READABLE, TERSE, WHOLE, Mirror, MirroredConversation
 from memory.tasks import BackgroundTasks
 from plugins.api import Action, Ask, CommandError, Reply, ToolError, Verb, hookimpl
 from plugins.context_files import files

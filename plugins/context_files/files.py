@@ -20,9 +20,9 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from memory.context.lines import Line, lines_of
 from memory.messages import Image, Mark, Message, Role, ToolCall
-from memory.mirror import READABLE, TERSE, WHOLE, remove_files
 from memory.plain_text import literal, paragraphs
 from memory.record import offload
+from memory.services import READABLE, TERSE, WHOLE, remove_files
 from memory.setting_notes import StrictModel
 from memory.turns import Entry, Turn
 

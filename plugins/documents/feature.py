@@ -20,7 +20,7 @@ from agent.tools.apart import SLOW, ReaderProcess
 from agent.tools.limited import MEMORY
 from agent.tools.text_lines import DocumentReader
 from agent.tools.workspace import quote
-from bot.kernel import Kernel
+from bot.app import Kernel
 from plugins.api import hookimpl
 
 SECONDS = 30

@@ -35,7 +35,7 @@ from agent.tools.workspace import (
     resolve,
     save_file,
 )
-from memory.record import fence
+from memory.record import folders
 from memory.record.offload import write_whole
 from plugins.file_versions.keeper import (
     DAMAGED,
@@ -216,7 +216,7 @@ class VersionArchive:
                 raise ToolError("its version is damaged")
             save_file(self._workspace, target, content)
             return
-        fence.check_may_write()
+        folders.check_may_write()
         with suppress(FileNotFoundError), open_folder(self._workspace, target.parent) as folder:
             folder.unlink(target.name)
         with suppress(OSError):  # folders that are empty now

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from agent.tools.allowance import MEGABYTE
-from bot.kernel import Kernel
+from bot.app import Kernel
 from channels.language import _, explain, number_of
 from memory.keys import ConversationKey
 from memory.record.database import Database

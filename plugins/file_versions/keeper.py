@@ -20,7 +20,7 @@ from typing import BinaryIO
 import msgspec
 
 from memory.faults import say_fault
-from memory.record import fence
+from memory.record import folders
 from memory.record.folders import sync_folder
 from memory.record.store import StoreError
 from plugins.file_versions.points import ChangeRow
@@ -110,7 +110,7 @@ class VersionKeeper:
         try:
             with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
                 target.write(content)
-            fence.check_may_write()
+            folders.check_may_write()
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from agent.tools.allowance import MEGABYTE, refusal
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import FileKeeper
 from agent.tools.workspace import resolve
-from bot.kernel import Kernel
+from bot.app import Kernel
 from channels.language import _, explain
 from memory.conversation import Conversation
 from memory.keys import ConversationKey, home_of

@@ -19,11 +19,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
-from agent.tools.allowance import demand
-from agent.tools.provenance import Origins, record_own
+from agent.tools.allowance import Origins, demand, record_own
 from agent.tools.schema import in_a_thread
-from agent.tools.search import SECONDS, Search
 from agent.tools.text_lines import (
+    SECONDS,
+    Search,
     TextLines,
     is_document,
     is_page,

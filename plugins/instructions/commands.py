@@ -8,8 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from channels.dates import say_moment
-from channels.language import _, number_of
+from channels.language import _, number_of, say_moment
 from memory.patterns import lazy
 from memory.turn_log import OpenTurn
 from plugins.api import Action, Ask, CommandError, Reply, command

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from agent.prompt import PromptSection
-from bot.kernel import Kernel
+from bot.app import Kernel
 from bot.sending import address_of
 from channels.message import Reply
 from memory.record.feature_tables import Step

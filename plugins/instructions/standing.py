@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from bot.access import name_of
-from bot.kernel import Kernel
+from bot.app import Kernel
 from channels.language import _, figure, number_of
 from channels.message import Address
 from memory.keys import ConversationKey

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from agent.tools.base import NOT_RUN
 from agent.tools.toolbox import permission_for
-from bot.kernel import Kernel
-from bot.runs import RunHandler
+from bot.app import Kernel
+from bot.received import RunHandler
 from bot.sending import address_of
 from channels.base import Bot
 from channels.language import _

@@ -14,7 +14,7 @@ from bot.turns import INTERRUPTED
 from channels.language import ENGLISH, _, explain, number_of, speaking
 from channels.message import Problem, Reply
 from memory.messages import Mark
-from memory.numerals import plain_number
+from memory.plain_text import plain_number
 from plugins.jobs.record import JobRow, Kind, NewJob, Outcome, RunRow
 from plugins.jobs.recurrence import format_time, in_zone, next_time, postpone
 from plugins.jobs.settings import JobSettings

@@ -14,8 +14,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from channels.dates import MONTHS, at_clock, say_day
-from channels.language import _, number_of
+from channels.language import MONTHS, _, at_clock, number_of, say_day
 
 SHORTEST = 60
 """The minimum number of seconds between two times of a rule."""

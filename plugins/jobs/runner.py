@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
+from bot.app import Kernel
 from bot.delivery import to_received
-from bot.kernel import Kernel
 from bot.received import command_line, key_of
 from bot.sending import address_of
 from channels.message import Address, Reply

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from agent.loop import Agent
 from agent.tools import ToolError
 from agent.tools.base import NOT_RUN, Approve, Permission
-from bot.received import Received
-from bot.runs import RunHandler
+from bot.received import Received, RunHandler
 from bot.spending import BudgetedModel, BudgetSpent
 from channels.language import _
 from channels.message import Reply
@@ -53,7 +52,7 @@ class RunBudget(Struct, frozen=True):
 
 
 class JobTurns(RunHandler):
-    """The handling of runs by their turns (`bot.runs.RunHandler`)."""
+    """The handling of runs by their turns (`bot.received.RunHandler`)."""
 
     def __init__(self, runner: JobRunner) -> None:
         self._runner, self._delivery = runner, runner.kernel.delivery

@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
-from channels.dates import say_date
-from channels.language import _
+from channels.language import _, say_date
 from plugins.jobs.recurrence import in_zone
 from plugins.jobs.when_again import LAST, Every, list_months, read_every
 from plugins.jobs.when_clock import ClockError, TimeOfDay, read_clock, read_part, to_time

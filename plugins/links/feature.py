@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from bot.access import digest_of, name_of, new_code, refuse_guesser
-from bot.kernel import Kernel
+from bot.app import Kernel
 from bot.links import format_home
 from bot.received import key_of
 from bot.sending import address_of

@@ -14,8 +14,8 @@ from msgspec.structs import asdict
 
 from memory.record import tables
 from memory.record.database import Database
-from memory.record.links import ChatLink
 from memory.record.mailbox import AddressColumns
+from memory.record.people import ChatLink
 
 
 class LinkCode(Struct, frozen=True):

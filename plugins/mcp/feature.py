@@ -12,9 +12,8 @@ import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from bot.kernel import Kernel
-from channels.dates import say_moment
-from channels.language import _, explain
+from bot.app import Kernel
+from channels.language import _, explain, say_moment
 from plugins.api import Action, Ask, Command, CommandError, ContextPart, Reply, command, hookimpl
 from plugins.hookspecs import RemoteToolsFor
 from plugins.mcp.offers import ManagedServers, ServerOffers

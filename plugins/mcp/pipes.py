@@ -23,7 +23,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from msgspec import Struct
 
-from agent.tools.groups import KILL, end_group
+from agent.tools.apart import KILL, end_group
 from memory.faults import say_fault
 from plugins.mcp import ServerDown
 from plugins.mcp.health import Health, Rate

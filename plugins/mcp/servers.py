@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from agent.tools import ToolError
 from agent.tools.base import Tool, ToolContext
-from bot.kernel import Kernel
+from bot.app import Kernel
 from bot.logs import make_hider
 from bot.settings.layers import fill_text
 from bot.settings.schema import SettingError

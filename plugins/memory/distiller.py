@@ -23,7 +23,7 @@ from agent.models.base import (
     ModelRequest,
 )
 from agent.models.patience import OnSpent, TokenCount, WorkModels, WorkWatch, ask_for_work
-from bot.kernel import Kernel
+from bot.app import Kernel
 from bot.spending import SpendingRules
 from channels.language import _
 from memory.conversation import Conversation
@@ -31,7 +31,7 @@ from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.long_term import ended
 from memory.long_term.document import LineOperation, MemoryLine, facts
-from memory.record import daily, memory_versions, summaries
+from memory.record import daily, memory_file, summaries
 from memory.record.daily import Note
 from memory.services import MemoryServices
 from memory.tasks import run_shielded
@@ -223,7 +223,7 @@ class Distillation:
             return [n for day in wanted for n in daily.notes(services.data, audience, day)]
 
         def known(db: Any) -> tuple[frozenset[str], frozenset[int]]:
-            done = memory_versions.list_distilled(db, audience) if not days else frozenset[str]()
+            done = memory_file.list_distilled(db, audience) if not days else frozenset[str]()
             return done, summaries.removed_jobs(db, audience)
 
         notes = await asyncio.to_thread(read)

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date, datetime
 
-from bot.kernel import Kernel
-from channels.dates import say_date, say_day
-from channels.language import _, number_of
+from bot.app import Kernel
+from channels.language import _, number_of, say_date, say_day
 from memory.audience_memory import WaitingSection
 from memory.context.corrections import may_correct
 from memory.record.daily import Note

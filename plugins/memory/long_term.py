@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from channels.dates import say_moment, say_written
-from channels.language import _, number_of
+from channels.language import _, number_of, say_moment, say_written
 from channels.message import LONGEST_FORM, Problem
 from memory.long_term.document import (
     LONGEST,
@@ -21,7 +20,7 @@ from memory.long_term.document import (
 )
 from memory.long_term.memory import BY_HAND, MemoryState
 from memory.patterns import lazy
-from memory.record.memory_versions import Version
+from memory.record.memory_file import Version
 from plugins.api import Action, Ask, CommandError, Form, Reply, command
 from plugins.memory.distiller import Distillations, DistillProgress, DistillResult, Order
 from plugins.memory.operations import strip_invisible

@@ -9,11 +9,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from channels.dates import say_written
-from channels.language import _
+from channels.language import _, say_written
 from memory.messages import Message
-from memory.record.daily import Note
-from memory.record.daily_search import NoteHit
+from memory.record.daily import Note, NoteHit
 from memory.record.search import Hit
 from memory.record.search.excerpts import blocks, excerpt, window
 from memory.turns import Entry

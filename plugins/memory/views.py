@@ -11,8 +11,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from bot.listing import title_of
-from channels.dates import say_moment, say_written
-from channels.language import _, number_of
+from channels.language import _, number_of, say_moment, say_written
 from memory.keys import ConversationKey
 from memory.long_term.document import LONGEST, LineOperation, MemoryLine, Source
 from memory.turns import Entry

@@ -28,8 +28,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from agent.models.base import AccountRefused, ModelCall
-from bot.problems import problem_of
 from bot.recent import EndedTurn, RecentActivity, Workload
+from bot.turn_runner import problem_of
 from memory.context.change import Name, ViewEvent
 from memory.ledger import Spent
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from bot.app import VERSION
-from bot.monitoring import Monitoring
+from bot.recent import Monitoring
 from bot.settings import Layers, SettingsStore
 from channels.base import ChannelError
 from plugins.metrics.settings import MetricsSettings

@@ -23,15 +23,15 @@ from agent.pictures import find_picture_type
 from agent.tools.allowance import refusal
 from bot.app import App
 from bot.attachments import AttachmentRefused, store
+from bot.paragraphs import count
 from bot.progress import Tell, silently
 from bot.received import clean_name, key_of
-from bot.wording import count
 from channels.message import Address, Attachment, clean_text
 from memory.keys import ConversationKey
 from memory.long_term.document import LineOperation, MemoryLine, Source, fact, facts
 from memory.long_term.memory import LongTermMemory
 from memory.messages import Image
-from memory.record import daily, memory_versions
+from memory.record import daily, memory_file
 from memory.record.daily import Note, Section
 from memory.record.database import Database
 from plugins.api import CommandError, Person
@@ -384,6 +384,6 @@ real jobs."""
 
 def _find_known(database: Database, audience: str) -> set[tuple[str, ...]]:
     """Return the lines that an audience's file ever had, and those ever proposed."""
-    versions = memory_versions.versions(database, audience)
+    versions = memory_file.versions(database, audience)
     held = {line.spoken for one in versions for line in facts(one.lines)}
     return held | {op.line.spoken for one in versions for op in one.operations if op.line}

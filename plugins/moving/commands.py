@@ -29,12 +29,12 @@ from bot.data_folder import (
     lock_data_folder,
 )
 from bot.logs import set_up_logs
+from bot.paragraphs import count
 from bot.progress import ProgressLine, progress
 from bot.settings import Layers, SettingError, SettingsStore, load_layers
 from bot.settings.files import read_tree
 from bot.settings.layers import AgentLayer
 from bot.setup_files import write_all
-from bot.wording import count
 from channels.message import clean_text
 from memory.record.engines import engine_for
 from memory.record.people import find_known

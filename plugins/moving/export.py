@@ -23,7 +23,7 @@ from bot.listing import title_of
 from bot.progress import Tell, silently
 from memory.keys import file_name
 from memory.plain_text import paragraphs
-from memory.record import daily, memory_versions
+from memory.record import daily, memory_file
 from memory.record.store import Store
 from memory.turns import Entry
 from plugins.features import find_modules
@@ -120,7 +120,7 @@ async def _write_all(store: Store, data: Path, work: Path, tell: Tell) -> Export
             source = data / "audiences" / audience / name
             done.files += await asyncio.to_thread(_copy, source, work / audience / name)
     done.waiting = await asyncio.to_thread(_count_waiting, data)
-    done.proposed = len(await store.read(memory_versions.list_proposed))
+    done.proposed = len(await store.read(memory_file.list_proposed))
     readme = _README.format(day=f"{datetime.now(UTC):%Y-%m-%d}")
     (work / "README.md").write_text(readme + "".join(sorted(index)), "utf-8")
     return done

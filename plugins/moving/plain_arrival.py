@@ -20,8 +20,7 @@ from msgspec.structs import replace
 from bot.app import App
 from bot.progress import Tell, silently
 from channels.message import clean_text
-from memory.file_names import find_fault_here
-from memory.keys import ConversationKey
+from memory.keys import ConversationKey, find_fault_here
 from memory.long_term.document import facts, is_important, parse
 from memory.long_term.memory import LongTermMemory
 from memory.messages import Message

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from bot.wording import count
-from channels.dates import say_date
+from bot.paragraphs import count
+from channels.language import say_date
 from plugins.moving.arrival import ImportResult
 from plugins.moving.workspace import ForeignSource
 

@@ -22,9 +22,9 @@ from bot.data_folder import (
     find_database,
     lock_data_folder,
 )
+from bot.paragraphs import count
 from bot.progress import BYTES, progress
 from bot.settings import SettingsStore, load_layers
-from bot.wording import count
 from memory.keys import BRANCH, home_of
 from memory.record.engines import engine_for
 from memory.record.search.index import catch_up_all

@@ -21,7 +21,6 @@ from agent.models.learnt import ModelFacts, read_facts
 from agent.models.listed import ListedModel
 from agent.models.providers import NOBODY, PROVIDERS, find_provider
 from agent.models.selection import AUTO, EMBEDDED, Credentials, ModelEndpoint, Models, place_of
-from bot.channel_state import read_health
 from bot.checks import Finding, examine_features, say_verdict
 from bot.choices import choice_of, summary_choice_of
 from bot.data_folder import (
@@ -31,6 +30,7 @@ from bot.data_folder import (
     has_bot,
     plugins_folder,
 )
+from bot.messengers import read_health
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 from bot.settings.schema import NO_AGENT
 from bot.stages import credentials

@@ -30,8 +30,8 @@ from bot.app import VERSION
 from bot.command_line import say
 from bot.data_folder import find_database
 from bot.logs import make_masker
+from bot.paragraphs import count
 from bot.settings import SettingError, load_layers
-from bot.wording import count
 from memory.record.engines import engine_for
 from memory.record.store import StoreError
 from plugins.api import CommandError

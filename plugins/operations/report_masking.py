@@ -21,8 +21,8 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from bot.logs import LAYERS
-from bot.sentences import LEFT_OUT, Sentence, mask_text
-from bot.wording import count
+from bot.paragraphs import count
+from bot.recent import LEFT_OUT, Sentence, mask_text
 from plugins.operations.log_reading import LogEntry
 
 ROOT = Path(__file__).resolve().parents[2]

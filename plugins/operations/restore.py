@@ -27,7 +27,7 @@ from msgspec import Struct, field
 from bot.data_folder import DATABASE, ENDINGS, MOVED_ASIDE
 from bot.progress import Tell, silently
 from memory.faults import NO_MEMORY
-from memory.file_names import find_fault_here
+from memory.keys import find_fault_here
 from memory.record.store import StoreError
 from plugins.operations.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, find_fault, reason
 from plugins.operations.record import (

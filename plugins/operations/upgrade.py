@@ -15,9 +15,9 @@ from msgspec import Struct
 from bot.app import VERSION
 from bot.command_line import say
 from bot.data_folder import DATABASE, FolderError, check_not_emptied, has_bot
+from bot.paragraphs import count
 from bot.progress import BYTES, progress
 from bot.settings import SettingsStore
-from bot.wording import count
 from memory.record.engines import engine_for
 from memory.record.rehearsal import NEWEST, Rehearsal, Step, find_schema, rehearse
 from memory.record.store import StoreError

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-from bot.kernel import Kernel
+from bot.app import Kernel
 from bot.ports import Processes
 from memory.record.database import Database
 from memory.record.feature_tables import Step

@@ -12,8 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent.pictures import Pictures
-from channels.dates import say_moment
-from channels.language import _
+from channels.language import _, say_moment
 from memory.context.view import Scale
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context.preview import list_messages, show_messages

@@ -18,8 +18,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from agent.pictures import Wire
-from channels.dates import say_moment
-from channels.language import _, number_of
+from channels.language import _, number_of, say_moment
 from memory.context.change import Kind, ViewEvent
 from memory.context.meter import Meter, PromptPrefix
 from memory.context.view import View

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory.request_log import RequestLog
+from memory.services import RequestLog
 from plugins.api import Verb, hookimpl
 from plugins.request_log.commands import show_all, show_one
 from plugins.request_log.comparison import show_difference

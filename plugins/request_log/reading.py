@@ -21,7 +21,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.models import openai_request, responses_request
+from agent.models import openai_request, responses
 from agent.models.endpoint import ANTHROPIC, RESPONSES
 from agent.pictures import (
     REFUSED,
@@ -42,7 +42,7 @@ from memory.ledger import Spent
 from memory.messages import RequestExtras
 from memory.record import branches
 from memory.record.database import Database
-from memory.request_log import Outcome, OutgoingRequest, RequestLog
+from memory.services import Outcome, OutgoingRequest, RequestLog
 from memory.turn_log import TurnLog
 from plugins.request_log import record
 from plugins.request_log.record import RequestPrefix, SentRequest
@@ -279,7 +279,7 @@ async def rebuild(log: KeptRequests, sent: SentRequest, pictures: Pictures) -> R
 def in_protocol(body: Mapping[str, Any], beside: RequestExtras) -> Mapping[str, Any]:
     """Return the body in its protocol's format."""
     if body.get("protocol") == RESPONSES:
-        return responses_request.to_body(body, beside)
+        return responses.to_body(body, beside)
     if body.get("protocol") != ANTHROPIC:
         return openai_request.to_body(body, beside)
     from agent.models.anthropic_request import to_body  # noqa: PLC0415 - only if it is used

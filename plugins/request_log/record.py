@@ -16,7 +16,7 @@ from msgspec.structs import astuple, replace
 from memory.record import tables
 from memory.record.database import Database
 from memory.record.forget import sweep_prefixes
-from memory.request_log import Outcome
+from memory.services import Outcome
 
 
 class RequestPrefix(Struct, frozen=True):

@@ -17,9 +17,9 @@ from pydantic import Field
 
 from agent.pictures import find_picture_type
 from agent.tools.allowance import Allowance, refusal
-from agent.tools.groups import HAS_GROUPS
+from agent.tools.apart import HAS_GROUPS
 from agent.tools.workspace import WRITABLE, files_below, open_file
-from bot.kernel import Kernel
+from bot.app import Kernel
 from bot.turn_runner import StoppableTasks
 from channels.language import _
 from memory.keys import ConversationKey

@@ -13,13 +13,11 @@ from msgspec.structs import replace
 from agent.loop import Output
 from agent.models.base import ModelError
 from bot.access import name_of
-from bot.kernel import Kernel
+from bot.app import Kernel
 from bot.logs import in_turn
-from bot.problems import BROKEN
 from bot.runtime import RuntimeConfig
-from bot.turn_runner import STOPPED, describe_timeout
-from channels.dates import say_moment
-from channels.language import ENGLISH, _, explain, speaking
+from bot.turn_runner import BROKEN, STOPPED, describe_timeout
+from channels.language import ENGLISH, _, explain, say_moment, speaking
 from memory.context.change import Change
 from memory.context.emergency import RequestTooLong
 from memory.context.meter import PromptPrefix

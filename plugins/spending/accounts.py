@@ -17,14 +17,14 @@ from typing import Literal, Protocol
 from msgspec import Struct, field
 
 from agent.models.base import Model
+from bot.links import Signal
 from bot.listing import title_of
-from bot.signals import Signal
 from bot.spending import BudgetedModel, BudgetSpent, SpendingRules
 from channels.language import _
 from memory.conversation import Conversation
 from memory.keys import ConversationKey, home_of
 from memory.ledger import Bill, Spent
-from memory.numerals import plain_number
+from memory.plain_text import plain_number
 from memory.record import branches
 from memory.record.database import Database
 from memory.record.store import Store

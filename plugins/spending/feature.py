@@ -12,9 +12,8 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import asdict
 
-from bot.kernel import Kernel
-from channels.dates import say_day
-from channels.language import _, figure
+from bot.app import Kernel
+from channels.language import _, figure, say_day
 from memory.keys import ConversationKey, home_of
 from memory.ledger import Bill
 from plugins.api import Action, Ask, BranchInfo, Command, CommandError, Reply, command, hookimpl

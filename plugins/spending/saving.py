@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 from agent.models.base import Model
 from agent.models.selection import ModelChoice
+from bot.app import Kernel
 from bot.choices import choice_of, price
-from bot.kernel import Kernel
 from bot.runtime import RuntimeConfig
 from bot.settings import Settings
 from bot.settings.schema import NO_AGENT
 from channels.language import _, explain
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
-from memory.numerals import plain_number
+from memory.plain_text import plain_number
 from plugins.api import hookimpl
 from plugins.context_usage import usage_of
 from plugins.spending.accounts import Account, MonthAccounts, describe_spent

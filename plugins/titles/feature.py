@@ -11,8 +11,8 @@ from functools import partial
 
 from agent.models.base import AccountRefused, ModelError, ModelRequest
 from agent.models.patience import ask_for_work
+from bot.app import Kernel
 from bot.attachments import without_files
-from bot.kernel import Kernel
 from bot.listing import LONGEST_TITLE
 from channels.base import Titled
 from memory.context.forms import DROPPED

@@ -24,8 +24,8 @@ from agent.models.catalogue import cost_of
 from agent.models.endpoint import OPENAI_URL, Endpoint
 from bot.access import name_of
 from bot.answers import TextToSpeech
+from bot.app import Kernel
 from bot.attachments import Stored, dump
-from bot.kernel import Kernel
 from bot.received import Received
 from bot.runtime import RuntimeConfig
 from bot.settings.layers import Secrets

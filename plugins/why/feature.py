@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from bot.kernel import Kernel
+from bot.app import Kernel
 from channels.language import _, number_of
 from memory.context.meter import digest_of
 from memory.conversations import Conversations

@@ -12,8 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from agent.models.history import INSPECTORS, Messages, strict_object
-from agent.models.responses_answer import THOUGHT
-from agent.models.responses_request import LONGEST_ID
+from agent.models.responses import LONGEST_ID, THOUGHT
 
 Body = Mapping[str, Any]
 Item = Mapping[str, Any]

@@ -17,8 +17,14 @@ from agent.models.answer import PLAIN, Answer, PlainChunk
 from agent.models.base import ContextOverflow, ModelAnswerBroken, ModelReply, Usage
 from agent.models.endpoint import Endpoint
 from agent.models.failures import find_error, refusal
-from agent.models.overflow import is_overflow, parse_room, parse_window
-from agent.models.waits import MOST_WAIT, find_wait, read_wait
+from agent.models.refusals import (
+    MOST_WAIT,
+    find_wait,
+    is_overflow,
+    parse_room,
+    parse_window,
+    read_wait,
+)
 from agent.models.wire import parse_chunk
 from tests.agent.endpoints import CHAT, ask, conversation, failure
 from tests.fakes.openai_server import Body, Fail, Say

@@ -10,10 +10,16 @@ import pytest
 from genai_prices import Usage as Billed
 from genai_prices.data_snapshot import get_snapshot
 
-from agent.models import long_context
+from agent.models import catalogue
 from agent.models.base import Usage
-from agent.models.catalogue import cost_of, input_price, readings, window_of
-from agent.models.long_context import UNKNOWN, long_context_of
+from agent.models.catalogue import (
+    UNKNOWN,
+    cost_of,
+    input_price,
+    long_context_of,
+    readings,
+    window_of,
+)
 from agent.models.providers import PROVIDERS
 from tests.tables import each_row
 
@@ -126,7 +132,7 @@ def test_published_figures_hold_for_a_family_whatever_date_or_maker_a_name_carri
 
 
 def test_scores_fall_no_family_stands_twice_and_each_benchmark_has_its_source() -> None:
-    data = tomllib.loads(Path(long_context.__file__).with_suffix(".toml").read_text())
+    data = tomllib.loads(Path(catalogue.__file__).with_suffix(".toml").read_text())
     assert all(part["source"] and part["year"] for part in data.values())
     names = [n for part in data.values() for entry in part["models"] for n in entry["names"]]
     assert len(names) == len(set(names))

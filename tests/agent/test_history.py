@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.models import anthropic_request, responses_request
+from agent.models import anthropic_request, responses
 from agent.models.base import ModelRequest
 from agent.models.endpoint import Endpoint
 from agent.models.history import (
@@ -206,8 +206,8 @@ def test_whatever_was_recorded_claude_is_sent_a_body_that_keeps_every_rule(
 def test_whatever_was_recorded_the_responses_api_is_sent_a_body_that_keeps_every_rule(
     request: ModelRequest,
 ) -> None:
-    neutral = responses_request.to_neutral(Endpoint("m"), NOBODY, request)
-    made = responses_request.to_body(neutral, request.beside)
+    neutral = responses.to_neutral(Endpoint("m"), NOBODY, request)
+    made = responses.to_body(neutral, request.beside)
     assert find_faults(made, RESPONSES) == []
     assert openai_responses.refusal(made) == "", "so the fake has them, too"
     for text in words_of(request.messages):
@@ -351,8 +351,8 @@ def test_a_thought_that_came_twice_is_sent_once() -> None:
     thoughts = {own: json.dumps([SEALED, own]) for own in ("c", "d")}
     messages = [said("user", "Look!"), *(asking(call("c")), result("c"))]
     messages += [asking(call("d")), result("d")]
-    neutral = responses_request.to_neutral(Endpoint("m"), NOBODY, ModelRequest(messages, (TOOL,)))
-    made = responses_request.to_body(neutral, RequestExtras(thoughts))["input"]
+    neutral = responses.to_neutral(Endpoint("m"), NOBODY, ModelRequest(messages, (TOOL,)))
+    made = responses.to_body(neutral, RequestExtras(thoughts))["input"]
     assert [one.get("type", "message") for one in made] == [
         *("message", "reasoning", "function_call", "function_call_output"),
         *("function_call", "function_call_output"),

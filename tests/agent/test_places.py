@@ -14,7 +14,7 @@ import pytest
 
 from agent.tools import ToolError
 from agent.tools.apart import AT_ONCE, read_apart, take_place
-from agent.tools.search import Search
+from agent.tools.text_lines import Search
 from plugins.documents.feature import DocumentTexts
 from plugins.web_tools.pages import find_main_content
 from tests.waiting import PATIENCE

@@ -14,8 +14,7 @@ from agent.models.base import ContextOverflow, ModelAnswerBroken, ModelReply, Us
 from agent.models.endpoint import Endpoint
 from agent.models.openai import OpenAIModel
 from agent.models.providers import PROVIDERS
-from agent.models.responses_answer import ResponsesAnswer, read_layout
-from agent.models.responses_request import to_body
+from agent.models.responses import ResponsesAnswer, read_layout, to_body
 from memory.messages import NOTHING_BESIDE, Message, RequestExtras, ToolCall
 from tests.agent.endpoints import (
     BARE_TOOL,

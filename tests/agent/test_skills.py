@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.prompt import Prompt, base
-from agent.skills import LONGEST_BODY, Library, Skill, format_skills
+from agent.prompt import LONGEST_BODY, Library, Prompt, Skill, base, format_skills
 from agent.tools import ToolError
 from agent.tools.toolbox import Toolbox
 from plugins.builtin.agents import delegate

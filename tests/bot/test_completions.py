@@ -17,7 +17,7 @@ from agent.models.base import (
     ModelUnreachable,
 )
 from bot.completions import _RunningRequest, finish_of, has_mixed_answers
-from bot.problems import problem_of
+from bot.turn_runner import problem_of
 from channels.base import KeyHolder
 from channels.message import ClientMessage, CompletionRequest
 from memory.context.emergency import RequestTooLong

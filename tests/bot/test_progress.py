@@ -19,7 +19,7 @@ from bot.installing import count_requirements
 from bot.progress import BYTES, ProgressLine, format_left, format_progress
 from bot.settings.schema import SETTINGS
 from channels.language import LANGUAGES, _, speaking
-from memory.numerals import plain_json, plain_number
+from memory.plain_text import plain_json, plain_number
 from tests.fakes.openai_server import echo
 from tests.waiting import PATIENCE
 from tests.whole.testbot import run_bot

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.monitoring import Monitoring
+from bot.recent import Monitoring
 from bot.settings import load_layers
 from bot.start import TOKEN, BotStart
 

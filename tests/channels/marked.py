@@ -21,9 +21,8 @@ from babel.messages.catalog import Catalog
 from babel.messages.pofile import write_po
 
 from bot.settings.schema import SETTINGS
-from channels import dates
 from channels.kit.receiver import LEFT_OUT
-from channels.language import CATALOGUE, FROM_LOWER_LAYER, LANGUAGES, words_of
+from channels.language import CATALOGUE, DAYS, FROM_LOWER_LAYER, LANGUAGES, MONTHS, words_of
 from channels.terminal import keys
 from channels.web.channel import list_words
 from memory.context.audit import REASONS
@@ -100,7 +99,7 @@ def _named() -> Iterator[str]:
     yield from (*state.STATES, *overview.BECAUSE.values(), *ranges.PLACES)
     yield from (text for standing in session.STANDINGS.values() for text in standing)
     yield from (*usage.HEADINGS, *usage.COLUMNS, *usage.PURPOSES, account_feature.OWN)
-    yield from (*dates.DAYS, *dates.MONTHS, *wording.OUTCOMES)
+    yield from (*DAYS, *MONTHS, *wording.OUTCOMES)
     for unit in recurrence.UNITS.values():
         yield from (f"every {unit}", f"every {{n}} {unit}s")
     for change in job_feature.CHANGES.values():

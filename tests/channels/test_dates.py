@@ -8,8 +8,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as some
 
-from channels.dates import say_date, say_day, say_moment, say_written
-from channels.language import LANGUAGES, speaking
+from channels.language import LANGUAGES, say_date, say_day, say_moment, say_written, speaking
 
 SAID = {
     "en": ("23 Nov 2026", "Mon 23 Nov 2026", "23 Nov 2026, 09:05"),

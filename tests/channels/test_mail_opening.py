@@ -12,7 +12,7 @@ from msgspec.msgpack import encode
 from msgspec.structs import replace
 
 from benchmarks.hostile_mail import MAILS
-from bot.apart import read_apart
+from bot.attachments import read_apart
 from channels.base import Bot, UnreadableError
 from channels.mail import MailSettings
 from channels.mail.mail import Mail, _hear, is_small, open_letter

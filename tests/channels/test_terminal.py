@@ -18,8 +18,7 @@ from rich.cells import cell_len
 
 from agent.models.embedded import SHOWN
 from channels.base import Activity, ContextUsage, Delta, StepRestarted, ToolEnded, ToolStarted
-from channels.local_files import LocalFileError
-from channels.message import Action, Address, Attachment, Outbound, Reply
+from channels.message import Action, Address, Attachment, LocalFileError, Outbound, Reply
 from channels.terminal import display
 from channels.terminal.completion import (
     Suggestion,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from msgspec.structs import replace
 
-from agent.models.long_context import long_context_of
+from agent.models.catalogue import long_context_of
 from memory.context.change import Actor, Change, ViewEvent
 from memory.context.cut_cost import InputPrice
 from memory.context.forms import SUMMARY, give

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
-from bot.apart import read_apart
+from bot.attachments import read_apart
 from channels.base import (
     Accepted,
     Activity,

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.skills import Library, SkillError, front_matter
+from agent.prompt import Library, SkillError, front_matter
 from bot.settings import SettingError, load_layers
 from bot.settings.schema import SETTINGS
 from tests.fakes.openai_server import Call, Received, Say

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agent.models.overflow import parse_window
+from agent.models.refusals import parse_window
 from agent.tools.page import text_of
 from bot.attachments import safe_name
 from bot.logs import make_masker

@@ -16,19 +16,16 @@ from agent.tools.workspace import resolve
 from bot.attachments import safe_name
 from bot.received import key_of
 from channels.message import Address
-from memory import file_names
-from memory.file_names import find_fault, find_fault_here, fold, make_portable
-from memory.keys import file_name
+from memory import keys
+from memory.keys import file_name, find_fault, find_fault_here, fold, make_portable
 from tests.install import windows
 
 ROOT = Path(__file__).parents[2]
 MAY_USE = {
-    "agent/tools/groups.py": {"os.killpg"},
+    "agent/tools/apart.py": {"os.killpg"},
     "agent/tools/limited.py": {"resource"},
-    "bot/event_loop.py": {"uvloop"},
+    "bot/process.py": {"uvloop", "socket.AF_UNIX", "add_signal_handler"},
     "bot/data_folder.py": {"fcntl", "os.O_DIRECTORY"},
-    "bot/notify.py": {"socket.AF_UNIX"},
-    "bot/stopping.py": {"add_signal_handler"},
     "channels/line_streams.py": {"add_reader", "select.PIPE_BUF", "select.POLLOUT", "select.poll"},
     "channels/listening.py": {"resource"},
     "channels/readiness.py": {"add_reader"},
@@ -146,7 +143,7 @@ def test_a_path_that_means_something_else_on_windows_is_refused_there(
     for path in paths:
         if "/" in path or not must_write:
             assert resolve(tmp_path, path, must_write=must_write), "elsewhere it is a plain name"
-    monkeypatch.setattr(file_names, "IS_STRICT", True)
+    monkeypatch.setattr(keys, "IS_STRICT", True)
 
     for path in paths:
         with pytest.raises(ToolError, match=r"can't be the name of a file on Windows: "):

@@ -21,12 +21,10 @@ from memory.events import Events
 from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import Message, ToolCall
-from memory.mirror import Mirror
 from memory.record.offload import Offloader
 from memory.record.search.likeness import Likeness
 from memory.record.store import Store
-from memory.request_log import RequestLog
-from memory.services import MemoryServices
+from memory.services import MemoryServices, Mirror, RequestLog
 from memory.turn_log import OpenTurn
 
 KEY = ConversationKey("pipe/main", "pipe-main")

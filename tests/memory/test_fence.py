@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.tools.provenance import record_own
+from agent.tools.allowance import record_own
 from agent.tools.workspace import save_file
 from memory.keys import ConversationKey
 from memory.messages import Message
-from memory.record import daily, fence, forget, memory_file, offload
+from memory.record import daily, folders, forget, memory_file, offload
 from memory.record.store import Store
 from memory.turns import Entry, Turn
 from plugins.cluster.record import FencedError
@@ -98,7 +98,7 @@ def refuse() -> None:
 
 def test_who_was_taken_for_dead_changes_no_file_and_all_others_do(tmp_path: Path) -> None:
     def try_it(change: str, data: Path) -> None:
-        fence.set_file_check(refuse)
+        folders.set_file_check(refuse)
         try:
             CHANGES[change](data, data / "audiences" / KEY.audience)
         except FencedError:

@@ -17,8 +17,7 @@ from memory import audience_memory
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
 from memory.record import search
-from memory.record.daily import Note
-from memory.record.daily_search import KEPT, NoteSearch
+from memory.record.daily import KEPT, Note, NoteSearch
 from memory.record.database import Database
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import MIGRATIONS

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from memory.conversation import Conversation
 from memory.messages import Message, ToolCall
-from memory.mirror import READABLE, TERSE, WHOLE
 from memory.record.offload import LocalWorkspace
 from memory.record.search import Words
+from memory.services import READABLE, TERSE, WHOLE
 from plugins.context_files.feature import FileMirror, write_files
 from tests.memory.harness import KEY, MemoryHarness
 

@@ -30,7 +30,7 @@ from memory.context_state import with_entries
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall, mark_text
 from memory.plain_text import beginning
-from memory.record import daily, fence
+from memory.record import daily, folders
 from memory.record.engines.sqlite import in_memory
 from memory.record.summaries import Summary
 from memory.tasks import run_shielded
@@ -106,7 +106,7 @@ def test_no_day_is_written_by_who_was_taken_for_dead(
     def refuse() -> None:
         raise FencedError("Another process has taken over.")
 
-    monkeypatch.setattr(fence, "check_may_write", refuse)
+    monkeypatch.setattr(folders, "check_may_write", refuse)
     section = daily.Section(ConversationKey("pipe/main", "pipe-main"), NOON, "t1", "Hi.", 1)
     with pytest.raises(FencedError):
         daily.append(tmp_path, section)

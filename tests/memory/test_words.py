@@ -16,9 +16,7 @@ from memory.context import facts, request_signs, superseded
 from memory.context.wording import CuedPattern, WordIndex, stems
 from memory.patterns import lazy
 from memory.record.search import words
-from memory.record.search.dates import NamedDate, find_dates
-from memory.record.search.languages import LANGUAGES, language_of
-from memory.record.search.words import Term, question
+from memory.record.search.words import LANGUAGES, NamedDate, Term, find_dates, language_of, question
 
 CUT: list[tuple[str, list[str]]] = [
     ("Don't PANIC: 4,5 C++", ["don", "t", "panic", "4", "5", "c"]),

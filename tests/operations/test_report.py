@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.logs import LAYERS, set_up_logs
-from bot.sentences import LEFT_OUT, Sentence
+from bot.recent import LEFT_OUT, Sentence
 from bot.settings import load_layers
 from channels.message import Address, Inbound
 from plugins.operations.log_reading import LogEntry

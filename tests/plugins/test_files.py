@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from agent.tools import text_lines
 from agent.tools.allowance import measure_usage
 from agent.tools.base import ToolContext
-from agent.tools.search import Search
 from agent.tools.settings import ToolSettings
+from agent.tools.text_lines import Search
 from agent.tools.toolbox import Toolbox
 from memory.keys import ConversationKey
 from memory.messages import ToolCall

@@ -157,7 +157,7 @@ BROKEN: dict[str, tuple[str | bytes, str]] = {
         "must return a class derived from RequestLog, not 7",
     ),
     "logs": (
-        "from memory.request_log import RequestLog\n"
+        "from memory.services import RequestLog\n"
         + HOOK.format(hook="parley_request_log()", body="return RequestLog"),
         "another plugin has parley_request_log already",
     ),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.signals import Signal
+from bot.links import Signal
 from memory.keys import ConversationKey
 from memory.ledger import Bill, Spent
 from memory.record import conversations

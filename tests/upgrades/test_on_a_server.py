@@ -11,7 +11,7 @@ import pytest
 
 import main
 from bot.app import VERSION
-from bot.wording import count
+from bot.paragraphs import count
 from memory.record.engines.postgresql import PostgresqlEngine
 from memory.record.engines.sqlite import SqliteEngine, in_memory
 from memory.record.rehearsal import NEWEST, find_schema

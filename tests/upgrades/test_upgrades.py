@@ -12,7 +12,7 @@ import pytest
 
 import main
 from bot.data_folder import lock_data_folder
-from bot.wording import count
+from bot.paragraphs import count
 from memory.record import feature_tables
 from memory.record.engines.sqlite import in_memory
 from memory.record.rehearsal import NEWEST

@@ -15,8 +15,8 @@ from dotenv.parser import parse_stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bot.connecting import find_servers, usual_addresses
 from bot.first_steps import choose, number
-from bot.local_servers import find_servers, usual_addresses
 from bot.settings import SettingError, SettingsStore, load_layers
 from bot.setup_files import with_model, with_values
 from tests.fakes.openai_server import OpenAIServer, Say

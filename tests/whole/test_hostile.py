@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.hostile_endpoint import FAMILIES, LIMITS, SETTINGS, HostileEndpoint, _peak
 from bot import sending
-from bot.problems import BROKEN
+from bot.turn_runner import BROKEN
 from channels.base import ChannelError
 from channels.message import Outbound
 from memory.record import mailbox

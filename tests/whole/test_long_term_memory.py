@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from channels.dates import say_written
+from channels.language import say_written
 from memory.record import daily
 from memory.record.daily import Section
 from tests.docs.pages import example

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from channels.dates import say_date, say_day
+from channels.language import say_date, say_day
 from memory.keys import ConversationKey
 from memory.record import daily
 from memory.record.daily import Section

@@ -18,7 +18,7 @@ from memory.context.forms import OWN, SUMMARY, FormKind, TurnForm, give
 from memory.context.limits import Limits
 from memory.context.plan import Plan, can_help, summarise_in_front
 from memory.context.view import View
-from memory.numerals import plain_number
+from memory.plain_text import plain_number
 from memory.turns import Entry
 
 

@@ -22,7 +22,6 @@ from memory.record.closeness import MOST_WORDS, MatchScore, closeness, fold
 from memory.record.database import Database
 from memory.record.search import index, words
 from memory.record.search.corrected import Corrections
-from memory.record.search.dates import NamedDate
 from memory.record.search.likeness import Likeness
 from memory.record.search.ranking import (
     NO_DAYS,
@@ -43,6 +42,7 @@ from memory.record.search.said import (
     to_search_text,
     without_searches,
 )
+from memory.record.search.words import NamedDate
 from memory.turns import Entry
 
 _BESIDES = 3  # the maximum of added messages that correct others

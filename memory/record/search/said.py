@@ -10,8 +10,8 @@ from typing import NamedTuple
 import regex
 from msgspec.structs import replace
 
-from memory.escapes import unescape
 from memory.messages import SEARCHES, Message, ToolCall
+from memory.plain_text import unescape
 from memory.record.closeness import measure
 
 

@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping
 from datetime import tzinfo
 from typing import Any
 
-from channels.dates import say_moment
-from channels.language import _
+from channels.language import _, say_moment
 from memory.context.change import ViewEvent
 from memory.context.layout import list_effective, newest_undoable, redoable
 from memory.context.view import View

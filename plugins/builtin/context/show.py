@@ -8,8 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from channels.dates import say_moment
-from channels.language import _, explain, figure, number_of
+from channels.language import _, explain, figure, number_of, say_moment
 from memory.context.change import Name, ViewEvent
 from memory.context.emergency import REASONS
 from memory.context.limits import Limits

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from agent.models.long_context import UNKNOWN, LongContext
+from agent.models.catalogue import UNKNOWN, LongContext
 from channels.language import _, explain
 from plugins.api import Ask
 from plugins.wording import amount
