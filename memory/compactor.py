@@ -20,7 +20,6 @@ from memory.context.plan import (
     Plan,
     Planner,
     Stuck,
-    SummarySpec,
     explain_stuck,
     find_stuck,
     is_over,
@@ -75,22 +74,11 @@ class Compactor:
         self._stuck: tuple[Stuck, int] = ("", 0)  # what the person knows, and since which turn
         self._told = 0  # the restart that the person knows of
 
-    def load(
-        self,
-        jobs: list[Job],
-        reference: str,
-        shared: int = 0,
-        pending: Proposal | None = None,
-    ) -> None:
+    def load(self, jobs: list[Job], reference: str, pending: Proposal | None) -> None:
         """Load the stored state, and resume unfinished summaries."""
-        self.summaries.load(reference, shared)
-        self.schedule(jobs)
+        self.summaries.load(reference)
+        self.summaries.add(*jobs)
         self.approval.load(pending)
-
-    def schedule(self, jobs: list[Job]) -> None:
-        """Write the summaries of these jobs."""
-        for job in jobs:
-            self.summaries.add(job, self._spec_of_job(job))
 
     # --- execution -----------------------------------------------------------------------------
 
@@ -293,9 +281,10 @@ class Compactor:
         is_vain = ready and after.raw_tokens >= view.raw_tokens
         if is_same or (is_vain and not keeps_turn_limit(view, after, state.limits)):
             return None
-        plan = replace(plan, change=change, tokens_after=after.tokens)
-        event = replace(state.event(plan, view, actor), snapshot=snapshot)
-        stored = await self.record(event, self.job(spec, ready) if plan.leaving else None)
+        plan = replace(plan, change=change)
+        event = replace(state.event(plan, view, after.tokens, actor), snapshot=snapshot)
+        made = ready.id if ready else 0
+        stored = await self.record(event, Job(0, spec, made) if plan.leaving else None)
         if actor == "emergency" and plan.leaving:  # all messages are written to memory (CowAgent)
             await self.summaries.keep_excerpts([turn.number for turn in after.complete])
         return stored
@@ -304,27 +293,8 @@ class Compactor:
         """Store an event, change the layout by it, and start its summary."""
         stored, kept = await self._state.record(event, job)
         if kept is not None:
-            self.schedule([kept])
+            self.summaries.add(kept)
         return stored
-
-    @staticmethod
-    def job(spec: SummarySpec, ready: Summary | None = None) -> Job:
-        """Return the job for what is removed, with its summary where that is ready."""
-        return Job(
-            0,
-            spec.turns,
-            spec.after,
-            spec.focus,
-            spec.style,
-            summary=ready.id if ready else 0,
-            ranges=spec.ranges,
-            edited=spec.edited,
-        )
-
-    def _spec_of_job(self, job: Job) -> SummarySpec:
-        pinned = self._state.layout.pinned
-        spec = SummarySpec(job.turns, job.prior, job.focus, pinned, job.style, ranges=job.ranges)
-        return replace(spec, edited=job.edited)
 
     async def _is_held_off(self, plan: Plan) -> bool:
         """Return whether a listener vetoes this compaction."""

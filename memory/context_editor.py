@@ -16,7 +16,7 @@ from memory.context.layout import RemovedTurns, newest_undoable, redoable, undoa
 from memory.context.plan import ASKED, Plan
 from memory.context.view import View, apply_layout
 from memory.context_state import ContextState
-from memory.record import summaries
+from memory.record.summaries import Job
 from memory.services import MemoryServices
 
 _READ_AT_ONCE = 50  # turns
@@ -86,16 +86,11 @@ class ContextEditor:
                 view.scale.part(sum(turn.tokens for turn in gone) + view.range_tokens),
             )
             if kind == "clear":
-                await self._cancel_summaries()
+                await self._compactor.summaries.cancel()
             if cleared.turns or view.preface is not None:
                 event = await self._put_away(cleared, view, kind, told)
                 cleared = replace(cleared, event=event)
             return cleared
-
-    async def _cancel_summaries(self) -> None:
-        await self._compactor.summaries.cancel()
-        left = await self._state.read(summaries.list_open_jobs)
-        self._compactor.schedule(left)  # their summaries are written already
 
     async def _put_away(
         self, cleared: ClearResult, view: View, kind: Literal["clear", "new"], told: Collection[int]
@@ -107,12 +102,12 @@ class ContextEditor:
         numbers = range(1, last + 1) if kind == "clear" else self._not_away(range(1, last + 1))
         change = Change.clearing(give(numbers, gone))
         after = replace(view.apply(change), preface=None).tokens
-        plan = Plan(change, ASKED, cleared.turns, after)
+        plan = Plan(change, ASKED, cleared.turns)
         job, untold = None, tuple(turn for turn in cleared.turns if turn not in told)
         if kind == "new" and untold:
             spec = self._compactor.forecaster.spec(replace(plan, leaving=untold), "person")
-            job = self._compactor.job(spec)
-        event = await self._compactor.record(self._state.event(plan, view), job)
+            job = Job(0, spec)
+        event = await self._compactor.record(self._state.event(plan, view, after), job)
         await self._compactor.approval.drop()
         return event
 
@@ -160,7 +155,7 @@ class ContextEditor:
                 return found
             left = {n for n in there if not taken.has(n)} - whole - {*back}
             change, before = await self._expansion(back, left), state.view()
-            event = state.event(Plan(change, ASKED), before)
+            event = state.event(Plan(change, ASKED), before, 0)
             return replace(found, event=await state.record_measured(event, before))
 
     async def _expansion(self, back: Sequence[int], left: Collection[int]) -> Change:
@@ -252,5 +247,5 @@ class ContextEditor:
 
     async def _put(self, change: Change, why: str) -> ViewEvent:
         state, view = self._state, self._state.view()
-        plan = Plan(change, why, tokens_after=view.apply(change).tokens)
-        return await self._compactor.record(state.event(plan, view))
+        event = state.event(Plan(change, why), view, view.apply(change).tokens)
+        return await self._compactor.record(event)

@@ -141,25 +141,15 @@ class Conversation:
             caches = any(ledger.bill(db, link.conversation).cached for link in shared)
             rows = {row.id, *branches.list_rows(db, self.key.home)}
             of_chat = sum((ledger.bill(db, one) for one in rows), Bill())
-            last = max((link.event for link in shared), default=0)
-            told = last, summaries.newest_reference(db, row.id), proposals.load(db, row.id)
-            return affinity, row, events, jobs, bill, of_chat, caches, *told
+            told = summaries.newest_reference(db, row.id), proposals.load(db, row.id)
+            return affinity, row, events, bill, of_chat, caches, jobs, *told
 
-        (
-            self.context.affinity,
-            row,
-            events,
-            jobs,
-            bill,
-            of_chat,
-            caches,
-            *told,
-        ) = await self._services.store.write(read)
-        last, reference, pending = told
+        found = await self._services.store.write(read)
+        self.context.affinity, row, events, bill, of_chat, caches, *of_summaries = found
         self._services.chat_bills.load(self.key.home, of_chat)
         self.calibration.anchor = None
         await self.context.load(row, events, bill, caches=caches)
-        self.compactor.load(jobs, reference, last, pending)
+        self.compactor.load(*of_summaries)
         self.turns.fitter.load(row.fingerprint)
 
     def turn_ended(self) -> None:

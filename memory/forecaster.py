@@ -191,9 +191,9 @@ class Forecaster:
         layout = self._state.layout
         if layout.front is None and not layout.ranges:
             return {}  # the usual case
-        slots = (layout.front, *(one.event for one in layout.ranges))
-        late = [e for e in slots if e is not None and await self.find_pending(e) == "ready"]
-        return {event: await self._summaries.summary_of(event) for event in late}
+        slots = {layout.front, *(one.event for one in layout.ranges)} - {None, *layout.texts}
+        made = {event: await self._summaries.summary_of(event) for event in filter(None, slots)}
+        return {event: summary for event, summary in made.items() if summary}
 
     def spec(self, plan: Plan, actor: Actor) -> SummarySpec:
         """Return the specification of a summary of the turns that this plan removes."""
@@ -333,8 +333,7 @@ class CutApproval:
         await self.drop()  # first: after a crash in between, the person is asked again
         view = state.view()
         why = f"declined a compaction ({proposal.plan.why})" if proposal else "declined"
-        plan = Plan(Change(), why, tokens_after=view.tokens)
-        await state.record(state.event(plan, view, kind="hold"))
+        await state.record(state.event(Plan(Change(), why), view, view.tokens, kind="hold"))
 
     async def drop(self) -> None:
         """Delete the waiting compaction."""

@@ -321,5 +321,5 @@ class SummaryEditor:
             shown = replace(view, summaries=texts)
         else:
             shown = replace(view, preface=await state.preface_of(made))
-        event = state.event(Plan(Change(), "", tokens_after=shown.tokens), view, kind="edit")
+        event = state.event(Plan(Change(), ""), view, shown.tokens, kind="edit")
         return state.count_broken(event, view, shown)

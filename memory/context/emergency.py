@@ -75,7 +75,7 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
     leaving = tuple(sorted({*leaving, *(turn for one in gone for turn in one.turns)}))
     if leaving and not change.makes("summary"):
         change = summarise_in_front(view, ()).combine(change)
-    return Plan(change.with_squeezed_told(leaving), REASON, leaving, after.tokens)
+    return Plan(change.with_squeezed_told(leaving), REASON, leaving)
 
 
 async def step_of_ladder(view: View, limits: Limits, step: int, meter: Meter) -> Plan:
