@@ -63,10 +63,10 @@ class ContextEditor:
     async def _change(self) -> AsyncIterator[None]:
         """Hold the lock for changes of the context. At the end, turns removed meanwhile are deleted
         from the model's files, and turns brought back are written to them again."""
-        before = self._state.replayed.removed_turns
+        before = self._state.layout.removed_turns
         async with self._state.changing:
             yield
-        if self._state.replayed.removed_turns != before:
+        if self._state.layout.removed_turns != before:
             await self._on_taken(before)
 
     async def clear(
@@ -112,7 +112,7 @@ class ContextEditor:
         return event
 
     def _not_away(self, numbers: Iterable[int]) -> list[int]:
-        away = self._state.replayed.removed_turns
+        away = self._state.layout.removed_turns
         return [number for number in numbers if not away.has(number)]
 
     async def undo(self, event_id: int = 0) -> ViewEvent | None:
@@ -142,7 +142,7 @@ class ContextEditor:
         state = self._state
         async with self._change():
             there = await state.kept_turns()
-            taken = state.replayed.removed_turns
+            taken = state.layout.removed_turns
             whole = {turn.number for turn in state.view().turns} - {*state.layout.turns("tail")}
             away = [n for n in numbers if n in there and taken.has(n)]
             wanted = sorted({n for n in numbers if n in there} - whole - {*away}, reverse=True)

@@ -124,8 +124,8 @@ class Conversation:
             self.calibration.anchor, self.calibration.cuts = evicted.anchor, evicted.cuts
             self.turns.is_in_session = evicted.is_in_session
             self.compactor.summaries.written_ahead = evicted.prepared
-        if is_restart and self.context.replayed.removed_turns != NO_REMOVED_TURNS:
-            await self._follow(self.context.replayed.removed_turns)  # a crash may have come between
+        if is_restart and self.context.layout.removed_turns != NO_REMOVED_TURNS:
+            await self._follow(self.context.layout.removed_turns)  # a crash may have come between
         if is_restart and not self._services.rules.restores_exactly():
             await self.compactor.restore_recent()
 
@@ -176,7 +176,7 @@ class Conversation:
     async def _keep_corrections(self) -> bool:
         """Store the values that were ended here, beside the memory; return whether that was
         possible. If not, the memory is shown uncorrected."""
-        row, away = self.context.row, self.context.replayed.removed_turns
+        row, away = self.context.row, self.context.layout.removed_turns
         zone = self._services.rules.zone()
         book, data, key = self._shared.indexer.corrections, self._services.data, self.key
 
@@ -248,7 +248,7 @@ class Conversation:
     async def passages(self, wanted: Wanted) -> SearchHits:
         """Return passages of the turns before the running one, for the model, without turns that a
         person removed."""
-        context, away = self.context, self.context.replayed.removed_turns
+        context, away = self.context, self.context.layout.removed_turns
         corrections = await self.corrections()
         return await self._services.store.read(
             lambda db: search.passages(db, context.row, wanted, context.current, away, corrections)
@@ -329,7 +329,7 @@ class Conversation:
         person removed, since the model's tools may read there. Raises OSError."""
         async with self._writing_files:
             turns: list[Turn] = []
-            away = await self._turns_away(self.context.replayed.removed_turns)
+            away = await self._turns_away(self.context.layout.removed_turns)
             for first in range(1, self.context.newest + 1, _READ_AT_ONCE):
                 some = (n for n in range(first, first + _READ_AT_ONCE) if n not in away)
                 turns += await self.context.turns([*some])
@@ -344,7 +344,7 @@ class Conversation:
         brought back some that were removed `before`: the files have exactly the turns that the
         model may read. A file that can't be written is an error in the log; the turns are removed
         from the context nevertheless."""
-        away = await self._turns_away(self.context.replayed.removed_turns)
+        away = await self._turns_away(self.context.layout.removed_turns)
         was = await self._turns_away(before)
         await self._update_files(away, was - away)
         if away != was and not await self._is_cleared():
@@ -359,7 +359,7 @@ class Conversation:
 
     async def follow_branch(self, turns: Collection[int]) -> None:
         """Update the files after shared turns were removed or brought back in another branch."""
-        away = await self._turns_away(self.context.replayed.removed_turns)
+        away = await self._turns_away(self.context.layout.removed_turns)
         await self._update_files(away, frozenset(turns) - away)
 
     async def _update_files(self, away: frozenset[int], back: frozenset[int]) -> None:
@@ -507,7 +507,7 @@ class Conversation:
     async def _keep_excerpts(self, shared: int) -> None:
         """Write the turns that the daily memory does not have to it, without those that a person
         removed, and without the shared turns, up to `shared`."""
-        kept, away = await self.context.kept_turns(), self.context.replayed.removed_turns
+        kept, away = await self.context.kept_turns(), self.context.layout.removed_turns
         there = {turn for turn in kept if turn > shared and not away.has(turn)}
         await self.compactor.summaries.keep_excerpts(there)
         await self.compactor.summaries.idle()

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from memory.context import emergency
 from memory.context.change import Actor, Change
 from memory.context.forecast import (
-    Forecast,
     Preview,
     apply_emergency_steps,
     certain,
@@ -110,7 +109,7 @@ class Forecaster:
         left = move.turn + HELD_TURNS - view.turns[-1].number
         return forecast(view, limits, left) is not None
 
-    def forecast(self) -> Forecast | None:
+    def forecast(self) -> Preview | None:
         """Forecast the next cut, if no undo holds it off."""
         limits = self._state.limits
         view = self._state.view(limits=limits)

@@ -277,7 +277,7 @@ class SummaryWriter:
         offloader, style = self._services.rules.offloader(self._key), job.spec.style
         if style == "excerpt" and job.event:  # another job of its event has stored it
             offloader = None
-        own = self._state.replayed.removed_turns
+        own = self._state.layout.removed_turns
 
         def read(db: Database, row: int) -> tuple[list[Entry], frozenset[int], Summary | None]:
             entries = transcript.entries_of_turns(db, row, job.turns)
@@ -483,7 +483,7 @@ class SummaryWriter:
         return self._leave_out_removed(await self._state.read(transcript.entries_of_turns, numbers))
 
     def _leave_out_removed(self, entries: Sequence[Entry]) -> tuple[Turn, ...]:
-        away = self._state.replayed.removed_turns
+        away = self._state.layout.removed_turns
         return transcript.as_turns(e for e in entries if not away.has(e.turn))
 
     async def _book(self, spent: Sequence[Spent]) -> None:
