@@ -47,6 +47,7 @@ COOLDOWN = 30.0
 (Digitorn's rule `_auto_compact`)."""
 BY_ITSELF: tuple[Actor, ...] = ("strategy", "rule")
 """The actors whose compactions a listener may veto."""
+_APPROVED = "you said yes"
 
 
 class Compacted(Struct, frozen=True):
@@ -146,18 +147,15 @@ class Compactor:
         """Make the waiting compaction, since the person approves it. Return None if none waits."""
         if (proposal := self.approval.current) is None:
             return None
-        done = await self._carry_out_proposal(proposal, "you said yes")
-        if done.event is not None:
-            self.approval.answered.add(done.event.id)
-        return done
+        return await self._carry_out_proposal(proposal, _APPROVED)
 
     async def _show_cut(self, job: Job, summary: Summary) -> None:
         """Notify the person of an automatic compaction, if they want notices."""
-        if self.forecaster.mode == "off" or job.event in self.approval.answered:
+        if self.forecaster.mode == "off":
             return
         held = list_effective(await self._state.history())
         event = next((event for event in held if event.id == job.event), None)
-        if event is None or event.actor not in BY_ITSELF:
+        if event is None or event.actor not in BY_ITSELF or event.reason.endswith(_APPROVED):
             return
         is_late = summary.id not in event.change.summaries
         sizes = event.tokens_before, event.tokens_after
@@ -269,13 +267,10 @@ class Compactor:
         ready = await self.summaries.at_once(spec) if plan.leaving else None
         snapshot = await state.snapshot(view) if plan.leaving else None
         after = view.apply(change)
-        if ready is not None and change.makes("range"):
+        is_range = change.makes("range")
+        if ready is not None and (is_range or change.makes("summary")):
             change = change.with_summary(ready.id)
-            texts = {**view.summaries, ready.id: state.in_place(ready)}
-            after = replace(view.apply(change), summaries=texts)
-        elif ready is not None and change.makes("summary"):
-            change = change.with_summary(ready.id)
-            after = replace(view.apply(change), preface=await state.preface_of(ready, snapshot))
+            after = await state.with_summary(view.apply(change), ready, snapshot, is_range=is_range)
         then, now = after.layout.ranges, view.layout.ranges
         is_same = (after.turns, after.log, then) == (view.turns, view.log, now)
         is_vain = ready and after.raw_tokens >= view.raw_tokens

@@ -16,6 +16,7 @@ from memory.context.layout import RemovedTurns, newest_undoable, redoable, undoa
 from memory.context.plan import ASKED, Plan
 from memory.context.view import View, apply_layout
 from memory.context_state import ContextState
+from memory.record import summaries
 from memory.record.summaries import Job
 from memory.services import MemoryServices
 
@@ -100,7 +101,7 @@ class ContextEditor:
         gone = TurnForm("gone", CLEARED if kind == "clear" else ASIDE)
         # A clear includes turns that were summarised or dropped before.
         numbers = range(1, last + 1) if kind == "clear" else self._not_away(range(1, last + 1))
-        change = Change.clearing(give(numbers, gone))
+        change = Change(give(numbers, gone), reference="")
         after = replace(view.apply(change), preface=None).tokens
         plan = Plan(change, ASKED, cleared.turns)
         job, untold = None, tuple(turn for turn in cleared.turns if turn not in told)
@@ -178,7 +179,7 @@ class ContextEditor:
         if summary is None:
             gone = give(rest, TurnForm("gone", ASIDE))  # no summary covers them any more
             return replace(change.with_forms(gone), reference="")
-        slot = await writer.event_of(summary.origin) or -summary.id
+        slot = await self._state.read(summaries.event_of, summary.origin) or -summary.id
         return change.with_forms(give(rest, TurnForm("summary", slot))).with_summary(
             summary.id, slot
         )
@@ -216,11 +217,11 @@ class ContextEditor:
 
     async def pin(self, turns: Collection[int]) -> ViewEvent | None:
         """Pin turns, for a person; turns that do not exist yet are ignored."""
-        return await self._steer(Change.pinning(self._known(turns)))
+        return await self._steer(Change(pin=self._known(turns)))
 
     async def unpin(self, turns: Collection[int]) -> ViewEvent | None:
         """Unpin turns."""
-        return await self._steer(Change.unpinning(self._known(turns)))
+        return await self._steer(Change(unpin=self._known(turns)))
 
     def _known(self, turns: Collection[int]) -> frozenset[int]:
         return frozenset(range(1, self._state.newest + 1)).intersection(turns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
@@ -366,7 +366,7 @@ class ContextState:
     ) -> ViewEvent:
         """Undo or redo an event; return the event for that. Raises StoreError."""
         before = self.view()
-        move = self.event(Plan(Change.moving(event.id), why), before, 0, actor, kind)
+        move = self.event(Plan(Change(target=event.id), why), before, 0, actor, kind)
         return await self.record_measured(move, before)
 
     async def _move_by(self, event: ViewEvent) -> None:
@@ -434,20 +434,18 @@ class ContextState:
     async def _show(
         self, turns: tuple[Turn, ...], lines: tuple[LogLine, ...], result: ReplayedState
     ) -> None:
-        layout, before = result.layout, self.layout
-        preface, texts = self._view.preface, self._view.summaries
-        if (layout.preface, layout.reference) != (before.preface, before.reference):
-            preface = await self.read_preface(layout.preface, layout.reference)
-        wanted = {one.summary for one in layout.ranges if one.summary}
-        if wanted != texts.keys():
-            texts = await self.read_summaries(wanted)
+        layout = result.layout
+        texts = await self.read_texts(layout, self.layout)
         self.replayed, whole = result, in_context(turns, layout)
         shown = apply_layout(whole, layout)
         self._view = replace(
             self._view,
-            **{"whole": whole, "turns": whole if shown == whole else shown, "layout": layout},
+            whole=whole,
+            turns=whole if shown == whole else shown,
+            layout=layout,
             lines=tuple(one for one in lines if layout.form(one.turn).kind in _IN_LOG),
-            **{"rendering": self.strategy.preface, "preface": preface, "summaries": texts},
+            rendering=self.strategy.preface,
+            **texts,
         )
 
     # --- the preface -------------------------------------------------------------------------
@@ -455,35 +453,47 @@ class ContextState:
     async def read_preface_again(self) -> None:
         """Read the summaries in the preface and in place of turns again, since one of them, or its
         rendering, has changed."""
-        preface = await self.read_preface(self.layout.preface, self.layout.reference)
-        texts = await self.read_summaries(self._view.summaries)
-        self._view = replace(self._view, preface=preface, summaries=texts)
+        texts = await self.read_texts(self.layout)
+        self._view = replace(self._view, **texts)
 
-    async def read_summaries(self, wanted: Iterable[int]) -> Mapping[int, Preface]:
-        """Return summaries as sent in place of their turns, by id."""
-        ids, read = sorted(wanted), self._services.store.read
-        found = await read(lambda db: [summaries.summary(db, one) for one in ids])
-        return {one.id: self.in_place(one) for one in found if one is not None}
+    async def read_texts(self, layout: Layout, known: Layout | None = None) -> dict[str, Any]:
+        """Return the summaries that a layout shows, as fields of a view; without those that the
+        present view, whose layout is `known`, has already."""
+        texts: dict[str, Any] = {}
+        front = layout.preface, layout.reference
+        if known is None or front != (known.preface, known.reference):
+            texts["preface"] = await self._read_preface(*front)
+        ids = sorted({one.summary for one in layout.ranges if one.summary})
+        if known is None or ids != sorted(self._view.summaries):
+            read = self._services.store.read
+            found = await read(lambda db: [summaries.summary(db, one) for one in ids])
+            made = (one for one in found if one is not None)
+            texts["summaries"] = {one.id: self._in_place(one) for one in made}
+        return texts
 
-    def in_place(self, summary: Summary) -> Preface:
-        """Return a summary as sent in place of its turns."""
+    def _in_place(self, summary: Summary) -> Preface:
         return self._preface_with(summary.text, is_untrusted=summary.is_untrusted)
 
-    async def read_preface(self, summary_id: int, kept: str = "") -> Preface | None:
-        """Return a summary as it would be in the preface, with the reference to the removed turns;
-        None if there is neither."""
+    async def with_summary(
+        self, view: View, made: Summary, at_hand: Snapshot | None = None, *, is_range: bool = False
+    ) -> View:
+        """Return the view with a summary in front (`_preface_of`), or in place of its turns."""
+        if is_range:
+            return replace(view, summaries={**view.summaries, made.id: self._in_place(made)})
+        return replace(view, preface=await self._preface_of(made, self.layout.reference, at_hand))
+
+    async def _read_preface(self, summary_id: int, kept: str) -> Preface | None:
         if not summary_id:
             return self._preface_with(KEPT.format(kept)) if kept else None
         summary = await self._services.store.read(lambda db: summaries.summary(db, summary_id))
-        return None if summary is None else await self.preface_of(summary, kept=kept)
+        return None if summary is None else await self._preface_of(summary, kept)
 
-    async def preface_of(
-        self, summary: Summary, at_hand: Snapshot | None = None, kept: str | None = None
+    async def _preface_of(
+        self, summary: Summary, kept: str, at_hand: Snapshot | None = None
     ) -> Preface:
         """Return a summary as it stands in the preface: as a system message, with what was at hand
-        when its turns were removed (None: as it is stored); and with the reference to these (None:
-        the present one)."""
-        told, kept = "", self.layout.reference if kept is None else kept
+        when its turns were removed (None: as it is stored); and with the reference to these."""
+        told = ""
         if self.strategy.preface == "system":
             known = at_hand or await self.read(transcript.snapshot_of, summary.origin)
             told = note(known) if known is not None else ""

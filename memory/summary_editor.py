@@ -69,7 +69,6 @@ def _add_lines(summary: Summary, lines: Mapping[str, str]) -> str:
 
 
 def _explain_none(there: Sequence[CurrentSummary]) -> str:
-    """Return the reason why no summary was found to change."""
     in_place = [one.summary.name for one in there]
     if not in_place:
         return "There is no summary in the context, so there is nothing to change."
@@ -297,10 +296,6 @@ class SummaryEditor:
     async def _to_event(self, standing: CurrentSummary, made: Summary) -> ViewEvent:
         """Return the event that puts a summary in force, before the summary has an id."""
         state, view = self._state, self._state.view()
-        if standing.is_range:
-            texts = {**view.summaries, standing.summary.id: state.in_place(made)}
-            shown = replace(view, summaries=texts)
-        else:
-            shown = replace(view, preface=await state.preface_of(made))
+        shown = await state.with_summary(view, made, is_range=standing.is_range)
         event = state.event(Plan(Change(), ""), view, shown.tokens, kind="edit")
         return state.count_broken(event, view, shown)

@@ -160,7 +160,6 @@ def describe(
 
 
 def _tell_done(steps: Sequence[ViewEvent], view: View, turn: int) -> str:
-    """Describe what these steps removed, squeezed and clipped."""
     there = {one.number for one in view.turns}
     gone = sorted({number for event in steps for number in event.leaving} - there)
     squeezed = sorted({n for event in steps for n in event.change.turns("squeezed")} & there)

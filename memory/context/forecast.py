@@ -15,7 +15,7 @@ from memory.context import emergency
 from memory.context.limits import Limits
 from memory.context.plan import Plan, Planner, frees_enough
 from memory.context.strategies import STRATEGIES, next_cut, next_plan, stubs
-from memory.context.view import LogLine, Preface, View
+from memory.context.view import LogLine, View
 from memory.messages import Message
 from memory.turns import Entry, Turn
 
@@ -39,12 +39,9 @@ class Preview(Struct, frozen=True):
     plans: tuple[Plan, ...] = ()
     is_ready: bool = False
 
-    def after(self, plan: Plan, ready: Preface | None = None) -> Preview:
-        """Add one more plan, with the summary of its removed turns if it is ready."""
-        then = self.then.apply(plan.change)
-        if ready is None:
-            return replace(self, then=then, plans=(*self.plans, plan))
-        return Preview(self.now, replace(then, preface=ready), (*self.plans, plan), True)
+    def after(self, plan: Plan) -> Preview:
+        """Add one more plan."""
+        return replace(self, then=self.then.apply(plan.change), plans=(*self.plans, plan))
 
     @property
     def removed(self) -> tuple[int, ...]:
@@ -170,8 +167,8 @@ def _log(view: View, over: Sequence[Turn]) -> tuple[LogLine, ...]:
 
 def _with_turns(view: View, coming: tuple[Turn, ...]) -> View:
     """Return the view with these turns added, the last of which is running."""
-    whole, turns = view.whole + coming, view.turns + coming
-    return replace(view, whole=whole, turns=turns, current=coming[-1].number)
+    whole, turns, last = view.whole + coming, view.turns + coming, coming[-1].number
+    return replace(view, whole=whole, turns=turns, current=last, newest=last)
 
 
 def _last_seq(view: View) -> int:
@@ -205,9 +202,7 @@ def _count_results(turn: Turn) -> int:
 
 def with_question(view: View) -> View:
     """Return the view at the beginning of the next turn; its question counts no tokens yet."""
-    number = view.newest + 1
-    question = Entry(_last_seq(view) + 1, number, _ASKED, 0, _SOMETIME)
-    return replace(_with_turns(view, (Turn(number, (question,)),)), newest=number)
+    return _make_ahead(view, (0, 0, 0))(1)
 
 
 def apply_emergency_steps(preview: Preview, limits: Limits, steps: Sequence[int]) -> Preview:

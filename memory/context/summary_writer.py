@@ -127,10 +127,6 @@ class SummaryWriter:
         """Return the summaries that are or were in the context, oldest first."""
         return await self._state.read(summaries.list_numbered)
 
-    async def event_of(self, summary_id: int) -> int:
-        """Return the event whose removed turns a summary was made for; 0 if there is none."""
-        return await self._state.read(summaries.event_of, summary_id)
-
     # --- the jobs --------------------------------------------------------------------------
 
     def prepare(self, spec: SummarySpec) -> None:
@@ -332,8 +328,7 @@ class SummaryWriter:
             return
         which, place = daily.SectionFilter(frozenset(jobs)), self._place(is_untrusted)
         await run_shielded(asyncio.to_thread(daily.remove, place, self._key.audience, which))
-        for job in jobs:
-            await self._services.store.write(lambda db, job=job: summaries.delete(db, job))  # type: ignore[misc]
+        await self._services.store.write(lambda db: summaries.delete(db, *jobs))
 
     async def _summary_for(
         self, job: Job, made: Summary | None, turns: tuple[Turn, ...]
@@ -379,7 +374,6 @@ class SummaryWriter:
         return Section(self._key, at, format_turns(summary.turns), summary.section, job.id)
 
     async def _make(self, spec: SummarySpec) -> Summary:
-        """Write a summary, and store it."""
         source = await self._source(spec)
         limits = self._services.rules.at(self._key).limits.but(**dict(spec.once))
         beginning, frame = self._find_beginning(spec, source), await self._state.count_frame()
@@ -479,7 +473,6 @@ class SummaryWriter:
         return replace(summary, section=origin.section if origin else "")
 
     async def _turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
-        """Return these turns, without those that a person removed."""
         return self._leave_out_removed(await self._state.read(transcript.entries_of_turns, numbers))
 
     def _leave_out_removed(self, entries: Sequence[Entry]) -> tuple[Turn, ...]:

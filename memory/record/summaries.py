@@ -404,9 +404,9 @@ def open_again(database: Database, job: Job) -> None:
     ).where(columns.id == job.id).execute(database)
 
 
-def delete(database: Database, job: int) -> None:
-    """Delete a job, done or not."""
-    tables.Job.delete().where(tables.Job.id == job).execute(database)
+def delete(database: Database, *jobs: int) -> None:
+    """Delete jobs, done or not."""
+    tables.Job.delete().where(tables.Job.id.in_(jobs)).execute(database)
 
 
 def cancel(database: Database, conversation: int) -> None:

@@ -113,7 +113,6 @@ def _headline(standing: CurrentSummary) -> str:
 
 
 def _author(one: Summary) -> str:
-    """Name the author of a summary."""
     by = name_author(one)
     return _("{by}, edited by hand", by=by) if one.edits else by
 
