@@ -242,7 +242,8 @@ async def _turn(
 ) -> None:
     tau = TAU // 3 if tokens else TAU
     turn = await conversation.turns.open(_words(f"question{number}", tau // 3))
-    if conversation.compactor.forecaster.due(frame, by_rule=True):
+    view, limits = conversation.context.view(frame), conversation.context.limits
+    if conversation.compactor.forecaster.due_in(view, limits, by_rule=True):
         await conversation.compactor.compact_by_rule()
     view = await turn.fit(frame)
     spent = result.provider.ask(_prompt(view.to_wire(frame)))

@@ -319,7 +319,8 @@ async def _talk(conversation: Conversation, turn: Sequence[Line], provider: Prov
     question = "\n".join(line.text for line in turn if line.is_user)
     reply = "\n".join(line.text for line in turn if not line.is_user)
     running = await conversation.turns.open(question or "…")
-    if conversation.compactor.forecaster.due(FRAME, by_rule=True):
+    view, limits = conversation.context.view(FRAME), conversation.context.limits
+    if conversation.compactor.forecaster.due_in(view, limits, by_rule=True):
         await conversation.compactor.compact_by_rule()
     view = await running.fit(FRAME)
     wire = view.to_wire(FRAME)

@@ -20,7 +20,6 @@ from memory.context.plan import (
     Plan,
     Planner,
     Stuck,
-    SummarySpec,
     explain_stuck,
     find_stuck,
     is_over,
@@ -48,6 +47,7 @@ COOLDOWN = 30.0
 (Digitorn's rule `_auto_compact`)."""
 BY_ITSELF: tuple[Actor, ...] = ("strategy", "rule")
 """The actors whose compactions a listener may veto."""
+_APPROVED = "you said yes"
 
 
 class Compacted(Struct, frozen=True):
@@ -75,22 +75,11 @@ class Compactor:
         self._stuck: tuple[Stuck, int] = ("", 0)  # what the person knows, and since which turn
         self._told = 0  # the restart that the person knows of
 
-    def load(
-        self,
-        jobs: list[Job],
-        reference: str,
-        shared: int = 0,
-        pending: Proposal | None = None,
-    ) -> None:
+    def load(self, jobs: list[Job], reference: str, pending: Proposal | None) -> None:
         """Load the stored state, and resume unfinished summaries."""
-        self.summaries.load(reference, shared)
-        self.schedule(jobs)
+        self.summaries.load(reference)
+        self.summaries.add(*jobs)
         self.approval.load(pending)
-
-    def schedule(self, jobs: list[Job]) -> None:
-        """Write the summaries of these jobs."""
-        for job in jobs:
-            self.summaries.add(job, self._spec_of_job(job))
 
     # --- execution -----------------------------------------------------------------------------
 
@@ -158,18 +147,15 @@ class Compactor:
         """Make the waiting compaction, since the person approves it. Return None if none waits."""
         if (proposal := self.approval.current) is None:
             return None
-        done = await self._carry_out_proposal(proposal, "you said yes")
-        if done.event is not None:
-            self.approval.answered.add(done.event.id)
-        return done
+        return await self._carry_out_proposal(proposal, _APPROVED)
 
     async def _show_cut(self, job: Job, summary: Summary) -> None:
         """Notify the person of an automatic compaction, if they want notices."""
-        if self.forecaster.mode == "off" or job.event in self.approval.answered:
+        if self.forecaster.mode == "off":
             return
         held = list_effective(await self._state.history())
         event = next((event for event in held if event.id == job.event), None)
-        if event is None or event.actor not in BY_ITSELF:
+        if event is None or event.actor not in BY_ITSELF or event.reason.endswith(_APPROVED):
             return
         is_late = summary.id not in event.change.summaries
         sizes = event.tokens_before, event.tokens_after
@@ -281,21 +267,19 @@ class Compactor:
         ready = await self.summaries.at_once(spec) if plan.leaving else None
         snapshot = await state.snapshot(view) if plan.leaving else None
         after = view.apply(change)
-        if ready is not None and change.makes("range"):
+        is_range = change.makes("range")
+        if ready is not None and (is_range or change.makes("summary")):
             change = change.with_summary(ready.id)
-            texts = {**view.summaries, ready.id: state.in_place(ready)}
-            after = replace(view.apply(change), summaries=texts)
-        elif ready is not None and change.makes("summary"):
-            change = change.with_summary(ready.id)
-            after = replace(view.apply(change), preface=await state.preface_of(ready, snapshot))
+            after = await state.with_summary(view.apply(change), ready, snapshot, is_range=is_range)
         then, now = after.layout.ranges, view.layout.ranges
         is_same = (after.turns, after.log, then) == (view.turns, view.log, now)
         is_vain = ready and after.raw_tokens >= view.raw_tokens
         if is_same or (is_vain and not keeps_turn_limit(view, after, state.limits)):
             return None
-        plan = replace(plan, change=change, tokens_after=after.tokens)
-        event = replace(state.event(plan, view, actor), snapshot=snapshot)
-        stored = await self.record(event, self.job(spec, ready) if plan.leaving else None)
+        plan = replace(plan, change=change)
+        event = replace(state.event(plan, view, after.tokens, actor), snapshot=snapshot)
+        made = ready.id if ready else 0
+        stored = await self.record(event, Job(0, spec, made) if plan.leaving else None)
         if actor == "emergency" and plan.leaving:  # all messages are written to memory (CowAgent)
             await self.summaries.keep_excerpts([turn.number for turn in after.complete])
         return stored
@@ -304,27 +288,8 @@ class Compactor:
         """Store an event, change the layout by it, and start its summary."""
         stored, kept = await self._state.record(event, job)
         if kept is not None:
-            self.schedule([kept])
+            self.summaries.add(kept)
         return stored
-
-    @staticmethod
-    def job(spec: SummarySpec, ready: Summary | None = None) -> Job:
-        """Return the job for what is removed, with its summary where that is ready."""
-        return Job(
-            0,
-            spec.turns,
-            spec.after,
-            spec.focus,
-            spec.style,
-            summary=ready.id if ready else 0,
-            ranges=spec.ranges,
-            edited=spec.edited,
-        )
-
-    def _spec_of_job(self, job: Job) -> SummarySpec:
-        pinned = self._state.layout.pinned
-        spec = SummarySpec(job.turns, job.prior, job.focus, pinned, job.style, ranges=job.ranges)
-        return replace(spec, edited=job.edited)
 
     async def _is_held_off(self, plan: Plan) -> bool:
         """Return whether a listener vetoes this compaction."""

@@ -17,6 +17,7 @@ from memory.context.plan import ASKED, Plan
 from memory.context.view import View, apply_layout
 from memory.context_state import ContextState
 from memory.record import summaries
+from memory.record.summaries import Job
 from memory.services import MemoryServices
 
 _READ_AT_ONCE = 50  # turns
@@ -63,10 +64,10 @@ class ContextEditor:
     async def _change(self) -> AsyncIterator[None]:
         """Hold the lock for changes of the context. At the end, turns removed meanwhile are deleted
         from the model's files, and turns brought back are written to them again."""
-        before = self._state.replayed.removed_turns
+        before = self._state.layout.removed_turns
         async with self._state.changing:
             yield
-        if self._state.replayed.removed_turns != before:
+        if self._state.layout.removed_turns != before:
             await self._on_taken(before)
 
     async def clear(
@@ -86,16 +87,11 @@ class ContextEditor:
                 view.scale.part(sum(turn.tokens for turn in gone) + view.range_tokens),
             )
             if kind == "clear":
-                await self._cancel_summaries()
+                await self._compactor.summaries.cancel()
             if cleared.turns or view.preface is not None:
                 event = await self._put_away(cleared, view, kind, told)
                 cleared = replace(cleared, event=event)
             return cleared
-
-    async def _cancel_summaries(self) -> None:
-        await self._compactor.summaries.cancel()
-        left = await self._state.read(summaries.list_open_jobs)
-        self._compactor.schedule(left)  # their summaries are written already
 
     async def _put_away(
         self, cleared: ClearResult, view: View, kind: Literal["clear", "new"], told: Collection[int]
@@ -105,19 +101,19 @@ class ContextEditor:
         gone = TurnForm("gone", CLEARED if kind == "clear" else ASIDE)
         # A clear includes turns that were summarised or dropped before.
         numbers = range(1, last + 1) if kind == "clear" else self._not_away(range(1, last + 1))
-        change = Change.clearing(give(numbers, gone))
+        change = Change(give(numbers, gone), reference="")
         after = replace(view.apply(change), preface=None).tokens
-        plan = Plan(change, ASKED, cleared.turns, after)
+        plan = Plan(change, ASKED, cleared.turns)
         job, untold = None, tuple(turn for turn in cleared.turns if turn not in told)
         if kind == "new" and untold:
             spec = self._compactor.forecaster.spec(replace(plan, leaving=untold), "person")
-            job = self._compactor.job(spec)
-        event = await self._compactor.record(self._state.event(plan, view), job)
+            job = Job(0, spec)
+        event = await self._compactor.record(self._state.event(plan, view, after), job)
         await self._compactor.approval.drop()
         return event
 
     def _not_away(self, numbers: Iterable[int]) -> list[int]:
-        away = self._state.replayed.removed_turns
+        away = self._state.layout.removed_turns
         return [number for number in numbers if not away.has(number)]
 
     async def undo(self, event_id: int = 0) -> ViewEvent | None:
@@ -147,7 +143,7 @@ class ContextEditor:
         state = self._state
         async with self._change():
             there = await state.kept_turns()
-            taken = state.replayed.removed_turns
+            taken = state.layout.removed_turns
             whole = {turn.number for turn in state.view().turns} - {*state.layout.turns("tail")}
             away = [n for n in numbers if n in there and taken.has(n)]
             wanted = sorted({n for n in numbers if n in there} - whole - {*away}, reverse=True)
@@ -160,7 +156,7 @@ class ContextEditor:
                 return found
             left = {n for n in there if not taken.has(n)} - whole - {*back}
             change, before = await self._expansion(back, left), state.view()
-            event = state.event(Plan(change, ASKED), before)
+            event = state.event(Plan(change, ASKED), before, 0)
             return replace(found, event=await state.record_measured(event, before))
 
     async def _expansion(self, back: Sequence[int], left: Collection[int]) -> Change:
@@ -183,7 +179,7 @@ class ContextEditor:
         if summary is None:
             gone = give(rest, TurnForm("gone", ASIDE))  # no summary covers them any more
             return replace(change.with_forms(gone), reference="")
-        slot = await writer.event_of(summary.origin) or -summary.id
+        slot = await self._state.read(summaries.event_of, summary.origin) or -summary.id
         return change.with_forms(give(rest, TurnForm("summary", slot))).with_summary(
             summary.id, slot
         )
@@ -221,11 +217,11 @@ class ContextEditor:
 
     async def pin(self, turns: Collection[int]) -> ViewEvent | None:
         """Pin turns, for a person; turns that do not exist yet are ignored."""
-        return await self._steer(Change.pinning(self._known(turns)))
+        return await self._steer(Change(pin=self._known(turns)))
 
     async def unpin(self, turns: Collection[int]) -> ViewEvent | None:
         """Unpin turns."""
-        return await self._steer(Change.unpinning(self._known(turns)))
+        return await self._steer(Change(unpin=self._known(turns)))
 
     def _known(self, turns: Collection[int]) -> frozenset[int]:
         return frozenset(range(1, self._state.newest + 1)).intersection(turns)
@@ -252,5 +248,5 @@ class ContextEditor:
 
     async def _put(self, change: Change, why: str) -> ViewEvent:
         state, view = self._state, self._state.view()
-        plan = Plan(change, why, tokens_after=view.apply(change).tokens)
-        return await self._compactor.record(state.event(plan, view))
+        event = state.event(Plan(change, why), view, view.apply(change).tokens)
+        return await self._compactor.record(event)

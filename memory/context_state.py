@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from operator import is_
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from msgspec.structs import replace
@@ -22,12 +21,11 @@ from memory.context.forms import SHOWN
 from memory.context.layout import Layout, ReplayedState, replay
 from memory.context.limits import Limits
 from memory.context.lines import log_lines
-from memory.context.meter import PromptPrefix
+from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.context.plan import Plan
 from memory.context.snapshot import Snapshot, note, take_snapshot
 from memory.context.strategies import STRATEGIES, Strategy
 from memory.context.view import (
-    UNSCALED,
     LogLine,
     Preface,
     View,
@@ -51,6 +49,7 @@ Query = Callable[Concatenate[Database, int, P], T]
 """Asks the database about a conversation, or changes it there, by its row."""
 
 KEPT = "What has left is kept, whole, in '{}'."
+_EMPTY = View((), (), PrefixTokens(0, 0))
 _SOME_PREFACE = Preface("", 0)
 """The placeholder for a summary of which it is only known that it differs from the previous one."""
 _IN_LOG = (*SHOWN, "line", "range")  # forms of turns that may become a line once more turns fold
@@ -71,8 +70,7 @@ class ContextState:
         self, services: MemoryServices, key: ConversationKey, calibration: Calibration
     ) -> None:
         self._services, self.key, self._calibration = services, key, calibration
-        self.row = self.last_seq = self.newest = self.last_inbox = self.current = 0
-        self.last_event = 0
+        self.row = self.last_seq = self.last_inbox = self.current = self.last_event = 0
         self.person = ""
         self.affinity = ""  # of its requests, after it is restored
         self.prefix_sent: PromptPrefix | None = None  # in the latest request of the newest turn
@@ -80,15 +78,10 @@ class ContextState:
         self.changing = asyncio.Lock()
         self.idle = asyncio.Event()
         self.idle.set()
-        self.whole: tuple[Turn, ...] = ()
         self.replayed = ReplayedState()
-        self._shown: tuple[Turn, ...] = ()
         self._strategy, self._caches = "", False
         self.has_passing_steps = False  # something may be out of context for one turn only
-        self._preface: Preface | None = None
-        self._summaries: Mapping[int, Preface] = {}
-        self._lines: tuple[LogLine, ...] = ()
-        self._view: tuple[tuple[Any, ...], View | None] = ((), None)
+        self._view = _EMPTY
         self._limits: tuple[Limits, tuple[int, str, int], Limits] | None = None
 
     # --- state -----------------------------------------------------------------------------
@@ -112,6 +105,15 @@ class ContextState:
     def limits_as_set(self) -> Limits:
         """The limits of the settings, regardless of values learnt since."""
         return self._services.rules.at(self.key).limits
+
+    @property
+    def whole(self) -> tuple[Turn, ...]:
+        """The turns in context, as in the transcript."""
+        return self._view.whole
+
+    @property
+    def newest(self) -> int:
+        return self._view.newest
 
     @property
     def last_complete(self) -> int:
@@ -156,27 +158,13 @@ class ContextState:
 
     def view(self, prefix: PromptPrefix | None = None, limits: Limits | None = None) -> View:
         """Return the view that the model would see now."""
-        limits = limits or self.limits
-        parts = (
-            self.whole,
-            self._shown,
-            self._services.meter.prefix(prefix or self.prefix),
-            self.replayed.layout,
-            UNSCALED,
-            self._preface,
-            self._lines,
-            STRATEGIES[self._strategy].preface,
-            limits.context.merge_system,
-            self.current,
-            self.newest,
-            self._summaries,
-        )
-        known, view = self._view
-        if view is None or not all(map(is_, parts, known)):
-            view = View(*parts)
-        view = view.with_scale(self._calibration.scale(view, limits.model))
-        self._view = parts, view  # read many times per step
-        return view
+        limits, view = limits or self.limits, self._view
+        size = self._services.meter.prefix(prefix or self.prefix)
+        merges = limits.context.merge_system
+        if view.prefix is not size or (view.merges_system, view.current) != (merges, self.current):
+            view = replace(view, prefix=size, merges_system=merges, current=self.current)
+        self._view = view.with_scale(self._calibration.scale(view, limits.model))
+        return self._view
 
     async def view_with(self, change: Change, view: View) -> View:
         """Return the view after a change that brings turns, or their lines of the log, back into
@@ -216,7 +204,7 @@ class ContextState:
     async def count_frame(self) -> int:
         """Return the raw tokens that are added to the context with a summary besides its own: the
         marks around it, and for the first summary in front, the note beside it."""
-        is_first = self._preface is None and self.strategy.preface == "system"
+        is_first = self._view.preface is None and self.strategy.preface == "system"
         told = note(await self.snapshot(self.view())) if is_first else ""
         return self._preface_with(told).tokens
 
@@ -233,11 +221,11 @@ class ContextState:
         """Load the stored state of this conversation. `caches`: the provider cached tokens in the
         conversation that it was branched off."""
         self._caches = caches
-        self.row, self.last_seq, self.newest = row.id, row.last_seq, row.last_turn
-        self.last_inbox, self.person, self.bill = row.last_inbox, row.person, bill
+        self.row, self.last_seq, self.last_inbox = row.id, row.last_seq, row.last_inbox
+        self.person, self.bill = row.person, bill
         self._strategy = ""
         self._strategy = self.limits.strategy
-        self.replayed, self._preface, self._summaries = ReplayedState(), None, {}
+        self.replayed, self._view = ReplayedState(), replace(_EMPTY, newest=row.last_turn)
         self.last_event = max((event.id for event in events), default=0)
         self.has_passing_steps = any(event.reason in PASSING for event in events)
         await self.replay(events)
@@ -249,7 +237,8 @@ class ContextState:
         was the newest, and so was the entry with this seq, as far as it is kept; nothing is changed
         here by it."""
         other = ContextState(self._services, self.key, self._calibration)
-        other.row, other._strategy, other.newest = self.row, strategy, self.newest
+        other.row, other._strategy = self.row, strategy
+        other._view = replace(_EMPTY, newest=self.newest)
         other.bill, other._caches = self.bill, self._caches
         await other.replay([one for one in await self.history() if one.id <= event], until=seq)
         return other
@@ -263,14 +252,15 @@ class ContextState:
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Append entries, which are on disk already."""
-        is_all = self._shown is self.whole
-        self.whole = with_entries(self.whole, entries)
-        self._shown = self.whole if is_all else with_entries(self._shown, entries)
-        if STRATEGIES[self._strategy].preface == "exchange":
+        view = self._view
+        whole, lines = with_entries(view.whole, entries), view.lines
+        turns = whole if view.turns is view.whole else with_entries(view.turns, entries)
+        if view.rendering == "exchange":
             fresh = {entry.turn for entry in entries}
-            turns = (turn for turn in self.whole if turn.number in fresh)
-            self._lines += log_lines(turns, self._services.meter)
-        self.newest = entries[-1].turn
+            grown = (turn for turn in whole if turn.number in fresh)
+            lines += log_lines(grown, self._services.meter)
+        newest = entries[-1].turn
+        self._view = replace(view, whole=whole, turns=turns, lines=lines, newest=newest)
         self._services.on_change(self.key)
 
     def notify(self) -> None:
@@ -303,15 +293,14 @@ class ContextState:
             logged = transcript.entries_in(db, self.row, of_log, _BEGINNING)
             return [e for e in shown if e.seq <= until], [e for e in logged if e.seq <= until]
 
-        entries, logged = await self._services.store.read(read)
-        whole = transcript.as_turns(entries)
-        self._lines = log_lines(transcript.as_turns(logged), self._services.meter)
-        await self._show(whole, result)
+        entries, logged = map(transcript.as_turns, await self._services.store.read(read))
+        await self._show(entries, log_lines(logged, self._services.meter), result)
 
     def event(
-        self, plan: Plan, view: View, actor: Actor = "person", kind: Kind = "view"
+        self, plan: Plan, view: View, after: int, actor: Actor = "person", kind: Kind = "view"
     ) -> ViewEvent:
-        """Return the durable event that carrying a plan out on this view is."""
+        """Return the durable event that carrying a plan out on this view is, which has `after`
+        tokens after it."""
         return ViewEvent(
             at=datetime.now(UTC),
             kind=kind,
@@ -322,7 +311,7 @@ class ContextState:
             turn=view.newest,
             leaving=plan.leaving,
             tokens_before=view.tokens,
-            tokens_after=plan.tokens_after,
+            tokens_after=after,
         )
 
     async def record(
@@ -377,14 +366,15 @@ class ContextState:
     ) -> ViewEvent:
         """Undo or redo an event; return the event for that. Raises StoreError."""
         before = self.view()
-        move = self.event(Plan(Change.moving(event.id), why), before, actor, kind)
+        move = self.event(Plan(Change(target=event.id), why), before, 0, actor, kind)
         return await self.record_measured(move, before)
 
     async def _move_by(self, event: ViewEvent) -> None:
         if event.change.brings_back or event.kind == "setting":  # what comes back is read
             await self.replay(await self.history())
         else:
-            await self._show(self.whole, self.replayed.after(event, self._strategy))
+            after = self.replayed.after(event, self._strategy)
+            await self._show(self.whole, self._view.lines, after)
         self.notify()
 
     async def store(self, event: ViewEvent, job: Job | None = None) -> tuple[ViewEvent, Job | None]:
@@ -441,52 +431,69 @@ class ContextState:
             after = replace(after, preface=_SOME_PREFACE)
         return self.count_broken(event, before, after)
 
-    async def _show(self, whole: tuple[Turn, ...], result: ReplayedState) -> None:
-        layout, before = result.layout, self.layout
-        if (layout.preface, layout.reference) != (before.preface, before.reference):
-            self._preface = await self.read_preface(layout.preface, layout.reference)
-        wanted = {one.summary for one in layout.ranges if one.summary}
-        if wanted != self._summaries.keys():
-            self._summaries = await self.read_summaries(wanted)
-        self.replayed = result
-        self.whole = in_context(whole, layout)
-        shown = apply_layout(self.whole, layout)
-        self._shown = self.whole if shown == self.whole else shown
-        self._lines = tuple(one for one in self._lines if layout.form(one.turn).kind in _IN_LOG)
+    async def _show(
+        self, turns: tuple[Turn, ...], lines: tuple[LogLine, ...], result: ReplayedState
+    ) -> None:
+        layout = result.layout
+        texts = await self.read_texts(layout, self.layout)
+        self.replayed, whole = result, in_context(turns, layout)
+        shown = apply_layout(whole, layout)
+        self._view = replace(
+            self._view,
+            whole=whole,
+            turns=whole if shown == whole else shown,
+            layout=layout,
+            lines=tuple(one for one in lines if layout.form(one.turn).kind in _IN_LOG),
+            rendering=self.strategy.preface,
+            **texts,
+        )
 
     # --- the preface -------------------------------------------------------------------------
 
     async def read_preface_again(self) -> None:
         """Read the summaries in the preface and in place of turns again, since one of them, or its
         rendering, has changed."""
-        self._preface = await self.read_preface(self.layout.preface, self.layout.reference)
-        self._summaries = await self.read_summaries(self._summaries)
+        texts = await self.read_texts(self.layout)
+        self._view = replace(self._view, **texts)
 
-    async def read_summaries(self, wanted: Iterable[int]) -> Mapping[int, Preface]:
-        """Return summaries as sent in place of their turns, by id."""
-        ids, read = sorted(wanted), self._services.store.read
-        found = await read(lambda db: [summaries.summary(db, one) for one in ids])
-        return {one.id: self.in_place(one) for one in found if one is not None}
+    async def read_texts(self, layout: Layout, known: Layout | None = None) -> dict[str, Any]:
+        """Return the summaries that a layout shows, as fields of a view; without those that the
+        present view, whose layout is `known`, has already."""
+        texts: dict[str, Any] = {}
+        front = layout.preface, layout.reference
+        if known is None or front != (known.preface, known.reference):
+            texts["preface"] = await self._read_preface(*front)
+        ids = sorted({one.summary for one in layout.ranges if one.summary})
+        if known is None or ids != sorted(self._view.summaries):
+            read = self._services.store.read
+            found = await read(lambda db: [summaries.summary(db, one) for one in ids])
+            made = (one for one in found if one is not None)
+            texts["summaries"] = {one.id: self._in_place(one) for one in made}
+        return texts
 
-    def in_place(self, summary: Summary) -> Preface:
-        """Return a summary as sent in place of its turns."""
+    def _in_place(self, summary: Summary) -> Preface:
         return self._preface_with(summary.text, is_untrusted=summary.is_untrusted)
 
-    async def read_preface(self, summary_id: int, kept: str = "") -> Preface | None:
-        """Return a summary as it would be in the preface, with the reference to the removed turns;
-        None if there is neither."""
+    async def with_summary(
+        self, view: View, made: Summary, at_hand: Snapshot | None = None, *, is_range: bool = False
+    ) -> View:
+        """Return the view with a summary in front (`_preface_of`), or in place of its turns."""
+        if is_range:
+            return replace(view, summaries={**view.summaries, made.id: self._in_place(made)})
+        return replace(view, preface=await self._preface_of(made, self.layout.reference, at_hand))
+
+    async def _read_preface(self, summary_id: int, kept: str) -> Preface | None:
         if not summary_id:
             return self._preface_with(KEPT.format(kept)) if kept else None
         summary = await self._services.store.read(lambda db: summaries.summary(db, summary_id))
-        return None if summary is None else await self.preface_of(summary, kept=kept)
+        return None if summary is None else await self._preface_of(summary, kept)
 
-    async def preface_of(
-        self, summary: Summary, at_hand: Snapshot | None = None, kept: str | None = None
+    async def _preface_of(
+        self, summary: Summary, kept: str, at_hand: Snapshot | None = None
     ) -> Preface:
         """Return a summary as it stands in the preface: as a system message, with what was at hand
-        when its turns were removed (None: as it is stored); and with the reference to these (None:
-        the present one)."""
-        told, kept = "", self.layout.reference if kept is None else kept
+        when its turns were removed (None: as it is stored); and with the reference to these."""
+        told = ""
         if self.strategy.preface == "system":
             known = at_hand or await self.read(transcript.snapshot_of, summary.origin)
             told = note(known) if known is not None else ""

@@ -123,8 +123,8 @@ class Conversation:
             self.calibration.anchor, self.calibration.cuts = evicted.anchor, evicted.cuts
             self.turns.is_in_session = evicted.is_in_session
             self.compactor.summaries.written_ahead = evicted.prepared
-        if is_restart and self.context.replayed.removed_turns != NO_REMOVED_TURNS:
-            await self._follow(self.context.replayed.removed_turns)  # a crash may have come between
+        if is_restart and self.context.layout.removed_turns != NO_REMOVED_TURNS:
+            await self._follow(self.context.layout.removed_turns)  # a crash may have come between
         if is_restart and not self._services.rules.restores_exactly():
             await self.compactor.restore_recent()
 
@@ -140,25 +140,15 @@ class Conversation:
             caches = any(ledger.bill(db, link.conversation).cached for link in shared)
             rows = {row.id, *branches.list_rows(db, self.key.home)}
             of_chat = sum((ledger.bill(db, one) for one in rows), Bill())
-            last = max((link.event for link in shared), default=0)
-            told = last, summaries.newest_reference(db, row.id), proposals.load(db, row.id)
-            return affinity, row, events, jobs, bill, of_chat, caches, *told
+            told = summaries.newest_reference(db, row.id), proposals.load(db, row.id)
+            return affinity, row, events, bill, of_chat, caches, jobs, *told
 
-        (
-            self.context.affinity,
-            row,
-            events,
-            jobs,
-            bill,
-            of_chat,
-            caches,
-            *told,
-        ) = await self._services.store.write(read)
-        last, reference, pending = told
+        found = await self._services.store.write(read)
+        self.context.affinity, row, events, bill, of_chat, caches, *of_summaries = found
         self._services.chat_bills.load(self.key.home, of_chat)
         self.calibration.anchor = None
         await self.context.load(row, events, bill, caches=caches)
-        self.compactor.load(jobs, reference, last, pending)
+        self.compactor.load(*of_summaries)
         self.turns.fitter.load(row.fingerprint)
 
     def turn_ended(self) -> None:
@@ -185,7 +175,7 @@ class Conversation:
     async def _keep_corrections(self) -> bool:
         """Store the values that were ended here, beside the memory; return whether that was
         possible. If not, the memory is shown uncorrected."""
-        row, away = self.context.row, self.context.replayed.removed_turns
+        row, away = self.context.row, self.context.layout.removed_turns
         zone = self._services.rules.zone()
         book, data, key = self._shared.indexer.corrections, self._services.data, self.key
 
@@ -257,7 +247,7 @@ class Conversation:
     async def passages(self, wanted: Wanted) -> SearchHits:
         """Return passages of the turns before the running one, for the model, without turns that a
         person removed."""
-        context, away = self.context, self.context.replayed.removed_turns
+        context, away = self.context, self.context.layout.removed_turns
         corrections = await self.corrections()
         return await self._services.store.read(
             lambda db: search.passages(db, context.row, wanted, context.current, away, corrections)
@@ -338,7 +328,7 @@ class Conversation:
         person removed, since the model's tools may read there. Raises OSError."""
         async with self._writing_files:
             turns: list[Turn] = []
-            away = await self._turns_away(self.context.replayed.removed_turns)
+            away = await self._turns_away(self.context.layout.removed_turns)
             for first in range(1, self.context.newest + 1, _READ_AT_ONCE):
                 some = (n for n in range(first, first + _READ_AT_ONCE) if n not in away)
                 turns += await self.context.turns([*some])
@@ -353,7 +343,7 @@ class Conversation:
         brought back some that were removed `before`: the files have exactly the turns that the
         model may read. A file that can't be written is an error in the log; the turns are removed
         from the context nevertheless."""
-        away = await self._turns_away(self.context.replayed.removed_turns)
+        away = await self._turns_away(self.context.layout.removed_turns)
         was = await self._turns_away(before)
         await self._update_files(away, was - away)
         if away != was and not await self._is_cleared():
@@ -368,7 +358,7 @@ class Conversation:
 
     async def follow_branch(self, turns: Collection[int]) -> None:
         """Update the files after shared turns were removed or brought back in another branch."""
-        away = await self._turns_away(self.context.replayed.removed_turns)
+        away = await self._turns_away(self.context.layout.removed_turns)
         await self._update_files(away, frozenset(turns) - away)
 
     async def _update_files(self, away: frozenset[int], back: frozenset[int]) -> None:
@@ -516,7 +506,7 @@ class Conversation:
     async def _keep_excerpts(self, shared: int) -> None:
         """Write the turns that the daily memory does not have to it, without those that a person
         removed, and without the shared turns, up to `shared`."""
-        kept, away = await self.context.kept_turns(), self.context.replayed.removed_turns
+        kept, away = await self.context.kept_turns(), self.context.layout.removed_turns
         there = {turn for turn in kept if turn > shared and not away.has(turn)}
         await self.compactor.summaries.keep_excerpts(there)
         await self.compactor.summaries.idle()

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from memory.context import emergency
 from memory.context.change import Actor, Change
 from memory.context.forecast import (
-    Forecast,
     Preview,
     apply_emergency_steps,
     certain,
@@ -23,7 +22,6 @@ from memory.context.forecast import (
     with_question,
 )
 from memory.context.limits import Limits
-from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan, SummarySpec
 from memory.context.strategies import STRATEGIES, next_cut, next_plan, slim, style_of
 from memory.context.summary import OUT_OF_CONTEXT
@@ -74,11 +72,11 @@ class Forecaster:
         is_over = (view or self._state.view(limits=limits)).tokens > limits.ceiling
         return self.concerns(plan, actor) and not is_over
 
-    def due(self, prefix: PromptPrefix | None = None, by_rule: bool = False) -> Plan | None:
+    def due(self, by_rule: bool = False) -> Plan | None:
         """Return the plan that the strategy in force would carry out before the next step, or at
         the beginning of a turn."""
         limits = self._state.limits
-        return self.due_in(self._state.view(prefix, limits), limits, by_rule)
+        return self.due_in(self._state.view(limits=limits), limits, by_rule)
 
     def due_in(self, view: View, limits: Limits, by_rule: bool = False) -> Plan | None:
         """Return the same of a view that may be another one than the present. None, too, while an
@@ -110,7 +108,7 @@ class Forecaster:
         left = move.turn + HELD_TURNS - view.turns[-1].number
         return forecast(view, limits, left) is not None
 
-    def forecast(self) -> Forecast | None:
+    def forecast(self) -> Preview | None:
         """Forecast the next cut, if no undo holds it off."""
         limits = self._state.limits
         view = self._state.view(limits=limits)
@@ -136,20 +134,18 @@ class Forecaster:
             plan = self.due_in(preview.then, limits, by_rule)
         if plan is not None and not self.asks(plan, "strategy", preview.then):
             summary = self._summaries.find_prepared(self.spec(plan, "strategy"))
-            at_hand = await state.snapshot(now) if summary else None
-            preface = await state.preface_of(summary, at_hand) if summary else None
-            preview = preview.after(plan, preface)
+            preview = preview.after(plan)
+            if summary is not None:
+                shown = await state.with_summary(preview.then, summary, await state.snapshot(now))
+                preview = replace(preview, then=shown, is_ready=True)
         return apply_emergency_steps(preview, limits, emergency.STEPS[1:])
 
     async def _with_late(self, now: View) -> View:
-        """Return the view with the late summaries."""
         if not (late := await self.find_late()):
             return now
         layout = now.layout.apply(Change.showing(late))
-        texts = await self._state.read_summaries(r.summary for r in layout.ranges if r.summary)
-        is_new = layout.preface != now.layout.preface
-        preface = await self._state.read_preface(layout.preface) if is_new else now.preface
-        return replace(now, layout=layout, summaries=texts, preface=preface)
+        texts = await self._state.read_texts(layout, now.layout)
+        return replace(now, layout=layout, **texts)
 
     def certain_cut(self) -> Plan | None:
         """Return the plan of the next compaction, if that is near, and the turns that it removes
@@ -191,9 +187,9 @@ class Forecaster:
         layout = self._state.layout
         if layout.front is None and not layout.ranges:
             return {}  # the usual case
-        slots = (layout.front, *(one.event for one in layout.ranges))
-        late = [e for e in slots if e is not None and await self.find_pending(e) == "ready"]
-        return {event: await self._summaries.summary_of(event) for event in late}
+        slots = {layout.front, *(one.event for one in layout.ranges)} - {None, *layout.texts}
+        made = {event: await self._summaries.summary_of(event) for event in filter(None, slots)}
+        return {event: summary for event, summary in made.items() if summary}
 
     def spec(self, plan: Plan, actor: Actor) -> SummarySpec:
         """Return the specification of a summary of the turns that this plan removes."""
@@ -237,7 +233,6 @@ class CutApproval:
         self._summaries, self._forecaster = summaries, forecaster
         self.clock = time.time
         self._pending: Proposal | None = None
-        self.answered: set[int] = set()  # events that the person knows of
 
     def load(self, pending: Proposal | None) -> None:
         """Load the stored proposal; ask if the person was not asked yet."""
@@ -311,9 +306,9 @@ class CutApproval:
     async def _to_notice(self, plan: Plan, summary: Summary) -> CutNotice:
         """Return the notice, with the size of the context once the summary is in it."""
         view = self._state.view()
-        preface = await self._state.preface_of(summary, await self._state.snapshot(view))
-        after = replace(view.apply(plan.change), preface=preface).tokens
-        return CutNotice(summary, plan.leaving, plan.why, view.tokens, after)
+        snapshot = await self._state.snapshot(view)
+        after = await self._state.with_summary(view.apply(plan.change), summary, snapshot)
+        return CutNotice(summary, plan.leaving, plan.why, view.tokens, after.tokens)
 
     async def edit(self, proposal: Proposal, made: Summary) -> Summary:
         """Use a person's summary for a compaction; return it as stored, with the proposal."""
@@ -333,8 +328,7 @@ class CutApproval:
         await self.drop()  # first: after a crash in between, the person is asked again
         view = state.view()
         why = f"declined a compaction ({proposal.plan.why})" if proposal else "declined"
-        plan = Plan(Change(), why, tokens_after=view.tokens)
-        await state.record(state.event(plan, view, kind="hold"))
+        await state.record(state.event(Plan(Change(), why), view, view.tokens, kind="hold"))
 
     async def drop(self) -> None:
         """Delete the waiting compaction."""

@@ -21,6 +21,7 @@ from memory.context.strategies import slim
 from memory.context.view import View
 from memory.context_state import ContextState
 from memory.record import conversations, transcript
+from memory.record.summaries import Job
 from memory.services import MemoryServices
 from memory.turns import format_turns
 
@@ -118,11 +119,10 @@ class RequestFitter:
             again = slim.plan(now, limits) or Plan(Change(), back.why)
             change = back.change.combine(again.change)
             size = now.apply(again.change).tokens
-            done = Plan(change, back.why, again.leaving, size)
-            event = state.event(done, before, "strategy", "setting")
+            done = Plan(change, back.why, again.leaving)
+            event = state.event(done, before, size, "strategy", "setting")
             spec = self._forecaster.spec(again, "strategy")
-            job = self._compactor.job(spec) if again.leaving else None
-            await self._compactor.record(event, job)
+            await self._compactor.record(event, Job(0, spec) if again.leaving else None)
 
     async def _climb(self, prefix: PromptPrefix, limits: Limits, steps: tuple[int, ...]) -> View:
         """Take these steps of the ladder while the request exceeds the ceiling; the last one raises
@@ -243,8 +243,9 @@ class RequestFitter:
         before, old, new = state.view(), state.limits.strategy, state.limits_as_set.strategy
         await state.switch(new, await state.history())
         why = f"the strategy was changed from {old} to {new}"
-        plan = Plan(Change(), why, tokens_after=state.view().tokens)
-        await state.store(state.count_broken(state.event(plan, before, kind="setting"), before))
+        plan, after = Plan(Change(), why), state.view().tokens
+        event = state.event(plan, before, after, kind="setting")
+        await state.store(state.count_broken(event, before))
 
     async def _note_changed_prompt(self, prefix: PromptPrefix, limits: Limits) -> None:
         """Record that something else stands before the conversation than in its last request."""
@@ -254,8 +255,8 @@ class RequestFitter:
         now = fingerprint(prefix, limits.model)
         if now != self._fingerprint:
             view, why = state.view(limits=limits), describe_change(self._fingerprint, now)
-            plan = Plan(Change(), why, tokens_after=view.tokens)
-            event = state.count_ahead(state.event(plan, view, kind="prompt"))
+            changed = state.event(Plan(Change(), why), view, view.tokens, kind="prompt")
+            event = state.count_ahead(changed)
 
             def keep(db: Any) -> int:
                 conversations.keep_fingerprint(db, state.row, now)
@@ -281,7 +282,7 @@ class RequestFitter:
         if front in late:
             why = "the summary of the compaction is ready"
         plan = Plan(Change.showing(late, front or 0, kept or None), why)
-        event = state.event(plan, state.view(), kind="text")
+        event = state.event(plan, state.view(), 0, kind="text")
         await state.record(replace(event, tokens_before=0))  # its size is known once it is there
 
     def _new_reference(self, *, is_late: bool) -> str:

@@ -32,10 +32,11 @@ class EditRefused(Exception):
 
 
 class CurrentSummary(Struct, frozen=True):
-    """The summary in force, which covers `turns`. `late`: it is in the context from the next turn
-    on. `coming` are the turns of a summary in progress that will replace it. `event` is the one
-    that an undo reverts: the edit, or the compaction (0: none). `slot` is the event that removed
-    its turns. `is_range`: it is not in front."""
+    """The summary in force, which covers `turns`, or that of a compaction that waits for approval
+    (`waits_for`). `late`: it is in the context from the next turn on. `coming` are the turns of a
+    summary in progress that will replace it. `event` is the one that an undo reverts: the edit, or
+    the compaction (0: none). `slot` is the event that removed its turns. `is_range`: it is not in
+    front."""
 
     summary: Summary
     turns: tuple[int, ...]
@@ -45,6 +46,7 @@ class CurrentSummary(Struct, frozen=True):
     event: int = 0
     slot: int = 0
     is_range: bool = False
+    waits_for: Proposal | None = None
 
 
 class EditedSummary(Struct, frozen=True):
@@ -67,7 +69,6 @@ def _add_lines(summary: Summary, lines: Mapping[str, str]) -> str:
 
 
 def _explain_none(there: Sequence[CurrentSummary]) -> str:
-    """Return the reason why no summary was found to change."""
     in_place = [one.summary.name for one in there]
     if not in_place:
         return "There is no summary in the context, so there is nothing to change."
@@ -119,19 +120,20 @@ class SummaryEditor:
         read = self._services.store.read
         return await read(lambda db: summaries.list_covered_turns(db, summary))
 
-    async def _find_in_place(self, number: int, *, is_newest: bool) -> CurrentSummary | None:
-        """Return the summary with this number, if it is in place of its turns; unless `is_newest`,
-        also a summary that a person made from the one with this number."""
-        for one in await self.list_standing():
-            if one.is_range and number in await self._numbers(one.summary, is_newest):
+    async def _find_named(self, number: int, *, is_newest: bool) -> CurrentSummary | None:
+        """Return the summary with this number, if it waits for approval or is in place of its
+        turns. Unless `is_newest`, also a summary that a person made from the one with this number,
+        and for 0 any that waits."""
+        read = self._compactor.summaries.read
+        proposal, standing = self._compactor.approval.current, await self.list_standing()
+        made = await read(proposal.summary) if proposal is not None and proposal.summary else None
+        waiting = [CurrentSummary(made, made.turns, 0, waits_for=proposal)] if made else []
+        for one in (*waiting, *(one for one in standing if one.is_range)):
+            origin = None if is_newest else await read(one.summary.origin)
+            is_any = not (number or is_newest or one.is_range)
+            if is_any or number in {summary.number for summary in (one.summary, origin) if summary}:
                 return one
         return None
-
-    async def _numbers(self, summary: Summary, is_newest: bool) -> set[int]:
-        """Return the numbers that select a summary: its own, and unless `is_newest`, that of the
-        summary that a person made it from."""
-        origin = None if is_newest else await self._compactor.summaries.read(summary.origin)
-        return {one.number for one in (summary, origin) if one is not None}
 
     async def find_meant(self) -> CurrentSummary | None:
         """Return the summary that is selected if none is named: the one in front, or else the only
@@ -182,17 +184,11 @@ class SummaryEditor:
         there is room. Raises EditRefused."""
         fact = " ".join(text.split())
         async with self._state.changing:
-            waiting = await self.find_waiting(number or None, is_newest=False)
-            here = await self._find_in_place(number, is_newest=False)
-            before = waiting[1] if waiting else (here or await self.find_editable()).summary
+            chosen = await self._find_named(number, is_newest=False) or await self.find_editable()
+            before, name = chosen.summary, chosen.summary.name
             lines, is_outside = await self._find_lines(before, fact)
-        name = before.name
-        return await self.change(
-            lambda now: _add_lines(now, lines),
-            number=before.number if waiting or here else 0,
-            why=f"“{fact[:60]}” was added to {name}" if fact else f"{name} was completed",
-            is_untrusted=is_outside,
-        )
+            why = f"“{fact[:60]}” was added to {name}" if fact else f"{name} was completed"
+            return await self._put(chosen, _add_lines(before, lines), why, is_outside)
 
     async def _find_lines(self, summary: Summary, fact: str) -> tuple[dict[str, str], bool]:
         """Return the line for a fact, or ("") for each fact that is missing, as long as there is
@@ -213,7 +209,7 @@ class SummaryEditor:
     async def _find_sentence(self, summary: Summary, fact: str) -> tuple[str, bool]:
         """Find the sentence with a fact in the removed turns, as a line of the summary, and whether
         it has content from outside."""
-        away, covered = self._state.replayed.removed_turns, await self._covered_turns(summary)
+        away, covered = self._state.layout.removed_turns, await self._covered_turns(summary)
         rest = [*summary.turns, *sorted(set(covered) - set(summary.turns), reverse=True)]
         for first in range(0, len(rest), _AT_A_TIME):
             for turn in await self._state.turns(rest[first : first + _AT_A_TIME]):
@@ -226,54 +222,38 @@ class SummaryEditor:
                         return f"{found} ({turn.id})", message.has_outside
         return fact, False
 
-    async def find_waiting(
-        self, number: int | None, *, is_newest: bool = True
-    ) -> tuple[Proposal, Summary] | None:
-        """Return the cut that waits for a person, and its summary, if that has this number (None:
-        whatever it has), or where not only the newest counts, if it was made of the one that
-        has."""
-        proposal = self._compactor.approval.current
-        if proposal is None or not proposal.summary or number == 0:
-            return None
-        summary = await self._compactor.summaries.read(proposal.summary)
-        if summary is None:
-            return None
-        is_meant = number is None or number in await self._numbers(summary, is_newest)
-        return (proposal, summary) if is_meant else None
-
     async def change(
-        self,
-        write: Callable[[Summary], str],
-        number: int = 0,
-        why: str = "",
-        is_untrusted: bool = False,
+        self, write: Callable[[Summary], str], number: int = 0, why: str = ""
     ) -> EditedSummary:
         """Put what `write` makes of the summary in force in its place, or of the one of this number
         that a waiting cut brings. Raises EditRefused."""
         async with self._state.changing:
-            if (waiting := await self.find_waiting(number)) is not None:
-                proposal, before = waiting
-                made = await self._write(before, write(before), 0, is_untrusted=is_untrusted)
-                after = await self._compactor.approval.edit(proposal, made)
-                return EditedSummary(before, after, None)
-            standing = await self.find_editable(number)
-            before, present = standing.summary, standing.tokens
-            made = await self._write(before, write(before), present, is_untrusted=is_untrusted)
-            made = replace(made, section="")
-            event = await self._to_event(standing, made)
+            chosen = await self.find_editable(number)
+            return await self._put(chosen, write(chosen.summary), why)
 
-            def name(after: Summary) -> ViewEvent:
-                shown = Change.showing({standing.slot: after.id})
-                reason = why or f"{before.name} was changed to {after.name}"
-                return replace(event, change=shown, reason=reason)
+    async def _put(
+        self, chosen: CurrentSummary, text: str, why: str, is_untrusted: bool = False
+    ) -> EditedSummary:
+        before = chosen.summary
+        made = await self._write(before, text, chosen.tokens, is_untrusted=is_untrusted)
+        if chosen.waits_for is not None:
+            after = await self._compactor.approval.edit(chosen.waits_for, made)
+            return EditedSummary(before, after, None)
+        made = replace(made, section="")
+        event = await self._to_event(chosen, made)
 
-            stored, after = await self._state.record_summary(made, name)
-            return EditedSummary(before, after, stored, standing.is_range)
+        def name(after: Summary) -> ViewEvent:
+            shown = Change.showing({chosen.slot: after.id})
+            reason = why or f"{before.name} was changed to {after.name}"
+            return replace(event, change=shown, reason=reason)
+
+        stored, after = await self._state.record_summary(made, name)
+        return EditedSummary(before, after, stored, chosen.is_range)
 
     async def find_editable(self, number: int = 0) -> CurrentSummary:
         """Return the summary in force, if it may be changed, and is the one that the person has
-        seen. Raises EditRefused."""
-        if number and (here := await self._find_in_place(number, is_newest=True)) is not None:
+        seen; or the one with this number of a compaction that waits. Raises EditRefused."""
+        if number and (here := await self._find_named(number, is_newest=True)) is not None:
             return here
         standing = await self.find_meant()
         if standing is None:
@@ -316,10 +296,6 @@ class SummaryEditor:
     async def _to_event(self, standing: CurrentSummary, made: Summary) -> ViewEvent:
         """Return the event that puts a summary in force, before the summary has an id."""
         state, view = self._state, self._state.view()
-        if standing.is_range:
-            texts = {**view.summaries, standing.summary.id: state.in_place(made)}
-            shown = replace(view, summaries=texts)
-        else:
-            shown = replace(view, preface=await state.preface_of(made))
-        event = state.event(Plan(Change(), "", tokens_after=shown.tokens), view, kind="edit")
+        shown = await state.with_summary(view, made, is_range=standing.is_range)
+        event = state.event(Plan(Change(), ""), view, shown.tokens, kind="edit")
         return state.count_broken(event, view, shown)

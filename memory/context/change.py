@@ -89,29 +89,11 @@ class Change(Struct, frozen=True):
         return cls(stub=dict.fromkeys(results, tokens))
 
     @classmethod
-    def pinning(cls, turns: Collection[int]) -> Change:
-        return cls(pin=frozenset(turns))
-
-    @classmethod
-    def unpinning(cls, turns: Collection[int]) -> Change:
-        return cls(unpin=frozenset(turns))
-
-    @classmethod
     def showing(
         cls, summaries: Mapping[int, int], after: int = 0, reference: str | None = None
     ) -> Change:
         """Show summaries, each for the event that removed its turns."""
         return cls(texts=summaries, after=after, reference=reference)
-
-    @classmethod
-    def clearing(cls, forms: Forms) -> Change:
-        """Give turns these forms, and name no place that keeps removed turns."""
-        return cls(forms, reference="")
-
-    @classmethod
-    def moving(cls, event: int) -> Change:
-        """Undo or redo an event."""
-        return cls(target=event)
 
     @property
     def is_empty(self) -> bool:
@@ -308,28 +290,9 @@ _JSON: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 Kind = Literal["view", "text", "edit", "undo", "redo", "hold", "setting", "prompt"]
 """The kind of an event: it gives forms to turns or messages, shows a late or edited summary, undoes
 or redoes another event, refuses a compaction, or follows from a changed setting or prompt."""
-Name = Literal[
-    "compact",
-    "squeeze",
-    "clip",
-    "stub",
-    "fold",
-    "unfold",
-    "clear",
-    "new",
-    "drop",
-    "pin",
-    "unpin",
-    "expand",
-    "restart",
-    "range",
-    "edit",
-    "undo",
-    "redo",
-    "hold",
-    "strategy",
-    "prompt",
-]
+_OfTurns = Literal["compact", "fold", "unfold", "clear", "new", "drop", "expand", "restart"]
+_OfMessages = Literal["squeeze", "clip", "stub", "pin", "unpin", "range", "edit"]
+Name = Literal[_OfTurns, _OfMessages, "undo", "redo", "hold", "strategy", "prompt"]
 """The name of an event, for people and programs."""
 Actor = Literal["strategy", "rule", "person", "emergency", "restart"]
 _NAMES: Mapping[str, Name] = {

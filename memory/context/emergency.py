@@ -75,7 +75,7 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
     leaving = tuple(sorted({*leaving, *(turn for one in gone for turn in one.turns)}))
     if leaving and not change.makes("summary"):
         change = summarise_in_front(view, ()).combine(change)
-    return Plan(change.with_squeezed_told(leaving), REASON, leaving, after.tokens)
+    return Plan(change.with_squeezed_told(leaving), REASON, leaving)
 
 
 async def step_of_ladder(view: View, limits: Limits, step: int, meter: Meter) -> Plan:
@@ -160,7 +160,6 @@ def describe(
 
 
 def _tell_done(steps: Sequence[ViewEvent], view: View, turn: int) -> str:
-    """Describe what these steps removed, squeezed and clipped."""
     there = {one.number for one in view.turns}
     gone = sorted({number for event in steps for number in event.leaving} - there)
     squeezed = sorted({n for event in steps for n in event.change.turns("squeezed")} & there)

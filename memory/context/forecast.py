@@ -15,7 +15,7 @@ from memory.context import emergency
 from memory.context.limits import Limits
 from memory.context.plan import Plan, Planner, frees_enough
 from memory.context.strategies import STRATEGIES, next_cut, next_plan, stubs
-from memory.context.view import LogLine, Preface, View
+from memory.context.view import LogLine, View
 from memory.messages import Message
 from memory.turns import Entry, Turn
 
@@ -29,25 +29,30 @@ _TYPICAL = 300  # tokens of a turn if there are none in context
 _LINE = 25  # tokens of a line of the activity log
 
 
-class Forecast(Struct, frozen=True):
-    """A forecast. `plan` is due when turn `at_turn` begins, and `then` is due in addition if that
-    was a first stage. `tokens` is the size that they remove, by the meter, and `view` what would be
-    sent then without them."""
+class Preview(Struct, frozen=True):
+    """The next request, or the one before which the next compaction is due: `now` becomes `then` by
+    `plans`, in this order. `is_ready` says whether the summary of the removed turns is written
+    already, and so is in `then`."""
 
-    at_turn: int
-    plan: Plan
-    tokens: int
-    view: View
-    then: Plan | None = None
+    now: View
+    then: View
+    plans: tuple[Plan, ...] = ()
+    is_ready: bool = False
 
-    @property
-    def plans(self) -> tuple[Plan, ...]:
-        return (self.plan, self.then) if self.then else (self.plan,)
+    def after(self, plan: Plan) -> Preview:
+        """Add one more plan."""
+        return replace(self, then=self.then.apply(plan.change), plans=(*self.plans, plan))
 
     @property
     def removed(self) -> tuple[int, ...]:
         """The turns that are removed, or become lines of the log."""
         return tuple(sorted(frozenset().union(*(plan.removed for plan in self.plans))))
+
+    @property
+    def freed(self) -> int:
+        """The tokens by which the turns become smaller."""
+        before, after = (sum(t.tokens for t in view.turns) for view in (self.now, self.then))
+        return self.now.scale.part(before - after)
 
 
 def is_far(view: View, limits: Limits, within: int) -> bool:
@@ -77,19 +82,16 @@ def certain(view: View, limits: Limits, within: int) -> Plan | None:
     return latest[1] if soonest[1].leaving == latest[1].leaving else None
 
 
-def forecast(view: View, limits: Limits, within: int = FARTHEST) -> Forecast | None:
+def forecast(view: View, limits: Limits, within: int = FARTHEST) -> Preview | None:
     """Return the next compaction if future turns are as long as the average of those in context;
     None if none is due `within` this many turns."""
     found = _find_next(view, limits, within, find_sizes(view), next_plan)
     if found is None:
         return None
     later, plan = found
-    after = later.apply(plan.change)
-    then = next_plan(after, limits) if plan.name == "stub" else None
-    gone = plan.removed | (then.removed if then else frozenset())
-    raw = sum(turn.tokens for turn in after.turns if turn.number in gone)
-    raw += stubs.count_freed(later, plan.change)
-    return Forecast(later.current, plan, view.scale.part(raw), later, then)
+    due = Preview(later, later).after(plan)
+    more = next_plan(due.then, limits) if plan.name == "stub" else None
+    return due.after(more) if more else due
 
 
 def _find_next(
@@ -165,8 +167,8 @@ def _log(view: View, over: Sequence[Turn]) -> tuple[LogLine, ...]:
 
 def _with_turns(view: View, coming: tuple[Turn, ...]) -> View:
     """Return the view with these turns added, the last of which is running."""
-    whole, turns = view.whole + coming, view.turns + coming
-    return replace(view, whole=whole, turns=turns, current=coming[-1].number)
+    whole, turns, last = view.whole + coming, view.turns + coming, coming[-1].number
+    return replace(view, whole=whole, turns=turns, current=last, newest=last)
 
 
 def _last_seq(view: View) -> int:
@@ -198,28 +200,9 @@ def _count_results(turn: Turn) -> int:
     return sum(entry.tokens for entry in turn.entries if entry.message.role == "tool")
 
 
-class Preview(Struct, frozen=True):
-    """A preview: `now` becomes `then` by `plans`, in this order. `is_ready` says whether the
-    summary of the removed turns is written already, and so is in `then`."""
-
-    now: View
-    then: View
-    plans: tuple[Plan, ...] = ()
-    is_ready: bool = False
-
-    def after(self, plan: Plan, ready: Preface | None = None) -> Preview:
-        """Add one more plan, with the summary of its removed turns if it is ready."""
-        then = self.then.apply(plan.change)
-        if ready is None:
-            return replace(self, then=then, plans=(*self.plans, plan))
-        return Preview(self.now, replace(then, preface=ready), (*self.plans, plan), True)
-
-
 def with_question(view: View) -> View:
     """Return the view at the beginning of the next turn; its question counts no tokens yet."""
-    number = view.newest + 1
-    question = Entry(_last_seq(view) + 1, number, _ASKED, 0, _SOMETIME)
-    return replace(_with_turns(view, (Turn(number, (question,)),)), newest=number)
+    return _make_ahead(view, (0, 0, 0))(1)
 
 
 def apply_emergency_steps(preview: Preview, limits: Limits, steps: Sequence[int]) -> Preview:

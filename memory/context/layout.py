@@ -265,10 +265,6 @@ class ReplayedState(Struct, frozen=True):
     last: ViewEvent | None = None
     can_undo: bool = False
 
-    @property
-    def removed_turns(self) -> RemovedTurns:
-        return self.layout.removed_turns
-
     def after(self, event: ViewEvent, strategy: str) -> ReplayedState:
         """Return the state after one more event, which is in force and reverts no other.
 

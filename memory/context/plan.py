@@ -19,8 +19,7 @@ from memory.turns import Turn, format_turns
 
 
 class Plan(Struct, frozen=True):
-    """A plan. `change` is its effect, `why` its rule in words for a person; `tokens_after` is the
-    meter's count after it.
+    """A plan. `change` is its effect, `why` its rule in words for a person.
 
     `leaving` are the turns that it removes and summarises. `strategy` made it ("": the one in
     force), `style` is the style of the summary ("": the strategy's), `focus` the topic that the
@@ -30,7 +29,6 @@ class Plan(Struct, frozen=True):
     change: Change
     why: str
     leaving: tuple[int, ...] = ()
-    tokens_after: int = 0
     strategy: str = ""
     style: Style | Literal[""] = ""
     focus: str = ""
@@ -65,9 +63,9 @@ class SummarySpec(Struct, frozen=True):
     """
 
     turns: tuple[int, ...]
-    after: int
-    focus: str
-    pinned: frozenset[int]
+    after: int = 0
+    focus: str = ""
+    pinned: frozenset[int] = frozenset()
     style: Style = "notes"
     once: tuple[tuple[str, Any], ...] = ()
     ranges: tuple[tuple[int, int], ...] = ()
@@ -174,9 +172,7 @@ def remove_and_squeeze(
     gone = list_leaving(view, leaving) if leaving else ()
     removal = summarise_in_front(view, gone) if leaving else Change()
     change = removal.with_forms(squeeze(view, shorter))
-    if change.is_empty:
-        return None
-    return Plan(change, why, gone, view.apply(change).tokens)
+    return None if change.is_empty else Plan(change, why, gone)
 
 
 def summarise_in_front(view: View, leaving: Collection[int]) -> Change:
@@ -235,7 +231,7 @@ def plan_all(view: View, focus: str) -> Plan | None:
     if not leaving:
         return None
     numbers = tuple(sorted({*view.logged, *list_leaving(view, leaving)}))
-    return _plan_asked(view, summarise_in_front(view, numbers), numbers, focus)
+    return _plan_asked(summarise_in_front(view, numbers), numbers, focus)
 
 
 def plan_range(view: View, numbers: Collection[int], focus: str) -> Plan | None:
@@ -249,12 +245,11 @@ def plan_range(view: View, numbers: Collection[int], focus: str) -> Plan | None:
         return None  # a new summary of one summary alone would be the same
     gone = {turn.number for turn in turns}.union(*(one.turns for one in swallowed))
     leaving = tuple(sorted(gone))
-    return _plan_asked(view, Change(give(leaving, RANGE)), leaving, focus)
+    return _plan_asked(Change(give(leaving, RANGE)), leaving, focus)
 
 
-def _plan_asked(view: View, change: Change, leaving: tuple[int, ...], focus: str) -> Plan:
-    why = f"{ASKED}: {focus}" if focus else ASKED
-    return Plan(change, why, leaving, view.apply(change).tokens, focus=focus)
+def _plan_asked(change: Change, leaving: tuple[int, ...], focus: str) -> Plan:
+    return Plan(change, f"{ASKED}: {focus}" if focus else ASKED, leaving, focus=focus)
 
 
 Stuck = Literal["", "turns", "pins", "prompt"]

@@ -36,6 +36,7 @@ _PARTS_OF_NAMES = 2  # of which one at least was said: who is called so was spok
 _SLIP_OF_A_DAY = 2  # a day that is one of those said but for its month or number counts so much
 _SLIP_OF_A_UNIT = 2
 _CHUNK = 4_000  # characters of short messages that are searched together
+_QUOTED = 200  # characters of a sentence
 
 Taken = Literal["", "first", "second", "extract"]
 """The summary that was used: the model's first, its second, or sentences of the turns."""
@@ -267,7 +268,7 @@ class _Shown:
         return len(words) > 1 and words[-1] in self._words and len(words[-1]) > 3
 
 
-def sentence_with(words: str, texts: Iterable[str], longest: int = 200) -> str:
+def sentence_with(words: str, texts: Iterable[str]) -> str:
     """Return the first sentence with these words, on one line; "" if there is none."""
     wanted = words.casefold()
     for text in texts:
@@ -280,8 +281,8 @@ def sentence_with(words: str, texts: Iterable[str], longest: int = 200) -> str:
         ends = [end for sign in ("\n", ". ", "! ", "? ", "。") if (end := text.find(sign, at)) >= 0]
         end = min(ends, default=len(text))
         line = " ".join(text[start + 1 : end + 1].split())
-        if len(line) <= longest:
+        if len(line) <= _QUOTED:
             return line
-        where = max(0, line.casefold().find(wanted) - longest // 2)
-        return f"…{line[where : where + longest]}…"
+        where = max(0, line.casefold().find(wanted) - _QUOTED // 2)
+        return f"…{line[where : where + _QUOTED]}…"
     return ""

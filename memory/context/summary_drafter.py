@@ -251,7 +251,6 @@ class SummaryDrafter:
         return sum(turn.tokens for turn in source.turns) + self._count_told(source)
 
     def _count_told(self, source: SummarySource) -> int:
-        """Return the tokens of the text that is summarised already."""
         summed = [*([source.prior] if source.prior else []), *source.stood]
         return sum(one.tokens for one in summed)
 

@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -40,7 +41,6 @@ log = logging.getLogger(__name__)
 
 
 _EXCERPTS = 100  # turns in a section of excerpts
-_REMEMBERED = 16  # events whose summary exists: the next compaction and a late summary need them
 
 
 Prepared = tuple[SummarySpec, Summary]
@@ -68,13 +68,11 @@ class SummaryWriter:
         self._loads = self._corrections = 0
         self.load()
 
-    def load(self, reference: str = "", shared: int = 0) -> None:
-        """Begin with what is on disk of the conversation; nothing is under way. Events up to
-        `shared` are those of the conversation that it was branched off, too."""
-        self.reference, self._shared = reference, shared
+    def load(self, reference: str = "") -> None:
+        """Begin with what is on disk of the conversation; nothing is under way."""
+        self.reference = reference
         self._loads += 1
-        self._by_event: dict[int, int] = {}
-        self._unwritten: dict[int, SummarySpec] = {}  # jobs whose file could not be written
+        self._unwritten: set[int] = set()  # jobs whose file could not be written
         self.written_ahead: Prepared | None = None
         self._preparing: SummarySpec | None = None
 
@@ -83,13 +81,7 @@ class SummaryWriter:
     async def summary_of(self, event: int) -> int:
         """Return the id of the summary of the turns that an event removed; 0 while there is
         none."""
-        if event not in self._by_event:
-            made = await self._state.read(summaries.summary_of, event)
-            if not made and event <= self._shared:
-                return 0  # another conversation's writer makes it, and does not notify this one
-            if not self._by_event.get(event):  # it may have been written during the read
-                self._note(event, made)
-        return self._by_event[event]
+        return await self._state.read(summaries.summary_of, event)
 
     def forget_prepared(self) -> None:
         """Discard the summary of the next compaction: a person has corrected a value that it may
@@ -103,14 +95,15 @@ class SummaryWriter:
             return None
         return self.written_ahead[1]
 
-    def _find_prepared_for(self, spec: SummarySpec, entries: Sequence[Entry]) -> Summary | None:
+    def _find_prepared_for(self, job: Job, entries: Sequence[Entry]) -> Summary | None:
         """Return the same for a job, whose turns are removed, if the summary has read all of
         them."""
         if self.written_ahead is None or not entries:
             return None
-        until = self.written_ahead[0].until
-        is_read = until in (0, max(entry.seq for entry in entries))
-        return self.find_prepared(replace(spec, until=until)) if is_read else None
+        spec, _ = self.written_ahead
+        if spec.until not in (0, max(entry.seq for entry in entries)):
+            return None
+        return self.find_prepared(replace(job.spec, until=spec.until, pinned=spec.pinned))
 
     async def at_once(self, spec: SummarySpec) -> Summary | None:
         """Return the summary for this specification if it was written ahead, or if it needs no
@@ -134,10 +127,6 @@ class SummaryWriter:
         """Return the summaries that are or were in the context, oldest first."""
         return await self._state.read(summaries.list_numbered)
 
-    async def event_of(self, summary_id: int) -> int:
-        """Return the event whose removed turns a summary was made for; 0 if there is none."""
-        return await self._state.read(summaries.event_of, summary_id)
-
     # --- the jobs --------------------------------------------------------------------------
 
     def prepare(self, spec: SummarySpec) -> None:
@@ -151,13 +140,12 @@ class SummaryWriter:
 
             self._start(work)
 
-    def add(self, job: Job, spec: SummarySpec) -> None:
-        """Add a job that is on disk: write the turns removed for `spec` to the daily memory."""
-        if job.style != "excerpt":  # its event has another summary
-            self._note(job.event, job.summary)
+    def add(self, *jobs: Job) -> None:
+        """Add jobs that are on disk: write their turns to the daily memory."""
         if self._unwritten:
             self._start(self._write_again)
-        self._start(lambda: self._finish(job, spec))
+        for job in jobs:
+            self._start(partial(self._finish, job))
 
     async def keep_excerpts(self, numbers: Collection[int]) -> None:
         """Add jobs that write to the daily memory those of these turns that it does not have, since
@@ -167,7 +155,7 @@ class SummaryWriter:
         for first in range(0, len(rest), _EXCERPTS):
             for part in _apart(await self._turns(rest[first : first + _EXCERPTS])):
                 job, _ = await self._write_excerpt(part)
-                self.add(job, SummarySpec(job.turns, 0, "", frozenset(), job.style))
+                self.add(job)
 
     async def _write_excerpt(self, turns: Sequence[Turn], event: int = 0) -> tuple[Job, Summary]:
         text = words.without_model("excerpt", turns, "")
@@ -208,14 +196,13 @@ class SummaryWriter:
         self._start(work)
 
     async def cancel(self) -> None:
-        """Cancel all running and waiting work, on disk too (`/context clear`)."""
+        """Cancel all running and waiting work, on disk too (`/context clear`); a summary that is
+        written already is still brought to the daily memory."""
         self._tasks.cancel()
-        open_events = [event for event, summary in self._by_event.items() if not summary]
-        await self._state.write(summaries.cancel, open_events)
-        for event in open_events:
-            del self._by_event[event]
+        await self._state.write(summaries.cancel)
         self._unwritten.clear()
         self.written_ahead = self._preparing = None
+        self.add(*await self._state.read(summaries.list_open_jobs))
 
     async def idle(self) -> None:
         """Wait until all work is done."""
@@ -235,12 +222,6 @@ class SummaryWriter:
             self._awaited.cancel()
         async with self._one_at_a_time:
             yield
-
-    def _note(self, event: int, summary: int) -> None:
-        self._by_event[event] = summary
-        done = [one for one, summary in self._by_event.items() if summary]
-        for one in done[:-_REMEMBERED]:
-            del self._by_event[one]
 
     # --- the work --------------------------------------------------------------------------
 
@@ -271,16 +252,16 @@ class SummaryWriter:
         """Retry the jobs whose file could not be written: the disk may have space now. A summary
         that is on disk is not requested again."""
         open_jobs = await self._state.read(summaries.list_open_jobs)
-        left, self._unwritten = self._unwritten, {}
+        left, self._unwritten = self._unwritten, set()
         for job in open_jobs:
             if job.id in left:
-                await self._finish(job, left[job.id])
+                await self._finish(job)
 
-    async def _finish(self, job: Job, spec: SummarySpec) -> None:
+    async def _finish(self, job: Job) -> None:
         try:
-            await self._carry_out(job, spec)
+            await self._carry_out(job)
         except OSError as error:
-            self._unwritten[job.id] = spec
+            self._unwritten.add(job.id)
             log.error(
                 "the daily memory of %s can't be written (%s); it is tried again when more turns "
                 "leave the context, or at the next start",
@@ -288,11 +269,11 @@ class SummaryWriter:
                 error,
             )
 
-    async def _carry_out(self, job: Job, spec: SummarySpec) -> None:
-        offloader = self._services.rules.offloader(self._key)
-        if job.style == "excerpt" and job.event:  # another job of its event has stored it
+    async def _carry_out(self, job: Job) -> None:
+        offloader, style = self._services.rules.offloader(self._key), job.spec.style
+        if style == "excerpt" and job.event:  # another job of its event has stored it
             offloader = None
-        own = self._state.replayed.removed_turns
+        own = self._state.layout.removed_turns
 
         def read(db: Database, row: int) -> tuple[list[Entry], frozenset[int], Summary | None]:
             entries = transcript.entries_of_turns(db, row, job.turns)
@@ -306,12 +287,12 @@ class SummaryWriter:
             there = [turn for turn in turns if turn.number not in away]
             await self._offload(job, offloader, [e for turn in there for e in turn.entries])
         if not job.summary:
-            made = self._find_prepared_for(spec, entries)
-        summary, turns = await self._summary_for(job, spec, made, turns)
+            made = self._find_prepared_for(job, entries)
+        summary, turns = await self._summary_for(job, made, turns)
         told = await self._tell(job, summary, turns)
         if summary is not None and summary.model and summary.section:
             await self._drop_excerpts(summary.is_untrusted)
-        if job.style not in words.OUT_OF_CONTEXT:
+        if style not in words.OUT_OF_CONTEXT:
             for part in _apart([turn for turn in turns if turn.number not in told]):
                 excerpt = await self._write_excerpt(part, job.event)
                 await self._tell(*excerpt, part)
@@ -326,9 +307,7 @@ class SummaryWriter:
                 section = self._section(job, summary, turns)
                 place = self._place(summary.is_untrusted)
                 await run_shielded(asyncio.to_thread(daily.append, place, section))
-            if summary is not None and job.style != "excerpt":
-                self._note(job.event, summary.id)
-            if summary is not None and job.style not in words.OUT_OF_CONTEXT:
+            if summary is not None and job.spec.style not in words.OUT_OF_CONTEXT:
                 await self._on_written(job, summary)
             return await self._state.write(_conclude, job)
 
@@ -349,11 +328,10 @@ class SummaryWriter:
             return
         which, place = daily.SectionFilter(frozenset(jobs)), self._place(is_untrusted)
         await run_shielded(asyncio.to_thread(daily.remove, place, self._key.audience, which))
-        for job in jobs:
-            await self._services.store.write(lambda db, job=job: summaries.delete(db, job))  # type: ignore[misc]
+        await self._services.store.write(lambda db: summaries.delete(db, *jobs))
 
     async def _summary_for(
-        self, job: Job, spec: SummarySpec, made: Summary | None, turns: tuple[Turn, ...]
+        self, job: Job, made: Summary | None, turns: tuple[Turn, ...]
     ) -> tuple[Summary | None, tuple[Turn, ...]]:
         """Return the summary of a job, and the remaining turns: the summary that is `made`, if a
         person has removed none of its turns since. None: no turns remain."""
@@ -362,8 +340,8 @@ class SummaryWriter:
             rest = tuple(turn.number for turn in turns)
             if summary is not None and set(summary.turns) <= set(rest):
                 break
-            summary = await self._make(replace(spec, turns=rest))
-            turns = await self._turns(spec.turns)  # some may be removed while it is written
+            summary = await self._make(replace(job.spec, turns=rest))
+            turns = await self._turns(job.turns)  # some may be removed while it is written
         else:
             return None, ()
         if summary.id != job.summary:
@@ -396,7 +374,6 @@ class SummaryWriter:
         return Section(self._key, at, format_turns(summary.turns), summary.section, job.id)
 
     async def _make(self, spec: SummarySpec) -> Summary:
-        """Write a summary, and store it."""
         source = await self._source(spec)
         limits = self._services.rules.at(self._key).limits.but(**dict(spec.once))
         beginning, frame = self._find_beginning(spec, source), await self._state.count_frame()
@@ -496,11 +473,10 @@ class SummaryWriter:
         return replace(summary, section=origin.section if origin else "")
 
     async def _turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
-        """Return these turns, without those that a person removed."""
         return self._leave_out_removed(await self._state.read(transcript.entries_of_turns, numbers))
 
     def _leave_out_removed(self, entries: Sequence[Entry]) -> tuple[Turn, ...]:
-        away = self._state.replayed.removed_turns
+        away = self._state.layout.removed_turns
         return transcript.as_turns(e for e in entries if not away.has(e.turn))
 
     async def _book(self, spent: Sequence[Spent]) -> None:
@@ -517,7 +493,7 @@ def _conclude(database: Database, row: int, job: Job) -> frozenset[int]:
     """Be done with a job; return the turns of which the daily memory tells by now, where something
     is written beside it."""
     summaries.finish(database, job.id)
-    if job.style in words.OUT_OF_CONTEXT:
+    if job.spec.style in words.OUT_OF_CONTEXT:
         return frozenset()
     return summaries.find_recorded_turns(database, row)
 

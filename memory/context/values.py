@@ -115,7 +115,7 @@ NO_NAMES = _NO_PART | _TITLES
 """Capitalised words, folded, that are not names."""
 
 
-def find_values(text: str, *, has_names: bool = True) -> list[Value]:
+def find_values(text: str) -> list[Value]:
     """Return the values of a text, in order."""
     said = text = text[:SCANNED]
     if not text.isascii():
@@ -123,9 +123,7 @@ def find_values(text: str, *, has_names: bool = True) -> list[Value]:
     found: list[Value] = []
     taken = bytearray(len(text))
     finders = [_weekdays, _domains, find_chinese, _joined, _day_numbers]
-    finders += [_codes, _facts, _digits, _words]
-    if has_names:
-        finders.append(_names)
+    finders += [_codes, _facts, _digits, _words, _names]
     for finder in finders:
         for kind, start, end, forms in finder(text):
             if start < end and not any(taken[start:end]):

@@ -376,12 +376,13 @@ def _open_jobs_again(
     lost = gone.turns[conversation]
     for job in summaries.jobs_of(database, conversation):
         rest = tuple(turn for turn in job.turns if turn not in lost)
-        prior = priors.get(job.prior, job.prior)
+        prior = priors.get(job.spec.after, job.spec.after)
         if not rest:
             priors[job.event] = prior
             summaries.delete(database, job.id)
-        elif _is_hit(job, gone, lost) or prior != job.prior:
-            summaries.open_again(database, replace(job, turns=rest, prior=prior))
+        elif _is_hit(job, gone, lost) or prior != job.spec.after:
+            spec = replace(job.spec, turns=rest, after=prior)
+            summaries.open_again(database, replace(job, spec=spec))
 
 
 def _scrub_events(

@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from peewee import Select
 
+from memory.context.plan import SummarySpec
 from memory.context.receipt import Receipt
-from memory.context.summary import Style
 from memory.keys import ConversationKey
 from memory.record import tables, transcript
 from memory.record.branches import END, find_sharing_rows, lineage, within
@@ -58,21 +58,18 @@ class Summary(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """Turns that an event removed and that are to be written to the daily memory. `summary` is
-    their existing summary, or 0; `style` is the kind to write. `ranges` are the events whose range
-    summaries covered some of the turns before, each with the summary's id, or 0. `edited` is the
-    summary by which a person had replaced that of `prior`, or 0."""
+    """Turns that an event removed and that are to be written to the daily memory, with the
+    specification of their summary. `summary` is the existing one, or 0."""
 
     event: int
-    turns: tuple[int, ...]
-    prior: int
-    focus: str
-    style: Style = "notes"
+    spec: SummarySpec
     summary: int = 0
     is_done: bool = False
     id: int = 0
-    ranges: tuple[tuple[int, int], ...] = ()
-    edited: int = 0
+
+    @property
+    def turns(self) -> tuple[int, ...]:
+        return self.spec.turns
 
 
 def insert_summary(
@@ -144,18 +141,19 @@ def list_covered_turns(database: Database, summary: Summary) -> tuple[int, ...]:
 
 def insert_job(database: Database, conversation: int, job: Job) -> int:
     """Store a job; return its id."""
+    spec = job.spec
     return tables.insert(
         database,
         tables.Job,
         conversation=conversation,
         event=job.event,
-        turns=orjson.dumps(job.turns).decode(),
-        prior=job.prior,
-        focus=job.focus,
-        style=job.style,
+        turns=orjson.dumps(spec.turns).decode(),
+        prior=spec.after,
+        focus=spec.focus,
+        style=spec.style,
         summary=job.summary,
-        ranges=orjson.dumps(job.ranges).decode(),
-        edited=job.edited,
+        ranges=orjson.dumps(spec.ranges).decode(),
+        edited=spec.edited,
         at=time.time(),
         is_done=False,
     )
@@ -166,7 +164,7 @@ def insert_excerpt(
 ) -> tuple[Job, Summary]:
     """Store an excerpt with the job that brings it to the daily memory; return both."""
     made = insert_summary(database, conversation, summary, is_numbered=False)
-    job = Job(event, summary.turns, 0, "", "excerpt", made.id)
+    job = Job(event, SummarySpec(summary.turns, style="excerpt"), made.id)
     return replace(job, id=insert_job(database, conversation, job)), made
 
 
@@ -308,7 +306,7 @@ def hand_jobs_to_parent(database: Database, conversation: int) -> None:
     known = {job for job, _ in told}
     for job in jobs_of(database, conversation):
         turns = [turn for turn in job.turns if turn <= shared]
-        if turns and job.is_done and (job.style == "excerpt" or job.id in known):
+        if turns and job.is_done and (job.spec.style == "excerpt" or job.id in known):
             tables.update(
                 database,
                 tables.Job,
@@ -402,22 +400,20 @@ def open_again(database: Database, job: Job) -> None:
     """Reopen a job, with its current turns."""
     columns = tables.Job
     columns.update(
-        turns=orjson.dumps(job.turns).decode(), prior=job.prior, summary=0, is_done=False
+        turns=orjson.dumps(job.turns).decode(), prior=job.spec.after, summary=0, is_done=False
     ).where(columns.id == job.id).execute(database)
 
 
-def delete(database: Database, job: int) -> None:
-    """Delete a job, done or not."""
-    tables.Job.delete().where(tables.Job.id == job).execute(database)
+def delete(database: Database, *jobs: int) -> None:
+    """Delete jobs, done or not."""
+    tables.Job.delete().where(tables.Job.id.in_(jobs)).execute(database)
 
 
-def cancel(database: Database, conversation: int, events: Sequence[int]) -> None:
-    """Delete the unfinished jobs of these events."""
+def cancel(database: Database, conversation: int) -> None:
+    """Delete the unfinished jobs of a conversation that have no summary yet."""
     columns = tables.Job
     columns.delete().where(
-        (columns.conversation == conversation)
-        & (columns.is_done == 0)
-        & columns.event.in_(list(events))
+        (columns.conversation == conversation) & (columns.is_done == 0) & (columns.summary == 0)
     ).execute(database)
 
 
@@ -474,15 +470,12 @@ def _summary(row: dict[str, Any]) -> Summary:
 
 
 def _job(row: dict[str, Any]) -> Job:
-    return Job(
-        row["event"],
+    spec = SummarySpec(
         tuple(orjson.loads(row["turns"])),
         row["prior"],
         row["focus"],
-        row["style"],
-        row["summary"],
-        bool(row["is_done"]),
-        row["id"],
-        tuple((event, made) for event, made in orjson.loads(row["ranges"])),
-        row["edited"],
+        style=row["style"],
+        ranges=tuple((event, made) for event, made in orjson.loads(row["ranges"])),
+        edited=row["edited"],
     )
+    return Job(row["event"], spec, row["summary"], bool(row["is_done"]), row["id"])

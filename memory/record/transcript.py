@@ -235,7 +235,7 @@ def newest_turns(database: Database, key: str, most: int) -> tuple[Turn, ...]:
 
 def removed_turns(database: Database, conversation: int) -> RemovedTurns:
     """Return the part of a conversation that a person removed."""
-    return replay(events_of(database, conversation), "").removed_turns
+    return replay(events_of(database, conversation), "").layout.removed_turns
 
 
 def turns_away(database: Database, conversation: int, away: RemovedTurns) -> frozenset[int]:

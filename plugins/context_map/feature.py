@@ -154,7 +154,6 @@ def _draw_heading(picture: Picture) -> str:
 
 
 def _request(picture: Picture) -> Iterator[str]:
-    """Draw the headline, the bar and the budget line."""
     how = "measured" if picture.is_measured else "estimated"
     share = picture.tokens / picture.budget
     yield _text(_MARGIN, 44, _title(picture), size=22, is_bold=True)

@@ -85,7 +85,6 @@ def _inside(block: RequestBlock, tokens: int, where: TurnStates) -> MapBlock:
 
 
 def _over(block: MapBlock, numbers: Sequence[int]) -> MapBlock:
-    """Return a block with these turns."""
     if not numbers:
         return block
     return replace(block, first=numbers[0], last=numbers[-1], count=len(numbers))

@@ -100,7 +100,7 @@ def read_entries(
     entries = list(transcript.own_entries(database, conversation, after + 1, most))
     if not entries:
         return [], 0, 0
-    away = replay(transcript.events_of(database, conversation), "").removed_turns
+    away = replay(transcript.events_of(database, conversation), "").layout.removed_turns
     kept = [entry for entry in entries if not away.has(entry.turn)]
     return kept, entries[-1].seq, len(entries) - len(kept)
 

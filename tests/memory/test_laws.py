@@ -237,7 +237,7 @@ async def test_a_yes_to_a_compaction_leaves_out_what_was_dropped_since(tmp_path:
     assert waiting is not None
     assert 2 not in waiting.plan.leaving
     await conversation.compactor.approve()
-    assert conversation.context.replayed.removed_turns.has(2)
+    assert conversation.context.layout.removed_turns.has(2)
     await harness.close()
 
 

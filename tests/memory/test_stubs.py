@@ -241,8 +241,8 @@ async def test_the_next_batch_is_foreseen_and_shown(harness: MemoryHarness) -> N
     conversation = await harness.conversation()
     coming = forecast(conversation.context.view(), conversation.context.limits)
     assert coming is not None
-    assert coming.plan.name == "stub"
-    assert coming.at_turn == 5
+    assert [plan.name for plan in coming.plans] == ["stub"]
+    assert coming.now.current == 5
     await harness.says("question 4", [RESULT])
     preview = await conversation.compactor.forecaster.preview()
     assert [plan.name for plan in preview.plans] == ["stub"]

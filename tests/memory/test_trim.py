@@ -243,12 +243,14 @@ async def test_the_forecast_names_the_cut_that_then_comes(harness: MemoryHarness
     conversation = await harness.conversation()
     near = forecast(conversation.context.view(), harness.limits)
     assert near is not None
-    assert near.at_turn == 21
+    assert near.now.current == 21
+    left = [turn.tokens for turn in near.now.turns if turn.number in near.removed]
+    assert near.freed == sum(left) > 0
     assert forecast(conversation.context.view(), harness.limits, within=6) == near
     assert forecast(conversation.context.view(), harness.limits, within=5) is None
     for count in range(6):
         await harness.says(f"question {count}")
-    assert (await conversation.context.history())[0].leaving == near.plan.leaving
+    assert (await conversation.context.history())[0].leaving == near.plans[0].leaving
 
 
 async def test_a_clear_leaves_no_summary_waiting_that_is_there(harness: MemoryHarness) -> None:

@@ -24,7 +24,7 @@ from memory.context.strategies import STRATEGIES
 from memory.context.summary import SummaryRequest
 from memory.context.summary_writer import SummaryWriter
 from memory.conversation import Conversation
-from memory.record.summaries import Summary
+from memory.record.summaries import Job, Summary
 from memory.turns import Turn
 from tests.memory.harness import MemoryHarness, Obedient
 
@@ -174,5 +174,5 @@ async def test_one_that_is_prepared_serves_for_nothing_but_what_it_has_read(
     writer.written_ahead = (asked, summary)
     assert writer.find_prepared(spec) is None
     entries = [entry for turn in view.turns for entry in turn.entries]
-    assert writer._find_prepared_for(spec, entries) is None
+    assert writer._find_prepared_for(Job(0, spec), entries) is None
     await harness.close()

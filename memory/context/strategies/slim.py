@@ -39,9 +39,7 @@ def plan(view: View, limits: Limits) -> Plan | None:
     change = fold.combine(roll)
     if change.is_empty:
         return None
-    after = view.apply(change)
-    why = _why(folded, folding, bool(roll.turns()), limits)
-    return Plan(change, why, leaving, after.tokens)
+    return Plan(change, _why(folded, folding, bool(roll.turns()), limits), leaving)
 
 
 def outgrown(layout: Layout, limits: Limits) -> Change:

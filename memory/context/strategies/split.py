@@ -74,7 +74,7 @@ def split_at(view: View, index: int, why: str) -> Plan | None:
         first = 1 + max(entry.seq for entry in entries if entry.turn == newest)
         by = OWN if leaving else layout.form(newest).by
         change = change.with_forms(give([newest], TurnForm(kind, first, by)))
-    return Plan(change, why, leaving, view.apply(change).tokens)
+    return Plan(change, why, leaving)
 
 
 def plan_structured(view: View, limits: Limits) -> Plan | None:
@@ -89,7 +89,7 @@ def plan_structured(view: View, limits: Limits) -> Plan | None:
         share = f"{threshold:,}, what the window of {limits.window:,} holds besides the reply"
     why = f"{view.tokens:,} tokens were at or over {share}"
     kept = split_at(view, _reserve_from(view, limits.context.reserve_ratio * limits.window), why)
-    if kept is not None and kept.tokens_after < threshold:
+    if kept is not None and view.apply(kept.change).tokens < threshold:
         return kept
     return split_at(view, _reserve_from(view, 0), why)
 

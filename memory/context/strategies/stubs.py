@@ -34,7 +34,7 @@ def plan(view: View, limits: Limits) -> Plan | None:
         return None
     turns = format_turns(sorted({entry.turn for entry in old}))
     why = f"old tool results of {turns} could free {freed:,} tokens"
-    return Plan(change, why, tokens_after=view.apply(change).tokens)
+    return Plan(change, why)
 
 
 def may_come(limits: Limits) -> bool:

@@ -56,8 +56,7 @@ def plan(view: View, limits: Limits) -> Plan | None:
     draft = _cut_tokens(_cut_turns(_clip(_Draft(view)), limits), limits)
     if not draft.why:
         return None
-    why = " and ".join(draft.why)
-    return Plan(draft.change, why, tuple(sorted(draft.leaving)), draft.view.tokens)
+    return Plan(draft.change, " and ".join(draft.why), tuple(sorted(draft.leaving)))
 
 
 def restart(view: View, limits: Limits) -> Plan | None:

@@ -12,9 +12,7 @@ from msgspec.structs import asdict
 from channels.language import _
 from memory.context.change import ViewEvent
 from memory.context.cut_cost import CutCost, InputPrice, count_broken, cut_cost
-from memory.context.forecast import Forecast, Preview
-from memory.context.plan import Plan
-from memory.context.view import View
+from memory.context.forecast import Preview
 from plugins.api import Ask
 from plugins.wording import amount, aside, count, money
 
@@ -32,31 +30,21 @@ class Cache(Struct, frozen=True):
     per_turn: float = 1.0
     strategy: str = ""
 
-    def of_forecast(self, cut: Forecast) -> CutCost | None:
-        """Return the cost of the next compaction; None if it invalidates no tokens known to be
-        cached."""
-        after = cut.view
-        for plan in cut.plans:
-            after = after.apply(plan.change)
-        return self._of_plans(cut.view, after, cut.view.tokens, *cut.plans)
-
-    def of_preview(self, preview: Preview) -> CutCost | None:
-        """Return the cost of the compactions before the next request."""
-        return self._of_plans(preview.now, preview.then, self.tokens, *preview.plans)
+    def of_plans(self, preview: Preview, cached: int) -> CutCost | None:
+        """Return the cost of the compactions before a request, of which this many tokens are cached
+        by then; None if they invalidate no tokens known to be cached."""
+        if not preview.plans or not self.tokens:
+            return None
+        now, gone = preview.now, {number for plan in preview.plans for number in plan.leaving}
+        raw = sum(turn.tokens for turn in now.turns if turn.number in gone)
+        read = 0 if self.strategy in WITHOUT_MODEL else now.scale.part(raw)
+        return _if_any(cut_cost(*count_broken(now, preview.then, cached), self.price, read))
 
     def of_event(self, event: ViewEvent) -> CutCost | None:
         """Return the cost of a change that was made."""
         is_read = event.leaving and event.strategy not in WITHOUT_MODEL and event.name != "clear"
         read = max(0, event.tokens_before - event.tokens_after) if is_read else 0
         return _if_any(cut_cost(event.broken, event.anew, self.price, read))
-
-    def _of_plans(self, before: View, after: View, cached: int, *plans: Plan) -> CutCost | None:
-        if not plans or not self.tokens:
-            return None
-        gone = {number for plan in plans for number in plan.leaving}
-        raw = sum(turn.tokens for turn in before.turns if turn.number in gone)
-        read = 0 if self.strategy in WITHOUT_MODEL else before.scale.part(raw)
-        return _if_any(cut_cost(*count_broken(before, after, cached), self.price, read))
 
     def clause(self, cost: CutCost | None, *, is_past: bool = False) -> str:
         """Return "loses 12k cached tokens ($0.02) and pays back after 4 turns"; "" without a

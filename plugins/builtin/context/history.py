@@ -169,7 +169,6 @@ async def redo(ask: Ask, rest: str) -> Reply:
 
 
 async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
-    """Report the effect of an undo or a redo."""
     conversation, is_undo = ask.conversation, done == "Undone"
     after = conversation.context.view()
     what = _(

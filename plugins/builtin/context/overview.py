@@ -15,7 +15,7 @@ from channels.language import _, explain, number_of
 from memory.calibration import CutPrompt, LearnedWindow
 from memory.context.change import ViewEvent
 from memory.context.cut_cost import CutCost
-from memory.context.forecast import Forecast
+from memory.context.forecast import Preview
 from memory.context.limits import Limits
 from memory.context.plan import Plan
 from memory.context.strategies import STRATEGIES
@@ -85,7 +85,7 @@ class Overview(Struct, frozen=True):
     limits: Limits
     learned: LearnedWindow | None
     due: Plan | None
-    next_cut: Forecast | None
+    next_cut: Preview | None
     cost: CutCost | None
     cache: Cache
     waiting: CutNotice | None
@@ -121,7 +121,7 @@ async def gather(ask: Ask) -> Overview:
         learned=conversation.calibration.find_learned_window(conversation.context.limits_as_set),
         due=conversation.compactor.forecaster.due() if conversation.context.current else None,
         next_cut=next_cut,
-        cost=cache.of_forecast(next_cut) if next_cut else None,
+        cost=cache.of_plans(next_cut, next_cut.now.tokens) if next_cut else None,
         cache=cache,
         waiting=await conversation.compactor.approval.notice(),
         soft=soft_limit_of(ask),
@@ -276,7 +276,7 @@ def effect(plan: Plan, strategy: str) -> str:
     return said or _("the rest of a turn is removed")
 
 
-def describe_effects(cut: Forecast, strategy: str) -> str:
+def describe_effects(cut: Preview, strategy: str) -> str:
     """Describe the effect of the next compaction, in the order of its stages."""
     return _(", then ").join(effect(plan, strategy) for plan in cut.plans)
 
@@ -286,11 +286,11 @@ def plan_data(plan: Plan, strategy: str) -> dict[str, Any]:
     return {"turns": ids(plan.leaving), "effect": effect(plan, strategy), "why": plan.why}
 
 
-def _describe_cut(cut: Forecast, overview: Overview) -> dict[str, Any]:
+def _describe_cut(cut: Preview, overview: Overview) -> dict[str, Any]:
     effects, cost = describe_effects(cut, overview.limits.strategy), overview.cache
     turns = ids(cut.removed)
     more = {"effect": effects, "cost": cost.data(overview.cost)}
-    return {"at": f"t{cut.at_turn}", "turns": turns, "tokens": cut.tokens, **more}
+    return {"at": f"t{cut.now.current}", "turns": turns, "tokens": cut.freed, **more}
 
 
 def event_data(event: ViewEvent) -> dict[str, Any]:

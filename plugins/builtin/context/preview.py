@@ -36,7 +36,7 @@ async def show(ask: Ask, rest: str) -> Reply:
     strategy = context.limits.strategy
     rows = list_messages(preview.then, context.prefix, is_asked=bool(context.current))
     cache = cache_of(ask)
-    cost = cache.of_preview(preview)
+    cost = cache.of_plans(preview, cache.tokens)
     parts = (
         _headline(preview, context.limits.budget, bool(context.current)),
         show_messages(rows),

@@ -91,7 +91,6 @@ def describe_freed(event: ViewEvent) -> dict[str, Any]:
 
 
 def _explain_nothing(numbers: Turns, view: View, named: Mapping[int, str]) -> str:
-    """Return the reason why none of these turns is removed."""
     inside = [s for s in view.layout.ranges if not set(numbers).isdisjoint(s.turns)]
     if len(inside) == 1:
         (one,) = inside
@@ -197,7 +196,6 @@ async def _tree(conversation: Conversation) -> list[SummaryNode]:
 
 
 async def _names(conversation: Conversation) -> dict[int, str]:
-    """Return the names of all summaries, by id."""
     return {one.id: one.name for one in await conversation.compactor.summaries.read_all()}
 
 
@@ -282,7 +280,6 @@ def _find(name: str, nodes: Sequence[SummaryNode]) -> SummaryNode:
 
 
 def _explain_closed(opened: ExpandResult, numbers: Turns, view: View) -> str:
-    """Return the reason why no turn was restored."""
     if opened.left:
         return _(
             "Nothing was changed: t{newest} alone does not fit. There is room for {room} tokens; "

@@ -388,10 +388,10 @@ def next_cut(overview: Overview) -> str:
         return _("Next compaction: when one of your rules triggers it (`/config hooks`).")
     if cut is None:
         return _("Next compaction: none expected.")
-    is_known = cut.tokens and all(number <= overview.view.newest for number in cut.removed)
-    tokens = _(", about {n} tokens", n=amount(cut.tokens)) if is_known else ""
+    is_known = cut.freed and all(number <= overview.view.newest for number in cut.removed)
+    tokens = _(", about {n} tokens", n=amount(cut.freed)) if is_known else ""
     cost = overview.cache.clause(overview.cost)
-    about = _("Next compaction: about t{turn}.", turn=cut.at_turn)
+    about = _("Next compaction: about t{turn}.", turn=cut.now.current)
     done = sentence(f"{describe_effects(cut, overview.limits.strategy)}{tokens}")
     return " ".join(filter(None, (about, done, cost and _("That {cost}.", cost=cost))))
 

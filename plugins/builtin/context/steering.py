@@ -103,7 +103,6 @@ def _once(text: str) -> dict[str, Any]:
 
 
 def _below(view: View, limits: Limits) -> str:
-    """Return the reason why nothing is compressed under these limits."""
     threshold = limits.threshold
     sizes = _(
         "{tokens} tokens are in use, and the threshold is {threshold}",

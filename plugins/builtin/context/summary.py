@@ -113,7 +113,6 @@ def _headline(standing: CurrentSummary) -> str:
 
 
 def _author(one: Summary) -> str:
-    """Name the author of a summary."""
     by = name_author(one)
     return _("{by}, edited by hand", by=by) if one.edits else by
 
@@ -169,28 +168,25 @@ async def _edit(ask: Ask, rest: str) -> Reply:
     try:
         if text.strip():
             return _report(await editor.edit(text, number))
-        if (waiting := await editor.find_waiting(number)) is not None:
-            return _ask_for(waiting[1], editor.longest())
         standing = await editor.find_editable(number)
     except EditRefused as error:
         raise CommandError(str(error)) from None
     one, most = standing.summary, amount(editor.longest(standing.tokens))
-    text = _(
-        "{headline} Write the new text, in at most {most} tokens.",
-        headline=_headline(standing),
-        most=most,
-    )
-    return Reply(text, _to_data(one, standing), form=Form(f"{EDIT} {one.name}", one.text))
-
-
-def _ask_for(one: Summary, most: int) -> Reply:
-    text = _(
-        "Write the new text of {name}, in at most {most} tokens. The compaction still waits "
-        "for your answer after that.",
-        name=one.name,
-        most=amount(most),
-    )
-    return Reply(text, _to_data(one), form=Form(f"{EDIT} {one.name}", one.text))
+    if standing.waits_for:
+        text = _(
+            "Write the new text of {name}, in at most {most} tokens. The compaction still waits "
+            "for your answer after that.",
+            name=one.name,
+            most=most,
+        )
+    else:
+        text = _(
+            "{headline} Write the new text, in at most {most} tokens.",
+            headline=_headline(standing),
+            most=most,
+        )
+    data = _to_data(one, None if standing.waits_for else standing)
+    return Reply(text, data, form=Form(f"{EDIT} {one.name}", one.text))
 
 
 def _report(edited: EditedSummary) -> Reply:

@@ -177,10 +177,10 @@ def name_role(role: str) -> str:
     return _(role) if tool == role else _("{tool} result", tool=tool)
 
 
-def summarize(message: Message, most: int = 60) -> str:
+def summarize(message: Message) -> str:
     """Return the beginning of a message without its markup, and the names of the tools that it
     calls."""
     names = series(call.name for call in message.tool_calls)
-    words = clip(words_of(message.shown_text), most)
+    words = clip(words_of(message.shown_text), 60)
     calls = _("calls {tools}", tools=names) if names else ""
     return words + aside(calls) if words else calls
