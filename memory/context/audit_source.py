@@ -10,6 +10,7 @@ from math import log2
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memory.context.conditions import Exception_, Refusal, find_exceptions, find_refusals
 from memory.context.corrected import SAID, choose_certain, find_stale, find_untold
 from memory.context.corrections import Correction, find_corrections, in_force
 from memory.context.denied import Order, find_left_out, find_orders, find_rejected
@@ -110,6 +111,14 @@ class AuditSource(Struct, frozen=True, dict=True):
     @cached_property
     def orders(self) -> list[Order]:
         return find_orders(self._pairs, self.bans)
+
+    @cached_property
+    def exceptions(self) -> list[Exception_]:
+        return find_exceptions(self.asked)
+
+    @cached_property
+    def refusals(self) -> list[Refusal]:
+        return find_refusals([*self.asked, *self.answered])
 
     @cached_property
     def clauses(self) -> Clauses:

@@ -11,14 +11,15 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
-from itertools import product
+from itertools import groupby, product
 from operator import add
 
+from memory.context.classes import TITLES, WIDE_SIGNS, class_of
 from memory.context.number_words import NUMBER_WORDS
 from memory.context.wording import IGNORED, is_wide, split_sentences
 from memory.patterns import lazy
 
-_HEAD = 4  # letters that the inflected forms of a word have in common
+_HEAD = 5
 _NEAR = 6  # the maximum distance of two clauses, in clauses
 _RARE, _RARE_TOLD = 8, 4  # maximum of clauses of a source, and of a text, with a distinctive word
 _LONGEST = 40  # the maximum length of a clause in words
@@ -26,9 +27,12 @@ _MOST_FOUND = 4
 _MOST = 4_000  # the maximum of clauses that are compared
 _PARTS = lazy(
     r"[;；，、)）—–|→]|,(?!\d)|\s[-/]\s"
-    r"|\b(?:and|but|while|whereas|und|aber|sowie|während)\b|(?<=[\u4e00-\u9fff])[和与及但]",
+    r"|\b(?:and|but|while|whereas|because|und|aber|sowie|während|weil)\b"
+    r"|\s(?=(?:instead of|rather than|(?:an)?statt|anstelle)\b)"
+    r"|(?<=[\u4e00-\u9fff])(?:[和与及但]|(?=而不是|而非))",
     re.IGNORECASE,
 )
+_JOINS = lazy(r"(?:and|und|sowie|[和与及、]|\s[/]\s)\Z", re.IGNORECASE)
 _LABEL = lazy(r"([^(（:：]{1,40})(?:[(（]|[:：](?!\d))")
 _END_OF_HEAD = frozenset(")）;；")
 _IN_ORDER = lazy(
@@ -49,12 +53,19 @@ _DENIES = lazy(
     r"(?:not|no|never|without|instead|rather|none|neither|nor|dropped|cancell?ed|skipped|against"
     r"|nicht|kein\w{0,2}|ohne|statt|nie|niemals|\w+n['’]t)\Z"
 )
+_ELSEWHERE = {"instead": "of", "rather": "than"}
+"""Words that deny only what follows another word: "instead of tea"."""
 _DENIES_WIDE = lazy(r"[不没无未]")
 _GROUPS = lazy(r"[.,](?=\d{3}(?!\d))")
-_NO = "¬"
+NO = "¬"
+_DETERMINERS = frozenset(
+    "the a an my your our his her its their this that der die das den dem des ein eine einen einem"
+    " einer mein meine meinen unser unsere im am zum zur vom beim ins kein keine keinen".split()
+)
+_WIDE_SIGN = lazy("|".join(WIDE_SIGNS))
 _LIGHT = lazy(
     r"(?:can|may|one|per|any|all|its|our|out|get|got|has|who|how|why|yes|due|via|ihr|uns|sen[dt]|went"
-    r"|go(?:es|ne|ing)|takes?|took|make|made|gets|comes?|used?)\Z"
+    r"|uhr|go(?:es|ne|ing)|takes?|took|make|made|gets|comes?|used?)\Z"
 )
 """Words without information of their own, besides the stop words of the language."""
 
@@ -66,37 +77,48 @@ class Clauses:
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts: list[str] = []
         self.words: list[frozenset[str]] = []
+        self.own: list[frozenset[str]] = []
+        self.whole: dict[int, str] = {}
         self.sentences: list[int] = []
+        self.is_joined: list[bool] = []
         self.places = defaultdict[str, list[int]](list)
-        self.names, lower = set[str](), set[str]()
+        self.names, lower, self.proper = set[str](), set[str](), set[str]()
+        self._determined, self._inside = set[str](), set[str]()
         self.is_turned_round = any(map(_TURNED_ROUND.search, texts))
         for text in texts:
             self._add_gap()
             for sentence in split_sentences(text):
                 if len(self.words) > _MOST:
                     break
+                self.whole[len(self.words)] = sentence
                 self._read(sentence, lower)
         self.names -= lower
+        self.proper = self._inside & self.names - self._determined
 
     def _add_gap(self) -> None:
         """Separate two messages, so that no clauses of both are neighbours."""
         self.texts += [""] * _NEAR
         self.words += [frozenset[str]()] * _NEAR
+        self.own += [frozenset[str]()] * _NEAR
         self.sentences += [-1] * _NEAR
+        self.is_joined += [False] * _NEAR
 
     def _read(self, sentence: str, lower: set[str]) -> None:
         """Add the clauses of a sentence. A clause in brackets or after a label also has the words
         before it."""
-        first, head, start = len(self.words), frozenset[str](), 0
+        first, head, start, sign = len(self.words), frozenset[str](), 0, ""
         ends = [] if _IN_ORDER.search(sentence) else [*_PARTS.finditer(sentence)]
         for end in (*ends, None):
             part = sentence[start : end.start() if end else None]
-            words = frozenset(self._words_in(part, lower))
+            words = frozenset(self._words_in(part, lower, "," if start else ""))
+            self.own.append(words)
             if labels := _LABEL.findall(part):
-                head = frozenset(self._words_in(labels[-1], lower))
+                head = frozenset(self._words_in(labels[-1], lower, "," if start else ""))
             else:
                 words |= head
             self._add(part, words, first)
+            self.is_joined.append(bool(sign and _JOINS.match(sign)))
+            sign = end[0] if end else ""
             if end:
                 start = end.end()
                 head = frozenset() if end[0] in _END_OF_HEAD else head
@@ -110,7 +132,31 @@ class Clauses:
         self.words.append(words)
         self.sentences.append(sentence)
 
-    def _words_in(self, part: str, lower: set[str]) -> Iterator[str]:
+    def by_sentence(self) -> Iterator[list[int]]:
+        """Yield the places of the clauses of each sentence."""
+        for _, places in groupby(
+            (at for at, first in enumerate(self.sentences) if first >= 0), self.sentences.__getitem__
+        ):
+            yield [*places]
+
+    def sentences_with(self, pattern: re.Pattern[str]) -> list[str]:
+        """Return the sentences that have a pattern."""
+        return [one for one in self.whole.values() if pattern.search(one)]
+
+    def key_words(self, text: str) -> frozenset[str]:
+        """Return the words of a text, each as a key of all its forms."""
+        return frozenset(self._words_in(text, set(), ","))
+
+    def words_of_sentence(self, at: int) -> frozenset[str]:
+        """Return the words of the sentence of a clause."""
+        first, found = self.sentences[at], list[frozenset[str]]()
+        for place in range(max(0, first), len(self.words)):
+            if self.sentences[place] != first:
+                break
+            found.append(self.words[place])
+        return frozenset[str]().union(*found)
+
+    def _words_in(self, part: str, lower: set[str], before: str) -> Iterator[str]:
         """Yield the content words of a part of a sentence, each as a key of all its forms."""
         for word in _WORD.findall(part):
             told = word.casefold()
@@ -118,16 +164,27 @@ class Clauses:
                 yield _GROUPS.sub("", told).replace(",", ".")
             elif is_wide(told):
                 yield from map(add, told, told[1:])
+                yield from (WIDE_SIGNS[one] for one in _WIDE_SIGN.findall(told))
                 if _DENIES_WIDE.search(told):
-                    yield _NO
+                    yield NO
+            elif told in TITLES:
+                pass
+            elif of_class := class_of(told, word):
+                yield of_class
             elif _DENIES.match(told):
-                yield _NO
+                if not (told in _ELSEWHERE and f"{told} {_ELSEWHERE[told]}" not in part.casefold()):
+                    yield NO
             elif told in NUMBER_WORDS:
                 yield str(NUMBER_WORDS[told])
             elif told not in IGNORED and not _LIGHT.match(told):
                 head = told.removesuffix("s")[:_HEAD]
                 yield head
                 (lower if word[0].islower() else self.names).add(head)
+                if before in _DETERMINERS:
+                    self._determined.add(head)
+                if word[0].isupper() and before:
+                    self._inside.add(head)
+            before = told
 
 
 class _Neighbours:
@@ -155,11 +212,10 @@ class _Neighbours:
         return bool((some & others) - thirds)
 
 
-def find_exchanged(text: str, said: Clauses) -> list[str]:
+def find_exchanged(told: Clauses, said: Clauses) -> list[str]:
     """Return the clauses of the source whose words a text has exchanged."""
     if said.is_turned_round:
         return []
-    told = Clauses([text])
     common = said.places.keys() & told.places.keys()
     here, there = _Neighbours(said, common), _Neighbours(told, common)
     moved, names, found = _find_moved(here, there), said.names | told.names, dict[str, None]()
@@ -214,7 +270,7 @@ def _are_alike(these: tuple[str, str], those: tuple[str, str], names: Set[str]) 
 
 
 def _kind_of(word: str, names: Set[str]) -> str:
-    if word == _NO:
+    if word == NO:
         return "no"
     if word[0].isdigit():
         return "number"
