@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from memory.context.exchanged import NO, Clauses
+from memory.context.exchanged import NO, USER, Clauses
 
 _RARE = 12  # maximum of clauses of a source with a word that is looked up
 _LEAST = 2
@@ -13,7 +13,7 @@ _LEAST = 2
 def find_alike(words: Set[str], said: Clauses) -> Iterator[tuple[int, frozenset[str]]]:
     """Yield the places of the clauses that share at least two of these words, besides a denial,
     each with the shared ones."""
-    own = frozenset(words) - {NO}
+    own = frozenset(words) - {NO, USER}
     places = {
         place
         for word in own

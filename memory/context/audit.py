@@ -22,6 +22,7 @@ from memory.context.denied import find_affirmed
 from memory.context.exchanged import Clauses, find_exchanged
 from memory.context.made_up_orders import find_made_up, find_permitted
 from memory.context.moved import find_moved
+from memory.context.moved_wide import find_moved_wide
 from memory.context.polarity import find_stated
 from memory.context.receipt import Receipt, SourceFacts
 from memory.context.roles import find_exchanged_roles
@@ -280,6 +281,7 @@ def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
     told = Clauses([text])
     said = source.clauses
     exchanged = find_exchanged(told, said) or find_moved(told, said) or find_turned(told, said)
+    exchanged = exchanged or find_moved_wide(told, said)
     exchanged = exchanged or find_exchanged_roles(text, source.asked, source.answered)
     affirmed = find_stated(told, said) or find_consent(text, source.refusals)
     unconditional = find_unconditional(text, source.exceptions)

@@ -122,7 +122,7 @@ class AuditSource(Struct, frozen=True, dict=True):
 
     @cached_property
     def clauses(self) -> Clauses:
-        return Clauses(self.facts.texts)
+        return Clauses(self.facts.texts, len(self.asked))
 
     @cached_property
     def current(self) -> list[Correction]:

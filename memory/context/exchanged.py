@@ -46,7 +46,7 @@ _TURNED_ROUND = lazy(
 )
 """Words of a person who wants an exchange ("No, the other way round.")."""
 _WORD = lazy(
-    r"\d+(?:[.,:]\d+)*|[^\W\d_\u4e00-\u9fff]{1,40}n['’]t\b|[^\W\d_\u4e00-\u9fff]{3,40}|\bno\b"
+    r"\d+(?:[.,:]\d+)*|\b(?:I|me|my)\b|[^\W\d_\u4e00-\u9fff]{1,40}n['’]t\b|[^\W\d_\u4e00-\u9fff]{3,40}|\bno\b"
     r"|[\u4e00-\u9fff]{1,60}"
 )
 _DENIES = lazy(
@@ -56,6 +56,11 @@ _DENIES = lazy(
 _ELSEWHERE = {"instead": "of", "rather": "than"}
 """Words that deny only what follows another word: "instead of tea"."""
 _DENIES_WIDE = lazy(r"[不没无未]")
+_FIRST = lazy(r"(?:i|me|my|mine|ich|mich|mir|meine?[mnrs]?)|用户|我(?![们爸妈哥姐弟妹老家店])")
+_SECOND = lazy(r"(?:you|yours?|sie|ihnen|ihre?[mnrs]?|dich|dir|deine?[mnrs]?|users?|nutzers?)|用户|[您你](?!们)")
+_THIRD = lazy(r"(?:users?|nutzer(?:in|s)?)|用户")
+USER = "@user"
+"""The key of the words for the person."""
 _GROUPS = lazy(r"[.,](?=\d{3}(?!\d))")
 NO = "¬"
 _DETERMINERS = frozenset(
@@ -65,7 +70,7 @@ _DETERMINERS = frozenset(
 _WIDE_SIGN = lazy("|".join(WIDE_SIGNS))
 _LIGHT = lazy(
     r"(?:can|may|one|per|any|all|its|our|out|get|got|has|who|how|why|yes|due|via|ihr|uns|sen[dt]|went"
-    r"|uhr|go(?:es|ne|ing)|takes?|took|make|made|gets|comes?|used?)\Z"
+    r"|uhr|bis|leute|people|go(?:es|ne|ing)|takes?|took|make|made|gets|comes?|used?)\Z"
 )
 """Words without information of their own, besides the stop words of the language."""
 
@@ -74,7 +79,7 @@ class Clauses:
     """The clauses of texts, with the places of their words and the sentences they belong to.
     `is_turned_round` says that one of the texts wants an exchange."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], by_user: int = 0) -> None:
         self.texts: list[str] = []
         self.words: list[frozenset[str]] = []
         self.own: list[frozenset[str]] = []
@@ -85,7 +90,8 @@ class Clauses:
         self.names, lower, self.proper = set[str](), set[str](), set[str]()
         self._determined, self._inside = set[str](), set[str]()
         self.is_turned_round = any(map(_TURNED_ROUND.search, texts))
-        for text in texts:
+        for number, text in enumerate(texts):
+            self._user = _FIRST if number < by_user else _SECOND if by_user else _THIRD
             self._add_gap()
             for sentence in split_sentences(text):
                 if len(self.words) > _MOST:
@@ -133,11 +139,12 @@ class Clauses:
         self.sentences.append(sentence)
 
     def by_sentence(self) -> Iterator[list[int]]:
-        """Yield the places of the clauses of each sentence."""
+        """Yield the places of the clauses of each sentence with several, without empty ones."""
         for _, places in groupby(
             (at for at, first in enumerate(self.sentences) if first >= 0), self.sentences.__getitem__
         ):
-            yield [*places]
+            if len(found := [at for at in places if self.words[at]]) > 1:
+                yield found
 
     def sentences_with(self, pattern: re.Pattern[str]) -> list[str]:
         """Return the sentences that have a pattern."""
@@ -160,10 +167,14 @@ class Clauses:
         """Yield the content words of a part of a sentence, each as a key of all its forms."""
         for word in _WORD.findall(part):
             told = word.casefold()
-            if told[0].isdigit():
+            if self._user.fullmatch(told):
+                yield USER
+            elif told[0].isdigit():
                 yield _GROUPS.sub("", told).replace(",", ".")
             elif is_wide(told):
                 yield from map(add, told, told[1:])
+                if self._user.search(told):
+                    yield USER
                 yield from (WIDE_SIGNS[one] for one in _WIDE_SIGN.findall(told))
                 if _DENIES_WIDE.search(told):
                     yield NO
@@ -176,7 +187,7 @@ class Clauses:
                     yield NO
             elif told in NUMBER_WORDS:
                 yield str(NUMBER_WORDS[told])
-            elif told not in IGNORED and not _LIGHT.match(told):
+            elif len(told) > 2 and told not in IGNORED and not _LIGHT.match(told):
                 head = told.removesuffix("s")[:_HEAD]
                 yield head
                 (lower if word[0].islower() else self.names).add(head)
@@ -239,7 +250,8 @@ def _find_moved(
     in the text alone, each with its places in the source."""
     moved = defaultdict[tuple[str, str], dict[str, Sequence[int]]](dict)
     for word in here.common:
-        if len(here.clauses.places[word]) > _RARE or len(there.clauses.places[word]) > _RARE_TOLD:
+        is_rare = len(here.clauses.places[word]) <= _RARE
+        if word != USER and not (is_rare and len(there.clauses.places[word]) <= _RARE_TOLD):
             continue
         given = [one for one in there.of(word) if one not in here.of(word)]
         taken = [one for one in here.of(word) if one not in there.of(word)] if given else []
@@ -266,12 +278,14 @@ def _near(
 def _are_alike(these: tuple[str, str], those: tuple[str, str], names: Set[str]) -> bool:
     """Return whether two pairs may be exchanged: one of numbers or names, or both of words."""
     kinds = [{_kind_of(one, names) for one in pair} for pair in (these, those)]
+    if any("user" in kind for kind in kinds):
+        return {"user", "name"} in kinds
     return any(kind in ({"number"}, {"name"}) for kind in kinds)
 
 
 def _kind_of(word: str, names: Set[str]) -> str:
-    if word == NO:
-        return "no"
+    if word in (NO, USER):
+        return "no" if word == NO else "user"
     if word[0].isdigit():
         return "number"
     return "name" if word in names or is_wide(word) else "word"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Set
 
 from memory.context.alike import find_alike
 from memory.context.classes import CLASSES
-from memory.context.exchanged import NO, Clauses
+from memory.context.exchanged import NO, USER, Clauses
 from memory.patterns import lazy
 
 _RARE = 12  # maximum of clauses of a source with a word that is looked up
@@ -54,9 +54,9 @@ def find_moved(told: Clauses, said: Clauses) -> list[str]:
 
 def _find_like(words: frozenset[str], said: Clauses) -> Iterator[tuple[int, frozenset[str]]]:
     """Yield the clauses of the source that share most of these words, each with the shared ones."""
-    count = len(words - {NO})
+    count = len(words - {NO, USER})
     for place, shared in find_alike(words, said):
-        theirs = len(said.words[place] - {NO})
+        theirs = len(said.words[place] - {NO, USER})
         if len(shared) >= max(_ALIKE * (count - 1), _ALIKE_THERE * (theirs - 1)):
             if not all(one[0].isdigit() for one in shared):
                 yield place, shared
@@ -75,7 +75,7 @@ def _is_moved(
     the text's clause beside it."""
     places, theirs = said.places[mine], said.words[place]
     beside = frozenset[str]().union(*(said.words[one] for one in places))
-    if (words - {mine, NO}) & beside - theirs:
+    if (words - {mine, NO, USER}) & beside - theirs:
         return False
     apart = {one for one in shared - beside if len(said.places[one]) <= _RARE}
     if not apart:

@@ -6,7 +6,7 @@ import re
 
 from memory.context.alike import find_alike
 from memory.context.denied import DENIES, UNLESS
-from memory.context.exchanged import NO, Clauses
+from memory.context.exchanged import NO, USER, Clauses
 from memory.patterns import lazy
 
 _LEAST = 2  # words that both have,
@@ -24,7 +24,8 @@ _COMPARES = lazy(
 def find_stated(told: Clauses, said: Clauses) -> list[str]:
     """Return the clauses of the source that deny what a text states."""
     found = dict[str, None]()
-    for at, own in enumerate(told.own):
+    for at, words in enumerate(told.own):
+        own = words - {USER}
         if len(own) < _LEAST or NO in own or DENIES.search(told.whole[told.sentences[at]]):
             continue
         if _COMPARES.search(told.texts[at]):
@@ -33,7 +34,7 @@ def find_stated(told: Clauses, said: Clauses) -> list[str]:
         if any(NO not in said.words[place] for place, _ in like):
             continue
         for place, shared in like:
-            theirs = said.words[place] - {NO}
+            theirs = said.words[place] - {NO, USER}
             if len(shared) < max(_ALIKE * len(own), _ALIKE_THERE * len(theirs)):
                 continue
             whole = said.whole[said.sentences[place]]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Set
 from itertools import pairwise
 from typing import NamedTuple
 
-from memory.context.exchanged import NO, Clauses
+from memory.context.exchanged import NO, USER, Clauses
 from memory.context.wording import is_wide
 from memory.patterns import lazy
 
@@ -62,7 +62,7 @@ def _list_denied(clauses: Clauses) -> Iterator[_Sides]:
             if clauses.is_joined[then] or (NO in clauses.words[at]) is (NO in clauses.words[then]):
                 continue
             denied, other = (at, then) if NO in clauses.words[at] else (then, at)
-            no, yes = clauses.words[denied] - {NO}, clauses.words[other]
+            no, yes = clauses.words[denied] - {NO, USER}, clauses.words[other] - {USER}
             is_short = min(map(_count, (no, yes))) <= _SHORT
             if (is_short or no & yes) and not _WITHOUT.search(clauses.texts[denied]):
                 yield _Sides(yes - no, no - yes, clauses.texts[denied])
