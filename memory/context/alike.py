@@ -10,9 +10,11 @@ _RARE = 12  # maximum of clauses of a source with a word that is looked up
 _LEAST = 2
 
 
-def find_alike(words: Set[str], said: Clauses) -> Iterator[tuple[int, frozenset[str]]]:
-    """Yield the places of the clauses that share at least two of these words, besides a denial,
-    each with the shared ones."""
+def find_alike(
+    words: Set[str], said: Clauses, least: int = _LEAST
+) -> Iterator[tuple[int, frozenset[str]]]:
+    """Yield the places of the clauses that share at least so many of these words, besides a
+    denial, each with the shared ones."""
     own = frozenset(words) - {NO, USER}
     places = {
         place
@@ -21,7 +23,7 @@ def find_alike(words: Set[str], said: Clauses) -> Iterator[tuple[int, frozenset[
     }
     for place in sorted(places):
         shared = own & said.words[place]
-        if len(shared) >= _LEAST:
+        if len(shared) >= least:
             yield place, shared
 
 

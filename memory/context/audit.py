@@ -18,10 +18,11 @@ from msgspec import Struct
 from memory.context import shapes
 from memory.context.audit_source import AuditSource
 from memory.context.conditions import find_consent, find_unconditional
+from memory.context.deferred import find_told_as_done
 from memory.context.denied import find_affirmed
 from memory.context.exchanged import Clauses, find_exchanged
 from memory.context.made_up_orders import find_made_up, find_permitted
-from memory.context.moved import find_moved
+from memory.context.moved import find_moved, find_new_days
 from memory.context.moved_wide import find_moved_wide
 from memory.context.polarity import find_stated
 from memory.context.receipt import Receipt, SourceFacts
@@ -56,6 +57,7 @@ REASONS: Mapping[str, str] = {
     "corrected": "it gives a value that has been corrected",
     "affirmed": "it presents as agreed what was turned down",
     "condition": "it drops the exception of a statement",
+    "undone": "it presents as done what was put off",
     "restated": "it lists as a task what is done",
     "open": "it leaves out what is still open",
     "orders": "it leaves out an order that still holds",
@@ -286,6 +288,8 @@ def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
     affirmed = find_stated(told, said) or find_consent(text, source.refusals)
     unconditional = find_unconditional(text, source.exceptions)
     found = (("swapped", exchanged), ("affirmed", affirmed), ("condition", unconditional))
+    found = (*found, ("invented", find_new_days(told, said)))
+    found = (*found, ("undone", find_told_as_done(text, source.put_off)))
     return [Flaw(kind, tuple(what)) for kind, what in found if what]
 
 

@@ -13,6 +13,8 @@ thursday thursdays thu thur thurs donnerstag donnerstags 周四 星期四 礼拜
 friday fridays fri freitag freitags 周五 星期五 礼拜五
 saturday saturdays sat samstag samstags sonnabend 周六 星期六 礼拜六
 sunday sundays sun sonntag sonntags 周日 星期日 星期天 周天 礼拜天
+weekend weekends wochenende wochenenden 周末
+weekday weekdays werktag werktags wochentags 工作日
 """
 _PARTS = """
 morning mornings morgens vormittag vormittags früh 早上 早晨 上午 清晨

@@ -14,13 +14,13 @@ _MOST = 20
 _ALIKE = 0.5
 _EXCEPT = lazy(
     r"\b(?:unless|except(?: (?:for|on|in|if|when))?|apart from|ausser|außer|es sei denn"
-    r"|abgesehen von)\b|除非|除了",
+    r"|abgesehen von|only (?:if|when|once|after)|nur,? (?:wenn|falls|nachdem))\b|除非|除了",
     re.IGNORECASE,
 )
 _ONLY_IF = lazy(
-    r"\b(?:only|if|when|once|until|as long as|provided|excepted|exceptions?|otherwise|but"
-    r"|nur|wenn|falls|sofern|solange|ausnahmen?|ausschließlich|ausgenommen|sonst)\b"
-    r"|如果|若|只|不[^，。]{0,4}的话|否则|例外",
+    r"\b(?:only|if|when|once|until|as long as|provided|excepted|exceptions?|exclud\w{1,3}|without|ohne|otherwise|but"
+    r"|must|first|before(?:hand)?|depends|muss|müssen|vorher|zuvor|erst|bevor|braucht|nur|wenn|falls|sofern|solange|ausnahmen?|ausschließlich|ausgenommen|sonst)\b"
+    r"|如果|若|只|先|必须|须|得|前|不[^，。]{0,4}的话|否则|例外",
     re.IGNORECASE,
 )
 _NO = lazy(
@@ -78,13 +78,13 @@ def find_unconditional(text: str, exceptions: Sequence[Exception_]) -> list[str]
     found = []
     for known in exceptions:
         least = max(min(2, len(known.about)), _ALIKE * len(known.about))
-        is_kept = bool(shared(known.unless, everything))
         for one, words in sentences:
             if len(shared(known.about, words)) < least:
                 continue
             sign = _EXCEPT.search(one)
             if sign is None:
-                is_wrong = not is_kept and not _ONLY_IF.search(one)
+                is_told = shared(known.unless, words) or not shared(known.unless, everything)
+                is_wrong = bool(is_told) and not (_ONLY_IF.search(one) or _mentions(known, text))
             else:
                 but = shared(known.unless, stems(one[sign.end() :]))
                 is_wrong = bool(but) and bool(_NO.search(one[: sign.start()])) is not known.is_denied
@@ -119,3 +119,11 @@ def _consents(text: str, refusals: Sequence[Refusal]) -> Iterator[str]:
             if len(both) >= max(1, min(2, len(known.about) - 1)):
                 yield known.text
                 break
+
+
+def _mentions(known: Exception_, text: str) -> bool:
+    """Return whether another sentence of a text has the condition, as one."""
+    return any(
+        shared(known.unless, stems(one)) and (_ONLY_IF.search(one) or _EXCEPT.search(one))
+        for one in split_sentences(text)
+    )

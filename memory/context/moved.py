@@ -11,21 +11,45 @@ import re
 from collections.abc import Iterator, Set
 
 from memory.context.alike import find_alike
-from memory.context.classes import CLASSES
+from memory.context.classes import CLASSES, TITLES
 from memory.context.exchanged import NO, USER, Clauses
+from memory.context.wording import is_wide
 from memory.patterns import lazy
 
-_RARE = 12  # maximum of clauses of a source with a word that is looked up
+_RARE = 12  # maximum of clauses of a source with a word that is moved
 _LEAST = 2  # words that two clauses share,
-_ALIKE, _ALIKE_THERE = 0.6, 0.6  # and their share of the text's clause and of the source's
+_ALIKE = 0.6  # and their share of both
+_BESIDE, _SHORT = 2, 5  # the distance of clauses about rivals, and their words
 _MOST_FOUND = 4
+_NONE = frozenset((NO, USER))
 _CHANGES = lazy(
     r"\b(?:instead|rather|lieber|doch|statt|änder\w*|chang\w*|switch\w*|replac\w*|make it)\b"
     r"|[改换]|还是",
     re.IGNORECASE,
 )
 """Words of a clause that changes a value without saying of what."""
+_RELATIVE = lazy(
+    r"\b(?:tomorrow|today|tonight|yesterday|every day|daily|the (?:day|next)|week"
+    r"|morgen|heute|gestern|täglich|am tag|woche)\b|[今明后昨前]天|每天|次日|天[后前]|\d[日号]|周末",
+    re.IGNORECASE,
+)
+"""Words of a day that may be any day of the week."""
 _UNIT = lazy(r"([$€£¥]?) ?(\d+(?:[.,:]\d+)*)[ -]?([^\W\d_]{1,20}|[%°€£$¥]|)")
+_TOKEN = lazy(r"\d+(?:[.,:]\d+)*|[^\W\d_]{1,40}")
+_GROUPS = lazy(r"[.,](?=\d{3}(?!\d))")
+
+
+def find_new_days(told: Clauses, said: Clauses) -> list[str]:
+    """Return the clauses of a text with a day of the week, although the source names others, and
+    no day relative to another one."""
+    known = {word for word in said.places if word.startswith("d:")}
+    if not known or any(map(_RELATIVE.search, said.texts)):
+        return []
+    return [
+        text.strip()
+        for text, words in zip(told.texts, told.words, strict=True)
+        if any(word.startswith("d:") and word not in known for word in words)
+    ]
 
 
 def find_moved(told: Clauses, said: Clauses) -> list[str]:
@@ -33,74 +57,123 @@ def find_moved(told: Clauses, said: Clauses) -> list[str]:
     else."""
     found = dict[str, None]()
     for at, words in enumerate(told.words):
-        if len(words) <= _LEAST or len(found) >= _MOST_FOUND:
+        if len(words) < _LEAST or len(found) >= _MOST_FOUND:
             continue
         beside = told.words_of_sentence(at)
-        for place, shared in _find_like(words, said):
-            theirs = said.words[place]
-            for mine in words - theirs:
-                kind = _kind_of(mine, told.texts[at], said.proper)
-                if not kind or mine not in said.places:
-                    continue
-                others = {
-                    one
-                    for one in theirs - beside
-                    if _kind_of(one, said.texts[place], said.names) == kind
-                }
-                if others and _is_moved(mine, kind, words, shared, place, others, said):
-                    found[said.texts[place].strip()] = None
+        own = words - _NONE
+        for place, shared in find_alike(words, said, least=1):
+            theirs = said.words[place] - _NONE
+            if len(shared) < max(_ALIKE * (len(own) - 1), _ALIKE * (len(theirs) - 1)):
+                continue
+            pair = _Pair(told, said, at, place, shared)
+            if any(pair.is_moved(mine, theirs - beside) for mine in own - theirs):
+                found[said.texts[place].strip()] = None
     return list(found)
 
 
-def _find_like(words: frozenset[str], said: Clauses) -> Iterator[tuple[int, frozenset[str]]]:
-    """Yield the clauses of the source that share most of these words, each with the shared ones."""
-    count = len(words - {NO, USER})
-    for place, shared in find_alike(words, said):
-        theirs = len(said.words[place] - {NO, USER})
-        if len(shared) >= max(_ALIKE * (count - 1), _ALIKE_THERE * (theirs - 1)):
-            if not all(one[0].isdigit() for one in shared):
-                yield place, shared
+class _Pair:
+    """A clause of a text, and one of the source that is like it."""
 
+    def __init__(
+        self, told: Clauses, said: Clauses, at: int, place: int, shared: frozenset[str]
+    ) -> None:
+        self._told, self._said, self._at, self._place, self._shared = told, said, at, place, shared
+        self._words, self._theirs = told.words[at] - _NONE, said.words[place] - _NONE
 
-def _is_moved(
-    mine: str,
-    kind: str,
-    words: frozenset[str],
-    shared: frozenset[str],
-    place: int,
-    others: Set[str],
-    said: Clauses,
-) -> bool:
-    """Return whether the source has a rare shared word never beside `mine`, and no other word of
-    the text's clause beside it."""
-    places, theirs = said.places[mine], said.words[place]
-    beside = frozenset[str]().union(*(said.words[one] for one in places))
-    if (words - {mine, NO, USER}) & beside - theirs:
-        return False
-    apart = {one for one in shared - beside if len(said.places[one]) <= _RARE}
-    if not apart:
-        return False
-    if kind != "name":
-        if not all(said.words[one] & said.names - theirs - words for one in places):
+    def is_moved(self, mine: str, others: Set[str]) -> bool:
+        """Return whether the clause of the text has a word in place of one of these others."""
+        said, kind = self._said, _kind_of(mine, self._told.texts[self._at], self._said.proper)
+        places = said.places.get(mine, ())
+        if not places or len(places) > _RARE:
+            return not places and kind in CLASSES and len(self._shared) >= _LEAST and any(
+                other[:2] == kind for other in others
+            )
+        others = {one for one in others if self._is_in_place(mine, one)}
+        rivals = {other for other in others if self._are_rivals(mine, other)}
+        alike = {one for one in others if kind and _kind_of(one, said.texts[self._place], said.names) == kind}
+        if not (rivals or alike):
             return False
-        if any(others & said.words[one] for one in places):
+        beside = frozenset[str]().union(*(said.words[one] for one in places))
+        if (self._words - {mine}) & beside - self._theirs:
             return False
-    if any(_CHANGES.search(said.texts[one]) for one in places):
+        apart = {one for one in self._shared - beside if len(said.places[one]) <= _RARE}
+        if not apart or any(_CHANGES.search(said.texts[one]) for one in places):
+            return False
+        if kind == "name" or (rivals and not kind):
+            if not (rivals or self._is_whole):
+                return False
+        elif not all(self._is_owned(one) for one in places) or any(
+            others & said.words[one] for one in places
+        ):
+            return False
+        if not self._is_enough(mine, bool(rivals)):
+            return False
+        whole = map(said.words_of_sentence, places)
+        return not any(apart & one and not others & one for one in whole)
+
+    def _is_in_place(self, mine: str, other: str) -> bool:
+        """Return whether two words are of a kind, and have the same word before or behind them."""
+        names = self._said.names
+        if (mine[0].isdigit(), mine[:2] in CLASSES, mine in names) != (
+            other[0].isdigit(), other[:2] in CLASSES, other in names
+        ):
+            return False
+        if mine[:2] in CLASSES or is_wide(mine):
+            return mine[:2] in CLASSES
+        ours = _neighbours(mine, self._told.texts[self._at])
+        theirs = _neighbours(other, self._said.texts[self._place])
+        return any(one == two != "" for one, two in zip(ours, theirs, strict=True))
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the clauses differ in one word only."""
+        return len(self._shared) == len(self._words) - 1 == len(self._theirs) - 1
+
+    def _is_enough(self, mine: str, are_rivals: bool) -> bool:
+        """Return whether the clauses share more than numbers; one number is enough if a rival has
+        another."""
+        digits = sum(one[0].isdigit() for one in self._shared)
+        if len(self._shared) >= _LEAST:
+            return digits < len(self._shared)
+        counted = (
+            any(one[0].isdigit() for one in self._said.words[at]) for at in self._said.places[mine]
+        )
+        return are_rivals and digits > 0 and self._is_whole and any(counted)
+
+    def _is_owned(self, place: int) -> bool:
+        """Return whether a clause of the source has another name than both."""
+        words = self._said.words[place] - self._theirs - self._words
+        return any(one in self._said.names or is_wide(one) for one in words)
+
+    def _are_rivals(self, one: str, other: str) -> bool:
+        """Return whether two words stand for each other in neighbouring clauses of a sentence."""
+        said = self._said
+        for at in said.places[one]:
+            for near in range(at - _BESIDE, at + _BESIDE + 1):
+                if not 0 <= near < len(said.words) or said.sentences[near] != said.sentences[at]:
+                    continue
+                these, those = said.words[at], said.words[near]
+                if other in those - these and one not in those and max(len(these), len(those)) <= _SHORT:
+                    return True
         return False
-    return not any(
-        apart & whole and not others & whole for whole in map(said.words_of_sentence, places)
-    )
 
 
 def _kind_of(word: str, text: str, names: Set[str]) -> str:
-    if word == NO:
-        return ""
     if word[:2] in CLASSES:
         return word[:2]
     if word[0].isdigit():
         for sign, number, counted in _UNIT.findall(text):
-            if re.sub(r"[.,](?=\d{3}(?!\d))", "", number).replace(",", ".") == word:
+            if _GROUPS.sub("", number).replace(",", ".") == word:
                 unit = (sign or counted).casefold()
                 return f"number {unit}" if unit else ""
         return ""
     return "name" if word in names else ""
+
+
+def _neighbours(word: str, text: str) -> tuple[str, str]:
+    """Return the words before and behind a word of a text, without titles."""
+    words = [one for one in _TOKEN.findall(text.casefold()) if one not in TITLES]
+    for at, one in enumerate(words):
+        if one.startswith(word) or _GROUPS.sub("", one).replace(",", ".") == word:
+            return words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else ""
+    return "", ""

@@ -25,7 +25,7 @@ _ONE = rf"(?:[Tt]he user|[Uu]ser|I|we|We|you|You|he|He|she|She|they|They|{_NAME}
 _OTHER = rf"(?:the user|user|me|us|you|him|her|them|{_NAME})"
 _EINER = rf"(?:(?:[Dd]er|[Dd]ie) Nutzer(?:in)?|[Ii]ch|[Ww]ir|[Dd]u|Sie|[Ee]r|[Ss]ie|{_NAME})"
 _ANDERER = rf"(?:de[nmr] Nutzer(?:in)?|mich|mir|uns|dich|dir|Sie|Ihnen|ihn|ihm|sie|ihr|{_NAME})"
-_BETWEEN = r"(?:\s[a-zäöü]{2,12}){0,2}?"
+_BETWEEN = r"(?:\s[^\s.,;:!?]{1,24}){0,7}?"
 _JEMAND, _WEN = r"(?:用户|我|你|您|[他她]|[^\s，。；、：的了请问借欠我你您他她]{2,4})", r"(?:用户|我|你|您|[他她]|[^\s，。；、：的了帮]{2,3})"
 _PATTERNS = (
     *((name, lazy(rf"\b({_ONE})(?:\s(?:has|have|had|already|just|also|again)){{0,2}}\s(?:{en})\s({_OTHER})\b")) for name, en, *_ in _VERBS),
@@ -67,8 +67,8 @@ def find_exchanged_roles(text: str, asked: Sequence[str], answered: Sequence[str
 def _is_like(one: _Deed, by: str, to: str) -> bool:
     """Return whether a deed is between these two. A pronoun is somebody whom its sentence names."""
     names = one.text.casefold()
-    is_by = one.by == by or (one.by == _SOMEBODY and by in names)
-    is_to = one.to == to or (one.to == _SOMEBODY and to in names)
+    is_by = by.startswith(one.by) or (one.by == _SOMEBODY and by in names)
+    is_to = one.to.startswith(to) or to.startswith(one.to) or (one.to == _SOMEBODY and to in names)
     return is_by and is_to
 
 
