@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from memory.context import shapes
 from memory.context.audit_source import AuditSource
+from memory.context.bounds import find_turned_bounds
 from memory.context.conditions import find_consent, find_unconditional
 from memory.context.deferred import find_told_as_done
 from memory.context.denied import find_affirmed
@@ -284,6 +285,7 @@ def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
     said = source.clauses
     exchanged = find_exchanged(told, said) or find_moved(told, said) or find_turned(told, said)
     exchanged = exchanged or find_moved_wide(told, said)
+    exchanged = exchanged or find_turned_bounds(told, said)
     exchanged = exchanged or find_exchanged_roles(text, source.asked, source.answered)
     affirmed = find_stated(told, said) or find_consent(text, source.refusals)
     unconditional = find_unconditional(text, source.exceptions)

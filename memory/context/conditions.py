@@ -19,7 +19,7 @@ _EXCEPT = lazy(
 )
 _ONLY_IF = lazy(
     r"\b(?:only|if|when|once|until|as long as|provided|excepted|exceptions?|exclud\w{1,3}|without|ohne|otherwise|but"
-    r"|must|first|before(?:hand)?|depends|muss|müssen|vorher|zuvor|erst|bevor|braucht|nur|wenn|falls|sofern|solange|ausnahmen?|ausschließlich|ausgenommen|sonst)\b"
+    r"|must|first|before(?:hand)?|after|following|depends|muss|müssen|vorher|zuvor|erst|nach|bevor|braucht|nur|wenn|falls|sofern|solange|ausnahmen?|ausschließlich|ausgenommen|sonst)\b"
     r"|如果|若|只|先|必须|须|得|前|不[^，。]{0,4}的话|否则|例外",
     re.IGNORECASE,
 )

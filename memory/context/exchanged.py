@@ -63,7 +63,7 @@ USER = "@user"
 """The key of the words for the person."""
 _GROUPS = lazy(r"[.,](?=\d{3}(?!\d))")
 NO = "¬"
-_DETERMINERS = frozenset(
+DETERMINERS = frozenset(
     "the a an my your our his her its their this that der die das den dem des ein eine einen einem"
     " einer mein meine meinen unser unsere im am zum zur vom beim ins kein keine keinen".split()
 )
@@ -191,7 +191,7 @@ class Clauses:
                 head = told.removesuffix("s")[:_HEAD]
                 yield head
                 (lower if word[0].islower() else self.names).add(head)
-                if before in _DETERMINERS:
+                if before in DETERMINERS:
                     self._determined.add(head)
                 if word[0].isupper() and before:
                     self._inside.add(head)

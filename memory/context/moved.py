@@ -12,7 +12,7 @@ from collections.abc import Iterator, Set
 
 from memory.context.alike import find_alike
 from memory.context.classes import CLASSES, TITLES
-from memory.context.exchanged import NO, USER, Clauses
+from memory.context.exchanged import DETERMINERS, NO, USER, Clauses
 from memory.context.wording import is_wide
 from memory.patterns import lazy
 
@@ -21,6 +21,7 @@ _LEAST = 2  # words that two clauses share,
 _ALIKE = 0.6  # and their share of both
 _BESIDE, _SHORT = 2, 5  # the distance of clauses about rivals, and their words
 _MOST_FOUND = 4
+_PREPOSITION = 4  # letters
 _NONE = frozenset((NO, USER))
 _CHANGES = lazy(
     r"\b(?:instead|rather|lieber|doch|statt|änder\w*|chang\w*|switch\w*|replac\w*|make it)\b"
@@ -85,8 +86,10 @@ class _Pair:
         said, kind = self._said, _kind_of(mine, self._told.texts[self._at], self._said.proper)
         places = said.places.get(mine, ())
         if not places or len(places) > _RARE:
-            return not places and kind in CLASSES and len(self._shared) >= _LEAST and any(
-                other[:2] == kind for other in others
+            if places or len(self._shared) < _LEAST:
+                return False
+            return any(other[:2] == kind in CLASSES for other in others) or any(
+                self._is_renamed(mine, other) for other in others & said.proper
             )
         others = {one for one in others if self._is_in_place(mine, one)}
         rivals = {other for other in others if self._are_rivals(mine, other)}
@@ -111,6 +114,14 @@ class _Pair:
         whole = map(said.words_of_sentence, places)
         return not any(apart & one and not others & one for one in whole)
 
+    def _is_renamed(self, mine: str, other: str) -> bool:
+        """Return whether a name that the source does not have follows the same word as another."""
+        if mine not in self._told.proper:
+            return False
+        before, _ = _neighbours(mine, self._told.texts[self._at], frozenset())
+        left, _ = _neighbours(other, self._said.texts[self._place], frozenset())
+        return before == left and (len(left) > _PREPOSITION or left in TITLES)
+
     def _is_in_place(self, mine: str, other: str) -> bool:
         """Return whether two words are of a kind, and have the same word before or behind them."""
         names = self._said.names
@@ -120,9 +131,13 @@ class _Pair:
             return False
         if mine[:2] in CLASSES or is_wide(mine):
             return mine[:2] in CLASSES
-        ours = _neighbours(mine, self._told.texts[self._at])
-        theirs = _neighbours(other, self._said.texts[self._place])
-        return any(one == two != "" for one, two in zip(ours, theirs, strict=True))
+        (before, behind), (left, right) = (
+            _neighbours(mine, self._told.texts[self._at]),
+            _neighbours(other, self._said.texts[self._place]),
+        )
+        if mine in names or mine[0].isdigit():
+            return (before == left != "") or (behind == right != "")
+        return (before, behind) == (left, right) and (not before or before in DETERMINERS)
 
     @property
     def _is_whole(self) -> bool:
@@ -170,10 +185,16 @@ def _kind_of(word: str, text: str, names: Set[str]) -> str:
     return "name" if word in names else ""
 
 
-def _neighbours(word: str, text: str) -> tuple[str, str]:
-    """Return the words before and behind a word of a text, without titles."""
-    words = [one for one in _TOKEN.findall(text.casefold()) if one not in TITLES]
+def _neighbours(word: str, text: str, without: Set[str] = TITLES) -> tuple[str, str]:
+    """Return the words directly before and behind a word of a text, which may leave out some."""
+    words = [one for one in _TOKEN.finditer(text.casefold()) if one[0] not in without]
     for at, one in enumerate(words):
-        if one.startswith(word) or _GROUPS.sub("", one).replace(",", ".") == word:
-            return words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else ""
+        if not (one[0].startswith(word) or _GROUPS.sub("", one[0]).replace(",", ".") == word):
+            continue
+        before = words[at - 1] if at else None
+        behind = words[at + 1] if at + 1 < len(words) else None
+        return (
+            before[0] if before and text[before.end() : one.start()].isspace() else "",
+            behind[0] if behind and text[one.end() : behind.start()].isspace() else "",
+        )
     return "", ""

@@ -16,6 +16,12 @@ _ALIKE = 0.5  # and their share of the clause
 _PART = 2, 4  # characters of the part that differs
 _MOST_FOUND = 4
 _LONGEST = 40
+_VERBS = "等由给找跟请问让叫归"
+"""Verbs before a person."""
+_SUFFIX = lazy(
+    r"饭店|酒店|公司|医院|大学|学校|银行|机场|车站|餐厅|超市|路|街|先生|女士|老师|师傅|经理|医生|律师|教授"
+)
+"""What follows the name of somebody or something."""
 _EDGES = lazy(r"\A[\s\d.、·*-]*(?:用户|我们?(?![爸妈哥姐弟妹])|他们?|她们?|您|你)?[的]?|[\s。！？!?.]+\Z")
 _OPEN = lazy(r"[\d不没别无未最少多超以和与及或都也就在是的了要会可能已再]|[^\u4e00-\u9fff]")
 """Signs of a part that is no name of a person or a thing."""
@@ -45,6 +51,10 @@ def _differ(mine: str, theirs: str) -> Iterator[tuple[str, str, str]]:
     tail = _count_same(mine[:head - 1 if head else None:-1], theirs[:head - 1 if head else None:-1])
     end = len(mine) - tail
     one, other = mine[head:end], theirs[head : len(theirs) - tail]
+    if tail >= _LEAST and not head and theirs[0] in _VERBS and theirs[0] in mine[:end]:  # "the letter waits for" before it
+        head = mine[:end].rfind(theirs[0]) + 1
+        yield mine[head:end], theirs[1 : len(theirs) - tail], mine[end:]
+        return
     rest = head + tail
     if rest >= max(_LEAST, _ALIKE * len(mine)) and one and other:
         yield one, other, mine[end:] or mine[:head]
@@ -59,6 +69,8 @@ def _is_moved(one: str, other: str, rest: str, said: Clauses, whole: str) -> boo
     beside the rest."""
     if not all(_PART[0] <= len(part) <= _PART[1] and not _OPEN.search(part) for part in (one, other)):
         return False
-    if one not in whole or abs(len(one) - len(other)) > 1:
+    if one not in whole:
+        return bool(_SUFFIX.match(rest))
+    if abs(len(one) - len(other)) > 1:
         return False
     return not any(one in text and rest[:4] in text for text in said.whole.values() if other not in text)
