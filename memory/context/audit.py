@@ -17,11 +17,19 @@ from msgspec import Struct
 
 from memory.context import shapes
 from memory.context.audit_source import AuditSource
+from memory.context.bounds import find_turned_bounds
+from memory.context.conditions import find_consent, find_unconditional
+from memory.context.deferred import find_told_as_done
 from memory.context.denied import find_affirmed
-from memory.context.exchanged import find_exchanged
+from memory.context.exchanged import Clauses, find_exchanged
 from memory.context.made_up_orders import find_made_up, find_permitted
+from memory.context.moved import find_moved, find_new_days
+from memory.context.moved_wide import find_moved_wide
+from memory.context.polarity import find_stated
 from memory.context.receipt import Receipt, SourceFacts
+from memory.context.roles import find_exchanged_roles
 from memory.context.told_requests import find_lost, find_restated, list_unbacked
+from memory.context.turned import find_turned
 from memory.context.wording import language_of, split_sentences
 from memory.patterns import lazy
 
@@ -49,6 +57,8 @@ REASONS: Mapping[str, str] = {
     "swapped": "it says of one thing what was said of another",
     "corrected": "it gives a value that has been corrected",
     "affirmed": "it presents as agreed what was turned down",
+    "condition": "it drops the exception of a statement",
+    "undone": "it presents as done what was put off",
     "restated": "it lists as a task what is done",
     "open": "it leaves out what is still open",
     "orders": "it leaves out an order that still holds",
@@ -271,8 +281,18 @@ def _check_orders(text: str, source: AuditSource) -> Sequence[Flaw]:
 
 
 def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
-    exchanged = find_exchanged(text, source.clauses)
-    return [Flaw("swapped", tuple(exchanged))] if exchanged else []
+    told = Clauses([text])
+    said = source.clauses
+    exchanged = find_exchanged(told, said) or find_moved(told, said) or find_turned(told, said)
+    exchanged = exchanged or find_moved_wide(told, said)
+    exchanged = exchanged or find_turned_bounds(told, said)
+    exchanged = exchanged or find_exchanged_roles(text, source.asked, source.answered)
+    affirmed = find_stated(told, said) or find_consent(text, source.refusals)
+    unconditional = find_unconditional(text, source.exceptions)
+    found = (("swapped", exchanged), ("affirmed", affirmed), ("condition", unconditional))
+    found = (*found, ("invented", find_new_days(told, said)))
+    found = (*found, ("undone", find_told_as_done(text, source.put_off)))
+    return [Flaw(kind, tuple(what)) for kind, what in found if what]
 
 
 def _check_corrections(text: str, source: AuditSource) -> Sequence[Flaw]:

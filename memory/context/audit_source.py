@@ -10,8 +10,10 @@ from math import log2
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memory.context.conditions import Exception_, Refusal, find_exceptions, find_refusals
 from memory.context.corrected import SAID, choose_certain, find_stale, find_untold
 from memory.context.corrections import Correction, find_corrections, in_force
+from memory.context.deferred import PutOff, find_put_off
 from memory.context.denied import Order, find_left_out, find_orders, find_rejected
 from memory.context.ended_values import ByHand, EndedValue, says_old, with_commands
 from memory.context.exchanged import Clauses
@@ -112,8 +114,20 @@ class AuditSource(Struct, frozen=True, dict=True):
         return find_orders(self._pairs, self.bans)
 
     @cached_property
+    def exceptions(self) -> list[Exception_]:
+        return find_exceptions(self.asked)
+
+    @cached_property
+    def put_off(self) -> list[PutOff]:
+        return find_put_off(self._pairs)
+
+    @cached_property
+    def refusals(self) -> list[Refusal]:
+        return find_refusals([*self.asked, *self.answered])
+
+    @cached_property
     def clauses(self) -> Clauses:
-        return Clauses(self.facts.texts)
+        return Clauses(self.facts.texts, len(self.asked))
 
     @cached_property
     def current(self) -> list[Correction]:

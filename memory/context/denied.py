@@ -24,20 +24,20 @@ _TURNS_DOWN = lazy(
     r"|n['’]t\b|[不没别无]|取消|放弃",
     re.IGNORECASE,
 )
-_UNLESS = lazy(
+UNLESS = lazy(
     r"\b(?:unless|before|until|during|between|without (?:my|me|your|asking|approval)|except"
     r"|während|zwischen"
     r"|ohne (?:mich|mein\w*|dein\w*|ihre?\w*|dass)|ausser|bevor|bis|wenn)\b|除非|未经|之前|先|只",
     re.IGNORECASE,
 )
 """Words of a clause that denies something only under a condition."""
-_DENIES = lazy(
+DENIES = lazy(
     r"\b(?:not?|never|none|nothing|nobody|nor|neither|without|against|instead|rather|only|except|unless"
     r"|avoid\w*|skip\w*|drop\w*|cancel\w*|reject\w*|refus\w*|exclud\w*|declin\w*|scrap\w*|abandon\w*"
-    r"|omit\w*|forgo\w*|ban\w*|forbid\w*|forbade|prohibit\w*|off|out|free|secret|confidential|too"
+    r"|omit\w*|miss(?:es|ed|ing)?|absent|forgo\w*|ban\w*|forbid\w*|forbade|prohibit\w*|off|out|free|secret|confidential|too"
     r"|allerg\w*|vegetarian|vegan|intoleran\w*|clos\w*|wrong|mistak\w*|former\w*|originally|initially"
     r"|nicht|keine?[nmrs]?|nie|niemals|niemand\w*|nichts|ohne|gegen|statt(?!\s*(?:[.,;!?]|$))|nur|ausser|weg|aus|tabu"
-    r"|abgesagt|gestrichen|entfäll\w*|entfallen|fällt|geschlossen|verzicht\w*|verworfen|abgelehnt|verbot\w*|untersagt"
+    r"|abgesagt|fehlt|fehlen|gestrichen|entfäll\w*|entfallen|fällt|geschlossen|verzicht\w*|verworfen|abgelehnt|verbot\w*|untersagt"
     r"|vermeid\w*|vermieden|geheim\w*|unverträglich\w*|vegetar\w*|zunächst|zuerst|ursprünglich)\b"
     r"|n['’]t\b|frei\b|freie|allergi|[不没别无未免勿忌]|取消|放弃|排除|拒|过敏|禁|原|只|关",
     re.IGNORECASE,
@@ -89,7 +89,7 @@ def find_left_out(text: str, orders: Sequence[Order]) -> list[str]:
     """Return the orders that a text omits: no sentence has two of their words, or one together with
     a word that denies something or makes it last."""
     told = [
-        (said | {word[:4] for word in said}, 2 - bool(_DENIES.search(one) or _HOLDS.search(one)))
+        (said | {word[:4] for word in said}, 2 - bool(DENIES.search(one) or _HOLDS.search(one)))
         for one in (split_sentences(text) if orders else ())
         for said in (stems(one),)
     ]
@@ -107,7 +107,7 @@ def _list_denied(text: str) -> list[set[str]]:
         for sentence in split_sentences(text[:_LOOKED_AT])
         if not sentence.endswith(("?", "？"))
         for clause in _CLAUSES.split(sentence)
-        if _TURNS_DOWN.search(clause) and not _UNLESS.search(clause)
+        if _TURNS_DOWN.search(clause) and not UNLESS.search(clause)
     )
     return [stems(_TURNS_DOWN.sub(" ", clause)) for clause in islice(clauses, _MOST)]
 
@@ -123,6 +123,6 @@ def _is_affirmed(words: frozenset[str], sentences: Sequence[str]) -> bool:
     return any(
         words <= said
         for sentence in sentences
-        if not _DENIES.search(sentence) and not sentence.endswith(("?", "？"))
+        if not DENIES.search(sentence) and not sentence.endswith(("?", "？"))
         for said in (stems(sentence),)
     )

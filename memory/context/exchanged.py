@@ -11,14 +11,15 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
-from itertools import product
+from itertools import groupby, product
 from operator import add
 
+from memory.context.classes import TITLES, WIDE_SIGNS, class_of
 from memory.context.number_words import NUMBER_WORDS
 from memory.context.wording import IGNORED, is_wide, split_sentences
 from memory.patterns import lazy
 
-_HEAD = 4  # letters that the inflected forms of a word have in common
+_HEAD = 5
 _NEAR = 6  # the maximum distance of two clauses, in clauses
 _RARE, _RARE_TOLD = 8, 4  # maximum of clauses of a source, and of a text, with a distinctive word
 _LONGEST = 40  # the maximum length of a clause in words
@@ -26,9 +27,12 @@ _MOST_FOUND = 4
 _MOST = 4_000  # the maximum of clauses that are compared
 _PARTS = lazy(
     r"[;；，、)）—–|→]|,(?!\d)|\s[-/]\s"
-    r"|\b(?:and|but|while|whereas|und|aber|sowie|während)\b|(?<=[\u4e00-\u9fff])[和与及但]",
+    r"|\b(?:and|but|while|whereas|because|und|aber|sowie|während|weil)\b"
+    r"|\s(?=(?:instead of|rather than|(?:an)?statt|anstelle)\b)"
+    r"|(?<=[\u4e00-\u9fff])(?:[和与及但]|(?=而不是|而非))",
     re.IGNORECASE,
 )
+_JOINS = lazy(r"(?:and|und|sowie|[和与及、]|\s[/]\s)\Z", re.IGNORECASE)
 _LABEL = lazy(r"([^(（:：]{1,40})(?:[(（]|[:：](?!\d))")
 _END_OF_HEAD = frozenset(")）;；")
 _IN_ORDER = lazy(
@@ -42,19 +46,31 @@ _TURNED_ROUND = lazy(
 )
 """Words of a person who wants an exchange ("No, the other way round.")."""
 _WORD = lazy(
-    r"\d+(?:[.,:]\d+)*|[^\W\d_\u4e00-\u9fff]{1,40}n['’]t\b|[^\W\d_\u4e00-\u9fff]{3,40}|\bno\b"
+    r"\d+(?:[.,:]\d+)*|\b(?:I|me|my)\b|[^\W\d_\u4e00-\u9fff]{1,40}n['’]t\b|[^\W\d_\u4e00-\u9fff]{3,40}|\bno\b"
     r"|[\u4e00-\u9fff]{1,60}"
 )
 _DENIES = lazy(
     r"(?:not|no|never|without|instead|rather|none|neither|nor|dropped|cancell?ed|skipped|against"
     r"|nicht|kein\w{0,2}|ohne|statt|nie|niemals|\w+n['’]t)\Z"
 )
+_ELSEWHERE = {"instead": "of", "rather": "than"}
+"""Words that deny only what follows another word: "instead of tea"."""
 _DENIES_WIDE = lazy(r"[不没无未]")
+_FIRST = lazy(r"(?:i|me|my|mine|ich|mich|mir|meine?[mnrs]?)|用户|我(?![们爸妈哥姐弟妹老家店])")
+_SECOND = lazy(r"(?:you|yours?|sie|ihnen|ihre?[mnrs]?|dich|dir|deine?[mnrs]?|users?|nutzers?)|用户|[您你](?!们)")
+_THIRD = lazy(r"(?:users?|nutzer(?:in|s)?)|用户")
+USER = "@user"
+"""The key of the words for the person."""
 _GROUPS = lazy(r"[.,](?=\d{3}(?!\d))")
-_NO = "¬"
+NO = "¬"
+DETERMINERS = frozenset(
+    "the a an my your our his her its their this that der die das den dem des ein eine einen einem"
+    " einer mein meine meinen unser unsere im am zum zur vom beim ins kein keine keinen".split()
+)
+_WIDE_SIGN = lazy("|".join(WIDE_SIGNS))
 _LIGHT = lazy(
     r"(?:can|may|one|per|any|all|its|our|out|get|got|has|who|how|why|yes|due|via|ihr|uns|sen[dt]|went"
-    r"|go(?:es|ne|ing)|takes?|took|make|made|gets|comes?|used?)\Z"
+    r"|uhr|bis|leute|people|go(?:es|ne|ing)|takes?|took|make|made|gets|comes?|used?)\Z"
 )
 """Words without information of their own, besides the stop words of the language."""
 
@@ -63,40 +79,52 @@ class Clauses:
     """The clauses of texts, with the places of their words and the sentences they belong to.
     `is_turned_round` says that one of the texts wants an exchange."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], by_user: int = 0) -> None:
         self.texts: list[str] = []
         self.words: list[frozenset[str]] = []
+        self.own: list[frozenset[str]] = []
+        self.whole: dict[int, str] = {}
         self.sentences: list[int] = []
+        self.is_joined: list[bool] = []
         self.places = defaultdict[str, list[int]](list)
-        self.names, lower = set[str](), set[str]()
+        self.names, lower, self.proper = set[str](), set[str](), set[str]()
+        self._determined, self._inside = set[str](), set[str]()
         self.is_turned_round = any(map(_TURNED_ROUND.search, texts))
-        for text in texts:
+        for number, text in enumerate(texts):
+            self._user = _FIRST if number < by_user else _SECOND if by_user else _THIRD
             self._add_gap()
             for sentence in split_sentences(text):
                 if len(self.words) > _MOST:
                     break
+                self.whole[len(self.words)] = sentence
                 self._read(sentence, lower)
         self.names -= lower
+        self.proper = self._inside & self.names - self._determined
 
     def _add_gap(self) -> None:
         """Separate two messages, so that no clauses of both are neighbours."""
         self.texts += [""] * _NEAR
         self.words += [frozenset[str]()] * _NEAR
+        self.own += [frozenset[str]()] * _NEAR
         self.sentences += [-1] * _NEAR
+        self.is_joined += [False] * _NEAR
 
     def _read(self, sentence: str, lower: set[str]) -> None:
         """Add the clauses of a sentence. A clause in brackets or after a label also has the words
         before it."""
-        first, head, start = len(self.words), frozenset[str](), 0
+        first, head, start, sign = len(self.words), frozenset[str](), 0, ""
         ends = [] if _IN_ORDER.search(sentence) else [*_PARTS.finditer(sentence)]
         for end in (*ends, None):
             part = sentence[start : end.start() if end else None]
-            words = frozenset(self._words_in(part, lower))
+            words = frozenset(self._words_in(part, lower, "," if start else ""))
+            self.own.append(words)
             if labels := _LABEL.findall(part):
-                head = frozenset(self._words_in(labels[-1], lower))
+                head = frozenset(self._words_in(labels[-1], lower, "," if start else ""))
             else:
                 words |= head
             self._add(part, words, first)
+            self.is_joined.append(bool(sign and _JOINS.match(sign)))
+            sign = end[0] if end else ""
             if end:
                 start = end.end()
                 head = frozenset() if end[0] in _END_OF_HEAD else head
@@ -110,24 +138,64 @@ class Clauses:
         self.words.append(words)
         self.sentences.append(sentence)
 
-    def _words_in(self, part: str, lower: set[str]) -> Iterator[str]:
+    def by_sentence(self) -> Iterator[list[int]]:
+        """Yield the places of the clauses of each sentence with several, without empty ones."""
+        for _, places in groupby(
+            (at for at, first in enumerate(self.sentences) if first >= 0), self.sentences.__getitem__
+        ):
+            if len(found := [at for at in places if self.words[at]]) > 1:
+                yield found
+
+    def sentences_with(self, pattern: re.Pattern[str]) -> list[str]:
+        """Return the sentences that have a pattern."""
+        return [one for one in self.whole.values() if pattern.search(one)]
+
+    def key_words(self, text: str) -> frozenset[str]:
+        """Return the words of a text, each as a key of all its forms."""
+        return frozenset(self._words_in(text, set(), ","))
+
+    def words_of_sentence(self, at: int) -> frozenset[str]:
+        """Return the words of the sentence of a clause."""
+        first, found = self.sentences[at], list[frozenset[str]]()
+        for place in range(max(0, first), len(self.words)):
+            if self.sentences[place] != first:
+                break
+            found.append(self.words[place])
+        return frozenset[str]().union(*found)
+
+    def _words_in(self, part: str, lower: set[str], before: str) -> Iterator[str]:
         """Yield the content words of a part of a sentence, each as a key of all its forms."""
         for word in _WORD.findall(part):
             told = word.casefold()
-            if told[0].isdigit():
+            if self._user.fullmatch(told):
+                yield USER
+            elif told[0].isdigit():
                 yield _GROUPS.sub("", told).replace(",", ".")
             elif is_wide(told):
                 yield from map(add, told, told[1:])
+                if self._user.search(told):
+                    yield USER
+                yield from (WIDE_SIGNS[one] for one in _WIDE_SIGN.findall(told))
                 if _DENIES_WIDE.search(told):
-                    yield _NO
+                    yield NO
+            elif told in TITLES:
+                pass
+            elif of_class := class_of(told, word):
+                yield of_class
             elif _DENIES.match(told):
-                yield _NO
+                if not (told in _ELSEWHERE and f"{told} {_ELSEWHERE[told]}" not in part.casefold()):
+                    yield NO
             elif told in NUMBER_WORDS:
                 yield str(NUMBER_WORDS[told])
-            elif told not in IGNORED and not _LIGHT.match(told):
+            elif len(told) > 2 and told not in IGNORED and not _LIGHT.match(told):
                 head = told.removesuffix("s")[:_HEAD]
                 yield head
                 (lower if word[0].islower() else self.names).add(head)
+                if before in DETERMINERS:
+                    self._determined.add(head)
+                if word[0].isupper() and before:
+                    self._inside.add(head)
+            before = told
 
 
 class _Neighbours:
@@ -155,11 +223,10 @@ class _Neighbours:
         return bool((some & others) - thirds)
 
 
-def find_exchanged(text: str, said: Clauses) -> list[str]:
+def find_exchanged(told: Clauses, said: Clauses) -> list[str]:
     """Return the clauses of the source whose words a text has exchanged."""
     if said.is_turned_round:
         return []
-    told = Clauses([text])
     common = said.places.keys() & told.places.keys()
     here, there = _Neighbours(said, common), _Neighbours(told, common)
     moved, names, found = _find_moved(here, there), said.names | told.names, dict[str, None]()
@@ -183,7 +250,8 @@ def _find_moved(
     in the text alone, each with its places in the source."""
     moved = defaultdict[tuple[str, str], dict[str, Sequence[int]]](dict)
     for word in here.common:
-        if len(here.clauses.places[word]) > _RARE or len(there.clauses.places[word]) > _RARE_TOLD:
+        is_rare = len(here.clauses.places[word]) <= _RARE
+        if word != USER and not (is_rare and len(there.clauses.places[word]) <= _RARE_TOLD):
             continue
         given = [one for one in there.of(word) if one not in here.of(word)]
         taken = [one for one in here.of(word) if one not in there.of(word)] if given else []
@@ -210,12 +278,14 @@ def _near(
 def _are_alike(these: tuple[str, str], those: tuple[str, str], names: Set[str]) -> bool:
     """Return whether two pairs may be exchanged: one of numbers or names, or both of words."""
     kinds = [{_kind_of(one, names) for one in pair} for pair in (these, those)]
+    if any("user" in kind for kind in kinds):
+        return {"user", "name"} in kinds
     return any(kind in ({"number"}, {"name"}) for kind in kinds)
 
 
 def _kind_of(word: str, names: Set[str]) -> str:
-    if word == _NO:
-        return "no"
+    if word in (NO, USER):
+        return "no" if word == NO else "user"
     if word[0].isdigit():
         return "number"
     return "name" if word in names or is_wide(word) else "word"

@@ -45,7 +45,7 @@ _ASKS = lazy(
     r"\b(?:ask(?:s|ed)|wants?|wanted|request(?:s|ed)|told|tells|wish(?:es|ed)|expects?|agreed)\b"
     r"|\b(?:instructed|ordered|(?:is|are) to be|assistant (?:shall|must|should|is to|has to))\b"
     r"|\b(?:bat|bittet|gebeten|möchte|will|wollte|wünscht|verlangt|soll|sollen|beauftragt\w*)\b"
-    r"|要求|请|让|希望|想要|叫|吩咐|交代|嘱咐|指示"
+    r"|要求|(?<!邀)请(?![柬帖假客])|让|希望|想要|叫|吩咐|交代|嘱咐|指示"
 )
 _ACTS = lazy(
     r"\b(?:delet|wip(?:e|ing)|eras|remov|destroy|format|disabl|deactivat|cancel|transfer|pay|paid"

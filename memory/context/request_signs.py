@@ -178,14 +178,15 @@ LATER = cue(
 )
 _CLAUSE = r"(?:^|[.!?;,\n]\s*|\b(?:but|aber)\s+)(?:but |aber |please |bitte )?"
 NOT_NOW = cue(
-    "not wait let hold no nicht erst es",
+    "not don wait let hold no nicht erst es noch",
     "先 不急 等 再",
     lazy(
         rf"{_CLAUSE}(?:not (?:today|tonight|now|yet|this week)|wait (?:till|until)|let it rest"
         r"|hold off|no (?:rush|hurry))\b"
+        r"|\b(?:don['’]t|do not) \w+ (?:\w+ )?yet\b|\bnoch nicht\b"
         rf"|{_CLAUSE}(?:nicht (?:mehr )?(?:heute|jetzt)|erst (?:wenn|nachdem|sobald)"
         r"|es eilt nicht)\b"
-        r"|(?:^|[，。！？\n])(?:先放着|先不急|不急|现在先放着|等[^，。！？]{1,20}(?:再|之后|以后|后)"
+        r"|(?:^|[，。！？\n])(?:先放着|先不急|[^，。！？]{0,8}先(?:别|不要)|不急|现在先放着|等[^，。！？]{1,20}(?:再|之后|以后|后)"
         r"|[^，。！？]{1,12}[了后]再(?:算|做|说|写|弄|办|发|订|看|买|处理))",
         re.IGNORECASE,
     ),
@@ -274,8 +275,8 @@ WAITS = cue(
     "i ich bekommen bekommst bekommt",
     "等 一",
     lazy(
-        rf"\bI(?:['’]ll| will)? (?:wait|leave \S[^.!?]{{0,60}}alone) (?:for|until|till)\b"
-        rf"|\b(?:warte ich|ich warte)\b{_REST}bis\b"
+        rf"\bI(?:['’]ll| will)? (?:wait|leave \S[^.!?]{{0,60}}alone) (?:for|until|till|with)\b"
+        rf"|\b(?:warte ich|ich warte)\b(?: mit\b|{_REST}bis\b)"
         r"|\bbekomm(?:en Sie|st du|t ihr) (?:morgen|heute (?:abend|noch))\b"
         r"|等[^，。！？]{1,20}[后了]?，?我?再|一[^，。！？]{1,8}我?就",
         re.IGNORECASE,

@@ -1,0 +1,77 @@
+"""Limits that a summary turns round: "after 5 pm" for "before 5 pm", "at least 3" for "at most 3".
+Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from memory.context.classes import class_of
+from memory.context.exchanged import NO, USER, Clauses
+from memory.patterns import lazy
+
+_MOST_FOUND = 4
+_BELOW, _ABOVE = -1, 1
+_DOWN = (
+    r"before|until|till|by|at most|up to|max(?:imum|\.)?|no more than|less than|fewer than|below|under"
+    r"|vor|bis(?: zu[mr]?)?|höchstens|maximal|weniger als|unter"
+)
+_UP = (
+    r"after|since|from|at least|min(?:imum|\.)?|no less than|more than|over|above"
+    r"|nach|ab|seit|mindestens|wenigstens|mehr als|über"
+)
+_LATIN = lazy(
+    rf"\b(?:(?P<down>{_DOWN})|(?P<up>{_UP}))\s(?:(?:the|dem|der|den|about|etwa)\s)?"
+    r"(?P<what>\d+(?:[.,:]\d+)*|[^\W\d_]{3,10})",
+    re.IGNORECASE,
+)
+_WIDE = lazy(
+    r"(?:(?P<down>最多|不超过|低于|少于|至多)|(?P<up>至少|超过|高于|多于|不少于|不低于))(?P<what>\d+(?:[.,:]\d+)*)"
+    r"|(?P<what2>\d+(?:[.,:]\d+)*)[^\d，。；\s]{0,3}?(?:(?P<down2>之?前|以前|以内|以下)|(?P<up2>之?后|以后|以上))"
+)
+
+_IF = lazy(r"\b(?:if|when|whenever|wenn|falls|sobald)\b|如果|若|一旦", re.IGNORECASE)
+
+
+class _Bound(NamedTuple):
+    """A limit: its number or day, whether its clause denies something, and its side."""
+
+    what: str
+    is_denied: bool
+    way: int
+    words: frozenset[str]
+    text: str
+
+
+def find_turned_bounds(told: Clauses, said: Clauses) -> list[str]:
+    """Return the clauses of a text with a limit that the source has as the opposite one."""
+    of_told = [*_list_bounds(told)]
+    if not of_told:
+        return []
+    known = defaultdict[tuple[str, bool], list[_Bound]](list)
+    for one in _list_bounds(said):
+        known[one.what, one.is_denied].append(one)
+    found = dict[str, None]()
+    for one in of_told:
+        like = [x for x in known[one.what, one.is_denied] if len(x.words & one.words) > 1]
+        about = [x for x in like if x.way != one.way and (USER in x.words or USER not in one.words)]
+        if about and len(about) == len(like):
+            found[one.text.strip()] = None
+    return [*found][:_MOST_FOUND]
+
+
+def _list_bounds(clauses: Clauses) -> Iterator[_Bound]:
+    for text, words in zip(clauses.texts, clauses.words, strict=True):
+        if not words or _IF.search(text):
+            continue
+        for found in (*_LATIN.finditer(text), *_WIDE.finditer(text)):
+            groups = found.groupdict()
+            what = groups["what"] or groups["what2"]
+            if not what[0].isdigit():
+                what = class_of(what.casefold(), what)
+            if what:
+                is_down = groups["down"] or groups.get("down2")
+                is_denied = NO in words and not found[0].casefold().startswith(("no ", "不"))
+                yield _Bound(what, is_denied, _BELOW if is_down else _ABOVE, words, text)
