@@ -88,6 +88,7 @@ class RequestFitter:
         state.prefix_sent = prefix
         limits = state.limits
         await self._note_changed_prompt(prefix, limits)
+        await self._refuse_hopeless(state.view(prefix, limits), limits)
         view = await self._climb(prefix, limits, emergency.STEPS[:1])
         if limits.strategy == "slim":
             await self._unfold(prefix, limits)
@@ -138,6 +139,15 @@ class RequestFitter:
                 raise emergency.no_room(view, limits)
             return view
 
+    async def _refuse_hopeless(self, view: View, limits: Limits) -> None:
+        """Raise NoRoom before anything is removed for a request that can't be made to fit."""
+        if emergency.is_hopeless(view, limits):
+            last = await emergency.step_of_ladder(
+                view, limits, emergency.STEPS[-1], self._services.meter
+            )
+            if emergency.is_hopeless(view, limits, last.change):
+                raise emergency.no_room(view, limits)
+
     async def _take_step(
         self, view: View, limits: Limits, step: int, why: str = emergency.REASON
     ) -> bool:
@@ -180,6 +190,8 @@ class RequestFitter:
                 limits = replace(limits, window=min(window or view.tokens // 2, limits.window))
             if window:
                 self._refused = self._state.current, window
+            if window and why == emergency.REASON:
+                await self._refuse_hopeless(self._state.view(prefix, limits), limits)
             for step in emergency.STEPS[min(attempt, 3) - 1 :]:
                 if await self._take_step(self._state.view(prefix, limits), limits, step, why):
                     return True

@@ -37,6 +37,7 @@ from agent.models.listed import ListedModel, read_list
 from agent.models.providers import find_provider
 from agent.models.spoken_calls import lift_calls, may_have_calls
 from agent.pictures import blind, has_pictures, picture_urls, without_pictures
+from memory.context.terse import extract
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
@@ -448,7 +449,7 @@ def finish_reply(endpoint: Endpoint, answer: Answer, may_be_empty: bool = False)
     reply = answer.reply(endpoint.model)
     if answer.finish and may_be_empty:
         return reply
-    if not reply.text.strip() and not reply.tool_calls:
+    if not reply.tool_calls and not extract(reply.text)[0].strip():  # nothing that is shown
         if answer.is_full:
             raise failures.too_much(endpoint, f"more than {MOST_CHARACTERS:,} characters at once")
         if not answer.finish and (said := failures.find_words(answer.other)):

@@ -91,6 +91,18 @@ async def step_of_ladder(view: View, limits: Limits, step: int, meter: Meter) ->
     return made
 
 
+def is_hopeless(view: View, limits: Limits, change: Change | None = None) -> bool:
+    """Return whether system prompt, tools and the running turn alone exceed the ceiling, however
+    much that turn is clipped. Then no step can help, so none is taken. `change` is the last step's,
+    counted; None: as estimated."""
+    if view.tokens <= limits.ceiling:
+        return False  # the usual case
+    after = view.apply(_all_but_the_current(view, limits) if change is None else change)
+    own = sum(turn.tokens for turn in after.turns if turn.number == view.current)
+    raw = view.prefix.system + view.prefix.tools + own
+    return view.scale.tokens(raw) > limits.ceiling
+
+
 def halve(view: View, limits: Limits, why: str) -> Plan | None:
     """Plan the removal of all but half of `keep_recent` messages (Digitorn's emergency_compact),
     turn by turn. A turn across that limit is squeezed, so that no half turn stays. Return None if

@@ -206,8 +206,9 @@ def with_question(view: View) -> View:
 
 
 def apply_emergency_steps(preview: Preview, limits: Limits, steps: Sequence[int]) -> Preview:
-    """Return the preview after those of these steps of the emergency ladder that are necessary."""
-    for step in steps:
+    """Return the preview after those of these steps of the emergency ladder that are necessary,
+    if they can help."""
+    for step in () if emergency.is_hopeless(preview.then, limits) else steps:
         if step and preview.then.tokens <= limits.ceiling:
             break
         plan = emergency.plan(preview.then, limits, step)

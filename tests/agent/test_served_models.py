@@ -226,6 +226,10 @@ async def test_refusals_say_what_to_do_and_the_next_message_works(protocol: Prot
 BROKEN: list[tuple[Answer, str, str]] = [
     (Say(""), "gave an empty answer", ""),
     (Say(" \n "), "gave an empty answer", " \n "),
+    *(
+        (Say(tag), "gave an empty answer", tag)
+        for tag in ("<terse></terse>", "<terse>", "<TERSE> </TERSE>\n<terse>\n</terse>", "<ters")
+    ),
     (Body("", "text/event-stream"), "gave an empty answer", ""),
     (Say("", reasoning="Hm…", finish="length"), "length limit", ""),
     (Say("", finish="content_filter"), "the question in other words", ""),

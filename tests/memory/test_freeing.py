@@ -13,11 +13,14 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from memory.context.emergency import RequestTooLong
+from memory.context.meter import PromptPrefix
 from memory.context.plan import LEAST_FREED
 from memory.context.strategies import STRATEGIES
 from memory.context.summary import LEFT_OUT
 from memory.context.view import View
 from memory.conversation import Conversation
+from memory.messages import Message
+from memory.request_fitter import Overflow
 from tests.memory.harness import MemoryHarness
 
 LIMITS = st.fixed_dictionaries(
@@ -214,3 +217,26 @@ async def test_in_a_small_window_with_tools_each_cut_is_paid_once(
     cuts = sum(bool(event.leaving) for event in events)
     assert cuts
     assert len(harness.summarizer.requests) <= cuts + 1, "one may be ready for the next"
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+@pytest.mark.parametrize(
+    ("system", "question", "is_clipped", "named"),
+    [(3_000, 1, True, 0), (3_000, 1, False, 0), (1, 9_000, False, 0), (1, 9_000, False, 3_000)],
+)
+async def test_nothing_is_removed_for_a_request_that_can_not_fit_anyway(
+    harness: MemoryHarness, strategy: str, system: int, question: int, is_clipped: bool, named: int
+) -> None:
+    """The window is in the settings, or `named` by a refusal."""
+    harness.limit(strategy=strategy, truncate_oversized=is_clipped, full_turns=10)
+    harness.frame = PromptPrefix("word " * system)
+    for number in range(6):
+        await harness.says(f"question {number}")
+    harness.limit(window=128_000 if named else 2_000)
+    conversation = await harness.conversation()
+    turn = await conversation.turns.open("word " * question)
+    with pytest.raises(RequestTooLong, match="is too small: the system prompt has"):
+        await turn.make_room(await turn.fit(harness.frame), harness.frame, Overflow(named))
+    await turn.record(Message("assistant", "It does not fit."))
+    assert len(conversation.context.view().turns) == 7
+    assert not conversation.context.view().layout.clipped
