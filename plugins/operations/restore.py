@@ -13,6 +13,7 @@ import hashlib
 import io
 import json
 import os
+import shlex
 import shutil
 import tarfile
 import tempfile
@@ -118,7 +119,10 @@ def restore(
             if DATABASE in sums and find_fault(unpacked / DATABASE):
                 raise BackupError(
                     f"The database in {source} is damaged; nothing was changed. Take an earlier "
-                    "backup."
+                    "backup. If you have none, unpack this one into a new folder: `tar -xzf "
+                    f"{shlex.quote(str(source))} -C FOLDER`. Its other files are whole, and "
+                    f"`sqlite3 FOLDER/{DATABASE} .dump` prints what can be read of the database. "
+                    "The page “Troubleshooting” lists all steps."
                 )
             is_set_aside = contents.needs_consent and not consent(contents)
             if is_set_aside:

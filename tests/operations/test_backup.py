@@ -7,7 +7,9 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import sqlite3
+import subprocess
 import tarfile
 from collections.abc import Callable
 from contextlib import closing
@@ -18,8 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.data_folder import FolderError, check_not_emptied
+from memory.record.engines import engine_for
 from memory.record.engines.sqlite import connect
-from memory.record.migrations import migrate
+from memory.record.migrations import MIGRATIONS, migrate
 from plugins.operations import restore as restoring
 from plugins.operations.backup import MANIFEST, BackupError, BackupResult, SavedDatabase, backup
 from plugins.operations.restore import SET_ASIDE, Contents, RestoreResult, _is_inside
@@ -509,8 +512,50 @@ def test_a_damaged_database_is_saved_with_a_warning_and_not_restored(
     assert done.code == 1
     assert "The database is damaged, and so is this backup" in done.out
     before = files_of(data)
-    assert "is damaged; nothing was changed. Take an earlier backup." in refused(source, data)
+    sentence = refused(source, data)
+    assert "is damaged; nothing was changed. Take an earlier backup." in sentence
+    assert f"tar -xzf {source} -C FOLDER" in sentence
     assert files_of(data) == before
+
+
+@pytest.mark.skipif(not shutil.which("sqlite3"), reason="the steps need SQLite's own program")
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("share", [0.5, 0.7, 0.9])
+def test_the_documented_steps_save_what_can_be_read_of_a_damaged_backup(
+    tmp_path: Path, share: float
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    steps = page.partition("### A damaged database")[2].partition("```sh\n")[2].partition("```")[0]
+    data, source, saved = tmp_path / "data", tmp_path / "b.tar.gz", tmp_path / "saved"
+    data.mkdir()
+    with closing(connect(data / NAME)) as database:
+        migrate(database)
+    with closing(sqlite3.connect(data / NAME)) as rows, rows:
+        rows.execute(
+            "INSERT INTO conversation (id, key, audience, created_at, active_at) "
+            "VALUES (1, 'pipe/main', 'pipe-main', 0, 0)"
+        )
+        rows.executemany(
+            "INSERT INTO message (conversation, seq, turn, role, text, extra, tokens, at) "
+            "VALUES (1, ?, ?, 'user', ?, '{}', 1, 0)",
+            [(number, number, "x" * 1_000) for number in range(1, 401)],
+        )
+    with (data / NAME).open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(int(size * share) // 4096 * 4096)
+        file.write(b"x" * 4096)
+    backup(data, source, SavedDatabase(NAME, engine_for(data / NAME).save_to), "0.3.0")
+    assert "is damaged" in refused(source, data)
+
+    saved.mkdir()
+    subprocess.run(["tar", "-xzf", source, "-C", saved], check=True)
+    subprocess.run(["sh", "-ec", steps], cwd=tmp_path, check=True, capture_output=True)
+
+    with closing(connect(saved / NAME)) as database:
+        assert engine_for(saved / NAME).examine() == ""
+        assert database.schema_version() == len(MIGRATIONS)
+        (count,) = database.execute_sql("SELECT COUNT(*) FROM message").fetchone()
+        assert 390 < count < 400
 
 
 def test_a_bomb_is_refused_before_it_fills_the_disk(tmp_path: Path) -> None:
