@@ -16,11 +16,7 @@ def find_alike(
     """Yield the places of the clauses that share at least so many of these words, besides a
     denial, each with the shared ones."""
     own = frozenset(words) - {NO, USER}
-    places = {
-        place
-        for word in own
-        for place in _rare_places(word, said)
-    }
+    places = {place for word in own for place in _rare_places(word, said)}
     for place in sorted(places):
         shared = own & said.words[place]
         if len(shared) >= least:

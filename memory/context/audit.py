@@ -29,7 +29,6 @@ from memory.context.polarity import find_stated
 from memory.context.receipt import Receipt, SourceFacts
 from memory.context.roles import find_exchanged_roles
 from memory.context.told_requests import find_lost, find_restated, list_unbacked
-from memory.context.turned import find_turned
 from memory.context.wording import language_of, split_sentences
 from memory.patterns import lazy
 
@@ -281,17 +280,22 @@ def _check_orders(text: str, source: AuditSource) -> Sequence[Flaw]:
 
 
 def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
-    told = Clauses([text])
-    said = source.clauses
-    exchanged = find_exchanged(told, said) or find_moved(told, said) or find_turned(told, said)
-    exchanged = exchanged or find_moved_wide(told, said)
-    exchanged = exchanged or find_turned_bounds(told, said)
-    exchanged = exchanged or find_exchanged_roles(text, source.asked, source.answered)
-    affirmed = find_stated(told, said) or find_consent(text, source.refusals)
-    unconditional = find_unconditional(text, source.exceptions)
-    found = (("swapped", exchanged), ("affirmed", affirmed), ("condition", unconditional))
-    found = (*found, ("invented", find_new_days(told, said)))
-    found = (*found, ("undone", find_told_as_done(text, source.put_off)))
+    said, told = source.clauses, Clauses([text])
+    exchanged = (
+        find_exchanged(told, said)
+        or find_moved(told, said)
+        or find_moved_wide(told, said)
+        or source.turnable.find_turned(told)
+        or find_turned_bounds(told, source.bounds)
+        or find_exchanged_roles(text, source.two_sided)
+    )
+    found = (
+        ("swapped", exchanged),
+        ("affirmed", find_stated(told, said) or find_consent(text, source.refusals)),
+        ("condition", find_unconditional(text, source.exceptions)),
+        ("invented", find_new_days(told, said)),
+        ("undone", find_told_as_done(text, source.put_off)),
+    )
     return [Flaw(kind, tuple(what)) for kind, what in found if what]
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import log2
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.context.conditions import Exception_, Refusal, find_exceptions, find_refusals
+from memory.context.bounds import Bound, list_bounds
+from memory.context.conditions import Refusal, StatedException, find_exceptions, find_refusals
 from memory.context.corrected import SAID, choose_certain, find_stale, find_untold
 from memory.context.corrections import Correction, find_corrections, in_force
 from memory.context.deferred import PutOff, find_put_off
@@ -20,6 +21,7 @@ from memory.context.exchanged import Clauses
 from memory.context.made_up_orders import Ban, find_bans, find_grants
 from memory.context.receipt import Receipt, SourceFacts, sentence_with
 from memory.context.requests import NONE, PersonRequest, Requests, find_deeds, find_requests
+from memory.context.roles import TwoSided, list_deeds
 from memory.context.superseded import (
     SupersededValue,
     find_stale_values,
@@ -28,6 +30,7 @@ from memory.context.superseded import (
     is_said_on,
 )
 from memory.context.told_requests import list_tasks
+from memory.context.turned import Turnable
 from memory.context.wording import WordIndex, is_wide, languages_of, shared, split_sentences, stems
 from memory.patterns import lazy
 from memory.turns import Turn
@@ -67,6 +70,8 @@ class AuditSource(Struct, frozen=True, dict=True):
         the time of an audit."""
         _ = self.facts.text, self.languages, self.stems, self.requests, self.current, self.bans
         _ = self.deeds, self.superseded, self.clauses, self.rejected, self.orders
+        _ = self.put_off, self.exceptions, self.refusals, self.bounds, self.turnable
+        _ = self.two_sided
         self.facts.prepare()
 
     @cached_property
@@ -114,7 +119,7 @@ class AuditSource(Struct, frozen=True, dict=True):
         return find_orders(self._pairs, self.bans)
 
     @cached_property
-    def exceptions(self) -> list[Exception_]:
+    def exceptions(self) -> list[StatedException]:
         return find_exceptions(self.asked)
 
     @cached_property
@@ -128,6 +133,18 @@ class AuditSource(Struct, frozen=True, dict=True):
     @cached_property
     def clauses(self) -> Clauses:
         return Clauses(self.facts.texts, len(self.asked))
+
+    @cached_property
+    def bounds(self) -> Mapping[tuple[str, bool], Sequence[Bound]]:
+        return list_bounds(self.clauses)
+
+    @cached_property
+    def two_sided(self) -> list[TwoSided]:
+        return list_deeds(self.asked, self.answered)
+
+    @cached_property
+    def turnable(self) -> Turnable:
+        return Turnable(self.clauses)
 
     @cached_property
     def current(self) -> list[Correction]:

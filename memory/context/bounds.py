@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from memory.context.classes import class_of
+from memory.context.classes import CLASSES, class_of
 from memory.context.exchanged import NO, USER, Clauses
 from memory.patterns import lazy
 
 _MOST_FOUND = 4
 _BELOW, _ABOVE = -1, 1
 _DOWN = (
-    r"before|until|till|by|at most|up to|max(?:imum|\.)?|no more than|less than|fewer than|below|under"
+    r"before|until|till|by|at most|up to|max(?:imum|\.)?|no more than|less than|fewer than"
+    r"|below|under"
     r"|vor|bis(?: zu[mr]?)?|höchstens|maximal|weniger als|unter"
 )
 _UP = (
@@ -28,14 +29,20 @@ _LATIN = lazy(
     re.IGNORECASE,
 )
 _WIDE = lazy(
-    r"(?:(?P<down>最多|不超过|低于|少于|至多)|(?P<up>至少|超过|高于|多于|不少于|不低于))(?P<what>\d+(?:[.,:]\d+)*)"
+    r"(?:(?P<down>最多|不超过|低于|少于|至多)|(?P<up>至少|超过|高于|多于|不少于|不低于))"
+    r"(?P<what>\d+(?:[.,:]\d+)*)"
     r"|(?P<what2>\d+(?:[.,:]\d+)*)[^\d，。；\s]{0,3}?(?:(?P<down2>之?前|以前|以内|以下)|(?P<up2>之?后|以后|以上))"
 )
 
-_IF = lazy(r"\b(?:if|when|whenever|wenn|falls|sobald)\b|如果|若|一旦", re.IGNORECASE)
+_IF = lazy(
+    r"\b(?:if|when|whenever|wenn|falls|sobald|off|cancel\w{0,6})\b|如果|若|一旦", re.IGNORECASE
+)
 
 
-class _Bound(NamedTuple):
+_Key = tuple[str, bool]
+
+
+class Bound(NamedTuple):
     """A limit: its number or day, whether its clause denies something, and its side."""
 
     what: str
@@ -45,26 +52,30 @@ class _Bound(NamedTuple):
     text: str
 
 
-def find_turned_bounds(told: Clauses, said: Clauses) -> list[str]:
+def find_turned_bounds(told: Clauses, said: Mapping[_Key, Sequence[Bound]]) -> list[str]:
     """Return the clauses of a text with a limit that the source has as the opposite one."""
-    of_told = [*_list_bounds(told)]
-    if not of_told:
-        return []
-    known = defaultdict[tuple[str, bool], list[_Bound]](list)
-    for one in _list_bounds(said):
-        known[one.what, one.is_denied].append(one)
     found = dict[str, None]()
-    for one in of_told:
-        like = [x for x in known[one.what, one.is_denied] if len(x.words & one.words) > 1]
+    for one in (one for bounds in list_bounds(told).values() for one in bounds):
+        known = said.get((one.what, one.is_denied), ())
+        like = [x for x in known if len(x.words & one.words) > 1]
         about = [x for x in like if x.way != one.way and (USER in x.words or USER not in one.words)]
         if about and len(about) == len(like):
             found[one.text.strip()] = None
     return [*found][:_MOST_FOUND]
 
 
-def _list_bounds(clauses: Clauses) -> Iterator[_Bound]:
+def list_bounds(clauses: Clauses) -> dict[_Key, list[Bound]]:
+    """Return the limits in texts by what they limit, and by whether a clause denies something."""
+    found = defaultdict[_Key, list[Bound]](list)
+    for one in _read_bounds(clauses):
+        found[one.what, one.is_denied].append(one)
+    return found
+
+
+def _read_bounds(clauses: Clauses) -> Iterator[Bound]:
     for text, words in zip(clauses.texts, clauses.words, strict=True):
-        if not words or _IF.search(text):
+        is_counted = any(one[0].isdigit() or one[:2] in CLASSES for one in words)
+        if not is_counted or _IF.search(text):
             continue
         for found in (*_LATIN.finditer(text), *_WIDE.finditer(text)):
             groups = found.groupdict()
@@ -74,4 +85,4 @@ def _list_bounds(clauses: Clauses) -> Iterator[_Bound]:
             if what:
                 is_down = groups["down"] or groups.get("down2")
                 is_denied = NO in words and not found[0].casefold().startswith(("no ", "不"))
-                yield _Bound(what, is_denied, _BELOW if is_down else _ABOVE, words, text)
+                yield Bound(what, is_denied, _BELOW if is_down else _ABOVE, words, text)

@@ -23,7 +23,8 @@ afternoon afternoons nachmittag nachmittags 下午
 evening evenings abend abends 晚上 傍晚
 night nights nacht nachts 夜里 半夜
 """
-TITLES = frozenset("mr mrs ms dr prof herr herrn frau fräulein sir madam".split())
+_OF_PEOPLE = "mr mrs ms dr prof herr herrn frau fräulein sir madam"
+TITLES = frozenset(_OF_PEOPLE.split())
 """Words before a name."""
 
 
@@ -32,7 +33,8 @@ def _read(table: str, sign: str) -> dict[str, str]:
     return {word: f"{sign}{number}" for number, line in lines for word in line.split()}
 
 
-_SHORT = frozenset("mon tue wed thu fri sat sun may".split())
+_ABBREVIATED = "mon tue wed thu fri sat sun may"
+_SHORT = frozenset(_ABBREVIATED.split())
 _ALL = (
     _read(_DAYS, "d:")
     | _read(_PARTS, "t:")

@@ -18,8 +18,10 @@ _EXCEPT = lazy(
     re.IGNORECASE,
 )
 _ONLY_IF = lazy(
-    r"\b(?:only|if|when|once|until|as long as|provided|excepted|exceptions?|exclud\w{1,3}|without|ohne|otherwise|but"
-    r"|must|first|before(?:hand)?|after|following|depends|muss|müssen|vorher|zuvor|erst|nach|bevor|braucht|nur|wenn|falls|sofern|solange|ausnahmen?|ausschließlich|ausgenommen|sonst)\b"
+    r"\b(?:only|if|when|once|until|as long as|provided|excepted|exceptions?|exclud\w{1,3}|without"
+    r"|ohne|otherwise|but"
+    r"|must|first|before(?:hand)?|after|following|depends"
+    r"|muss|müssen|vorher|zuvor|erst|nach|bevor|braucht|nur|wenn|falls|sofern|solange|ausnahmen?|ausschließlich|ausgenommen|sonst)\b"
     r"|如果|若|只|先|必须|须|得|前|不[^，。]{0,4}的话|否则|例外",
     re.IGNORECASE,
 )
@@ -29,7 +31,8 @@ _NO = lazy(
 )
 _REFUSES = lazy(
     r"\b(?:sa(?:id|ys) no|refus\w{1,4}|declin\w{1,4}|reject\w{0,3}|turned (?:\w+ ){0,2}down"
-    r"|(?:did|do|does|would|has|have)(?: not|n['’]t) (?:agree\w?|accept\w{0,2}|approve\w?|grant\w{0,2})"
+    r"|(?:did|do|does|would|has|have)(?: not|n['’]t)"
+    r" (?:agree\w?|accept\w{0,2}|approve\w?|grant\w{0,2})"
     r"|abgelehnt|lehnt\w{0,2}|verweiger\w{1,2}|abgesagt"
     r"|nicht (?:zu(?:ge)?stimm\w{1,2}|zugesagt|genehmigt|bewilligt|angenommen|einverstanden))\b"
     r"|拒绝|没有?(?:答应|同意|批准|接受)|不(?:答应|同意|批准|接受)",
@@ -43,7 +46,7 @@ _AGREES = lazy(
 )
 
 
-class Exception_(NamedTuple):
+class StatedException(NamedTuple):
     about: frozenset[str]
     unless: frozenset[str]
     is_denied: bool
@@ -55,9 +58,9 @@ class Refusal(NamedTuple):
     text: str
 
 
-def find_exceptions(said: Sequence[str]) -> list[Exception_]:
+def find_exceptions(said: Sequence[str]) -> list[StatedException]:
     """Return the statements with an exception in a person's messages."""
-    found = list[Exception_]()
+    found = list[StatedException]()
     for message in said:
         looked_at = message[:_LOOKED_AT]
         for one in split_sentences(looked_at) if _EXCEPT.search(looked_at) else ():
@@ -67,11 +70,11 @@ def find_exceptions(said: Sequence[str]) -> list[Exception_]:
                 about, unless = frozenset(stems(what)), frozenset(stems(but))
                 if about - unless and unless - about:
                     is_denied = bool(_NO.search(what))
-                    found.append(Exception_(about - unless, unless - about, is_denied, one))
+                    found.append(StatedException(about - unless, unless - about, is_denied, one))
     return found[-_MOST:]
 
 
-def find_unconditional(text: str, exceptions: Sequence[Exception_]) -> list[str]:
+def find_unconditional(text: str, exceptions: Sequence[StatedException]) -> list[str]:
     """Return the statements whose exception a text drops or turns round."""
     sentences = [(one, stems(one)) for one in (split_sentences(text) if exceptions else ())]
     everything = frozenset[str]().union(*(words for _, words in sentences))
@@ -87,7 +90,9 @@ def find_unconditional(text: str, exceptions: Sequence[Exception_]) -> list[str]
                 is_wrong = bool(is_told) and not (_ONLY_IF.search(one) or _mentions(known, text))
             else:
                 but = shared(known.unless, stems(one[sign.end() :]))
-                is_wrong = bool(but) and bool(_NO.search(one[: sign.start()])) is not known.is_denied
+                is_wrong = (
+                    bool(but) and bool(_NO.search(one[: sign.start()])) is not known.is_denied
+                )
             if is_wrong:
                 found.append(known.text)
                 break
@@ -112,7 +117,8 @@ def find_consent(text: str, refusals: Sequence[Refusal]) -> list[str]:
 
 
 def _consents(text: str, refusals: Sequence[Refusal]) -> Iterator[str]:
-    agreeing = [one for one in split_sentences(text) if _AGREES.search(one) and not _REFUSES.search(one)]
+    sentences = (one for one in split_sentences(text) if _AGREES.search(one))
+    agreeing = [one for one in sentences if not _REFUSES.search(one)]
     for known in refusals:
         for one in agreeing:
             both = shared(known.about, stems(_AGREES.sub(" ", one)))
@@ -121,7 +127,7 @@ def _consents(text: str, refusals: Sequence[Refusal]) -> Iterator[str]:
                 break
 
 
-def _mentions(known: Exception_, text: str) -> bool:
+def _mentions(known: StatedException, text: str) -> bool:
     """Return whether another sentence of a text has the condition, as one."""
     return any(
         shared(known.unless, stems(one)) and (_ONLY_IF.search(one) or _EXCEPT.search(one))

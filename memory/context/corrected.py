@@ -77,7 +77,7 @@ def says_old(one: Correction, sentence: str) -> bool:
     """Return whether a sentence has the ended value as if it were in force, and not the new one."""
     if not _is_concerned(one, sentence) or _says(sentence, one.new):
         return False
-    places = find_changeable(sentence, one.old, one.topic)
+    places = find_changeable(sentence, one.old, one.topic, _values_in(sentence[:SCANNED]))
     return any(not mentions_past(_clause_at(sentence, *place)) for place in places)
 
 
@@ -124,13 +124,13 @@ def _is_concerned(one: Correction, sentence: str) -> bool:
 
 def _says(sentence: str, value: str) -> bool:
     """Return whether a sentence has a value, in any form."""
-    wanted = find_values(value)
+    wanted = _values_in(value)
     if wanted and any(a.is_same(b) for a in wanted for b in _values_in(sentence[:SCANNED])):
         return True
     return bool(_as_word(value).search(sentence))
 
 
-@lru_cache(maxsize=16)  # a long message is checked for each of its corrections
+@lru_cache(maxsize=256)  # each sentence of a summary is checked for each correction
 def _values_in(text: str) -> tuple[Value, ...]:
     return tuple(find_values(text))
 

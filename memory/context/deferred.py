@@ -24,24 +24,29 @@ _PUTS_OFF = lazy(
     re.IGNORECASE,
 )
 _TELLS = lazy(
-    r"\b(?:was|were|has been|have been|had been|is|are|got|has|have|can be|may be|will be|should be)"
+    r"\b(?:was|were|has been|have been|had been|is|are|got|has|have"
+    r"|can be|may be|will be|should be)"
     r"(?: (?:now|already|also|been|just))?\s(?P<en>\w{3,16})\b"
-    r"|\b(?:wurden?|ist|sind|worden|hat|haben|kann|können|darf|soll)\b(?:\s[^\s.,;]{1,24}){0,5}?\s(?P<de>\w{0,12}ge\w{3,12}(?:t|en))\b"
+    r"|\b(?:wurden?|ist|sind|worden|hat|haben|kann|können|darf|soll)\b"
+    r"(?:\s[^\s.,;]{1,24}){0,5}?\s(?P<de>\w{0,12}ge\w{3,12}(?:t|en))\b"
     r"|(?:已经?|可以)(?:[给把向为][^，。；]{1,6})?(?P<zh>[\u4e00-\u9fff])|(?P<le>[\u4e00-\u9fff])(?:出|好|完)?了(?=$|[，。；])",
     re.IGNORECASE,
 )
 _CLAUSES = lazy(r"[;；，。]|,(?!\d)|\b(?:and|but|und|aber)\b")
 _NO = lazy(
-    r"\b(?:not|n['’]t|never|no|nicht|noch|kein\w{0,2}|nie)\b|n['’]t\b|[不没未等待再才]|之后|\b(?:to be|zu)\b"
-    r"|\b(?:once|until|till|when|after|before|if|unless|only|later|wait\w*|sobald|wenn|erst|bis|nach|später|falls|offen|open)\b",
+    r"\b(?:not|n['’]t|never|no|nicht|noch|kein\w{0,2}|nie)\b|n['’]t\b|[不没未等待再才]|之后"
+    r"|\b(?:to be|zu)\b"
+    r"|\b(?:once|until|till|when|after|before|if|unless|only|later|wait\w*"
+    r"|sobald|wenn|erst|bis|nach|später|falls|offen|open)\b",
     re.IGNORECASE,
 )
-_PAST = {
-    "sent": "send", "bought": "buy", "paid": "pay", "told": "tell", "wrote": "writ", "written": "writ",
-    "made": "make", "given": "give", "sold": "sell", "chosen": "choo", "taken": "take", "shown": "show",
-    "begun": "begi", "started": "star", "signed": "sign", "built": "buil", "spent": "spen",
-    "got": "get", "gotten": "get", "held": "hold", "hung": "hang", "drawn": "draw", "cut": "cut", "put": "put", "set": "set",
-}  # fmt: skip
+_IRREGULAR = """
+sent send bought buy paid pay told tell wrote writ written writ made make given give sold sell
+chosen choo taken take shown show begun begi built buil spent spen got get held hold hung hang
+"""
+_FORMS = _IRREGULAR.split()
+_PAST = dict(zip(_FORMS[::2], _FORMS[1::2], strict=True))
+"""Beginnings of verbs, by past participles."""
 
 
 class PutOff(NamedTuple):
@@ -59,14 +64,13 @@ def find_put_off(said: Iterable[tuple[str, str]]) -> list[PutOff]:
     for message, reply in said:
         asked, answered = message[:_LOOKED_AT], reply[:_LOOKED_AT]
         if found and any(one.pattern.search(answered) for one in (DEED, DONE)):
-            words = stems(asked) | stems(answered)
-            found = [one for one in found if len(shared(one.about, words)) < 2]
+            told = stems(asked) | stems(answered)
+            found = [one for one in found if len(shared(one.about, told)) < 2]
         if _PUTS_OFF.search(asked):
             about = frozenset(stems(f"{asked} {answered}"))
             for sentence in split_sentences(asked):
                 if _PUTS_OFF.search(sentence) and not sentence.endswith(("?", "？")):
-                    told = " ".join((sentence, answered))
-                    words = _words(told)
+                    words = _words(f"{sentence} {answered}")
                     near = about if len(stems(sentence)) > 3 else about | stems(before)
                     found.append(PutOff(words, frozenset(near), sentence))
         before = f"{asked} {answered}"

@@ -57,8 +57,12 @@ def find_rejected(said: Iterable[tuple[str, str]]) -> list[frozenset[str]]:
     for message, reply in said:
         looked_at = message[:_LOOKED_AT]
         if found:
-            sentences = split_sentences(looked_at)
-            found = {one: None for one in found if not _is_affirmed(one, sentences)}
+            words = stems(looked_at)
+            if about := [one for one in found if one <= words]:
+                sentences = split_sentences(looked_at)
+                for one in about:
+                    if _is_affirmed(one, sentences):
+                        del found[one]
         if _TURNS_DOWN.search(looked_at) and (replied := _list_denied(reply)):
             both = (_in_both(*pair) for pair in product(_list_denied(looked_at), replied))
             found |= dict.fromkeys(filter(None, both))

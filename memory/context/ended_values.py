@@ -149,7 +149,7 @@ def show_corrected(
 def is_of_one_thing(value: str) -> bool:
     """Return whether a value is an address, a path, or a number such as a phone number. Only one
     thing has it, so each sentence with it is about the same thing."""
-    kinds = {one.kind for one in find_values(value)} or {""}
+    kinds = {one.kind for one in _values_of(value)} or {""}
     is_long = sum(map(str.isdigit, value)) >= _OF_ONE_THING
     return kinds <= {"url", "address", "path"} or (kinds == {"identifier"} and is_long)
 
@@ -178,7 +178,7 @@ def find_changeable(
         if long.kind in _WHOLE and not any(a <= long.start and long.end <= b for a, b in places):
             kept[long.start : long.end] = b"\1" * (long.end - long.start)
     free = [(start, end) for start, end in places if not any(kept[start:end])]
-    kinds = {one.kind for one in find_values(value)}
+    kinds = {one.kind for one in _values_of(value)}
     if kinds <= {"name"} and not value[:1].islower():
         return [place for place in free if not _is_in_longer_name(text, *place)]
     return _beside_topic(text, free, topic) if value.strip().isdigit() else free
@@ -215,7 +215,7 @@ def find_places(
 ) -> Iterator[tuple[int, int]]:
     """Find a value in a text, as written or in another form. `values` are the text's values, if
     known."""
-    wanted = [one for one in find_values(value) if one.kind != "name"]
+    wanted = [one for one in _values_of(value) if one.kind != "name"]
     if len(wanted) == 1 and len(wanted[0].text) >= len(value.strip()) - 1:
         for one in find_values(text) if values is None else values:
             if one.text == f"{value.strip()}号":  # of a day, or of a house
@@ -228,6 +228,11 @@ def find_places(
     pattern = re.escape(value.strip())
     for found in re.finditer(f"{head}{pattern}{tail}", text, re.IGNORECASE):
         yield found.span()
+
+
+@lru_cache(maxsize=256)  # each is looked for in many sentences
+def _values_of(value: str) -> tuple[Value, ...]:
+    return tuple(find_values(value))
 
 
 def is_once_in(text: str, value: str) -> bool:

@@ -56,17 +56,25 @@ _DENIES = lazy(
 _ELSEWHERE = {"instead": "of", "rather": "than"}
 """Words that deny only what follows another word: "instead of tea"."""
 _DENIES_WIDE = lazy(r"[不没无未]")
-_FIRST = lazy(r"(?:i|me|my|mine|ich|mich|mir|meine?[mnrs]?)|用户|我(?![们爸妈哥姐弟妹老家店])")
-_SECOND = lazy(r"(?:you|yours?|sie|ihnen|ihre?[mnrs]?|dich|dir|deine?[mnrs]?|users?|nutzers?)|用户|[您你](?!们)")
-_THIRD = lazy(r"(?:users?|nutzer(?:in|s)?)|用户")
+_IN_FIRST = "i me my mine ich mich mir mein meine meinem meinen meiner meines"
+_IN_SECOND = "you your yours sie ihnen ihr ihre ihrem ihren ihrer ihres dich dir dein deine deinen"
+_IN_THIRD = "user users nutzer nutzerin nutzers"
+_BY_NAME, _FIRST = frozenset(_IN_THIRD.split()), frozenset(_IN_FIRST.split())
+_SECOND = _BY_NAME | frozenset(_IN_SECOND.split())
+_USER_WIDE = {
+    _FIRST: lazy(r"用户|我(?![们爸妈哥姐弟妹老家店])"),
+    _SECOND: lazy(r"用户|[您你](?!们)"),
+    _BY_NAME: lazy(r"用户"),
+}
 USER = "@user"
 """The key of the words for the person."""
 _GROUPS = lazy(r"[.,](?=\d{3}(?!\d))")
 NO = "¬"
-DETERMINERS = frozenset(
-    "the a an my your our his her its their this that der die das den dem des ein eine einen einem"
-    " einer mein meine meinen unser unsere im am zum zur vom beim ins kein keine keinen".split()
-)
+_BEFORE_NOUNS = """
+the a an my your our his her its their this that der die das den dem des ein eine einen einem einer
+mein meine meinen unser unsere im am zum zur vom beim ins kein keine keinen
+"""
+DETERMINERS = frozenset(_BEFORE_NOUNS.split())
 _WIDE_SIGN = lazy("|".join(WIDE_SIGNS))
 _LIGHT = lazy(
     r"(?:can|may|one|per|any|all|its|our|out|get|got|has|who|how|why|yes|due|via|ihr|uns|sen[dt]|went"
@@ -91,7 +99,7 @@ class Clauses:
         self._determined, self._inside = set[str](), set[str]()
         self.is_turned_round = any(map(_TURNED_ROUND.search, texts))
         for number, text in enumerate(texts):
-            self._user = _FIRST if number < by_user else _SECOND if by_user else _THIRD
+            self._user = _FIRST if number < by_user else _SECOND if by_user else _BY_NAME
             self._add_gap()
             for sentence in split_sentences(text):
                 if len(self.words) > _MOST:
@@ -140,9 +148,8 @@ class Clauses:
 
     def by_sentence(self) -> Iterator[list[int]]:
         """Yield the places of the clauses of each sentence with several, without empty ones."""
-        for _, places in groupby(
-            (at for at, first in enumerate(self.sentences) if first >= 0), self.sentences.__getitem__
-        ):
+        full = (at for at, first in enumerate(self.sentences) if first >= 0)
+        for _, places in groupby(full, self.sentences.__getitem__):
             if len(found := [at for at in places if self.words[at]]) > 1:
                 yield found
 
@@ -167,35 +174,47 @@ class Clauses:
         """Yield the content words of a part of a sentence, each as a key of all its forms."""
         for word in _WORD.findall(part):
             told = word.casefold()
-            if self._user.fullmatch(told):
+            if told in self._user:
                 yield USER
             elif told[0].isdigit():
                 yield _GROUPS.sub("", told).replace(",", ".")
             elif is_wide(told):
-                yield from map(add, told, told[1:])
-                if self._user.search(told):
-                    yield USER
-                yield from (WIDE_SIGNS[one] for one in _WIDE_SIGN.findall(told))
-                if _DENIES_WIDE.search(told):
-                    yield NO
-            elif told in TITLES:
-                pass
-            elif of_class := class_of(told, word):
-                yield of_class
+                yield from self._wide_words(told)
             elif _DENIES.match(told):
-                if not (told in _ELSEWHERE and f"{told} {_ELSEWHERE[told]}" not in part.casefold()):
+                if told not in _ELSEWHERE or f"{told} {_ELSEWHERE[told]}" in part.casefold():
                     yield NO
-            elif told in NUMBER_WORDS:
-                yield str(NUMBER_WORDS[told])
-            elif len(told) > 2 and told not in IGNORED and not _LIGHT.match(told):
-                head = told.removesuffix("s")[:_HEAD]
-                yield head
+            elif key := class_of(told, word) or _number_of(told):
+                yield key
+            elif _says_something(told):
+                yield (head := told.removesuffix("s")[:_HEAD])
                 (lower if word[0].islower() else self.names).add(head)
-                if before in DETERMINERS:
-                    self._determined.add(head)
-                if word[0].isupper() and before:
-                    self._inside.add(head)
+                self._note_place(head, word, before)
             before = told
+
+    def _note_place(self, head: str, word: str, before: str) -> None:
+        """Note whether a word follows an article, or is a name within a sentence."""
+        if before in DETERMINERS:
+            self._determined.add(head)
+        elif before and word[0].isupper():
+            self._inside.add(head)
+
+    def _wide_words(self, run: str) -> Iterator[str]:
+        """Yield the pairs of characters in a run of Chinese, and what they stand for."""
+        yield from map(add, run, run[1:])
+        if _USER_WIDE[self._user].search(run):
+            yield USER
+        yield from (WIDE_SIGNS[one] for one in _WIDE_SIGN.findall(run))
+        if _DENIES_WIDE.search(run):
+            yield NO
+
+
+def _number_of(word: str) -> str:
+    return str(NUMBER_WORDS[word]) if word in NUMBER_WORDS else ""
+
+
+def _says_something(word: str) -> bool:
+    is_light = word in TITLES or word in IGNORED or _LIGHT.match(word)
+    return len(word) > 2 and not is_light
 
 
 class _Neighbours:

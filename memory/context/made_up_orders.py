@@ -204,10 +204,16 @@ def find_bans(said: Iterable[tuple[str, str]]) -> list[Ban]:
         forbids = _NEVER if is_agreed else _FORBIDS
         if not found and not _MAY_FORBID.search(looked_at):
             continue
+        all_words = stems(looked_at) if found else set[str]()
+        about = [one for one in found if _has_enough(one, all_words)]
+        if not about and not _MAY_FORBID.search(looked_at):
+            continue
         for sentence in split_sentences(looked_at):
             folded = sentence.casefold()
-            words = stems(folded) if found else set[str]()
-            found = [one for one in found if not _is_like(one, folded, words, _LIFTED)]
+            if about:
+                words = stems(folded)
+                lifted = [one for one in about if _is_like(one, folded, words, _LIFTED)]
+                found = [one for one in found if one not in lifted]
             if not _MAY_FORBID.search(folded) or sentence.endswith(("?", "？")):
                 continue
             ban = forbids.search(folded)
@@ -284,6 +290,11 @@ def _permits(clause: str, ban: Ban) -> bool:
     if not _is_like(ban, clause, said) or not ban.than <= {*_THAN.findall(clause)}:
         return False
     return bool(_FREELY.search(clause)) or is_without or not shared(ban.unless, said)
+
+
+def _has_enough(ban: Ban, said: Set[str]) -> bool:
+    """Return whether a message of these words may be about the same as a ban."""
+    return len(shared(ban.about, said)) >= min(2, len(ban.about))
 
 
 def _is_like(ban: Ban, text: str, said: Set[str], share: float = _ALIKE) -> bool:

@@ -8,7 +8,7 @@ of its own, has moved the rest, unless the source says some of it of that name, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Set
 
 from memory.context.alike import find_alike
 from memory.context.classes import CLASSES, TITLES
@@ -31,7 +31,8 @@ _CHANGES = lazy(
 """Words of a clause that changes a value without saying of what."""
 _RELATIVE = lazy(
     r"\b(?:tomorrow|today|tonight|yesterday|every day|daily|the (?:day|next)|week"
-    r"|morgen|heute|gestern|täglich|am tag|woche)\b|[今明后昨前]天|每天|次日|天[后前]|\d[日号]|周末",
+    r"|morgen|heute|gestern|täglich|am tag|woche)\b"
+    r"|[今明后昨前]天|每天|次日|天[后前]|\d[日号]|周末",
     re.IGNORECASE,
 )
 """Words of a day that may be any day of the week."""
@@ -93,7 +94,8 @@ class _Pair:
             )
         others = {one for one in others if self._is_in_place(mine, one)}
         rivals = {other for other in others if self._are_rivals(mine, other)}
-        alike = {one for one in others if kind and _kind_of(one, said.texts[self._place], said.names) == kind}
+        text = said.texts[self._place]
+        alike = {one for one in others if kind and _kind_of(one, text, said.names) == kind}
         if not (rivals or alike):
             return False
         beside = frozenset[str]().union(*(said.words[one] for one in places))
@@ -126,7 +128,9 @@ class _Pair:
         """Return whether two words are of a kind, and have the same word before or behind them."""
         names = self._said.names
         if (mine[0].isdigit(), mine[:2] in CLASSES, mine in names) != (
-            other[0].isdigit(), other[:2] in CLASSES, other in names
+            other[0].isdigit(),
+            other[:2] in CLASSES,
+            other in names,
         ):
             return False
         if mine[:2] in CLASSES or is_wide(mine):
@@ -168,7 +172,8 @@ class _Pair:
                 if not 0 <= near < len(said.words) or said.sentences[near] != said.sentences[at]:
                     continue
                 these, those = said.words[at], said.words[near]
-                if other in those - these and one not in those and max(len(these), len(those)) <= _SHORT:
+                are_short = len(these) <= _SHORT and len(those) <= _SHORT
+                if are_short and other in those - these and one not in those:
                     return True
         return False
 

@@ -22,7 +22,10 @@ _SUFFIX = lazy(
     r"饭店|酒店|公司|医院|大学|学校|银行|机场|车站|餐厅|超市|路|街|先生|女士|老师|师傅|经理|医生|律师|教授"
 )
 """What follows the name of somebody or something."""
-_EDGES = lazy(r"\A[\s\d.、·*-]*(?:用户|我们?(?![爸妈哥姐弟妹])|他们?|她们?|您|你)?[的]?|[\s。！？!?.]+\Z")
+_EDGES = lazy(
+    r"\A[\s\d.、·*-]{0,9}(?:用户|我们?(?![爸妈哥姐弟妹])|他们?|她们?|您|你)?的?"
+    r"|[\s。！？!?.]{1,9}\Z"
+)
 _OPEN = lazy(r"[\d不没别无未最少多超以和与及或都也就在是的了要会可能已再]|[^\u4e00-\u9fff]")
 """Signs of a part that is no name of a person or a thing."""
 
@@ -48,10 +51,12 @@ def _differ(mine: str, theirs: str) -> Iterator[tuple[str, str, str]]:
     if len(theirs) > _LONGEST:
         return
     head = _count_same(mine, theirs)
-    tail = _count_same(mine[:head - 1 if head else None:-1], theirs[:head - 1 if head else None:-1])
+    tail = _count_same(
+        mine[: head - 1 if head else None : -1], theirs[: head - 1 if head else None : -1]
+    )
     end = len(mine) - tail
     one, other = mine[head:end], theirs[head : len(theirs) - tail]
-    if tail >= _LEAST and not head and theirs[0] in _VERBS and theirs[0] in mine[:end]:  # "the letter waits for" before it
+    if tail >= _LEAST and not head and theirs[0] in _VERBS and theirs[0] in mine[:end]:
         head = mine[:end].rfind(theirs[0]) + 1
         yield mine[head:end], theirs[1 : len(theirs) - tail], mine[end:]
         return
@@ -61,16 +66,23 @@ def _differ(mine: str, theirs: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _count_same(some: str, others: str) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(some, others)))
+    return sum(
+        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(some, others, strict=False))
+    )
 
 
 def _is_moved(one: str, other: str, rest: str, said: Clauses, whole: str) -> bool:
     """Return whether both parts name somebody or something, and the source never has the first
     beside the rest."""
-    if not all(_PART[0] <= len(part) <= _PART[1] and not _OPEN.search(part) for part in (one, other)):
+    if not (_is_thing(one) and _is_thing(other)):
         return False
     if one not in whole:
         return bool(_SUFFIX.match(rest))
     if abs(len(one) - len(other)) > 1:
         return False
-    return not any(one in text and rest[:4] in text for text in said.whole.values() if other not in text)
+    whole_of = (text for text in said.whole.values() if other not in text)
+    return not any(one in text and rest[:_LEAST] in text for text in whole_of)
+
+
+def _is_thing(part: str) -> bool:
+    return _PART[0] <= len(part) <= _PART[1] and not _OPEN.search(part)

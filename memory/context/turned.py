@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Set
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
 from memory.context.exchanged import NO, USER, Clauses
@@ -32,27 +32,30 @@ class _Sides(NamedTuple):
     text: str
 
 
-def find_turned(told: Clauses, said: Clauses) -> list[str]:
-    """Return the sentences of the source that a text turns round."""
-    if said.is_turned_round:
-        return []
-    found = dict[str, None]()
-    for sides_of in (_list_denied, _list_ordered):
-        of_told = [*sides_of(told)]
-        if not of_told:
-            continue
-        of_said = [*sides_of(said)]
-        by_word = defaultdict[str, list[_Sides]](list)
-        for one in of_said:
-            for word in one.some:
-                by_word[word].append(one)
-        for mine in of_told:
-            for first in mine.some:
-                for second in mine.others:
+class Turnable:
+    """The choices and the orders of two things in texts."""
+
+    def __init__(self, clauses: Clauses) -> None:
+        self.clauses = clauses
+        self.of_each = [[*_list_denied(clauses)], [*_list_ordered(clauses)]]
+        self._by_word = [defaultdict[str, list[_Sides]](list) for _ in self.of_each]
+        for sides, by_word in zip(self.of_each, self._by_word, strict=True):
+            for one in sides:
+                for word in one.some:
+                    by_word[word].append(one)
+
+    def find_turned(self, told: Clauses) -> list[str]:
+        """Return the sentences of these texts that another one turns round."""
+        if self.clauses.is_turned_round:
+            return []
+        found = dict[str, None]()
+        for sides, by_word in zip(Turnable(told).of_each, self._by_word, strict=True):
+            for mine in sides:
+                for first, second in product(mine.some, mine.others):
                     theirs = [one for one in by_word.get(second, ()) if first in one.others]
                     if theirs and not any(second in one.others for one in by_word.get(first, ())):
                         found[theirs[0].text.strip()] = None
-    return [*found][:_MOST_FOUND]
+        return [*found][:_MOST_FOUND]
 
 
 def _list_denied(clauses: Clauses) -> Iterator[_Sides]:
