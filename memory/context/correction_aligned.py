@@ -17,7 +17,14 @@ from msgspec import Struct
 
 from memory.context.correction_cues import has_cue, without_cues
 from memory.context.correction_frames import is_doubtful
-from memory.context.correction_pairs import BACK, ParsedMessage, ParsedSentence, ValuePair, as_word
+from memory.context.correction_pairs import (
+    BACK,
+    ParsedMessage,
+    ParsedSentence,
+    ValuePair,
+    as_word,
+    count_at_end,
+)
 from memory.context.correction_sentences import OF_ANYTHING
 from memory.context.correction_subjects import CLAUSE
 from memory.patterns import lazy
@@ -28,6 +35,7 @@ _WORDS = 3  # of a statement about a thing
 _FEW = 8  # words of a sentence that makes no other statement
 _TOKEN = lazy(r"[^\W\d_]+(?:-[^\W\d_]+)*|\d+")
 _SAME_END = 5  # letters of a compound's last word
+_STEM = 4  # letters of a verb or noun without its ending
 
 
 def _set(words: str) -> frozenset[str]:
@@ -44,6 +52,9 @@ _PLACES = _set(
     "in at on to from with by for near im am auf an bei mit von vom zum zur nach aus für"
 )
 _OTHERS = _set("his her their sein seine seinen ihr ihre ihren")
+_SPEAKERS = _set("i we ich wir i'm we're")
+_PRONOUNS = _set("she he they er sie")
+_INFLECTED = _set("e en st t n s")
 _OWN = _OTHERS | _set("my your our mein meine meinen meiner unser unsere")
 _LEADS = _PLACES | _OWN
 _ENDS = _set(
@@ -59,6 +70,17 @@ _ANOTHER = lazy(
 )
 
 
+_REPORTED = lazy(
+    r"\b(?:you|i) (?:said|told (?:me|you)|mentioned)(?: that)?\b|"
+    r"\b(?:du|sie|ich) (?:sagte\w{0,2}|ha(?:st|ben|be) (?:mir |dir )?gesagt),?(?: dass)?(?!\w)",
+    re.IGNORECASE,
+)
+_SPEAKER = "i"
+"""The representative of the words for the person who speaks."""
+_NO_VERBS = _ARTICLES | _PLACES | _OWN | _PRONOUNS | _ENDS
+_Scanned = tuple[list[str], str, int, list[re.Match[str]]]
+
+
 class _Statement(Struct, frozen=True):
     """A statement about a thing: the words for the thing, the word that introduces the statement,
     and its position in the sentence."""
@@ -67,6 +89,7 @@ class _Statement(Struct, frozen=True):
     lead: str
     start: int
     end: int
+    is_of_pronoun: bool = False
 
 
 def find_aligned(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Iterator[ValuePair]:
@@ -84,11 +107,14 @@ def find_aligned(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Iterat
         for new in _read(sentence):
             word = sentence.text[new.start : new.end]
             is_alone = not new.about and is_cued and len(sentence.tokens) <= _FEW
-            if (not is_alone and not _has_topic(new)) or any(
+            is_answer = new.is_of_pronoun and sentence is said.sentences[0]
+            is_answer = is_answer and bool(before) and before[0].is_reply
+            if (not is_alone and not is_answer and not _has_topic(new)) or any(
                 word.casefold() in text for text in texts
             ):
                 continue
-            if found := _find_old(new, frozenset(word.casefold().split()), before):
+            heard = before if new.about or is_alone else before[:1]
+            if found := _find_old(new, frozenset(word.casefold().split()), heard):
                 back, source, old = found
                 value = as_word(source.text, old.start, old.end)
                 yield ValuePair(
@@ -124,10 +150,16 @@ def _find_old(
 def _is_about(new: Sequence[str], old: Sequence[str]) -> bool:
     """Return whether all words for the thing are among those for the other, or are the end of one
     of them."""
-    return all(
-        any(word == other or (len(word) >= _SAME_END and other.endswith(word)) for other in old)
-        for word in new
-    )
+    return all(any(_is_same(word, other) for other in old) for word in new)
+
+
+def _is_same(word: str, other: str) -> bool:
+    """Return whether two words are forms of one, or the first is the end of the other: wohne and
+    wohnen, Bügeleisen and Dampfbügeleisen."""
+    if word == other or (len(word) >= _SAME_END and other.endswith(word)):
+        return True
+    same = count_at_end(word[::-1], other[::-1])
+    return same >= _STEM and {word[same:], other[same:]} <= _INFLECTED | {""}
 
 
 @lru_cache(maxsize=256)  # each sentence is read for all later messages
@@ -137,29 +169,49 @@ def _read(sentence: ParsedSentence) -> tuple[_Statement, ...]:
     ends = [one.span() for one in CLAUSE.finditer(sentence.text)]
     starts = (0, *(end for _start, end in ends))
     stops = (*(start for start, _end in ends), len(sentence.text))
-    found = (_read_part(sentence, *part) for part in zip(starts, stops, strict=True))
+    found = []
+    speaker = ""  # "we have moved and live in York": of both clauses
+    for part in zip(starts, stops, strict=True):
+        statement, speaker = _read_part(sentence, *part, speaker)
+        found.append(statement)
     return tuple(one for one in found if one is not None)
 
 
-def _read_part(sentence: ParsedSentence, start: int, end: int) -> _Statement | None:
+def _read_part(
+    sentence: ParsedSentence, start: int, end: int, speaker: str
+) -> tuple[_Statement | None, str]:
+    """Return the statement of a clause, and the word for the speaker if that is its subject; or
+    `speaker` is, if the clause begins with a verb."""
     if _ANOTHER.search(sentence.text, start, end):
-        return None
-    about, lead, led, said = _scan(without_cues(sentence.text), start, end)
+        return None, ""
+    text = _REPORTED.sub(lambda found: " " * len(found[0]), without_cues(sentence.text))
+    first = _TOKEN.search(text, start, end)
+    is_led = first is not None and not first[0].istitle() and first[0].casefold() not in _NO_VERBS
+    scanned = _scan(text, start, end, speaker if is_led else "")
+    own = next((_SPEAKER for word in scanned[0] if word == _SPEAKER), "")
+    return _make(sentence, scanned), own
+
+
+def _make(sentence: ParsedSentence, scanned: _Scanned) -> _Statement | None:
+    about, lead, led, said = scanned
     if not said or (lead in _OWN and len(said) > 1):  # "my sister likes Queen"
         return None
     first, last = said[0].start(), said[-1].end()
     text = sentence.text[first:last]
+    is_of_pronoun = bool(about) and _PRONOUNS.issuperset(about)
+    if is_of_pronoun:
+        about = []
     is_named = text.istitle() if lead == "to" or not about else text[0].isupper() or lead != "="
     values = (one for one in sentence.values if one.kind != "name")
     if not is_named or any(one.start < last and led <= one.end for one in values):
         return None
-    return _Statement(tuple(about), lead, first, last)
+    return _Statement(tuple(about), lead, first, last, is_of_pronoun)
 
 
-def _scan(text: str, start: int, end: int) -> tuple[list[str], str, int, list[re.Match[str]]]:
+def _scan(text: str, start: int, end: int, speaker: str) -> _Scanned:
     """Return the words for the topic of a clause, the word that introduces the statement, the end
     of that word, and the words of the statement."""
-    about: list[str] = []
+    about: list[str] = [speaker] if speaker else []
     said: list[re.Match[str]] = []
     lead, led = "", start
     for token in _TOKEN.finditer(text, start, end):
@@ -175,18 +227,21 @@ def _scan(text: str, start: int, end: int) -> tuple[list[str], str, int, list[re
         elif lead and (about or lead in _PLACES):
             said.append(token)
         else:
-            about.append(word)
+            about.append(_SPEAKER if word in _SPEAKERS else word)
             lead = ""
     return about, lead, led, said
 
 
 # --- Chinese -------------------------------------------------------------------------------------
 _SAYS = lazy(
-    r"(?<![^，,。；;！!？?、：:])(?![其他她它])([^，,。；;！!？?、：:]{1,10}?)(姓|叫做?|名叫|住在?|搬到|借给|坐到|考上|过敏原是|是)"
+    r"(?<![^，,。；;！!？?、：:])(?![其他她它])([^，,。；;！!？?、：:]{1,10}?)"
+    r"(姓|叫做?|名叫|住在?|搬到|借给|坐到|考上|过敏原是|是|[换改变]成了?)"
     r"(?!不|没|在|从|我|你|他|她|什么|谁|哪|去年|今年|要|有|因为)([\u3400-\u9fff]{1,8}?)"
     r"[了吧啊呢的哈啦呀嘛哦]{0,2}(?=[，,。；;！!？?、]|$)"
 )
 """A clause: its topic, a verb, and the statement."""
+_NOW = lazy(r"现在|如今|已|改|目前")
+_OF_PERSON = lazy(r"住|叫|姓|搬")
 _BESIDE = lazy(
     r"其实|现在|应该|已经|原来|那位|那个|这个|一直|刚才|不对|抱歉|改|也|都|不|就|我们?|你们?|今年|去年|已"
 )
@@ -199,12 +254,20 @@ def _find_chinese(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Itera
             continue
         for new in _SAYS.finditer(sentence.text):
             about = _BESIDE.sub("", new[1])
-            if not about or "也" in new[1] or "不" in new[1] or any(new[3] in one for one in texts):
+            is_speaker = not about and bool(_NOW.search(new[1]) and _OF_PERSON.match(new[2]))
+            if (not about and not is_speaker) or any(new[3] in one for one in texts):
+                continue
+            if "也" in new[1] or "不" in new[1]:
                 continue
             if found := _find_chinese_old(about, new, before):
                 back, source, old = found
                 word = as_word(sentence.text, *new.span(3))
                 yield ValuePair(sentence, word, source, as_word(source.text, *old.span(3)), back, 0)
+
+
+def _verb(found: re.Match[str]) -> str:
+    """Return the verb of a statement; "changed to" is as good as "is"."""
+    return "是" if found[2].endswith(("成", "成了")) else found[2][0]
 
 
 def _find_chinese_old(
@@ -216,7 +279,11 @@ def _find_chinese_old(
             for old in _SAYS.finditer(source.text):
                 there = _BESIDE.sub("", old[1])
                 is_about = about[:2] in there if len(about) > 1 else there.endswith(about)
-                if is_about and old[2][0] == new[2][0] and old[3] != new[3]:
+                if not about:  # the speaker, who need not be named
+                    is_about = old[1].startswith("我") and "的" not in old[1]
+                if is_about and _verb(old) == _verb(new) and old[3] != new[3]:
                     found.append((len(there), back, source, old))
+    if not about and len({one[3][3] for one in found}) > 1:
+        return None
     nearest = min(found, key=lambda one: one[:2], default=None)
     return nearest and nearest[1:]

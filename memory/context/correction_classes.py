@@ -55,7 +55,7 @@ _AGAIN = lazy(r"\b(?:also|too|now|auch|noch)\b|也", re.IGNORECASE)
 _ONE = frozenset(["one", "ones", "den", "die", "das", "der", "的", "那", "个"])
 
 
-def _as_plain(text: str, start: int, end: int) -> Value:
+def as_plain(text: str, start: int, end: int) -> Value:
     return replace(as_word(text, start, end), kind=PLAIN)
 
 
@@ -69,7 +69,7 @@ def find_plain(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Iterator
             continue
         for pattern in (*_ALL, *_NAMED):
             words = [
-                _as_plain(sentence.text, *one.span()) for one in pattern.finditer(sentence.text)
+                as_plain(sentence.text, *one.span()) for one in pattern.finditer(sentence.text)
             ]
             if len(words) == 1 and pattern in _ALL:
                 yield from _find_alone(sentence, words[0], pattern, before)
@@ -94,7 +94,7 @@ def _find_denied(
                     if found := said.search(source.text):
                         if new.text.casefold() in message.folded:
                             return  # "Tea or coffee?"
-                        value = _as_plain(source.text, *found.span())
+                        value = as_plain(source.text, *found.span())
                         yield ValuePair(sentence, new, source, value, back, 0)
                         return
 
@@ -106,7 +106,7 @@ def _find_alone(
         return
     for back, message in enumerate(before[:BACK]):
         olds = [
-            (source, _as_plain(source.text, *one.span()))
+            (source, as_plain(source.text, *one.span()))
             for source in message.sentences
             for one in pattern.finditer(source.text)
         ]

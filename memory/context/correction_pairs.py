@@ -136,9 +136,10 @@ class ParsedSentence(Struct, frozen=True, dict=True):
 
 
 class ParsedMessage(Struct, frozen=True, dict=True):
-    """A message, with everything found in it, computed once."""
+    """A message, with everything found in it, computed once; or a reply of the bot."""
 
     text: str
+    is_reply: bool = False
 
     @cached_property
     def folded(self) -> str:

@@ -14,10 +14,10 @@ from math import sqrt
 
 from msgspec import Struct
 
-from memory.context.correction_frames import MAY_FRAME, is_framed
+from memory.context.correction_changes import is_changed_to
+from memory.context.correction_doubts import is_doubted
 from memory.context.correction_meant import (
     find_named,
-    find_named_in_part,
     is_unlike,
     list_others,
     words_beside,
@@ -29,11 +29,11 @@ from memory.context.correction_pairs import (
     ValuePair,
     count_at_end,
     count_edits,
-    is_chinese,
     read_tokens,
 )
 from memory.context.correction_sentences import content_words
 from memory.context.correction_subjects import is_of_another
+from memory.context.correction_told import is_only, is_reverse, list_framed
 from memory.context.values import Value
 from memory.linear import read_weights
 
@@ -49,8 +49,6 @@ OF_ANOTHER = -9.0
 """The score of a pair of values of two things."""
 _LIKELY = 0.0
 """The score above which the other old values of the same new one are checked too."""
-_LOOKED_AT = 24  # pairs of a message that are checked for a frame
-_FEW = 12  # words of a sentence that is about one thing
 _READ = 2_000  # characters of a message whose words are checked
 _COUNTS = (1, 2, 3, 5)
 _RATIOS = (1.05, 1.5, 3, 10)
@@ -90,68 +88,26 @@ def score_pairs(
             shared[key] = weights.total(found), len(found)
         total, count = shared[key]
         scores.append((total + weights.total(own)) / sqrt(count + len(own) + LENGTH))
-    framed = [*_list_framed(pairs, said)]
+    framed = [*list_framed(pairs, said)]
     told = {at for *_, at in framed}
+    changed = {at for at, pair in enumerate(pairs) if is_changed_to(pair)}
+    told |= changed
     likely = {id(one.new) for at, one in enumerate(pairs) if scores[at] > _LIKELY or at in told}
     near = [at for at, pair in enumerate(pairs) if id(pair.new) in likely]
-    others = {at for at in near if is_of_another(pairs[at])}
+    others = {at for at in near if is_of_another(pairs[at]) or is_doubted(pairs[at], said)}
     others.update(near[at] for at in list_others([pairs[at] for at in near]))
+    others.update(at for at in near if at not in told and is_reverse(pairs[at], pairs, told))
     best = {key: at for key, *_, at in sorted(framed, reverse=True) if at not in others}
     ended = {id(pairs[at].new): pairs[at].old for at in best.values()}
+    changed = {at for at in changed - others if is_only(pairs[at], pairs, others)}
     for at in near:
-        pair, is_told = pairs[at], at in best.values()
+        pair, is_told = pairs[at], at in best.values() or at in changed
         old = ended.get(id(pair.new), pair.old)
         if not pair.old.is_same(old) or (not is_told and is_unlike(pair, said)):
             others.add(at)
         elif is_told:
             scores[at] = max(scores[at], FRAMED)
     return [OF_ANOTHER if at in others else score for at, score in enumerate(scores)]
-
-
-_Place = tuple[int, int]
-"""A sentence, and the start of an old value in it."""
-
-
-def _list_framed(
-    pairs: Sequence[ValuePair], said: ParsedMessage
-) -> Iterator[tuple[_Place, bool, int, int]]:
-    """Yield the pairs that the message names in a frame: the place of the old value, whether the
-    new one is behind it, the distance, and the index of the pair. Of pairs with the same old value,
-    the new value before it is selected, or else the nearest."""
-    if not MAY_FRAME.search(said.text[:_READ]):
-        return
-    looks = 0
-    for at, pair in enumerate(pairs):
-        if pair.back < 0 or not _may_be_framed(pair):
-            continue
-        named = find_named(pair, said) or find_named_in_part(pair)
-        if named is None or named[0] is not pair.sentence:
-            continue
-        if (looks := looks + 1) > _LOOKED_AT:
-            break
-        (_, old), new = named, pair.new
-        is_name = new.kind in ("name", "word")
-        if is_name and any(one.is_same(new) for one in pair.source.values):
-            continue  # "Balu is a Labrador": neither replaces the other
-        if new.text.endswith(("'s", "’s")) or not is_framed(
-            pair.sentence.text, (old.start, old.end), (new.start, new.end), is_name=is_name
-        ):
-            continue
-        is_behind = new.start > old.start
-        gap = new.start - old.end if is_behind else old.start - new.end
-        yield (id(pair.sentence), old.start), is_behind, gap, at
-
-
-def _may_be_framed(pair: ValuePair) -> bool:
-    """Return whether a frame may apply to a pair. A bare number, or a name, may belong to another
-    thing. Words without a kind are values only if one is denied in Chinese ("I can't sleep, he
-    needs it")."""
-    if pair.new.kind == "word":
-        is_name = len(pair.old.text) > 1 or pair.sentence.text[: pair.new.start].endswith("姓")
-        return is_chinese(pair.new.text) and is_name and "不" in pair.sentence.text
-    is_plain = pair.new.kind not in ("number", "name", "code")
-    is_short = len(pair.sentence.tokens) <= _FEW
-    return is_plain or is_short or not pair.source.words.isdisjoint(pair.sentence.words)
 
 
 def has_words(text: str) -> bool:

@@ -21,6 +21,7 @@ from memory.context.correction_aligned import find_aligned
 from memory.context.correction_bare import LONG, LONGEST_END, find_bare, may_be_bare
 from memory.context.correction_classes import PLAIN, find_plain
 from memory.context.correction_cues import without_cues
+from memory.context.correction_denied import find_denied, may_deny
 from memory.context.correction_digits import find_digits
 from memory.context.correction_pairs import BACK, ParsedMessage, ValuePair, find_pairs
 from memory.context.correction_score import FRAMED, has_words, score_pairs
@@ -34,6 +35,7 @@ MOST = 200
 _HEARD = 600  # messages, and replies, that may have the corrected value
 _NOTED = 4_000  # characters of each
 _MOST = 5  # corrections of a message
+_ECHO = 2  # other words of a reply that repeats a value
 _LEAST = 0.5  # score of a correction,
 _OF_KINDS = {"word": 1.0, "name": 1.5}  # of a correction of a word or a name,
 _OF_NUMBERS = 1.0  # of a correction of a number without any cue,
@@ -77,7 +79,7 @@ def find_corrections(said: Sequence[str], answered: Sequence[str] = ()) -> list[
 @lru_cache(maxsize=8)  # the transcript and `MEMORY.md` check the same message
 def may_correct(text: str) -> bool:
     """Return whether a message may correct a value. Most others can't; this check is fast."""
-    return has_words(text) or may_be_bare(text)
+    return has_words(text) or may_be_bare(text) or may_deny(text)
 
 
 class CorrectionFinder:
@@ -85,7 +87,8 @@ class CorrectionFinder:
 
     def __init__(self) -> None:
         self._heard = deque[ParsedMessage](maxlen=BACK)
-        self._texts = deque[str](maxlen=_HEARD)
+        self._texts = deque[tuple[str, bool]](maxlen=_HEARD)
+        """Each with whether it is a reply."""
 
     def hear(self, text: str) -> list[Correction]:
         """Return the corrections in the next message of a person. An error must not fail the turn:
@@ -101,11 +104,11 @@ class CorrectionFinder:
 
     def note(self, reply: str) -> None:
         """Record a reply, whose values may be corrected later."""
-        self._keep(ParsedMessage(reply[:_NOTED]))
+        self._keep(ParsedMessage(reply[:_NOTED], is_reply=True))
 
     def _keep(self, message: ParsedMessage) -> None:
         self._heard.appendleft(message)
-        self._texts.appendleft(message.text)
+        self._texts.appendleft((message.text, message.is_reply))
 
     def _find(self, said: ParsedMessage) -> list[Correction]:
         found = []
@@ -165,7 +168,7 @@ def _least_of(pair: ValuePair, said: ParsedMessage) -> float:
     return _OF_KINDS.get(pair.new.kind, _LEAST)
 
 
-_FINDERS = (find_aligned, find_bare, find_plain)
+_FINDERS = (find_aligned, find_bare, find_plain, find_denied)
 """Rules that find corrections of their own; for the same values, the later rule is more
 reliable."""
 
@@ -243,26 +246,32 @@ def _with_number(date: Value, day: Value) -> Value:
 
 
 def _topic(
-    sentence: str, old: Value, new: Value, before: Iterable[str]
+    sentence: str, old: Value, new: Value, before: Iterable[tuple[str, bool]]
 ) -> tuple[frozenset[str], bool]:
     """Return the words of the sentences that have and end the old value, and whether other
     sentences use it for something else."""
     about = content_words(sentence) - content_words(new.text)
     digits = [re.compile(rf"(?<!\d)0?{one}(?!\d)") for one in re.findall(r"\d+", old.text)]
     parts = [
-        (words, part)
-        for text in before
+        (words, part, back, is_reply)
+        for back, (text, is_reply) in enumerate(before)
         if old.text in text or (digits and all(one.search(text) for one in digits))
         for part in split_sentences(text)
         if old.text in part or (digits and says(part, old))
         if (words := content_words(part) - content_words(old.text))
     ]
-    first = parts[0] if parts else (frozenset[str](), "")
-    own, said = next((one for one in parts if not about.isdisjoint(one[0])), first)
+    first = parts[0] if parts else (frozenset[str](), "", 0, False)
+    own, said, at, is_echo = next((one for one in parts if not about.isdisjoint(one[0])), first)
     if not about.isdisjoint(own) and sum(old.is_same(one) for one in find_values(said)) > 1:
         return about - content_words(old.text), True  # "3 kids and 3 dogs": of one of them
-    about = (about | own) - content_words(old.text)
-    return about, any(about.isdisjoint(words) for words, _part in parts)
+    is_echo = is_echo and about.isdisjoint(own)
+    echoes = (  # "Noted, Wednesday at 10:30."
+        words
+        for words, _part, back, is_reply in parts
+        if (is_reply and back == at - 1 and len(words) <= _ECHO) or (is_echo and back == at + 1)
+    )
+    about = (about | own).union(*echoes) - content_words(old.text)
+    return about, any(about.isdisjoint(words) for words, *_ in parts)
 
 
 # --- the values in force -------------------------------------------------------------------------

@@ -17,7 +17,7 @@ length: 米 | 平方?米
 length: mm 毫米 | cm Zentimeter 厘米 | km kilomet(?:er|re)s? Kilometern? 公里 | miles? Meilen?
 time: seconds? Sekunden? 秒 | min minutes? Minuten? 分钟 | h hrs? hours? Stunden? 个?小时
 time: days? Tagen? 天 | weeks? Wochen? 周 | months? Monaten? 个月 | years? Jahren? 年
-money: € euros? EUR 欧元 | \\$ dollars? USD 美元 | £ pounds? Pfund GBP 英镑 | 元 块 yuan RMB CNY
+money: € euros? Euro EUR 欧元 | \\$ dollars? USD 美元 | £ pounds? Pfund GBP 英镑 | 元 块 yuan RMB CNY
 money: CHF francs? Franken 法郎 | kroner Kronen
 heat: °C | °F
 data: KB | MB | GB | TB
@@ -53,6 +53,12 @@ class Units:
             for number, kind, unit, whole in _read(text)
             if (units := self._known.get((number, kind))) and unit not in units
         ]
+
+
+def kind_of_unit(text: str) -> str:
+    """Return the kind of the unit of the number at the beginning of a text; "" for none."""
+    found = _COUNTED.match(text)
+    return _KIND_OF[found.lastgroup or ""] if found else ""
 
 
 def _read(text: str) -> Iterator[tuple[str, str, str, str]]:

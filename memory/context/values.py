@@ -70,7 +70,7 @@ _MINUTES = {
 }
 _MONTH = lazy(rf"\b(?!(?:may|mar|dec|jan)\b)({_MONTHS})\b", re.IGNORECASE)
 _MAY = lazy(r"(?<=\w\s)May\b(?!\s[Ii]\b)")
-_WORD = lazy(r"[^\W\d_]{3,18}(?:[- ](?:one|two|three|four|five|six|seven|eight|nine)\b)?")
+_WORD = lazy(r"[^\W\d_]{3,18}(?:(?<=ty)[- ](?:one|two|three|four|five|six|seven|eight|nine)\b)?")
 _DIGIT = lazy(r"(?<![A-Za-z0-9_./:-])(?<!\d,)\d{1,9}(?![A-Za-z0-9_/:-]|[.,]\d)")
 _ANY_DIGIT = lazy(r"\d")
 _CHINESE = lazy(r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
@@ -108,7 +108,8 @@ _WORDS_OF_NO_NAME = """
     there her his our your actually correction wait make change move call send book let's is was
     are use put meet bring only but and or from to in on ich es er sie wir ihr nein nicht doch der
     die das ein mein meine unser unsere und oder am im um uhr euro ja korrektur update moment
-    quatsch tippfehler entschuldigung mach nimm ruf dort beim
+    quatsch tippfehler entschuldigung mach nimm ruf dort beim forget scrap scratch ignore drop
+    vergiss streich streiche ignorier ignoriere lass statt anstatt instead rather
 """
 _NO_PART = frozenset((*re.findall(r"\S+", _WORDS_OF_NO_NAME), *MONTH_OF, *_DAY_OF))
 NO_NAMES = _NO_PART | _TITLES

@@ -27,7 +27,7 @@ _NUMBER = lazy(
 )
 COUNTED = frozenset(
     "个位块元人岁次年天周本张只条盒瓶杯斤公克米里分页层楼路班级折倍件套间桌桶排室栋单秒小箱袋支把台辆双颗粒"
-    "份家口名成环万站架头碗片度"
+    "份家口名成环万站架头碗片度晚夜趟场吨"
 )
 """Characters behind a numeral that counts something."""
 _METRES = lazy(rf"([{_N}两]{{1,2}}|\d)([米块])([{_DIGIT}]|\d)(?![\d{_N}])")

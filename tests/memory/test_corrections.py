@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.context import correction_score, corrections
+from memory.context import correction_told, corrections
 from memory.context.correction_frames import is_framed
 from memory.context.corrections import find_corrections, in_force
 from memory.context.values import find_values
@@ -257,11 +257,13 @@ def test_a_frame_that_asks_or_supposes_or_names_what_changes_ends_nothing(said: 
 def test_hostile_frames_take_little_work(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
 
-    def counted(text: str, *places: tuple[int, int], is_name: bool = False) -> bool:
+    def counted(
+        text: str, *places: tuple[int, int], is_name: bool = False, is_repair: bool = False
+    ) -> bool:
         looks.append(text)
-        return is_framed(text, *places, is_name=is_name)
+        return is_framed(text, *places, is_name=is_name, is_repair=is_repair)
 
-    monkeypatch.setattr(correction_score, "is_framed", counted)
+    monkeypatch.setattr(correction_told, "is_framed", counted)
     piece = "not at 19:00 but at 20:30 from 21:00 to 22:00 -> 23:00 "
     find_corrections(["At 19:00, 20:30, 21:00, 22:00.", f"{piece * 6}\n" * 60])
     assert 0 < len(looks) <= 24

@@ -1,0 +1,227 @@
+"""Kinds of corrections, and of sentences that only look like one, each with values of several
+kinds: a slip repaired at once, a change without the old value, a fact denied, an unreal condition,
+the belief or the thing of another person, and values told side by side."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+
+from memory.context.correction_sentences import content_words
+from memory.context.corrections import CorrectionFinder, find_corrections
+from memory.context.values import find_values
+from tests.tables import each_row
+
+_VALUES = {
+    "en": ("9:15", "10:30", "14:45"),
+    "de": ("9 Uhr", "10 Uhr", "14 Uhr"),
+    "zh": ("9点", "10点", "14点"),
+}
+
+
+def _pairs(*said: str) -> list[tuple[str, str]]:
+    return [(one.old, one.new) for one in find_corrections(said)]
+
+
+def _numbers(text: str) -> list[str]:
+    return [value.text for value in find_values(text) if value.kind == "number"]
+
+
+@each_row(
+    "text",
+    [
+        "not {}, but {}",
+        "rather {} than {}",
+        "{} or {}",
+        "from {} to {}",
+        "let's do {} nights rather than {}",
+    ],
+)
+def test_number_words_beside_other_words_are_values(text: str) -> None:
+    for one, other in permutations(("three", "seven", "twelve", "twenty-two", "forty"), 2):
+        assert _numbers(text.format(one, other)) == [one, other]
+
+
+@each_row(
+    ("language", "said"),
+    [
+        ("en", "The call is at {}, no, sorry, at {} on Thursday"),
+        ("en", "The call is at {} - I mean {}"),
+        ("en", "The call is at {}, or rather at {}"),
+        ("de", "Der Anruf ist um {}, ach nein, um {} am Donnerstag"),
+        ("de", "Der Anruf ist um {} – Quatsch, {}"),
+        ("zh", "电话在{}，哦不，{}"),
+        ("zh", "电话在{}，说错了，{}"),
+    ],
+)
+def test_a_slip_that_the_speaker_repairs_at_once_is_ended(language: str, said: str) -> None:
+    for old, new in permutations(_VALUES[language], 2):
+        assert _pairs(said.format(old, new)) == [(old, new)]
+
+
+@each_row(
+    ("first", "said"),
+    [
+        ("I take {} mg of it every morning.", "My doctor has lowered the dose to {} mg"),
+        ("Ich nehme morgens {} mg.", "Die Ärztin hat die Dosis auf {} mg gesenkt"),
+        ("我每天早上吃{}毫克。", "医生把药量减到{}毫克了"),
+        ("We are {} people for dinner on Saturday.", "Two cancelled, so we're {}"),
+        ("Am Samstag sind wir {} Leute.", "Lena hat abgesagt, also sind wir nur noch {}"),
+        ("周六一共{}个人。", "小陈不来了，只剩{}个人"),
+    ],
+)
+def test_a_change_ends_the_value_of_the_same_thing(first: str, said: str) -> None:
+    for old, new in permutations(("12", "15", "18"), 2):
+        ((ended, holds),) = _pairs(first.format(old), "Noted.", said.format(new))
+        assert old in ended
+        assert new in holds
+
+
+@each_row(
+    ("first", "said"),
+    [
+        ("I take {} mg of it every morning.", "The car park was raised to {} euros"),
+        ("We are {} people for dinner.", "So the hall has {} chairs"),
+        ("Der Weg ist {} km lang.", "Die Miete wurde auf {} Euro erhöht"),
+        ("我跑了{}公里。", "房租涨到{}元"),
+    ],
+)
+def test_a_change_of_another_thing_ends_nothing(first: str, said: str) -> None:
+    for old, new in permutations(("12", "15", "18"), 2):
+        assert _pairs(first.format(old), "Noted.", said.format(new)) == []
+
+
+@each_row(
+    ("first", "said"),
+    [
+        ("{} is the code.", "Forget {}. We were given {}."),
+        ("Our stand is {}.", "It's not {}. It's {}."),
+        ("Unser Stand ist {}.", "Vergiss {}. Wir haben {}."),
+        ("Unser Stand ist {}.", "Es ist nicht {}. Es ist {}."),
+    ],
+)
+def test_the_old_value_may_be_ended_in_the_sentence_before(first: str, said: str) -> None:
+    for old, new in permutations(("C12", "D04", "B17"), 2):
+        assert _pairs(first.format(old), "Noted.", said.format(old, new)) == [(old, new)]
+
+
+@each_row(
+    ("first", "said", "pair"),
+    [
+        ("I'm a smoker.", "I'm no longer a smoker", ("smoker", "no longer a smoker")),
+        ("I'm hungry.", "I'm not hungry any more", ("hungry", "not hungry any more")),
+        (
+            "Ich bin Raucherin.",
+            "Ich bin keine Raucherin mehr",
+            ("Raucherin", "keine Raucherin mehr"),
+        ),
+        (
+            "Der Weg ist gesperrt.",
+            "Der Weg ist nicht mehr gesperrt",
+            ("gesperrt", "nicht mehr gesperrt"),
+        ),
+        ("我吃素。", "我现在不吃素了", ("吃素", "不吃素了")),
+    ],
+)
+def test_a_fact_may_be_denied_without_a_new_one(
+    first: str, said: str, pair: tuple[str, str]
+) -> None:
+    assert _pairs(first, "Noted.", said) == [pair]
+
+
+@each_row(
+    ("first", "said"),
+    [
+        ("My sister is a smoker.", "I'm no longer a smoker"),
+        ("The shop is closed.", "The pool is no longer closed"),
+        ("Der Weg ist gesperrt.", "Die Halle ist nicht mehr gesperrt"),
+        ("小王抽烟。", "我不抽烟了"),
+        ("I'm hungry.", "If I'm not hungry any more, I'll stop"),
+    ],
+)
+def test_a_fact_of_another_is_not_ended(first: str, said: str) -> None:
+    assert _pairs(first, "Noted.", said) == []
+
+
+@each_row(
+    ("first", "said"),
+    [
+        ("I live in {}.", "We've moved and live in {} now"),
+        ("Ich wohne in {} mit zwei Kindern.", "Wir sind umgezogen und wohnen jetzt in {}"),
+    ],
+)
+def test_a_speaker_says_again_of_himself(first: str, said: str) -> None:
+    for old, new in permutations(("Bremen", "York", "Ghent"), 2):
+        assert _pairs(first.format(old), "Noted.", said.format(new)) == [(old, new)]
+        other = first.replace("I live", "Anna lives").replace("Ich wohne", "Anna wohnt")
+        assert _pairs(other.format(old), "Noted.", said.format(new)) == []
+
+
+@pytest.mark.parametrize("is_reply", [True, False])
+def test_a_reply_may_be_corrected_by_its_contrary_alone(is_reply: bool) -> None:
+    """A person's own sentence before may be about another thing."""
+    for told, said in (
+        ("Your cat is called Mimi.", "She's called Kiki."),
+        ("Deine Katze heißt Mimi.", "Sie heißt Kiki."),
+    ):
+        finder = CorrectionFinder()
+        (finder.note if is_reply else finder.hear)(told)
+        found = [(one.old, one.new) for one in finder.hear(said)]
+        assert found == ([("Mimi", "Kiki")] if is_reply else [])
+
+
+@each_row(
+    "said",
+    [
+        "If the {1} train were the {0} one, I could sleep longer",
+        "What if it starts at {1} and not at {0}?",
+        "I wish it were at {1} and not at {0}",
+        "Wenn es um {1} statt um {0} wäre, ginge es",
+        "Ich wünschte, es wäre um {1} und nicht um {0}",
+        "要是{1}开而不是{0}开就好了",
+        "Jens said he thought it starts at {1}",
+        "Jens glaubte, der Anruf wäre um {1}",
+        "my brother's call is at {1}",
+        "Her best friend's call is at {1}",
+        "Der Anruf meines Bruders ist um {1}",
+        "我弟弟的电话在{1}",
+    ],
+)
+def test_what_is_unreal_or_of_another_person_ends_nothing(said: str) -> None:
+    for values in _VALUES.values():
+        for old, new in permutations(values, 2):
+            assert _pairs(f"The call is at {old}.", "Noted.", said.format(old, new)) == []
+
+
+@each_row(
+    "said",
+    [
+        "We're moving from Leeds to Cardiff. Morris wants {} pounds, Blue Van wants {}.",
+        "We moved the sofa. Two chairs cost {}, the lamp {}.",
+        "Ich habe die Reifen gewechselt. Einer kostet {} Euro, das Wuchten {}.",
+        "我们换了沙发。椅子每把{}元，灯{}元。",
+    ],
+)
+def test_values_of_two_things_side_by_side_end_nothing(said: str) -> None:
+    for old, new in permutations(("80", "95", "1,540", "1,890"), 2):
+        assert _pairs(said.format(old, new)) == []
+
+
+@each_row(
+    ("first", "reply", "said"),
+    [
+        ("The dentist appointment is on {}.", "Noted, {}.", "Oh wait, they rang: it's {} now"),
+        ("The dentist appointment is on {}.", "Noted, {}.", "I meant {} for the dentist"),
+        ("Der Zahnarzttermin ist am {}.", "Notiert: {}.", "Nein, am {}"),
+    ],
+)
+def test_a_reply_that_repeats_a_value_is_of_the_same_thing(
+    first: str, reply: str, said: str
+) -> None:
+    """The words of the first sentence tell which others are concerned."""
+    for old, new in (("3 May", "4 May"), ("12 May", "21 May")):
+        told = [first.format(old), said.format(new)]
+        ((one),) = find_corrections(told, [reply.format(old)])
+        for sentence in (first.format(old), reply.format(old)):
+            assert not one.about or one.about & content_words(sentence), sentence
