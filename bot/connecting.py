@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from agent.models.base import ModelError, ModelRequest
+from agent.models.brain import PROVIDERS
 from agent.models.endpoint import COMPATIBLE, Endpoint, Protocol
-from agent.models.providers import PROVIDERS
 from agent.models.selection import AUTO, USUAL, connect
 from bot.settings import Layers, SettingError
 from bot.settings.files import read_env, read_text, read_tree

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.models.base import ModelError
-from agent.models.providers import PROVIDERS
+from agent.models.brain import PROVIDERS
 from bot.app import Kernel
 from bot.choices import choice_of
 from bot.connecting import (
