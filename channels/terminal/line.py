@@ -14,7 +14,6 @@ from prompt_toolkit.history import History
 from prompt_toolkit.utils import get_cwidth
 
 from channels.language import _
-from channels.terminal.conversations import Picker
 from channels.terminal.dumb_screen import ScreenListener
 from channels.terminal.mentions import (
     begun_mention,
@@ -23,6 +22,7 @@ from channels.terminal.mentions import (
     offer_files,
     paste_picture,
 )
+from channels.terminal.picker import Picker
 
 if TYPE_CHECKING:
     from channels.message import Form  # slow, and not needed to begin typing

@@ -41,10 +41,10 @@ from channels.terminal.completion import (
     is_known,
     offers_in,
 )
-from channels.terminal.conversations import Picker, PickerEntry
 from channels.terminal.display import one_line
 from channels.terminal.dumb_screen import DumbScreen
 from channels.terminal.early import LEAVING, EarlyInput
+from channels.terminal.picker import Picker, PickerEntry
 from channels.terminal.screen import Screen
 from channels.terminal.scroll import Scroll
 from channels.terminal.theme import TerminalBackground, drawing_on
