@@ -44,7 +44,7 @@ from channels.terminal.completion import (
 from channels.terminal.display import one_line
 from channels.terminal.dumb_screen import DumbScreen
 from channels.terminal.early import LEAVING, EarlyInput
-from channels.terminal.picker import Picker, PickerEntry
+from channels.terminal.line import Picker, PickerEntry
 from channels.terminal.screen import Screen
 from channels.terminal.scroll import Scroll
 from channels.terminal.theme import TerminalBackground, drawing_on

@@ -33,10 +33,10 @@ from bot.connecting import (
     plan_files,
     try_out,
     usual_addresses,
+    write_all,
 )
 from bot.settings import SettingError
 from bot.settings.files import read_text
-from bot.setup_files import write_all
 from plugins.api import Person
 
 log = logging.getLogger(__name__)
