@@ -305,7 +305,7 @@ def _assistant(one: Mapping[str, Any], beside: RequestExtras) -> Iterator[Json]:
 
 
 def _in_order(content: str, calls: Mapping[str, Json], layout: Iterable[Any]) -> Iterator[Json]:
-    """Yield the items in their original order, by `responses_answer.layout`: a thought must
+    """Yield the items in their original order, by `read_layout`: a thought must
     directly precede its result. A call whose id was replaced, so that the layout does not name it,
     is the next one; text without a place comes at the end."""
     left = dict(calls)
