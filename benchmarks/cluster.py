@@ -41,7 +41,7 @@ from memory.record.store import Store
 from memory.tasks import cancel_and_wait
 from plugins.cluster import record
 from plugins.cluster.rabbit import UNANSWERED
-from plugins.cluster.slices import slice_of
+from plugins.cluster.wire import slice_of
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes import payments
 from tests.fakes.payments import Echo, PayingModel

@@ -39,7 +39,7 @@ from channels.slack import incoming as at_slack
 from channels.telegram.incoming import BotIdentity, Reader
 from channels.telegram.telegram import readable
 from channels.wecom import reading as at_wecom
-from channels.whatsapp import reading as at_whatsapp
+from channels.whatsapp import letters as at_whatsapp
 
 Json = dict[str, Any]
 UNITS = (

@@ -27,8 +27,8 @@ from agent.tools import ToolError
 from benchmarks.hostile_events import places, values
 from memory.record.store import StoreError
 from plugins.documents.feature import DocumentTexts
+from plugins.moving.export import NotPlain
 from plugins.moving.kinds import open_source
-from plugins.moving.plain import NotPlain
 from plugins.moving.plain_arrival import PlainExport
 from plugins.moving.source import MovingError
 from tests.moving.agent_programs import claude_line, claw_events, write_claude, write_hermes

@@ -16,7 +16,7 @@ from channels.kit.frames import ODD_SHAPE, load_frame
 from channels.web.chat_shapes import ChatRequest
 from channels.web.operations import Problem, parse_body
 from channels.web.shapes import StrictBody
-from channels.whatsapp.reading import read
+from channels.whatsapp.letters import read
 from plugins.jobs.calls import fill
 
 SIZES = (10_000, 100_000, 1_000_000)

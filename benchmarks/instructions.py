@@ -22,8 +22,12 @@ import numpy as np
 
 from benchmarks.learning import Floats, Integers, descend, write
 from plugins.instructions import detect
-from plugins.instructions.detect import find_instructions, language_of
-from plugins.instructions.sentences import mask_foreign_words, read_sentences
+from plugins.instructions.detect import (
+    find_instructions,
+    language_of,
+    mask_foreign_words,
+    read_sentences,
+)
 
 HERE = Path(__file__).parent / "instructions"
 TESTS = HERE.parent.parent / "tests" / "instructions"

@@ -19,7 +19,6 @@ from bot.access import Access
 from bot.activity import EventBus
 from bot.alerts import Alerts
 from bot.choices import choice_of
-from bot.clock import ClockWatch, Schedule
 from bot.completions import clear_up
 from bot.delivery import Delivery
 from bot.forms import Forms
@@ -30,6 +29,7 @@ from bot.queues import KeyedQueues
 from bot.received import key_of
 from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
+from bot.schedule import ClockWatch, Schedule
 from bot.sending import Sender
 from bot.settings.layers import Layers, Secrets
 from bot.turns import Turns

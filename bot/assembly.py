@@ -7,7 +7,6 @@ import logging
 from pathlib import Path
 
 from bot.app import App
-from bot.clock import ClockWatch, Retention, Schedule
 from bot.data_folder import find_database, plugins_folder
 from bot.forgetting import Forgetter
 from bot.links import Signal
@@ -16,6 +15,7 @@ from bot.ports import (
     RecentWork,
 )
 from bot.recent import RecentActivity
+from bot.schedule import ClockWatch, Retention, Schedule
 from bot.sending import Sender
 from bot.settings import Layers, SettingsStore
 from bot.stages import (

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from agent.models import catalogue, embedded
 from agent.models.base import ModelError, ModelUnlisted, ModelUnreachable
+from agent.models.brain import PROVIDERS
 from agent.models.endpoint import ANTHROPIC, OPENAI_URL, is_anthropic_installed
-from agent.models.providers import PROVIDERS
 from agent.models.selection import UNCACHED, USUAL
 from bot import packages
 from bot.command_line import CommandRefused, Commands, say

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.models.providers import PROVIDERS
+from agent.models.brain import PROVIDERS
 from agent.models.selection import Credentials, ModelChoice, Models
 from agent.prompt import Library, Prompt
 from agent.summarizer import ModelSummarizer

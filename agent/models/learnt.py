@@ -2,7 +2,7 @@
 request, reported to a person once, and kept over restarts (`memory/record/learnt.py`).
 
 The differences of a provider in the configuration: a brain's `quirks`, which override the
-provider's row in `providers.toml` (`providers.find_provider`).
+provider's row in `providers.toml` (`brain.find_provider`).
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from agent.models.base import ModelError
+from agent.models.brain import Provider, find_provider
 from agent.models.catalogue import window_of
 from agent.models.endpoint import Endpoint
-from agent.models.providers import Provider, find_provider
 from agent.models.shapes import as_mapping
 from memory.patterns import lazy
 

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from agent.models import listed, openai_request, responses
 from agent.models.answer import Answer
 from agent.models.base import ModelError, ModelReply, ModelRequest, OnDelta
+from agent.models.brain import Provider
 from agent.models.endpoint import OPENAI_URL, RESPONSES, Endpoint
 from agent.models.history import EVERYWHERE, THOUGHTS
 from agent.models.learnt import ModelFacts
-from agent.models.providers import Provider
 from agent.models.responses import ResponsesAnswer
 from agent.models.served import EndpointModel, encode
 from memory.messages import RequestExtras

@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from agent.models.base import ModelRequest
+from agent.models.brain import Provider
 from agent.models.chat_thoughts import TEXT, UNRECORDED, put_back
 from agent.models.endpoint import Endpoint
 from agent.models.history import (
@@ -22,7 +23,6 @@ from agent.models.history import (
     inspect,
     read_history,
 )
-from agent.models.providers import Provider
 from memory.messages import RequestExtras
 
 Json = dict[str, Any]

@@ -19,11 +19,11 @@ from msgspec.structs import replace
 
 from agent.models.answer import Answer, count, read_usage
 from agent.models.base import ModelReply, ModelRequest, read_finish
+from agent.models.brain import Provider
 from agent.models.endpoint import RESPONSES, Endpoint
 from agent.models.history import NOTHING, OWN, inspect, read_history
 from agent.models.openai_request import shorten_id
 from agent.models.partial_calls import LONGEST_NAME, MOST_CALLS
-from agent.models.providers import Provider
 from agent.models.shapes import as_list, as_mapping, get_string, join_halves, read_json
 from memory.messages import RequestExtras, ToolCall
 
@@ -305,7 +305,7 @@ def _assistant(one: Mapping[str, Any], beside: RequestExtras) -> Iterator[Json]:
 
 
 def _in_order(content: str, calls: Mapping[str, Json], layout: Iterable[Any]) -> Iterator[Json]:
-    """Yield the items in their original order, by `responses_answer.layout`: a thought must
+    """Yield the items in their original order, by `read_layout`: a thought must
     directly precede its result. A call whose id was replaced, so that the layout does not name it,
     is the next one; text without a place comes at the end."""
     left = dict(calls)

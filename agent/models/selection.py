@@ -22,7 +22,7 @@ from agent.models.base import (
     OnDelta,
     uncalled,
 )
-from agent.models.brain import Brain
+from agent.models.brain import PROVIDERS, Brain
 from agent.models.embedded import EmbeddedModel, EmbeddedServer
 from agent.models.endpoint import (
     ANTHROPIC,
@@ -38,7 +38,6 @@ from agent.models.fallback import Cooldowns, FallbackModel
 from agent.models.learnt import LearntModels, ModelFacts
 from agent.models.listed import ListedModel
 from agent.models.openai import OpenAIModel
-from agent.models.providers import PROVIDERS
 from agent.models.served import EndpointModel
 
 log = logging.getLogger(__name__)

@@ -30,11 +30,11 @@ from agent.models.base import (
     OnDelta,
     uncalled,
 )
+from agent.models.brain import find_provider
 from agent.models.endpoint import Endpoint
 from agent.models.history import THOUGHTS, sign, signer_of
 from agent.models.learnt import Lesson, ModelFacts
 from agent.models.listed import ListedModel, read_list
-from agent.models.providers import find_provider
 from agent.models.spoken_calls import lift_calls, may_have_calls
 from agent.pictures import blind, has_pictures, picture_urls, without_pictures
 from memory.context.terse import extract

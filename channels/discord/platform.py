@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from channels.base import ChannelError, CommandEntry
 from channels.discord import DiscordSettings, incoming
-from channels.discord.catching_up import LastRead, ReadMarks, since
 from channels.discord.client import DiscordClient, Interactions, point_at
+from channels.discord.incoming import LastRead, ReadMarks, since
 from channels.discord.rendering import (
     LONGEST,
     commands_as_offered,

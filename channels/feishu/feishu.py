@@ -20,14 +20,17 @@ from msgspec.structs import replace
 from channels.base import ChannelError
 from channels.feishu import FeishuSettings
 from channels.feishu.api import CONTROL, DATA, FeishuApi, FeishuError, WireFrame
-from channels.feishu.cards import LONGEST, card, plain_size, size
 from channels.feishu.reading import (
     EMOJI,
+    LONGEST,
     FeishuBot,
     author,
+    card,
     place_of,
+    plain_size,
     read_message,
     read_press,
+    size,
     text_in,
 )
 from channels.kit.platform import (

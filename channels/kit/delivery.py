@@ -12,8 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from channels.kit.cards import Card, Cards
-from channels.kit.choices import Choices, make_buttons, number, spell_out
+from channels.kit.choices import Card, Cards, Choices, make_buttons, number, spell_out
 from channels.kit.pace import ChatRateLimit
 from channels.kit.platform import Button, Location, Media, Platform, Post
 from channels.language import _

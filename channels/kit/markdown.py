@@ -22,8 +22,7 @@ from markdown_it.tree import SyntaxTreeNode
 from markdown_it.utils import OptionsDict
 from rich.cells import cell_len
 
-from channels.formulas import as_written
-from channels.kit.outside_code import change_parts
+from channels.formulas import as_written, change_parts
 from channels.splitting import DEEPEST, is_costly
 
 Within = frozenset[str]

@@ -20,12 +20,11 @@ from channels.base import (
     WebhookAnswer,
     WebhookCall,
 )
-from channels.kit.cards import Card
+from channels.kit.choices import Card
 from channels.kit.delivery import MessageSender, pieces
 from channels.kit.drafts import Drafts
 from channels.kit.frames import ODD_SHAPE
-from channels.kit.health import HealthRecord
-from channels.kit.pace import ChatRateLimit
+from channels.kit.pace import ChatRateLimit, HealthRecord
 from channels.kit.platform import Location, Platform
 from channels.kit.receiver import MessageReceiver
 from channels.language import ENGLISH, LANGUAGES, _, speaking

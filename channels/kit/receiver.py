@@ -13,12 +13,10 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from channels.base import Bot
-from channels.kit.cards import Cards
-from channels.kit.choices import Choices, Press, confirm
+from channels.kit.choices import Cards, Choices, Press, confirm
 from channels.kit.delivery import MessageSender
 from channels.kit.drafts import Drafts
-from channels.kit.health import HealthRecord
-from channels.kit.pace import bounded
+from channels.kit.pace import HealthRecord, bounded
 from channels.kit.platform import (
     Author,
     ButtonPress,

@@ -39,6 +39,7 @@ from channels.kit.platform import (
 )
 from channels.language import _, speaking
 from channels.matrix.reading import (
+    LONGEST,
     Json,
     MatrixError,
     OwnUser,
@@ -47,13 +48,14 @@ from channels.matrix.reading import (
     checked,
     is_private,
     known_members,
+    make_content,
+    make_edit,
     part_of,
     read,
     target_of,
     text_of,
     thread_of,
 )
-from channels.matrix.rendering import LONGEST, make_content, make_edit
 from channels.message import LARGEST_ATTACHMENT, Address
 from channels.splitting import Length
 

@@ -1,9 +1,12 @@
 """The events of Matrix: pure, from their JSON to the kit's values; and the server's answers. Any
 server may have sent them, so nothing is taken to have the type that the specification gives it.
+
+Markdown as Matrix shows it: HTML, beside the original text for apps without HTML.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -12,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 from nio import ErrorResponse, MatrixRoom
 
+from channels.kit.markdown import render_html
 from channels.kit.platform import Author, Event, File, IncomingMessage, Location, Reaction
 
 Json = Mapping[str, Any]
@@ -209,3 +213,36 @@ def known_members(room: MatrixRoom) -> set[str]:
     """Return a room's known members."""
     heroes = room.summary.heroes if room.summary else None
     return {*room.users, *(heroes or ())}
+
+
+LONGEST = 16_000
+"""Bytes of a message's text. The specification limits a whole event to 65,536 ("Size limits"), in
+which the text occurs twice, and once more in an edit."""
+
+_LARGEST = 56_000  # bytes of an event's content; its signatures and the like are the rest
+_LONGEST_FALLBACK = 1_000  # characters of an edit for apps without edits
+
+
+def make_content(text: str, *, is_plain: bool = False) -> dict[str, object]:
+    """Return the content of a message. It mentions no person, even if its text contains names."""
+    content: dict[str, object] = {"msgtype": "m.text", "body": text, "m.mentions": {}}
+    html = "" if is_plain else render_html(text)
+    if html and _size(content) + _size(html) <= _LARGEST:
+        content |= {"format": "org.matrix.custom.html", "formatted_body": html}
+    return content
+
+
+def make_edit(message: str, content: dict[str, object]) -> dict[str, object]:
+    """Return the content of an edit of a message."""
+    text = str(content["body"])
+    return {
+        "msgtype": content["msgtype"],
+        "body": f"* {text[:_LONGEST_FALLBACK]}",
+        "m.mentions": {},
+        "m.new_content": content,
+        "m.relates_to": {"rel_type": "m.replace", "event_id": message},
+    }
+
+
+def _size(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))

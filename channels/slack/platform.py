@@ -33,7 +33,7 @@ from channels.kit.platform import (
 )
 from channels.language import _, asked_in, speaking
 from channels.message import Address
-from channels.slack import SlackSettings, failures, incoming
+from channels.slack import SlackSettings, incoming, socket
 from channels.slack.incoming import EventContext, is_signed
 from channels.slack.rendering import LONGEST, content, length, plain_blocks
 from channels.slack.socket import Socket
@@ -157,7 +157,7 @@ class Slack(Platform):
         await self._session.close()
 
     def explain(self, error: BaseException) -> PlatformFailure:
-        return failures.explain(error)
+        return socket.explain(error)
 
     # Incoming events. Bolt acknowledges events that its listeners accepted; failed ones are
     # redelivered.
@@ -307,7 +307,7 @@ class Slack(Platform):
         try:
             return await handler.patiently(request)
         except SlackApiError as error:
-            log.info("Slack does not answer a question: %s", failures.code_of(error.response))
+            log.info("Slack does not answer a question: %s", socket.code_of(error.response))
             return None
 
     # Outgoing messages.
@@ -327,7 +327,7 @@ class Slack(Platform):
             )
         except SlackApiError as error:
             address = self._find_aside(place)
-            is_outside = failures.code_of(error.response) in ("not_in_channel", "channel_not_found")
+            is_outside = socket.code_of(error.response) in ("not_in_channel", "channel_not_found")
             if not (is_outside and address) or post.is_draft:
                 raise
             async with self._session.post(address, json=made) as answer:

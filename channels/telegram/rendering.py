@@ -15,8 +15,8 @@ from telegram import MessageEntity
 from telegramify_markdown import MessageEntity as Entity
 from telegramify_markdown import RenderConfig, convert, utf16_len
 
+from channels.formulas import change_parts
 from channels.kit.markdown import VERBATIM, Table, make_parser, read, spell_out
-from channels.kit.outside_code import change_parts
 from channels.splitting import is_costly
 
 LONGEST = 4096

@@ -4,6 +4,9 @@ front of them or behind.
 Wherever they are (in a list, a quotation, the indented reply of a command), a mark replaces them
 during layout, and then the lines replace the mark's line. A line longer than the window is wrapped
 by the terminal, which copies it as one line.
+
+Non-breaking spaces ("5 kg", "t1 – t3"). Rich breaks lines at every kind of space, so these are
+replaced by other characters during layout.
 """
 
 from __future__ import annotations
@@ -17,6 +20,21 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
+
+_HELD = {0xA0: "\ufdd0", 0x202F: "\ufdd1", 0x2007: "\ufdd2"}
+"""The characters can't occur in texts: Unicode reserves them for internal use by programs."""
+_FREED = {ord(sign): chr(space) for space, sign in _HELD.items()}
+
+
+def hold(text: str) -> str:
+    """Return a text with these spaces replaced."""
+    return text.translate(_HELD)
+
+
+def free(text: str) -> str:
+    """Return the text with its spaces restored."""
+    return text.translate(_FREED)
+
 
 _TAB = 8
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")

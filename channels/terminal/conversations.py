@@ -10,7 +10,7 @@ from channels.base import Bot, Session, TranscriptMessage
 from channels.language import _, say_date
 from channels.message import Address
 from channels.terminal.display import one_line
-from channels.terminal.picker import PickerEntry
+from channels.terminal.line import PickerEntry
 
 CHANNEL = "terminal"
 MAIN = "main"

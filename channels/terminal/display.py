@@ -22,8 +22,7 @@ from channels.language import _, figure
 from channels.message import Action
 from channels.splitting import has_vast_table, split
 from channels.terminal import figures, theme
-from channels.terminal.code import fences_apart, put_in
-from channels.terminal.spaces import free, hold
+from channels.terminal.code import fences_apart, free, hold, put_in
 
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, modes

@@ -20,9 +20,8 @@ from channels.formulas import as_written, find_formulas
 from channels.kit.markdown import make_parser, read
 from channels.language import _
 from channels.terminal import theme
-from channels.terminal.code import mark
+from channels.terminal.code import hold, mark
 from channels.terminal.figures import swatch
-from channels.terminal.spaces import hold
 
 _PARSER = make_parser().use(find_formulas)
 

@@ -46,7 +46,7 @@ from channels.terminal.completion import Lines
 from channels.terminal.dumb_screen import ScreenListener
 from channels.terminal.line import InputLine, fitted
 from channels.terminal.mentions import name_dropped
-from channels.terminal.passthrough import clipboard_sequence, for_terminal
+from channels.terminal.theme import clipboard_sequence, for_terminal
 
 _STYLE = Style.from_dict(
     {

@@ -29,7 +29,7 @@ from channels.message import (
     Reply,
     read_attachment,
 )
-from channels.terminal import conversations, copying, keys, mentions
+from channels.terminal import completion, conversations, copying, mentions
 from channels.terminal.completion import (
     SOURCES,
     Lines,
@@ -44,7 +44,7 @@ from channels.terminal.completion import (
 from channels.terminal.display import one_line
 from channels.terminal.dumb_screen import DumbScreen
 from channels.terminal.early import LEAVING, EarlyInput
-from channels.terminal.picker import Picker, PickerEntry
+from channels.terminal.line import Picker, PickerEntry
 from channels.terminal.screen import Screen
 from channels.terminal.scroll import Scroll
 from channels.terminal.theme import TerminalBackground, drawing_on
@@ -67,7 +67,7 @@ class Offers:
         if known is None:
             commands = (await bot.command(address, "/help")).data or {}
             settings = (await bot.command(address, "/config")).data or {}
-            own = [{"name": name, "summary": summary} for name, summary in keys.COMMANDS]
+            own = [{"name": name, "summary": summary} for name, summary in completion.COMMANDS]
             listed = (*(commands.get("commands") or ()), *own)
             known = Vocabulary(listed, settings.get("settings") or (), {})
         if (kind := find_kind(line)) and kind not in known.lists:
@@ -223,7 +223,7 @@ class Terminal:
             self._tasks.create_task(self._copy(rest))
         elif said == "/help keys":
             self._scroll.question(text)
-            self._scroll.command_reply(Reply(keys.table()))
+            self._scroll.command_reply(Reply(completion.table()))
         elif said:
             self._say(text)
 

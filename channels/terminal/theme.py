@@ -7,10 +7,13 @@ fixed ones.
 A terminal is asked with a sequence (OSC 11), and answers among the keys that a person types.
 `AnswerReader` takes the answer out of them. It holds keys back only where they may begin an answer,
 and no longer than prompt_toolkit waits for the rest of a key in any case.
+
+Sequences for the terminal itself, also through tmux.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -24,7 +27,20 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output import Output
 from prompt_toolkit.styles import Attrs, StyleTransformation
 
-from channels.terminal.passthrough import for_terminal
+
+def for_terminal(sequence: str) -> str:
+    """Return a sequence for the terminal: in tmux both for tmux, which may support it, and for the
+    terminal around it, which gets it if `allow-passthrough` is on."""
+    if "TMUX" not in os.environ:
+        return sequence
+    inner = sequence.replace("\x1b", "\x1b\x1b")
+    return f"{sequence}\x1bPtmux;{inner}\x1b\\"
+
+
+def clipboard_sequence(text: str) -> str:
+    """Return the sequence (OSC 52) that puts a text into the clipboard of the person's machine."""
+    return f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07"
+
 
 _QUESTION = "\x1b]11;?\x1b\\"
 _COLOUR = "([0-9a-fA-F]{1,4})"

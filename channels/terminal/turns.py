@@ -28,7 +28,7 @@ from channels.base import (
 )
 from channels.language import _, explain
 from channels.message import Outbound
-from channels.terminal import conversations, keys
+from channels.terminal import completion, conversations
 from channels.terminal.display import StreamedAnswer, bar_style, bar_text, one_line
 from channels.terminal.dumb_screen import DumbScreen
 from channels.terminal.screen import Screen
@@ -236,7 +236,7 @@ class DisplayedTurns:
             self._scroll.answer(exchange.answer.take_all())
             self._scroll.command_reply(outbound.reply)
             if len((outbound.reply.data or {}).get("commands", ())) > 1:  # the list of all commands
-                self._scroll.note(_(keys.HINT))
+                self._scroll.note(_(completion.HINT))
         else:
             self._scroll.answer(self._rest(exchange, outbound.reply.text))
             self.has_asked = True

@@ -35,7 +35,6 @@ from channels.serving import HttpServer, TimeLimits, refusal
 from channels.web import pages
 from channels.web.accounts import Accounts
 from channels.web.completions import CompletionOperations
-from channels.web.elsewhere import PlainPaths, describe_elsewhere, protocol_route
 from channels.web.feed import FeedLimits, Feeds
 from channels.web.guard import AuthMiddleware, Keys, TokenAuth, is_loopback
 from channels.web.operations import (
@@ -47,6 +46,7 @@ from channels.web.operations import (
     guard_errors,
     read_body,
 )
+from channels.web.response_shapes import PlainPaths, describe_elsewhere, protocol_route
 from channels.web.responses import ResponseOperations
 from channels.web.sessions import CHANNEL_OF, ONE, SESSION, Sessions, address_of, main_of
 from channels.web.shapes import FileList, State, address_of_file

@@ -48,15 +48,17 @@ from channels.splitting import Length
 from channels.whatsapp import WhatsAppSettings
 from channels.whatsapp.letters import (
     LONGEST_DATA,
+    FailedDelivery,
     HeldMessage,
+    WhatsAppArrival,
     choices_of,
     dump,
     load,
     messages,
+    read,
     rendered,
     units,
 )
-from channels.whatsapp.reading import FailedDelivery, WhatsAppArrival, read
 
 log = logging.getLogger(__name__)
 

@@ -57,8 +57,7 @@ from memory.tasks import cancel_and_wait
 from plugins.cluster import record, wire
 from plugins.cluster.node import ClusterSender, Node, QuestionEnd, topic_of
 from plugins.cluster.ownership import Ownership
-from plugins.cluster.slices import SLICES, name_of_slice, slice_of
-from plugins.cluster.wire import BrokerError, OwnerCall
+from plugins.cluster.wire import SLICES, BrokerError, OwnerCall, name_of_slice, slice_of
 
 log = logging.getLogger(__name__)
 

@@ -27,8 +27,7 @@ from msgspec import Struct, field
 
 from memory.tasks import BackgroundTasks, cancel_and_wait
 from plugins.cluster.rabbit import Delivered, RabbitMQ
-from plugins.cluster.slices import Allotment, allot
-from plugins.cluster.wire import BrokerError, OwnerCall, Requeue
+from plugins.cluster.wire import Allotment, BrokerError, OwnerCall, Requeue, allot
 
 log = logging.getLogger(__name__)
 

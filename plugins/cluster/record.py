@@ -19,7 +19,7 @@ from memory.record import mailbox, tables
 from memory.record.database import Database, StoreError
 from memory.record.mailbox import Backlog
 from memory.record.migrations import MIGRATIONS
-from plugins.cluster.slices import SLICES, name_of_slice
+from plugins.cluster.wire import SLICES, name_of_slice
 from plugins.health import ClusterInfo, ProcessInfo
 
 NOBODY = ""

@@ -28,8 +28,15 @@ from plugins.cluster import record, wire
 from plugins.cluster.node import Node
 from plugins.cluster.ownership import BEAT, LOST, Ownership
 from plugins.cluster.record import NOBODY, FencedError
-from plugins.cluster.slices import SLICES, name_of_slice, number_of_slice, slice_of
-from plugins.cluster.wire import BrokerError, OwnerCall, Requeue
+from plugins.cluster.wire import (
+    SLICES,
+    BrokerError,
+    OwnerCall,
+    Requeue,
+    name_of_slice,
+    number_of_slice,
+    slice_of,
+)
 
 log = logging.getLogger(__name__)
 

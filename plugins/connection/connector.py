@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.models.base import ModelError
-from agent.models.providers import PROVIDERS
+from agent.models.brain import PROVIDERS
 from bot.app import Kernel
 from bot.choices import choice_of
 from bot.connecting import (
@@ -33,10 +33,10 @@ from bot.connecting import (
     plan_files,
     try_out,
     usual_addresses,
+    write_all,
 )
 from bot.settings import SettingError
 from bot.settings.files import read_text
-from bot.setup_files import write_all
 from plugins.api import Person
 
 log = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from agent.models.base import ModelError
+from agent.models.brain import PROVIDERS
 from agent.models.embedded import is_installed
-from agent.models.providers import PROVIDERS
 from bot.access import Access
 from bot.connecting import clip_reason
 from bot.settings import SettingError

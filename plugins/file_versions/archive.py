@@ -40,16 +40,20 @@ from memory.record.offload import write_whole
 from plugins.file_versions.keeper import (
     DAMAGED,
     LOG,
+    ChangeRow,
+    FileStep,
+    Kind,
     VersionKeeper,
     aside_of,
     delete_any,
     list_versions,
     mark_lost,
     name_version,
+    plan,
     read_or_put_aside,
     read_rows,
+    without,
 )
-from plugins.file_versions.points import ChangeRow, FileStep, Kind, plan, without
 
 log = logging.getLogger(__name__)
 

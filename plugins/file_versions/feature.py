@@ -16,9 +16,9 @@ from memory.keys import ConversationKey
 from memory.record.database import Database
 from memory.record.forget import FeatureRows
 from plugins.api import Action, Ask, Command, CommandError, Offer, Reply, command, hookimpl
-from plugins.file_versions.points import ChangeRow, FileStep
+from plugins.file_versions.keeper import ChangeRow, FileStep
 from plugins.file_versions.versions import FilesPoint, FilesRestored, FileVersions
-from plugins.offers import numbers_in_context
+from plugins.hookspecs import numbers_in_context
 from plugins.turn_names import turns_of
 from plugins.wording import cell, clip, format_list, table
 

@@ -22,9 +22,9 @@ from memory.keys import ConversationKey, home_of
 from memory.record.store import StoreError
 from plugins.api import Ask, CommandError
 from plugins.file_versions.archive import Running, TooManyFiles, VersionArchive
-from plugins.file_versions.points import ChangeRow, FileStep, Line, find_end, find_leaving
+from plugins.file_versions.keeper import ChangeRow, FileStep, Line, find_end, find_leaving
 from plugins.file_versions.settings import VersionSettings
-from plugins.offers import numbers_in_context
+from plugins.hookspecs import numbers_in_context
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,8 @@ from msgspec import Struct
 from memory.keys import ConversationKey
 from memory.record.database import Database
 from plugins.instructions import record as rows
-from plugins.instructions.detect import normalise
+from plugins.instructions.detect import LONGEST, normalise
 from plugins.instructions.record import Instruction, Scope, place_at
-from plugins.instructions.sentences import LONGEST
 from plugins.instructions.standing import StandingInstructions
 
 FILE, NOUN, WHERE = "rules.json", "standing rule", "/rules"

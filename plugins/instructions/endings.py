@@ -15,8 +15,13 @@ from memory.context.correction_sentences import content_words
 from memory.context.corrections import Correction, CorrectionFinder
 from memory.context.ended_values import EndedValue
 from memory.patterns import lazy
-from plugins.instructions.detect import language_of, score
-from plugins.instructions.sentences import SaidSentence, mask_foreign_words, read_sentences
+from plugins.instructions.detect import (
+    SaidSentence,
+    language_of,
+    mask_foreign_words,
+    read_sentences,
+    score,
+)
 
 _SCANNED = 4_000  # maximum characters of a message
 _UNIQUE = frozenset(("name", "identifier", "address", "url", "path"))

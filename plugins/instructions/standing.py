@@ -23,7 +23,13 @@ from memory.record.store import StoreError
 from memory.tasks import BackgroundTasks
 from plugins.api import CommandError, Person, SaidWords
 from plugins.instructions import record as rows
-from plugins.instructions.detect import cut_forwarded, find_instructions, is_forwarded, normalise
+from plugins.instructions.detect import (
+    cut_forwarded,
+    find_instructions,
+    is_forwarded,
+    is_plain,
+    normalise,
+)
 from plugins.instructions.endings import find_endings, find_rewordings
 from plugins.instructions.record import (
     Instruction,
@@ -33,7 +39,6 @@ from plugins.instructions.record import (
     in_place_of,
     place_at,
 )
-from plugins.instructions.sentences import is_plain
 from plugins.instructions.settings import RuleSettings
 from plugins.wording import clip, literal, quoted
 

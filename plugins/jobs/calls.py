@@ -35,7 +35,7 @@ from memory.record.mailbox import InboxRow
 from memory.record.store import StoreError
 from plugins.jobs import record as rows
 from plugins.jobs.record import RunRow
-from plugins.jobs.runner import JobRunner
+from plugins.jobs.runs import JobRunner
 
 log = logging.getLogger(__name__)
 

@@ -32,8 +32,7 @@ from plugins.api import (
 )
 from plugins.hookspecs import Background
 from plugins.jobs.calls import HookCalls
-from plugins.jobs.conditions import JobConditions
-from plugins.jobs.firing import Jobs
+from plugins.jobs.firing import JobConditions, Jobs
 from plugins.jobs.making import add, add_hook, move, read_when, remind_command
 from plugins.jobs.orders import (
     JobOrders,
@@ -45,8 +44,7 @@ from plugins.jobs.orders import (
 )
 from plugins.jobs.record import JobRows, Kind, NewJob
 from plugins.jobs.recurrence import format_seconds
-from plugins.jobs.runner import JobRunner
-from plugins.jobs.runs import JobTurns
+from plugins.jobs.runs import JobRunner, JobTurns
 from plugins.jobs.wording import JobView, describe_when
 from plugins.wording import literal
 

@@ -12,7 +12,15 @@ from msgspec.structs import replace
 from channels.language import _, say_date
 from plugins.jobs.recurrence import in_zone
 from plugins.jobs.when_again import LAST, Every, list_months, read_every
-from plugins.jobs.when_clock import ClockError, TimeOfDay, read_clock, read_part, to_time
+from plugins.jobs.when_clock import (
+    ClockError,
+    TimeOfDay,
+    read_clock,
+    read_part,
+    read_zone,
+    to_time,
+    unknown_zone,
+)
 from plugins.jobs.when_days import (
     Day,
     Duration,
@@ -37,7 +45,6 @@ from plugins.jobs.when_words import (
     VAGUE,
     fold,
 )
-from plugins.jobs.when_zones import read_zone, unknown_zone
 
 GUESSES = {"morning": 9, "noon": 12, "afternoon": 15, "evening": 20, "night": 20}
 """The hour that is assumed if only a part of the day is named; 9 if none is."""

@@ -16,11 +16,11 @@ from bot.app import Kernel
 from channels.language import _, explain, say_moment
 from plugins.api import Action, Ask, Command, CommandError, ContextPart, Reply, command, hookimpl
 from plugins.hookspecs import RemoteToolsFor
+from plugins.mcp.health import ServerView, describe_cost, format_servers, format_tools, to_data
 from plugins.mcp.offers import ManagedServers, ServerOffers
 from plugins.mcp.pasted import make_name, read_pasted
 from plugins.mcp.servers import Servers
 from plugins.mcp.settings import NAME, find_plain_secret
-from plugins.mcp.wording import ServerView, describe_cost, format_servers, format_tools, to_data
 from plugins.wording import count, literal
 
 ADDED, HIDDEN = "mcp.added", "mcp.hidden"

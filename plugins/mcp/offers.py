@@ -17,10 +17,10 @@ from channels.message import Address
 from memory.context.meter import Meter
 from memory.keys import ConversationKey
 from plugins.mcp.catalogue import ListedTool
+from plugins.mcp.health import RemoteToolView, ServerView
 from plugins.mcp.record import ServerTool
 from plugins.mcp.servers import OfferedServers, Servers
 from plugins.mcp.settings import McpServer
-from plugins.mcp.wording import RemoteToolView, ServerView
 
 
 class ServerOffers(Struct, frozen=True):

@@ -118,7 +118,7 @@ async def memory(ask: Ask) -> Reply:
 
 async def _nightly(ask: Ask, rest: str) -> Reply:
     try:
-        from plugins.memory.nightly import nightly  # noqa: PLC0415 - needs the feature jobs
+        from plugins.memory.operations import nightly  # noqa: PLC0415 - needs the feature jobs
     except ModuleNotFoundError:
         raise CommandError(_("This needs reminders and jobs, which are not installed.")) from None
     return await nightly(ask, rest)

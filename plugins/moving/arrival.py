@@ -36,7 +36,6 @@ from memory.record.daily import Note, Section
 from memory.record.database import Database
 from plugins.api import CommandError, Person
 from plugins.moving.record import Exchange, exchanges_of
-from plugins.moving.schedules import bring_schedules
 from plugins.moving.source import (
     ForeignChat,
     ForeignSetting,
@@ -44,7 +43,7 @@ from plugins.moving.source import (
     UnreadableChat,
 )
 from plugins.moving.turns import ImportedMessage, as_turns
-from plugins.moving.workspace import ForeignSource
+from plugins.moving.workspace import ForeignSource, bring_schedules
 
 MOST_LINES = 1_000
 """The maximum number of lines imported into `MEMORY.md`."""

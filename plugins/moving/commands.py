@@ -20,6 +20,7 @@ from bot.access import NAME, person_of
 from bot.app import App
 from bot.assembly import assemble
 from bot.command_line import say, with_places
+from bot.connecting import write_all
 from bot.data_folder import (
     FolderError,
     check_moved,
@@ -34,7 +35,6 @@ from bot.progress import ProgressLine, progress
 from bot.settings import Layers, SettingError, SettingsStore, load_layers
 from bot.settings.files import read_tree
 from bot.settings.layers import AgentLayer
-from bot.setup_files import write_all
 from channels.message import clean_text
 from memory.record.engines import engine_for
 from memory.record.people import find_known

@@ -28,7 +28,6 @@ from agent.models.shapes import as_list, as_mapping
 from memory.messages import ToolCall
 from plugins.moving.reading import load_json
 from plugins.moving.record import ForeignDatabase, TooLargeRow
-from plugins.moving.schedules import read_hermes_job
 from plugins.moving.source import (
     TOO_LARGE,
     ForeignChat,
@@ -42,7 +41,7 @@ from plugins.moving.source import (
     as_time,
     standing_of,
 )
-from plugins.moving.workspace import ForeignSource, Workspace
+from plugins.moving.workspace import ForeignSource, Workspace, read_hermes_job
 
 _DATABASE, _JOBS = "state.db", "cron/jobs.json"
 _JSON = "\x00json:"

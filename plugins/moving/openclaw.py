@@ -35,7 +35,6 @@ from memory.record.store import StoreError
 from plugins.moving.openclaw_session import ClawSession
 from plugins.moving.reading import MOST_PICTURE, load_json, unpack
 from plugins.moving.record import ForeignDatabase, TooLargeRow
-from plugins.moving.schedules import read_openclaw_job
 from plugins.moving.source import (
     TOO_LARGE,
     ForeignChat,
@@ -47,7 +46,7 @@ from plugins.moving.source import (
     as_time,
     standing_of,
 )
-from plugins.moving.workspace import ForeignSource, Workspace
+from plugins.moving.workspace import ForeignSource, Workspace, read_openclaw_job
 
 _DATABASE = re.compile(r"(?:agents/[^/]+/)?(?:agent/)?openclaw-agent\.sqlite")
 _SESSION = re.compile(r"(?:agents/[^/]+/)?(?:sessions/)?([^/]+?)\.jsonl(?:\.reset\.[^/]*)?")

@@ -30,8 +30,7 @@ from memory.turns import Entry
 from plugins.features import find_modules
 from plugins.moving import record
 from plugins.moving.arrival import Destination, Importer, ImportResult
-from plugins.moving.export import KEPT
-from plugins.moving.plain import ABOUT, CARRIED, MESSAGES, NotPlain, read_about, read_message
+from plugins.moving.export import ABOUT, CARRIED, KEPT, MESSAGES, NotPlain, read_about, read_message
 from plugins.moving.reading import MOST_PICTURE, MOST_PIECE, MOST_TEXT
 from plugins.moving.record import ArchivedConversation, in_order_of_descent
 from plugins.moving.source import (

@@ -15,11 +15,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from agent.models.base import ModelError, ModelUnlisted
-from agent.models.brain import Brain
+from agent.models.brain import NOBODY, PROVIDERS, Brain, find_provider
 from agent.models.embedded import is_installed
 from agent.models.learnt import ModelFacts, read_facts
 from agent.models.listed import ListedModel
-from agent.models.providers import NOBODY, PROVIDERS, find_provider
 from agent.models.selection import AUTO, EMBEDDED, Credentials, ModelEndpoint, Models, place_of
 from bot.checks import Finding, examine_features, say_verdict
 from bot.choices import choice_of, summary_choice_of

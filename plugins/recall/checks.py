@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bot.checks import Finding
 from bot.settings import Settings
-from plugins.recall.encoder import is_installed
+from plugins.recall.feature import is_installed
 from plugins.recall.settings import SearchSettings
 
 NAME = "Search by meaning"

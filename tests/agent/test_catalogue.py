@@ -12,6 +12,7 @@ from genai_prices.data_snapshot import get_snapshot
 
 from agent.models import catalogue
 from agent.models.base import Usage
+from agent.models.brain import PROVIDERS
 from agent.models.catalogue import (
     UNKNOWN,
     cost_of,
@@ -20,7 +21,6 @@ from agent.models.catalogue import (
     readings,
     window_of,
 )
-from agent.models.providers import PROVIDERS
 from tests.tables import each_row
 
 # --- prices ---

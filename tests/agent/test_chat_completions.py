@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from agent.models.answer import MOST_CHARACTERS, Answer
 from agent.models.base import ModelReply, ModelRequest, Usage
+from agent.models.brain import PROVIDERS
 from agent.models.chat_thoughts import DETAILS, SIGNATURES, TEXT, add_details, put_back
 from agent.models.partial_calls import MOST_CALLS, repair
-from agent.models.providers import PROVIDERS
 from memory.messages import Message, ToolCall
 from tests.agent.endpoints import CHAT, HELLO, HELLO_WITH_TOOL, KEY, after, ask, conversation
 from tests.fakes.openai_server import Answer as Scripted

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agent.models import anthropic_request, responses
 from agent.models.base import ModelRequest
+from agent.models.brain import NOBODY
 from agent.models.endpoint import Endpoint
 from agent.models.history import (
     INTERRUPTED,
@@ -22,7 +23,6 @@ from agent.models.history import (
     clean_name,
     normalize,
 )
-from agent.models.providers import NOBODY
 from memory.messages import RequestExtras
 from tests.agent.claude_rules import RULES as ANTHROPIC
 from tests.agent.endpoints import TOOL

@@ -13,8 +13,8 @@ import pytest
 from agent.loop import SHORTFALLS
 from agent.models import failures
 from agent.models.base import ContextOverflow, Finish, ModelError, read_finish
+from agent.models.brain import PROVIDERS
 from agent.models.endpoint import Endpoint
-from agent.models.providers import PROVIDERS
 from agent.models.refusals import is_overflow, parse_window
 from agent.models.selection import connect
 from tests.agent.endpoints import CHAT, CLAUDE, HELLO_WITH_TOOL, Protocol, ask

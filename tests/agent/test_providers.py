@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from agent.models.base import ModelRequest, ModelUnlisted
-from agent.models.brain import Brain
+from agent.models.brain import NOBODY, PROVIDERS, Brain, Provider, find_provider
 from agent.models.endpoint import Endpoint
 from agent.models.listed import (
     ListedModel,
@@ -21,7 +21,6 @@ from agent.models.listed import (
 )
 from agent.models.openai import OpenAIModel
 from agent.models.openai_request import shorten_id
-from agent.models.providers import NOBODY, PROVIDERS, Provider, find_provider
 from agent.models.selection import Credentials, ModelLists, place_of
 from memory.messages import Message, ToolCall
 from tests.agent.endpoints import CHAT, HELLO_WITH_TOOL, ask, conversation, user

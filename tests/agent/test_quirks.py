@@ -9,13 +9,12 @@ import pytest
 from pydantic import ValidationError
 
 from agent.models.base import ContextOverflow, ModelRequest
-from agent.models.brain import Brain, BrainConfig
+from agent.models.brain import NOBODY, PROVIDERS, Brain, BrainConfig, Provider, find_provider
 from agent.models.endpoint import Endpoint
 from agent.models.history import normalize, spell_out
 from agent.models.learnt import ProviderQuirks
 from agent.models.listed import inquiries, ollama_inquiries, read_list
 from agent.models.openai_request import to_body, to_neutral
-from agent.models.providers import NOBODY, PROVIDERS, Provider, find_provider
 from agent.models.selection import Credentials, ModelChoice, Models, place_of
 from memory.messages import Message, RequestExtras, ToolCall
 from tests.agent.endpoints import (

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from agent.models.base import ContextOverflow, ModelAnswerBroken, ModelReply, Usage
+from agent.models.brain import PROVIDERS
 from agent.models.endpoint import Endpoint
 from agent.models.openai import OpenAIModel
-from agent.models.providers import PROVIDERS
 from agent.models.responses import ResponsesAnswer, read_layout, to_body
 from memory.messages import NOTHING_BESIDE, Message, RequestExtras, ToolCall
 from tests.agent.endpoints import (

@@ -12,7 +12,7 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.clock import DAY, FARTHEST, PROBATION, ClockWatch, judge
+from bot.schedule import DAY, FARTHEST, PROBATION, ClockWatch, judge
 from memory.record.clock import Clock
 from memory.record.store import Store
 

@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 import pytest
 import time_machine
 
-from bot.clock import DAY, HOUR, Retention, Schedule
 from bot.forgetting import Forgetter
+from bot.schedule import DAY, HOUR, Retention, Schedule
 from bot.settings import Layers, Secrets, SettingsStore
 from bot.settings.layers import WrittenSetting
 from memory.context.summary import TASKS
@@ -89,7 +89,7 @@ async def test_a_tick_that_fails_is_logged_and_the_next_one_comes(
 async def test_a_clock_that_is_set_back_or_forward_stops_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("bot.clock.MINUTE", 0.001)
+    monkeypatch.setattr("bot.schedule.MINUTE", 0.001)
     counts = Counter[str]()
 
     def counting(name: str) -> Callable[[], Coroutine[Any, Any, None]]:

@@ -23,7 +23,7 @@ from babel.messages.pofile import write_po
 from bot.settings.schema import SETTINGS
 from channels.kit.receiver import LEFT_OUT
 from channels.language import CATALOGUE, DAYS, FROM_LOWER_LAYER, LANGUAGES, MONTHS, words_of
-from channels.terminal import keys
+from channels.terminal import completion
 from channels.web.channel import list_words
 from memory.context.audit import REASONS
 from plugins.accounts import feature as account_feature
@@ -111,8 +111,10 @@ def _named() -> Iterator[str]:
         unit = setting.unit.replace("MB", "")
         yield from (unit, unit.removesuffix("s"), setting.holds)
         yield setting.meaning
-    yield from (what for _name, what in (*keys.KEYS, *keys.TYPED, *keys.COMMANDS))
-    yield from (name for name, _what in (*keys.KEYS, *keys.TYPED) if not _A_KEY.fullmatch(name))
+    yield from (what for _name, what in (*completion.KEYS, *completion.TYPED, *completion.COMMANDS))
+    yield from (
+        name for name, _what in (*completion.KEYS, *completion.TYPED) if not _A_KEY.fullmatch(name)
+    )
     yield from ("free", "ok", "stopped", "failed")  # channels/terminal
 
 

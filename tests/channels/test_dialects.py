@@ -16,7 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from channels.discord import rendering as discord
-from channels.feishu.cards import converted, size
+from channels.feishu.reading import converted, size
 from channels.kit.markdown import join_links, render_html
 from channels.slack import rendering as slack
 from channels.splitting import Length, split

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from channels.base import Accepted, ChannelError
 from channels.feishu import FeishuSettings
 from channels.feishu.api import WireFrame
-from channels.feishu.cards import LARGEST, card, converted, size
 from channels.feishu.feishu import Feishu
+from channels.feishu.reading import LARGEST, card, converted, size
 from channels.kit.messenger import Messenger
 from channels.kit.platform import Button, Location, Media, Post
 from channels.message import Address, Inbound

@@ -16,15 +16,14 @@ from msgspec.structs import replace
 from bot.messengers import UnavailableMessenger, find_type, make_messengers
 from bot.settings.schema import validate
 from channels.base import ChannelError, Delta, Done, TurnStarted
+from channels.formulas import change_parts
 from channels.kit import drafts as drafts_module
 from channels.kit import receiver as receiver_module
 from channels.kit.choices import Choices, Press, confirm, data_of, make_buttons, spell_out
 from channels.kit.delivery import MessageSender
 from channels.kit.drafts import Drafts
-from channels.kit.health import HealthRecord
 from channels.kit.messenger import Messenger
-from channels.kit.outside_code import change_parts
-from channels.kit.pace import Busy, ChatRateLimit
+from channels.kit.pace import Busy, ChatRateLimit, HealthRecord
 from channels.kit.platform import (
     Author,
     File,

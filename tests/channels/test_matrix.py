@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from channels.kit.markdown import render_html
 from channels.kit.platform import Author, IncomingMessage, Location, Reaction
-from channels.matrix.reading import OwnUser, read
-from channels.matrix.rendering import LONGEST, make_content, make_edit
+from channels.matrix.reading import LONGEST, OwnUser, make_content, make_edit, read
 
 ME = OwnUser("@parley:parley.test", "Parley", frozenset({"help", "context"}))
 ANN = Author("@ann:parley.test", "Ann")

@@ -26,9 +26,8 @@ from channels.terminal.mentions import (
     offer_files,
     paste_picture,
 )
-from channels.terminal.passthrough import for_terminal
 from channels.terminal.terminal import Terminal
-from channels.terminal.theme import AnswerReader, TerminalBackground, drawing_on
+from channels.terminal.theme import AnswerReader, TerminalBackground, drawing_on, for_terminal
 
 
 async def remembered(lines: Lines) -> list[str]:

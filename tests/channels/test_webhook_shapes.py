@@ -33,7 +33,7 @@ from channels.telegram.telegram import readable
 from channels.wecom import WeComSettings
 from channels.wecom.wecom import WeCom
 from channels.whatsapp import WhatsAppSettings
-from channels.whatsapp.reading import read
+from channels.whatsapp.letters import read
 from channels.whatsapp.whatsapp import MetaSecrets, WhatsApp
 from tests.channels.odd_shapes import odd_bodies
 from tests.channels.test_telegram import said, serving, silent

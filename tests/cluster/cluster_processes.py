@@ -16,7 +16,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from plugins.cluster import slices
+from plugins.cluster import wire
 from tests.fakes.openai_server import OpenAIServer
 from tests.waiting import until
 from tests.whole.process import MAIN, BotProcess, talking
@@ -108,8 +108,8 @@ async def says_all(gateway: BotProcess, chats: Mapping[str, int]) -> None:
 def slice_of(chat: str) -> str:
     """Return the name of the slice of a chat on the pipe, in a cluster of so few SLICES."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slices, "SLICES", SLICES)
-        return slices.name_of_slice(slices.slice_of(f"pipe/{chat}"))
+        patch.setattr(wire, "SLICES", SLICES)
+        return wire.name_of_slice(wire.slice_of(f"pipe/{chat}"))
 
 
 async def until_owned_by(url: str, name: str, *processes: BotProcess) -> BotProcess:

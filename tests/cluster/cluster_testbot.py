@@ -24,7 +24,7 @@ from bot.assembly import assemble
 from bot.settings import load_layers
 from channels.base import Channel
 from memory.tasks import cancel_and_wait
-from plugins.cluster import gateway, node, ownership, rabbit, record, slices, worker
+from plugins.cluster import gateway, node, ownership, rabbit, record, wire, worker
 from plugins.cluster.gateway import Gateway
 from plugins.cluster.node import ClusterSender, Node, name_process
 from plugins.cluster.process import RemoteChannel
@@ -43,7 +43,7 @@ def small_and_quick() -> Iterator[None]:
     """Let a cluster have so few SLICES, each of which is a queue on the broker's disk; let shares
     be worked out often, and no connection count for dead because the machine is busy."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (record, gateway, slices, worker):
+        for module in (record, gateway, wire, worker):
             patch.setattr(module, "SLICES", SLICES)
         patch.setattr(record, "SLICE_NAMES", record.SLICE_NAMES[:SLICES])
         for module in (node, ownership, worker):

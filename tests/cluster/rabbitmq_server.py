@@ -23,7 +23,7 @@ from types import TracebackType
 
 import aio_pika
 
-from plugins.cluster.slices import SLICES
+from plugins.cluster.wire import SLICES
 from tests.waiting import wait_until
 
 HOST = "127.0.0.1"

@@ -22,8 +22,7 @@ from memory.record.database import Database
 from plugins.accounts.logins import PageLogins
 from plugins.cluster import worker
 from plugins.cluster.node import CHANGES, Node
-from plugins.cluster.slices import slice_of
-from plugins.cluster.wire import SPOOL
+from plugins.cluster.wire import SPOOL, slice_of
 from plugins.jobs import record as jobs
 from plugins.jobs.firing import Jobs
 from plugins.shell import feature as plugin

@@ -27,7 +27,7 @@ from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, OutboxRow
 from plugins.cluster import gateway, wire
 from plugins.cluster.rabbit import UNANSWERED
-from plugins.cluster.slices import allot
+from plugins.cluster.wire import allot
 from tests.cluster.cluster_testbot import Cluster, Member, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import Fail, OpenAIServer, Say, Script

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from memory.record.database import Database, StoreError
 from plugins.cluster import record
-from plugins.cluster.slices import SLICES, allot, slice_of
+from plugins.cluster.wire import SLICES, allot, slice_of
 from plugins.cluster.worker import GROUP
 from tests.cluster.cluster_testbot import Cluster, Member, channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer

@@ -17,7 +17,7 @@ from memory.record.mailbox import AddressColumns, OutboxRow
 from plugins.cluster import record as record_of_owners
 from plugins.cluster import wire
 from plugins.cluster.node import topic_of
-from plugins.cluster.slices import name_of_slice, slice_of
+from plugins.cluster.wire import name_of_slice, slice_of
 from plugins.cluster.worker import GROUP
 from tests.cluster.cluster_testbot import SLICES, Cluster, Member, channel, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from channels.terminal.keys import COMMANDS
+from channels.terminal.completion import COMMANDS
 from tests.docs.commands import builtin
 from tests.docs.pages import PAGES, ROOT, example
 from tests.fakes.openai_server import Say

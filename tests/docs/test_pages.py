@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from bot.settings.schema import SETTINGS
-from channels.terminal.keys import COMMANDS, KEYS, TYPED
+from channels.terminal.completion import COMMANDS, KEYS, TYPED
 from memory.record.engines.sqlite import in_memory
 from plugins.builtin.help import STRATEGIES
 from tests.docs import picture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import orjson
 
+from agent.models.brain import PROVIDERS, Provider, find_provider
 from agent.models.endpoint import INSTALL_ANTHROPIC
-from agent.models.providers import PROVIDERS, Provider, find_provider
 from agent.models.selection import Models, place_of, protocol_of
 from bot.choices import choice_of, summary_choice_of
 from bot.settings import Layers, SettingsStore, load_layers

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from plugins.file_versions.archive import Running, TooManyFiles, VersionArchive
-from plugins.file_versions.points import ChangeRow, FileStep
+from plugins.file_versions.keeper import ChangeRow, FileStep
 
 MOST = 1_000
 

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from plugins.file_versions.archive import Running, VersionArchive
-from plugins.file_versions.points import ChangeRow, FileStep, find_end, find_leaving
+from plugins.file_versions.keeper import ChangeRow, FileStep, find_end, find_leaving
 
 NAMES = ("files/a.txt", "files/b.txt", "files/d/c.txt")
 MOST = 1_000_000

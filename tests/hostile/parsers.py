@@ -41,8 +41,7 @@ from memory.record import daily
 from memory.record.search import words
 from memory.record.search.said import finder, spans
 from plugins.builtin.context_search import LONGEST_QUERY
-from plugins.instructions.detect import find_instructions, own_words
-from plugins.instructions.sentences import is_plain
+from plugins.instructions.detect import find_instructions, is_plain, own_words
 from plugins.mcp.health import find_reason
 from plugins.mcp.layers import UnreadableAnswerError
 from plugins.mcp.messages import encode, read_messages

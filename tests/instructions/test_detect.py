@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from plugins.instructions.detect import SCANNED, find_instructions
-from plugins.instructions.sentences import is_plain
+from plugins.instructions.detect import SCANNED, find_instructions, is_plain
 from tests.tables import each_row
 
 _HERE = Path(__file__).parent

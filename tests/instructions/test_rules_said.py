@@ -11,7 +11,7 @@ import pytest
 
 from channels.kit.platform import IncomingMessage
 from channels.message import Attachment, Reply
-from channels.whatsapp import reading
+from channels.whatsapp import letters
 from plugins.instructions.detect import cut_forwarded, find_instructions, is_forwarded, own_words
 from plugins.instructions.record import list_said
 from plugins.instructions.standing import MOST_OPEN
@@ -175,8 +175,8 @@ def test_whatsapp_marks_what_was_forwarded_with_text_or_without(kind: str, mark:
     message = {"from": "4912", "id": "m", "timestamp": "1", "type": kind, kind: content}
     message |= {"context": {mark: True}} if mark else {}
     value = {"metadata": {"phone_number_id": "p"}, "messages": [message]}
-    (arrival,) = reading.read({"entry": [{"changes": [{"value": value}]}]}, "p", "49")
-    assert isinstance(arrival, reading.WhatsAppArrival)
+    (arrival,) = letters.read({"entry": [{"changes": [{"value": value}]}]}, "p", "49")
+    assert isinstance(arrival, letters.WhatsAppArrival)
     assert isinstance(arrival.event, IncomingMessage)
     assert is_forwarded(arrival.event.text) is bool(mark)
 

@@ -11,8 +11,7 @@ import time_machine
 from time_machine import Coordinates
 
 from plugins.jobs import record as jobs
-from plugins.jobs.conditions import judge_found
-from plugins.jobs.firing import Jobs
+from plugins.jobs.firing import Jobs, judge_found
 from plugins.jobs.record import JobRow
 from plugins.shell import box
 from tests.fakes.openai_server import Answer, Fail, Say

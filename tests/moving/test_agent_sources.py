@@ -22,7 +22,6 @@ from plugins.moving.hermes import Hermes, unfold
 from plugins.moving.openclaw import OpenClaw
 from plugins.moving.openclaw_session import drop_envelope
 from plugins.moving.reading import unpack
-from plugins.moving.schedules import read_hermes_job, read_openclaw_job
 from plugins.moving.source import (
     ForeignChat,
     ForeignMessage,
@@ -30,7 +29,7 @@ from plugins.moving.source import (
     SkippedItems,
     UnreadableChat,
 )
-from plugins.moving.workspace import ForeignSource
+from plugins.moving.workspace import ForeignSource, read_hermes_job, read_openclaw_job
 from tests.moving.agent_programs import (
     GOATS,
     SECRET,

@@ -13,7 +13,7 @@ from bot.settings.schema import validate
 from memory.record import feature_tables
 from memory.record.database import Database
 from memory.record.search import index
-from plugins.recall import checks, encoder, record
+from plugins.recall import checks, feature, record
 from plugins.recall.feature import VectorBackfill, VectorLikeness, without
 from tests.memory.harness import MemoryHarness
 from tests.memory.test_recall import MONDAY, STRANGER, recalled, tell
@@ -80,7 +80,7 @@ async def meanings(tmp_path: Path) -> AsyncIterator[Meanings]:
 def _unloaded() -> Iterator[None]:
     """Leave no model behind: a search of other tests goes by words."""
     yield
-    encoder.unload()
+    feature.unload()
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ async def test_what_shares_no_word_is_found(meanings: Meanings, question: str, a
 
 async def test_without_the_model_a_search_goes_by_words(meanings: Meanings) -> None:
     await meanings.say(*CHAT)
-    encoder.unload()
+    feature.unload()
     by_words = [await recalled(meanings.harness, text) for text in ("puppy", "dog", "医院")]
     meanings.harness.likeness = MemoryHarness(Path()).likeness
     await meanings.harness.restart()
@@ -131,7 +131,7 @@ async def test_what_is_switched_off_is_deleted_and_made_again(meanings: Meanings
     meanings.is_on = False
     await meanings.fill()
     assert await meanings.count() == (0, len(CHAT))
-    assert encoder.find_loaded() is None
+    assert feature.find_loaded() is None
     meanings.is_on = True
     await meanings.fill()
     assert await meanings.count() == (len(CHAT), len(CHAT))
@@ -166,9 +166,9 @@ async def test_a_long_message_is_found_by_a_part_of_it(meanings: Meanings) -> No
     ],
 )
 def test_texts_are_cut_into_pieces(text: str, pieces: int) -> None:
-    model = encoder.load()
-    found = encoder.to_vectors(model, [text, "other"])
-    assert [len(one) // encoder.DIMENSIONS for one in found] == [pieces, 1]
+    model = feature.load()
+    found = feature.to_vectors(model, [text, "other"])
+    assert [len(one) // feature.DIMENSIONS for one in found] == [pieces, 1]
 
 
 @each_row(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, NotFoundError
 
-from channels.web.elsewhere import INSTEAD
+from channels.web.response_shapes import INSTEAD
 from tests.fakes.openai_server import Say
 from tests.web.site import serving
 from tests.web.test_completions import client, user

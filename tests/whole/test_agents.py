@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.models import selection
-from agent.models.providers import PROVIDERS, Provider
+from agent.models.brain import PROVIDERS, Provider
 from bot.received import key_of
 from bot.settings.files import read_tree
 from channels.message import Address

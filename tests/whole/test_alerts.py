@@ -16,7 +16,7 @@ from bot.assembly import assemble
 from bot.settings import SettingsStore, load_layers
 from channels import retry
 from channels.base import Bot, ChannelError
-from channels.kit import health
+from channels.kit import pace
 from channels.message import Outbound
 from channels.telegram import Intervals, telegram_channel
 from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say, Script
@@ -199,7 +199,7 @@ async def test_the_owner_hears_elsewhere_that_telegram_is_out_of_reach_for_a_whi
     tmp_path: Path, tries_before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one who writes only when the bot has long been trying; each hears of it once."""
-    for module in (retry, health):
+    for module in (retry, pace):
         monkeypatch.setattr(module, "TROUBLE", 2)
     slept, has_tried, is_known, goes_on = 0, asyncio.Event(), asyncio.Event(), asyncio.Event()
 

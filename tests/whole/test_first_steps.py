@@ -15,10 +15,9 @@ from dotenv.parser import parse_stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.connecting import find_servers, usual_addresses
+from bot.connecting import find_servers, usual_addresses, with_model, with_values
 from bot.first_steps import choose, number
 from bot.settings import SettingError, SettingsStore, load_layers
-from bot.setup_files import with_model, with_values
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.whole.pseudo_terminal import Sitter, sitting
 

@@ -11,7 +11,7 @@ import pytest
 
 from agent.loop import CUT_CALLS, SHORTFALLS
 from agent.models.base import Finish
-from agent.models.providers import PROVIDERS
+from agent.models.brain import PROVIDERS
 from agent.pictures import Pictures
 from bot.received import key_of
 from channels.base import Activity, Delta, StepRestarted

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from agent.models import selection
+from agent.models.brain import PROVIDERS
 from agent.models.endpoint import INSTALL_ANTHROPIC
-from agent.models.providers import PROVIDERS
 from channels.program import EXTRAS, ROOT
 from tests.fakes.anthropic_server import AnthropicServer, Think
 from tests.fakes.openai_server import Call, Fail, Hang, OpenAIServer, Received, Say, Script

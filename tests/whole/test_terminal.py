@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.terminal.keys import KEYS
+from channels.terminal.completion import KEYS
 from tests.fakes.openai_server import Call, OpenAIServer, Say
 from tests.whole.pseudo_terminal import Sitter, sitting
 

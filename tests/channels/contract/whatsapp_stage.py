@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from channels.base import Channel
+from channels.formulas import change_parts
 from channels.kit.messenger import Messenger
-from channels.kit.outside_code import change_parts
 from channels.whatsapp import WhatsAppSettings
 from channels.whatsapp.whatsapp import MetaSecrets, WhatsApp
 from tests.channels.clock import quick_sleep
