@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import shutil
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -27,7 +26,7 @@ from bot.access import CLOSED, PAGE, TOO_FAST, Access, name_of
 from bot.logs import in_turn
 from bot.recent import EndedTurn, RecentActivity
 from bot.runtime import RuntimeConfig
-from bot.turn_runner import BROKEN, problem_of
+from bot.turn_runner import BROKEN, problem_of, without_commands
 from channels.base import Delta, KeyHolder
 from channels.message import (
     Address,
@@ -239,14 +238,10 @@ def _result(task: asyncio.Task[Message]) -> Message:
     raise failure_of(error) from None
 
 
-_COMMAND = re.compile(r" \(`/[a-z][^`]{0,60}`\)")
-"""A command that a sentence names for people in a chat."""
-
-
 def failure_of(error: BaseException) -> NotCompleted:
     """Return why there is no answer, by the error that ended the turn."""
     sentence = str(error) if isinstance(error, ModelError | RequestTooLong | StoreError) else BROKEN
-    sentence = _COMMAND.sub("", sentence)  # a program can't send commands
+    sentence = without_commands(sentence)  # a program can't send them
     retry_after = error.retry_after if isinstance(error, ModelError) else 0
     return NotCompleted(problem_of(error), sentence, retry_after)
 

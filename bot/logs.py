@@ -122,8 +122,8 @@ def _find_any(secrets: frozenset[str]) -> re.Pattern[str]:
 
 def _with_turn(record: logging.LogRecord) -> bool:
     record.turn = turn_in_log.get()
-    if is_off_record.get():
-        _redact(record)
+    if is_off_record.get() and record.msg != getattr(record, "redacted", None):
+        _redact(record)  # once: each handler has this filter
     return True
 
 
@@ -134,7 +134,8 @@ def _redact(record: logging.LogRecord) -> None:
     is_own = record.name.split(".")[0] in LAYERS
     said = str(record.msg) if is_own and isinstance(record.msg, str) else "a line of a library"
     why = f"{type(error).__name__}, off the record" if error else "off the record"
-    record.msg, record.args = f"{said} ({why})", ()
+    record.msg = record.redacted = f"{said} ({why})"
+    record.args = ()
     record.exc_info = record.exc_text = record.stack_info = None
 
 

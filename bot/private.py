@@ -29,7 +29,7 @@ from bot.ports import Processes
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received, unescape_slash
 from bot.runtime import RuntimeConfig
-from bot.turn_runner import BROKEN, STOPPED, StoppableTasks, describe_timeout, problem_of
+from bot.turn_runner import BROKEN, STOPPED, StoppableTasks, describe_timeout, problem_of, without_commands
 from channels.base import (
     Delta,
     Done,
@@ -46,6 +46,7 @@ from memory.context.emergency import RequestTooLong
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message
+from memory.plain_text import literal
 from memory.record import channel_state
 from memory.record.database import Database
 from memory.record.store import StoreError
@@ -222,7 +223,9 @@ class PrivateTalks:
             return self._overview(key)
         if line.name in OPEN or whole in READ_BY_CHANNELS:
             return None
-        return Reply(_(REFUSED, name=line.name), problem="command_refused")
+        # /context itself is answered, so the refusal of `/context clear` names both words.
+        name = " ".join(whole[1:].split()[:2]) if line.name == "context" else line.name
+        return Reply(_(REFUSED, name=literal(name)), problem="command_refused")
 
     def _overview(self, key: ConversationKey) -> Reply:
         info = self.status(key)
@@ -269,7 +272,8 @@ class PrivateTalks:
                 reply, turn = await self._work(talk, received)
             except (ModelError, RequestTooLong, StoreError) as error:
                 log.warning("a private answer failed", exc_info=error)
-                reply = Reply(explain(str(error)), problem=problem_of(error))
+                said = without_commands(explain(str(error)))  # they work on what is kept
+                reply = Reply(said, problem=problem_of(error))
             except _NotAnswered as error:
                 reply = Reply(explain(str(error)), problem=error.problem)
             except Exception:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,6 +49,13 @@ BROKEN = (
     "(`python main.py logs`). Send your message again to try once more."
 )
 _FAULTS_OF_THE_REQUEST = (400, 413, 422)
+_COMMAND = re.compile(r" ?[(（]`/[a-z][^`]{0,60}`[)）]")
+"""A command that a sentence names for people in a chat."""
+
+
+def without_commands(sentence: str) -> str:
+    """Return a sentence without the commands in brackets, for places where they can't be sent."""
+    return _COMMAND.sub("", sentence)
 
 
 def problem_of(error: BaseException) -> Problem:

@@ -141,7 +141,9 @@ async def stop(ask: Ask) -> Reply:
     own = (ask.bot.private.stop, ask.bot.turns.stop)
     stopped = [stop(key) for stop in (*ask.bot.stops, *own)]
     if any(stopped):
-        return Reply(_("Stopping; what was done so far is kept."), {"stopped": True})
+        is_private = ask.bot.private.status(key) is not None
+        said = _("Stopping.") if is_private else _("Stopping; what was done so far is kept.")
+        return Reply(said, {"stopped": True})
     for branch in await ask.bot.branches.all(key):  # for a person, all branches are one chat
         if branch.is_running and ask.bot.turns.stop(key.branch(branch.number)):
             return Reply(

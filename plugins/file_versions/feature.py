@@ -146,7 +146,7 @@ async def offer(
         return None
     command = f"/files restore {BRANCH if turn is None else f't{turn}'}"
     when = (
-        _("as this branch was left")
+        _("when you left this branch")
         if turn is None
         else _("before the first turn")
         if turn == 0

@@ -22,7 +22,7 @@ from memory.patterns import lazy
 from memory.summary_editor import CurrentSummary, EditRefused
 from plugins.api import Action, Ask, CommandError, Form, Reply
 from plugins.memory.views import to_block, to_data
-from plugins.wording import format_list, literal
+from plugins.wording import fence, format_list, literal
 
 LIST = Action("Show all", "/memory list")
 WHY = "/memory wrong"
@@ -203,7 +203,7 @@ def _show(order: str, edits: Edits) -> Reply:
     text = _("Found in {places}. Nothing is changed before you agree.", places=places)
     data = {"diff": to_data(edits.changes), "is_waiting": True}
     yes = Action(_("Correct it"), f"/memory wrong yes {edits.digest} {order}")
-    how = _("Without a button: `/memory wrong yes {digest} …`", digest=edits.digest)
+    how = f"{_('Without a button, send:')}\n\n{fence(yes.command)}"
     return Reply(f"{text}\n\n{to_block(edits.changes)}\n\n{how}", data, (yes,))
 
 

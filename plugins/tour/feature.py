@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from agent.models import embedded
 from channels.language import ENGLISH, _, language_of_asker, number_of
 from memory.messages import Message
 from memory.turns import Turn
@@ -61,15 +62,21 @@ async def tour(ask: Ask) -> Reply:
 
 def _introduce(ask: Ask) -> Reply:
     model = ask.bot.models.about(ask.conversation.key)
+    cost = (
+        _("No model is asked, and it costs nothing.")
+        if model.name == embedded.NAME  # which writes no summaries
+        else _("Your model is asked only for the summary in step 3.")
+    )
     text = _(
-        "You see what the model sees, and you steer it. Try it on an example conversation: no "
-        "model is asked, and it costs nothing.\n\n"
+        "You see what the model sees, and you steer it. Try it on an example conversation. "
+        "{cost}\n\n"
         "1. **Fill a context** with an example (`/tour fill`).\n"
         "2. **See the next compaction**, before it happens (`/tour forecast`).\n"
         "3. **Compact, then undo**: a summary takes the place of older turns, and `/context undo` "
         "brings them back (`/tour compact`).\n\n"
         "Model: {model}. /help lists all commands.",
         model=literal(shown_name(model.name)),
+        cost=cost,
     )
     return Reply(text, {"steps": [*_STEPS]}, _buttons(*STARTERS))
 

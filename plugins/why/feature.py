@@ -77,8 +77,8 @@ async def why(ask: Ask) -> Reply:
 
 
 async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
-    """Return the newest answer, or that of the turn of this name. Raises CommandError if its
-    request is not stored."""
+    """Return the newest answer, or that of the turn of this name. The newest one is not of a turn
+    that was taken back, if any other is left. Raises CommandError if its request is not stored."""
     log = KeptRequests(ask.conversation.turns)
     kept = await log.numbers() if log.keep else []
     sent = [one for one in await log.requests(kept) if one.outcome == "answered"]
@@ -108,7 +108,8 @@ async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
         )
     if not found:
         raise CommandError(_("Nothing has been answered here yet."))
-    last = found[-1]
+    removed = ask.conversation.context.replayed.removed_turns
+    last = next((one for one in reversed(found) if not removed.has(one.turn)), found[-1])
     again = await rebuild_request(ask, last.number)
     meter = ask.conversation.turns.services.meter
     return ExplainedAnswer(
@@ -255,13 +256,21 @@ async def without(ask: Ask) -> Reply:
     part = find_part(answered.parts, name)
     if part is None:
         names = ", ".join(part.name for part in answered.parts if part.can_go)
+        if not names:
+            raise CommandError(
+                _(
+                    "The request for t{turn} had no turn, summary or memory line that could be "
+                    "left out.",
+                    turn=answered.turn,
+                )
+            )
         raise CommandError(
             _(
                 "“{name}” was not in the request for t{turn}, or it can't be left out. /without "
                 "takes: {names}.",
                 name=literal(clip(name)),
                 turn=answered.turn,
-                names=names or _("none"),
+                names=names,
             )
         )
     first = next(iter(await ask.conversation.context.turns([answered.turn])), None)

@@ -89,6 +89,10 @@ def _subject(call: ToolCall) -> str:
 
 
 def find_part(parts: Sequence[AnswerPart], name: str) -> AnswerPart | None:
-    """Return the removable part of this name; None if there is none."""
-    wanted = name.lower()
-    return next((part for part in parts if part.can_go and part.name == wanted), None)
+    """Return the removable part of this name; None if there is none. The only summary is also
+    found by the word."""
+    wanted, can_go = name.lower(), [part for part in parts if part.can_go]
+    summaries = [part for part in can_go if part.kind == "summary"]
+    if wanted == SUMMARY and len(summaries) == 1:
+        return summaries[0]
+    return next((part for part in can_go if part.name == wanted), None)

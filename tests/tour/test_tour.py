@@ -1,4 +1,4 @@
-"""The tour: an example conversation as real turns, with no model asked and nothing spent."""
+"""The tour: an example conversation as real turns; the demo model is not asked."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ async def test_the_tour_fills_forecasts_compacts_and_undoes_without_a_model(
         steps = ["/tour fill", "/tour forecast", "/tour compact"]
         assert [action.command for action in tour.actions] == steps
         assert "Model: demo model." in tour.text
+        assert "No model is asked, and it costs nothing." in tour.text
         filled = await bot.says("/tour fill")
         assert f"{TURNS} turns of an example" in filled.text
         assert "Next compaction: about t" in (await bot.says("/tour forecast")).text
@@ -60,6 +61,18 @@ async def test_the_tour_fills_forecasts_compacts_and_undoes_without_a_model(
         assert f"t{TURNS - 1} are back in context" in (await bot.says("/context undo")).text
         assert "$0 for 0 calls" in (await bot.says("/context")).text
         assert "| ever | 0 | 0 | 0 | 0 | $0 |" in (await bot.says("/usage")).text
+
+
+async def test_a_connected_model_is_asked_for_the_summary_alone_and_the_tour_says_so(
+    tmp_path: Path,
+) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        assert "asked only for the summary in step 3" in (await bot.says("/tour")).text
+        await bot.says("/tour fill")
+        await bot.says("/tour forecast")
+        assert not bot.server.requests
+        await bot.says("/tour compact")
+        assert bot.server.requests
 
 
 async def test_the_example_is_marked_and_taken_back_like_any_turns(tmp_path: Path) -> None:

@@ -108,6 +108,7 @@ async def test_what_is_wrong_is_corrected_in_lines_and_summaries_after_a_yes(
         await bot.says("/context summary edit s1 They meet. The meeting is on 3 May in Oslo.")
         shown = await bot.says("/memory wrong 2 The meeting is on 4 May.")
         assert "Found in 1 remembered line and 1 summary." in shown.text
+        assert commands(shown)[0] in shown.text.splitlines(), "it can be sent without a button"
         (yes,) = [one for one in commands(shown) if one.startswith("/memory wrong yes")]
         assert "The meeting is on 3 May." in file_of(tmp_path).read_text()
         done = await bot.says(yes)

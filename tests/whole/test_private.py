@@ -194,6 +194,7 @@ async def test_what_is_kept_can_be_worked_on_only_on_the_record(tmp_path: Path) 
             told, at_once = await bot.says(line), await api.command(here, line)
             for reply in (told, at_once):
                 assert "this conversation is off the record, so nothing was done" in reply.text
+                assert reply.text.startswith("/context clear works" if "clear" in line else "/")
                 assert reply.problem == "command_refused"
         assert "There is no command /undoo" in (await bot.says("/undoo")).text
         assert (await api.command(here, "/context json")).data
@@ -218,10 +219,20 @@ async def test_stop_ends_a_private_answer_and_off_ends_what_waits(tmp_path: Path
             await bot.writes("Go", id=f"go {end}")
             await bot.writes("Behind", id="behind") if number == 2 else None
             await until(partial(has_asked, bot, number))
-            await bot.says(end)
+            told = await bot.says(end)
+            assert "what was done so far is kept" not in told.text
             assert (await bot.reply_to(f"go {end}")).reply.text.startswith("Stopped")
         behind = (await bot.reply_to("behind")).reply
         assert "ended before this message was answered" in behind.text
+
+
+async def test_a_private_failure_names_no_command_that_is_refused(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, lambda request: Fail(400, "Bad.")) as bot:
+        assert "`/context compact`" in (await bot.says("On the record")).text
+        await bot.says("/private on")
+        failed = await bot.says("Off the record")
+        assert "If this happens again, send less, begin anew" in failed.text
+        assert [action.command for action in failed.actions] == []
 
 
 async def test_nothing_private_is_begun_where_several_processes_are_one_bot(

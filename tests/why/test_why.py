@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from channels.message import Reply
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.scenario import say_all
@@ -56,6 +58,7 @@ async def test_in_a_new_branch_it_is_said_where_the_shared_turns_were_answered(
         assert "t1 was answered before" in (await bot.says("/why t1")).text
         await bot.says("/branches 1")
         assert await parts(bot, "/why t1")
+        assert "t1 had no turn, summary or memory" in (await bot.says("/without t1 t1")).text
 
 
 async def test_an_answer_is_explained_by_its_parts_the_largest_first(tmp_path: Path) -> None:
@@ -110,6 +113,17 @@ async def test_a_question_is_asked_again_without_a_turn_and_both_answers_are_sho
     assert "**t3 without t1**" in compared.text
 
 
+@pytest.mark.parametrize("way", ["/undo", "/context drop t3", "/context compact t1-t3"])
+async def test_the_newest_answer_is_not_one_that_was_taken_back(tmp_path: Path, way: str) -> None:
+    async with run_bot(tmp_path, knows) as bot:
+        await say_all(bot, "I like red", "I like blue", "And now?", way)
+        newest, named = await bot.says("/why"), await bot.says("/why t3")
+        assert (newest.data or {})["turn"] == ("t3" if "compact" in way else "t2")
+        assert (named.data or {})["turn"] == "t3"
+        await bot.says("/context clear")
+        assert ((await bot.says("/why")).data or {})["turn"] == "t3"
+
+
 async def test_a_question_is_asked_again_without_a_memory_line_or_a_summary(tmp_path: Path) -> None:
     remember(tmp_path, "Ann likes green.", "Ann lives in Lisbon.")
     async with run_bot(tmp_path, knows) as bot:
@@ -119,6 +133,9 @@ async def test_a_question_is_asked_again_without_a_memory_line_or_a_summary(tmp_
         await bot.says("/branches 1")
         (name,) = [part["name"] for part in await parts(bot) if part["kind"] == "summary"]
         told, shown = await without(bot, f"{name} t3")
+        await bot.says("/branches 1")
+        _, by_its_kind = await without(bot, "summary")
         refused = await bot.says("/without t77")
     assert shown.startswith("I know green.\n"), shown
+    assert by_its_kind.startswith("I know green.\n"), by_its_kind
     assert "“t77” was not in the request" in refused.text
