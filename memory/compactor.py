@@ -243,7 +243,7 @@ class Compactor:
         if move is None or move.name != "restart" or turn - move.turn > 1:
             return ""
         is_told, self._told = move.id == self._told, move.id
-        return "" if is_told else trim.describe_restart(move, self._state.view(), turn)
+        return "" if is_told else trim.describe_restart(move)
 
     def tell_stuck(self, turn: int) -> str:
         """Return a sentence on turns that exceed a limit and can't be removed, as the turn of this

@@ -6,7 +6,8 @@ Pure. Its steps are taken in order until the request fits, or the provider accep
    removed for it;
 1. the oldest turns are removed, as few as needed; under `truncate` and `summarize` all but half of
    `keep_recent` messages are removed first, and no model is called for a summary;
-2. (CowAgent) results and user texts are clipped to 10,000 characters, at most 5 turns stay;
+2. (CowAgent) results and user texts are clipped to 10,000 characters, at most 5 turns stay, or all
+   pinned ones;
 3. only the running turn stays, clipped until it fits.
 
 The model's own calls are clipped last: in the running turn, if nothing else makes it fit.
@@ -265,9 +266,8 @@ def clip_further(view: View, limits: Limits, step: int) -> Change:
 
 def _aggressively(view: View, limits: Limits) -> Change:
     change = _clips(view, limits, LONGEST)
-    complete = view.complete
-    surplus = len(view.turns) - MOST_TURNS
-    return change.combine(_remove(view, complete[:surplus])) if surplus > 0 else change
+    surplus = view.movable[: max(0, len(view.turns) - MOST_TURNS)]
+    return change.combine(_remove(view, surplus)) if surplus else change
 
 
 def _all_but_the_current(view: View, limits: Limits) -> Change:

@@ -6,19 +6,32 @@ import errno
 import os
 import re
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from string import Formatter
 from typing import Any
 
+import pytest
 from markdown_it import MarkdownIt
 from peewee import OperationalError
 
+from agent.loop import (
+    CUT_CALLS,
+    CUT_SHORT,
+    NO_TOOLS,
+    ONLY_ONE_CALL,
+    SHORTFALLS,
+    TOO_MANY_CALLS,
+)
 from agent.models.endpoint import Endpoint
-from agent.models.failures import refusal
+from agent.models.failures import empty_answer_error, refusal
 from bot.settings.schema import SETTINGS
 from channels.language import LANGUAGES, _, choose, explain, number_of, speaking, words_of
 from channels.web.channel import list_words
 from memory.calibration import CutPrompt
+from memory.context.change import Change, ViewEvent
+from memory.context.forms import SUMMARY, TurnForm, give
+from memory.context.strategies.trim import describe_restart
 from memory.record.engines.postgresql import PostgresqlEngine
 from memory.record.engines.sqlite import SqliteEngine
 from memory.turn_log import describe_cut_prompt
@@ -291,6 +304,27 @@ async def test_what_the_page_refuses_is_said_in_the_language_of_the_browser(tmp_
         ):
             status, body = await site.post("/api/login", given, headers=headers)
             assert (status, body["error"]["message"]) == (401, said)
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_what_a_turn_or_a_restart_adds_to_an_answer_is_translated_whatever_it_says(
+    language: str,
+) -> None:
+    now, short = datetime.now(UTC), Change(give([4, 5], TurnForm("squeezed")))
+    moves = [
+        ViewEvent(now, "view", "restart", "", change, "trim", leaving=leaving)
+        for change, leaving in ((short, (1, 3)), (short, ()), (Change(give([1], SUMMARY)), (1,)))
+    ]
+    endpoint = Endpoint("m", "http://127.0.0.1:1/v1", "key")
+    finishes = ("length", "refusal", "error", "content_filter", "stop")
+    said = [
+        *(*SHORTFALLS.values(), CUT_SHORT, CUT_CALLS, ONLY_ONE_CALL),
+        *(text.format(most=3, name="look") for text in (TOO_MANY_CALLS, NO_TOOLS)),
+        *(str(empty_answer_error(endpoint, finish)) for finish in finishes),
+        *map(describe_restart, moves),
+    ]
+    with speaking(language):
+        assert [text for text in said if explain(text) == text] == []
 
 
 def test_each_sentence_of_the_rooms_below_that_is_translated_is_still_said() -> None:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from agent.models.openai_client import left_out
 from memory import turns
 from memory.context import emergency, summary
+from memory.context.change import Change
 from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
 from memory.context.plan import SummarySpec
@@ -88,6 +89,21 @@ def test_the_second_step_leaves_ten_thousand_characters_and_shortens_once(chars:
     after = view.apply(plan.change)
     assert after.messages[0].text.count("x") == min(chars, 10_000)
     assert emergency.plan(after, Limits(), 2).change.is_empty
+
+
+@given(st.integers(1, 12), st.frozensets(st.integers(1, 12)))
+def test_the_second_step_keeps_pinned_turns_and_then_the_newest_of_five(
+    count: int, pinned: frozenset[int]
+) -> None:
+    *done, last = (turn(number) for number in range(1, count + 1))
+    turns = (*done, Turn(count, last.entries[:1]))
+    view = View(turns, turns, PrefixTokens(100, 0), current=count, newest=count)
+    view = view.apply(Change(pin=pinned))
+    stay = {one.number for one in view.apply(emergency.plan(view, Limits(), 2).change).turns}
+    kept = pinned.intersection(range(1, count)) | {count}
+    others = sorted(set(range(1, count)) - kept)
+    room = min(len(others), max(0, 5 - len(kept)))
+    assert stay == kept.union(others[len(others) - room :])
 
 
 def test_the_cost_of_a_run_is_added_to_that_of_its_turn() -> None:

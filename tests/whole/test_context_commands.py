@@ -231,6 +231,21 @@ async def test_the_preview_of_an_overlong_context_knows_emergencies(tmp_path: Pa
     assert len(previewed) == len(sent)
 
 
+async def test_the_preview_of_a_request_that_can_not_fit_says_so_as_the_turn_then_does(
+    tmp_path: Path,
+) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await talk(bot, 3)
+        await bot.says(f"/config system_prompt {'word ' * 9_000}")
+        await bot.says("/config context.max_tokens 8000")
+        shown = (await bot.says("/context preview")).text.split("\n\n")[-1]
+        told = (await bot.says("question next")).text
+        context = await data(bot, "/context json")
+    assert shown.partition(" the running turn")[0] in told
+    assert "is too small" in shown
+    assert context["turns"] == ["t1", "t2", "t3", "t4"], "nothing was removed for it"
+
+
 async def test_the_history_names_who_did_what_and_what_was_undone(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
         assert "never been changed" in (await bot.says("/context history")).text

@@ -70,16 +70,16 @@ def restart(view: View, limits: Limits) -> Plan | None:
     return remove_and_squeeze(view, leaving, shorter, why)
 
 
-def describe_restart(event: ViewEvent, view: View, turn: int) -> str:
-    """Describe for a person what a restart removed from the context. `turn` is the number of the
-    turn being answered."""
-    stayed = format_turns([one.number for one in view.turns if one.number < turn])
-    gone, text = format_turns(event.leaving), format_turns(event.change.turns("squeezed"))
-    parts = [f"{gone} were set aside" if gone else "", f"{text} go on without their tool results"]
-    what = " and ".join(part for part in (parts if text else parts[:1]) if part)
+def describe_restart(event: ViewEvent) -> str:
+    """Describe for a person what a restart removed from the context."""
+    gone, shorter = format_turns(event.leaving), format_turns(event.change.turns("squeezed"))
+    parts = [
+        f"{gone} removed from the context" if gone else "",
+        f"of {shorter} only the question and the reply stayed" if shorter else "",
+    ]
     return (
-        f"(The bot was restarted with `restore: recent`, so it goes on with {stayed}; {what}. "
-        "`/context undo` brings everything back.)"
+        "(The bot was restarted with `restore: recent`: "
+        f"{', and '.join(filter(None, parts))}. `/context undo` brings everything back.)"
     )
 
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from channels.language import _
+from channels.language import _, explain
+from memory.context import emergency
 from memory.context.forecast import Preview
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
@@ -40,7 +41,11 @@ async def show(ask: Ask, rest: str) -> Reply:
     parts = (
         _headline(preview, context.limits.budget, bool(context.current)),
         show_messages(rows),
-        describe_steps(preview, strategy, hold(conversation), waiting.turns if waiting else ()),
+        explain(str(emergency.no_room(preview.then, context.limits)))
+        if emergency.is_hopeless(preview.then, context.limits)
+        else describe_steps(
+            preview, strategy, hold(conversation), waiting.turns if waiting else ()
+        ),
         _("That {cost}.", cost=cache.clause(cost)) if cost else "",
     )
     text = "\n\n".join(filter(None, parts))
