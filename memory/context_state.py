@@ -17,7 +17,6 @@ from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.continued import LastRequest
 from memory.context.cut_cost import count_broken
 from memory.context.emergency import PASSING
-from memory.context.forms import SHOWN
 from memory.context.layout import Layout, ReplayedState, replay
 from memory.context.limits import Limits
 from memory.context.lines import log_lines
@@ -29,8 +28,6 @@ from memory.context.view import (
     LogLine,
     Preface,
     View,
-    apply_layout,
-    in_context,
     wrap_summary,
 )
 from memory.keys import ConversationKey
@@ -38,7 +35,6 @@ from memory.ledger import Bill, Spent
 from memory.record import daily, summaries, transcript
 from memory.record.conversations import ConversationRow
 from memory.record.database import Database
-from memory.record.store import StoreError
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 from memory.turns import Entry, Turn
@@ -52,7 +48,6 @@ KEPT = "What has left is kept, whole, in '{}'."
 _EMPTY = View((), (), PrefixTokens(0, 0))
 _SOME_PREFACE = Preface("", 0)
 """The placeholder for a summary of which it is only known that it differs from the previous one."""
-_IN_LOG = (*SHOWN, "line", "range")  # forms of turns that may become a line once more turns fold
 _BEGINNING = 400  # characters of a message from which a line of the activity log may be made
 
 
@@ -172,12 +167,9 @@ class ContextState:
         layout, known = view.layout.apply(change), {line.turn for line in view.lines}
         back = await self.turns(change.turns())
         there = {turn.number: turn for turn in (*back, *view.whole)}
-        whole = in_context([there[number] for number in sorted(there)], layout)
         new = log_lines((t for t in back if t.number not in known), self._services.meter)
         lines = sorted((*view.lines, *new), key=lambda line: line.turn)
-        shown = apply_layout(whole, layout)
-        logged = tuple(line for line in lines if layout.form(line.turn).kind in _IN_LOG)
-        return replace(view, whole=whole, turns=shown, layout=layout, lines=logged)
+        return view.with_layout((there[number] for number in sorted(there)), lines, layout)
 
     async def read(self, query: Query[P, T], *args: P.args, **more: P.kwargs) -> T:
         """Return what a query finds of this conversation."""
@@ -231,16 +223,21 @@ class ContextState:
         await self.replay(events)
 
     async def under(
-        self, strategy: str, event: float = math.inf, seq: float = math.inf
+        self,
+        strategy: str,
+        event: float = math.inf,
+        seq: float = math.inf,
+        more: Sequence[ViewEvent] = (),
     ) -> ContextState:
         """Return the state of the same conversation with this strategy in force, when this event
-        was the newest, and so was the entry with this seq, as far as it is kept; nothing is changed
-        here by it."""
+        was the newest, and so was the entry with this seq, as far as it is kept; and after `more`
+        events. Nothing is changed here by it."""
         other = ContextState(self._services, self.key, self._calibration)
         other.row, other._strategy = self.row, strategy
         other._view = replace(_EMPTY, newest=self.newest)
         other.bill, other._caches = self.bill, self._caches
-        await other.replay([one for one in await self.history() if one.id <= event], until=seq)
+        events = [one for one in await self.history() if one.id <= event]
+        await other.replay([*events, *more], until=seq)
         return other
 
     async def switch(self, strategy: str, events: Sequence[ViewEvent]) -> None:
@@ -347,17 +344,12 @@ class ContextState:
         self._services.on_event(stored)
 
     async def record_measured(self, event: ViewEvent, before: View) -> ViewEvent:
-        """Store an event whose size is only known once it is in force, move the layout by it and
-        tell who watches; what can't be stored does not hold. Raises StoreError."""
-        events = await self.history()
-        await self.replay([*events, event])
-        event = self.count_broken(replace(event, tokens_after=self.view().tokens), before)
-        try:
-            stored, _ = await self.store(event)
-        except StoreError:
-            await self.replay(events)
-            raise
-        await self.replay([*events, stored])  # its own id and size are known now
+        """Store an event whose size is only known once what comes back is read, and change the
+        layout by it. Raises StoreError."""
+        after = (await self.under(self._strategy, more=[event])).view()
+        event = self.count_broken(replace(event, tokens_after=after.tokens), before, after)
+        stored, _ = await self.store(event)
+        await self.replay(await self.history())
         self.notify()
         return stored
 
@@ -412,12 +404,12 @@ class ContextState:
         anchor = self._calibration.anchor
         return anchor.reported if anchor else self.view().tokens
 
-    def count_broken(self, event: ViewEvent, before: View, after: View | None = None) -> ViewEvent:
+    def count_broken(self, event: ViewEvent, before: View, after: View) -> ViewEvent:
         """Return the event with its effect on the provider's cache, when it changes the view from
-        `before` to the present one, or to `after`."""
+        `before` to `after`."""
         if not (cached := self.cached):
             return event
-        broken, anew = count_broken(before, after or self.view(), cached)
+        broken, anew = count_broken(before, after, cached)
         return replace(event, broken=broken, anew=anew)
 
     def count_ahead(self, event: ViewEvent) -> ViewEvent:
@@ -434,19 +426,9 @@ class ContextState:
     async def _show(
         self, turns: tuple[Turn, ...], lines: tuple[LogLine, ...], result: ReplayedState
     ) -> None:
-        layout = result.layout
-        texts = await self.read_texts(layout, self.layout)
-        self.replayed, whole = result, in_context(turns, layout)
-        shown = apply_layout(whole, layout)
-        self._view = replace(
-            self._view,
-            whole=whole,
-            turns=whole if shown == whole else shown,
-            layout=layout,
-            lines=tuple(one for one in lines if layout.form(one.turn).kind in _IN_LOG),
-            rendering=self.strategy.preface,
-            **texts,
-        )
+        texts = await self.read_texts(result.layout, self.layout)
+        self.replayed, view = result, self._view.with_layout(turns, lines, result.layout)
+        self._view = replace(view, rendering=self.strategy.preface, **texts)
 
     # --- the preface -------------------------------------------------------------------------
 

@@ -255,9 +255,9 @@ class RequestFitter:
         before, old, new = state.view(), state.limits.strategy, state.limits_as_set.strategy
         await state.switch(new, await state.history())
         why = f"the strategy was changed from {old} to {new}"
-        plan, after = Plan(Change(), why), state.view().tokens
-        event = state.event(plan, before, after, kind="setting")
-        await state.store(state.count_broken(event, before))
+        after = state.view()
+        event = state.event(Plan(Change(), why), before, after.tokens, kind="setting")
+        await state.store(state.count_broken(event, before, after))
 
     async def _note_changed_prompt(self, prefix: PromptPrefix, limits: Limits) -> None:
         """Record that something else stands before the conversation than in its last request."""

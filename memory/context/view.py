@@ -4,7 +4,7 @@ the layout."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from memory.context.change import Change, Clip
+from memory.context.forms import SHOWN
 from memory.context.layout import Layout, RangeSummary
 from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.messages import (
@@ -84,6 +85,7 @@ as a user message with an acknowledgement, or as a system message."""
 
 LOG = "[Context -- Activity Log]"
 ACKNOWLEDGED = "Understood. I go on from there."
+_IN_LOG = (*SHOWN, "line", "range")  # forms of turns that may become a line once more turns fold
 _STUB_ARGUMENTS = 80  # characters of a call's arguments in a stub
 _AROUND_LOG = 24  # raw tokens of the exchange besides its lines
 
@@ -225,6 +227,14 @@ class View(Struct, frozen=True, dict=True):
         new text is not known yet."""
         layout = self.layout.apply(change)
         return replace(self, turns=apply_layout(self.whole, layout), layout=layout)
+
+    def with_layout(self, turns: Iterable[Turn], lines: Iterable[LogLine], layout: Layout) -> View:
+        """Return the view with these turns and lines of the log, as a layout shows them."""
+        whole = tuple(turn for turn in turns if layout.shows(turn.number))
+        shown = apply_layout(whole, layout)
+        logged = tuple(line for line in lines if layout.form(line.turn).kind in _IN_LOG)
+        shown = whole if shown == whole else shown
+        return replace(self, whole=whole, turns=shown, layout=layout, lines=logged)
 
     @property
     def front(self) -> str:
@@ -399,11 +409,6 @@ def apply_layout(turns: Sequence[Turn], layout: Layout) -> tuple[Turn, ...]:
         elif entries:
             kept.append(Turn(turn.number, entries))
     return tuple(kept)
-
-
-def in_context(turns: Sequence[Turn], layout: Layout) -> tuple[Turn, ...]:
-    """Return the turns that the layout keeps in context, whole."""
-    return tuple(turn for turn in turns if layout.shows(turn.number))
 
 
 def _shorten_entry(entry: Entry, turn: Turn, layout: Layout) -> Entry:
