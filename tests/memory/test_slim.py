@@ -139,6 +139,26 @@ async def test_lines_that_come_back_and_leave_again_are_told_once(harness: Memor
     assert [notes.count(f"did {number}\n") for number in range(1, 8)] == [1] * 7
 
 
+@pytest.mark.parametrize("seed", range(12))
+async def test_raised_settings_send_what_they_would_have_sent_from_the_beginning(
+    tmp_path: Path, seed: int
+) -> None:
+    chance = Random(seed)
+    before = {"full_turns": chance.randint(1, 5), "max_terse_entries": chance.randint(1, 6)}
+    after = {name: value + chance.randint(0, 4) for name, value in before.items()}
+    shown = []
+    for number, settings in enumerate((before, after)):
+        harness = MemoryHarness(tmp_path / str(number))
+        harness.limit(strategy="slim", fold_turns=1, **settings)
+        await harness.open()
+        await talk(harness, range(1, 16))
+        harness.limit(**after)
+        view = await talk(harness, range(16, 17))
+        shown.append(([line.turn for line in view.log], [turn.number for turn in view.turns]))
+        await harness.close()
+    assert shown[0] == shown[1]
+
+
 async def test_a_raised_k_brings_back_nothing_that_a_person_put_away(
     harness: MemoryHarness,
 ) -> None:

@@ -232,7 +232,7 @@ async def test_a_restart_restores_three_turns_as_text_and_says_so_once_and_undo_
         await bot.app.conversations.flush()
         await talk(bot, 1, start=11)
         told = bot.sent[-1].reply.text
-        for words in ("t1 to t7", "t8 to t10", "/context undo"):
+        for words in ("t1 to t7 removed", "/context undo"):
             assert words in told
         assert turns_sent(bot) == [
             f"{SUMMARY}question 8", "reply 8", "question 9", "reply 9", "question 10", "reply 10",

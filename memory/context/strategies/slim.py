@@ -46,13 +46,14 @@ def outgrown(layout: Layout, limits: Limits) -> Change:
     """Return the change that restores turns and lines that lower settings had folded: all of them,
     for `plan` to fold again. Empty if no setting was raised. Lines that a summary covers stay in
     it: `/context expand` brings their turns back."""
-    rolled, full = layout.rolled, limits.context.full_turns
+    rolled, full, most = layout.rolled, limits.context.full_turns, limits.context.max_terse_entries
     change = Change()
     if any(0 < span.form.of < full for span in layout.forms if span.form.kind == "line"):
         change = Change(give(layout.turns("line"), WHOLE), folded=0)
-    if 0 < rolled.lines < limits.context.max_terse_entries:
-        lines = give(layout.turns_gone(ROLLED), TurnForm("line", full))
-        change = replace(change.with_forms(lines), rolled=ShortenedLog(told=rolled.told))
+    if rolled.lines and (rolled.lines < most or not change.is_empty):
+        form = TurnForm("line", full) if change.is_empty else WHOLE
+        back = give(sorted(layout.turns_gone(ROLLED))[-most - full :], form)
+        change = replace(change.with_forms(back), rolled=ShortenedLog(told=rolled.told))
     return change
 
 
