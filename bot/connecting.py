@@ -120,6 +120,8 @@ def _uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+PARLEY = ("parley",)
+"""The list of models by which another Parley, or this one, is recognised."""
 PATIENCE = 4.0
 """Seconds in which a server on this machine must list its models."""
 
@@ -142,7 +144,8 @@ def usual_addresses() -> dict[str, str]:
 
 
 async def find_servers(addresses: Mapping[str, str]) -> list[LocalServer]:
-    """Return the servers at these addresses that answer and have a model."""
+    """Return the servers at these addresses that answer and have a model. A Parley is left
+    out: its usual port is llama.cpp's, too, and a bot that is connected to itself asks itself."""
     found = await asyncio.gather(*(_ask(*one) for one in addresses.items()))
     return [server for server in found if server is not None]
 
@@ -157,7 +160,7 @@ async def _ask(provider: str, base_url: str) -> LocalServer | None:
         return None
     finally:
         await model.close()
-    return LocalServer(provider, base_url, names) if names else None
+    return LocalServer(provider, base_url, names) if names not in ((), PARLEY) else None
 
 
 SECONDS = 60.0

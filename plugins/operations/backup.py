@@ -64,6 +64,8 @@ def backup(
         raise BackupError(f"There is no data folder {data}; name it with --data DIR.")
     if target.exists():
         raise BackupError(f"{target} already exists; choose another name.")
+    if not target.parent.is_dir():
+        raise BackupError(f"There is no folder {target.parent}; create it, or name another.")
     if target.resolve().is_relative_to(data.resolve()):
         raise BackupError(f"{target} is inside the data folder; choose a place outside it.")
     try:

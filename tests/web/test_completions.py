@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, AuthenticationError, BadRequestError
 
+from bot.local_servers import find_servers
 from tests.fakes.openai_server import Call, Say, echo
 from tests.web.site import Site, serving
 
@@ -53,6 +54,12 @@ async def test_a_question_is_answered_with_what_it_took(tmp_path: Path) -> None:
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
     assert answer.usage.prompt_tokens > 0
     assert models == ["parley"]
+
+
+async def test_a_bot_is_not_taken_for_a_model_server(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo) as site:
+        assert await find_servers({"llama.cpp": f"{site.url}/v1"}) == []
+        assert await find_servers({"llama.cpp": site.server.base_url})
 
 
 async def test_an_answer_streams_and_its_usage_comes_last(tmp_path: Path) -> None:
