@@ -101,7 +101,7 @@ class ContextEditor:
         gone = TurnForm("gone", CLEARED if kind == "clear" else ASIDE)
         # A clear includes turns that were summarised or dropped before.
         numbers = range(1, last + 1) if kind == "clear" else self._not_away(range(1, last + 1))
-        change = Change(give(numbers, gone), reference="")
+        change = Change.clearing(give(numbers, gone))
         after = replace(view.apply(change), preface=None).tokens
         plan = Plan(change, ASKED, cleared.turns)
         job, untold = None, tuple(turn for turn in cleared.turns if turn not in told)
@@ -217,11 +217,11 @@ class ContextEditor:
 
     async def pin(self, turns: Collection[int]) -> ViewEvent | None:
         """Pin turns, for a person; turns that do not exist yet are ignored."""
-        return await self._steer(Change(pin=self._known(turns)))
+        return await self._steer(Change.pinning(self._known(turns)))
 
     async def unpin(self, turns: Collection[int]) -> ViewEvent | None:
         """Unpin turns."""
-        return await self._steer(Change(unpin=self._known(turns)))
+        return await self._steer(Change.unpinning(self._known(turns)))
 
     def _known(self, turns: Collection[int]) -> frozenset[int]:
         return frozenset(range(1, self._state.newest + 1)).intersection(turns)

@@ -89,6 +89,24 @@ class Change(Struct, frozen=True):
         return cls(stub=dict.fromkeys(results, tokens))
 
     @classmethod
+    def pinning(cls, turns: Collection[int]) -> Change:
+        return cls(pin=frozenset(turns))
+
+    @classmethod
+    def unpinning(cls, turns: Collection[int]) -> Change:
+        return cls(unpin=frozenset(turns))
+
+    @classmethod
+    def clearing(cls, forms: Forms) -> Change:
+        """Give turns these forms, and name no place that keeps removed turns."""
+        return cls(forms, reference="")
+
+    @classmethod
+    def moving(cls, event: int) -> Change:
+        """Undo or redo an event."""
+        return cls(target=event)
+
+    @classmethod
     def showing(
         cls, summaries: Mapping[int, int], after: int = 0, reference: str | None = None
     ) -> Change:

@@ -196,8 +196,8 @@ class SummaryWriter:
         self._start(work)
 
     async def cancel(self) -> None:
-        """Cancel all running and waiting work, on disk too (`/context clear`); a summary that is
-        written already is still brought to the daily memory."""
+        """Cancel all running and waiting work, on disk too (`/context clear`). Jobs that have their
+        summary already go on."""
         self._tasks.cancel()
         await self._state.write(summaries.cancel)
         self._unwritten.clear()
