@@ -376,7 +376,7 @@ EVENTS: Mapping[str, EventReader] = {
             },
         ),
     ),
-    "whatsapp.reading.read": EventReader(
+    "whatsapp.letters.read": EventReader(
         lambda body: list(at_whatsapp.read(body, "1", "2")), (_WHATSAPP,)
     ),
 }
