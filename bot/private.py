@@ -29,7 +29,14 @@ from bot.ports import Processes
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received, unescape_slash
 from bot.runtime import RuntimeConfig
-from bot.turn_runner import BROKEN, STOPPED, StoppableTasks, describe_timeout, problem_of, without_commands
+from bot.turn_runner import (
+    BROKEN,
+    STOPPED,
+    StoppableTasks,
+    describe_timeout,
+    problem_of,
+    without_commands,
+)
 from channels.base import (
     Delta,
     Done,

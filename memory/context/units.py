@@ -17,7 +17,8 @@ length: 米 | 平方?米
 length: mm 毫米 | cm Zentimeter 厘米 | km kilomet(?:er|re)s? Kilometern? 公里 | miles? Meilen?
 time: seconds? Sekunden? 秒 | min minutes? Minuten? 分钟 | h hrs? hours? Stunden? 个?小时
 time: days? Tagen? 天 | weeks? Wochen? 周 | months? Monaten? 个月 | years? Jahren? 年
-money: € euros? Euro EUR 欧元 | \\$ dollars? USD 美元 | £ pounds? Pfund GBP 英镑 | 元 块 yuan RMB CNY
+money: € euros? Euro EUR 欧元 | \\$ dollars? USD 美元 | £ pounds? Pfund GBP 英镑
+money: 元 块 yuan RMB CNY
 money: CHF francs? Franken 法郎 | kroner Kronen
 heat: °C | °F
 data: KB | MB | GB | TB

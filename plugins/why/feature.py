@@ -108,7 +108,7 @@ async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
         )
     if not found:
         raise CommandError(_("Nothing has been answered here yet."))
-    removed = ask.conversation.context.replayed.removed_turns
+    removed = ask.conversation.context.layout.removed_turns
     last = next((one for one in reversed(found) if not removed.has(one.turn)), found[-1])
     again = await rebuild_request(ask, last.number)
     meter = ask.conversation.turns.services.meter

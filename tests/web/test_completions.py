@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, AuthenticationError, BadRequestError
 
-from bot.local_servers import find_servers
+from bot.connecting import find_servers
 from tests.fakes.openai_server import Call, Say, echo
 from tests.web.site import Site, serving
 
