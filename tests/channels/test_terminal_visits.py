@@ -37,7 +37,7 @@ SAID = [
 
 async def test_coming_back_shows_where_one_is_and_the_last_two_turns_dimmed(tmp_path: Path) -> None:
     async with at_terminal(tmp_path, silent, said=SAID) as person:
-        await person.sees("── main · 12 turns · 2 March 2026 ──\n\n› second\n\nTwo bold.\n\n› third")
+        await person.sees("── main · 12 turns · 2 Mar 2026 ──\n\n› second\n\nTwo bold.\n\n› third")
         await person.leaves()
         assert "first" not in person.glass.text
         for word in ("› second", "Two ", "bold", "› third", "ls"):
@@ -51,7 +51,7 @@ async def test_what_was_said_since_one_came_is_not_told_again(tmp_path: Path) ->
     said = [*turn(1, "first", "One."), TranscriptMessage("t2", "user", "second", since)]
     said.append(TranscriptMessage("t2", "assistant", "Two.", since))
     async with at_terminal(tmp_path, silent, said=said) as person:
-        await person.sees("── main · 1 turn · 2 March 2026 ──\n\n› first\n\nOne.")
+        await person.sees("── main · 1 turn · 2 Mar 2026 ──\n\n› first\n\nOne.")
         await person.leaves()
         assert "second" not in person.glass.text
         assert "Two." not in person.glass.text
