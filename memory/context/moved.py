@@ -162,7 +162,7 @@ class _Pair:
     def _is_owned(self, place: int) -> bool:
         """Return whether a clause of the source has another name than both."""
         words = self._said.words[place] - self._theirs - self._words
-        return any(one in self._said.names or is_wide(one) for one in words)
+        return any(one in self._said.within or is_wide(one) for one in words)
 
     def _are_rivals(self, one: str, other: str) -> bool:
         """Return whether two words stand for each other in neighbouring clauses of a sentence."""
