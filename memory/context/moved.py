@@ -36,8 +36,8 @@ _RELATIVE = lazy(
     re.IGNORECASE,
 )
 """Words of a day that may be any day of the week."""
-_UNIT = lazy(r"([$€£¥]?) ?(\d+(?:[.,:]\d+)*)[ -]?([^\W\d_]{1,20}|[%°€£$¥]|)")
-_TOKEN = lazy(r"\d+(?:[.,:]\d+)*|[^\W\d_]{1,40}")
+_UNIT = lazy(r"([$€£¥]?) ?(?<!\d)(\d{1,12}(?:[.,:]\d{1,9}){0,5})[ -]?([^\W\d_]{1,20}|[%°€£$¥]|)")
+_TOKEN = lazy(r"\d{1,12}(?:[.,:]\d{1,9}){0,5}|[^\W\d_]{1,40}")
 _GROUPS = lazy(r"[.,](?=\d{3}(?!\d))")
 
 
