@@ -29,7 +29,7 @@ _TELLS = lazy(
     r"(?: (?:now|already|also|been|just))?\s(?P<en>\w{3,16})\b"
     r"|\b(?:wurden?|ist|sind|worden|hat|haben|kann|können|darf|soll)\b"
     r"(?:\s[^\s.,;]{1,24}){0,5}?\s(?P<de>\w{0,12}ge\w{3,12}(?:t|en))\b"
-    r"|(?:已经?|可以)(?:[给把向为][^，。；]{1,6})?(?P<zh>[\u4e00-\u9fff])|(?P<le>[\u4e00-\u9fff])(?:出|好|完)?了(?=$|[，。；])",
+    r"|(?:已经?|可以)(?:[给把向为][^，。；]{1,6})?(?P<zh>(?-i:[\u4e00-\u9fff]))|(?P<le>(?-i:[\u4e00-\u9fff]))(?:出|好|完)?了(?=$|[，。；])",
     re.IGNORECASE,
 )
 _CLAUSES = lazy(r"[;；，。]|,(?!\d)|\b(?:and|but|und|aber)\b")

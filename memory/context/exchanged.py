@@ -85,7 +85,9 @@ _LIGHT = lazy(
 
 class Clauses:
     """The clauses of texts, with the places of their words and the sentences they belong to.
-    `is_turned_round` says that one of the texts wants an exchange."""
+    `is_turned_round` says that one of the texts wants an exchange. Of the `names`, those `within`
+    sentences are no mere beginnings, and the `proper` ones never follow an article. `own` are the
+    words of a clause without those of its label, `whole` the sentences by their first clause."""
 
     def __init__(self, texts: Sequence[str], by_user: int = 0) -> None:
         self.texts: list[str] = []
@@ -95,7 +97,7 @@ class Clauses:
         self.sentences: list[int] = []
         self.is_joined: list[bool] = []
         self.places = defaultdict[str, list[int]](list)
-        self.names, lower, self.proper = set[str](), set[str](), set[str]()
+        self.names, lower = set[str](), set[str]()
         self._determined, self._inside = set[str](), set[str]()
         self.is_turned_round = any(map(_TURNED_ROUND.search, texts))
         for number, text in enumerate(texts):
@@ -108,6 +110,7 @@ class Clauses:
                 self._read(sentence, lower)
         self.names -= lower
         self.proper = self._inside & self.names - self._determined
+        self.within = self.names & (self._inside | self._determined)
 
     def _add_gap(self) -> None:
         """Separate two messages, so that no clauses of both are neighbours."""

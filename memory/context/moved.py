@@ -36,8 +36,8 @@ _RELATIVE = lazy(
     re.IGNORECASE,
 )
 """Words of a day that may be any day of the week."""
-_UNIT = lazy(r"([$€£¥]?) ?(\d+(?:[.,:]\d+)*)[ -]?([^\W\d_]{1,20}|[%°€£$¥]|)")
-_TOKEN = lazy(r"\d+(?:[.,:]\d+)*|[^\W\d_]{1,40}")
+_UNIT = lazy(r"([$€£¥]?) ?(?<!\d)(\d{1,12}(?:[.,:]\d{1,9}){0,5})[ -]?([^\W\d_]{1,20}|[%°€£$¥]|)")
+_TOKEN = lazy(r"\d{1,12}(?:[.,:]\d{1,9}){0,5}|[^\W\d_]{1,40}")
 _GROUPS = lazy(r"[.,](?=\d{3}(?!\d))")
 
 
@@ -162,7 +162,7 @@ class _Pair:
     def _is_owned(self, place: int) -> bool:
         """Return whether a clause of the source has another name than both."""
         words = self._said.words[place] - self._theirs - self._words
-        return any(one in self._said.names or is_wide(one) for one in words)
+        return any(one in self._said.within or is_wide(one) for one in words)
 
     def _are_rivals(self, one: str, other: str) -> bool:
         """Return whether two words stand for each other in neighbouring clauses of a sentence."""

@@ -4,7 +4,7 @@ one of the source but for a part, which stands elsewhere in the source. Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from memory.context.alike import find_alike
 from memory.context.exchanged import Clauses
@@ -16,6 +16,7 @@ _ALIKE = 0.5  # and their share of the clause
 _PART = 2, 4  # characters of the part that differs
 _MOST_FOUND = 4
 _LONGEST = 40
+_MOST_COMPARED = 2_000  # clauses, for one text
 _VERBS = "等由给找跟请问让叫归"
 """Verbs before a person."""
 _SUFFIX = lazy(
@@ -33,13 +34,14 @@ _OPEN = lazy(r"[\d不没别无未最少多超以和与及或都也就在是的�
 def find_moved_wide(told: Clauses, said: Clauses) -> list[str]:
     """Return the clauses of the source of which a text says a part of somebody or something
     else."""
-    found = dict[str, None]()
+    found, room = dict[str, None](), _MOST_COMPARED
     whole = "\n".join(said.texts) if any(map(is_wide, told.texts)) else ""
     for at, text in enumerate(told.texts if whole else ()):
         mine = _EDGES.sub("", text)
         if not _LEAST < len(mine) <= _LONGEST or mine in whole:
             continue
-        for place, _ in find_alike(told.words[at], said):
+        for place, _ in islice(find_alike(told.words[at], said), room):
+            room -= 1
             theirs = _EDGES.sub("", said.texts[place])
             if any(_is_moved(*parts, said, whole) for parts in _differ(mine, theirs)):
                 found[said.texts[place].strip()] = None

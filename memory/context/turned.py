@@ -14,6 +14,7 @@ from memory.context.wording import is_wide
 from memory.patterns import lazy
 
 _MOST_FOUND = 4
+_LONG = 20  # words of a clause that states no choice
 _SHORT = 2  # words of a clause that needs the one beside it
 _WITHOUT = lazy(r"\b(?:ohne|without)\b", re.IGNORECASE)
 _FIRST = lazy(
@@ -67,6 +68,8 @@ def _list_denied(clauses: Clauses) -> Iterator[_Sides]:
             denied, other = (at, then) if NO in clauses.words[at] else (then, at)
             no, yes = clauses.words[denied] - {NO, USER}, clauses.words[other] - {USER}
             is_short = min(map(_count, (no, yes))) <= _SHORT
+            if max(len(no), len(yes)) > _LONG:
+                continue
             if (is_short or no & yes) and not _WITHOUT.search(clauses.texts[denied]):
                 yield _Sides(yes - no, no - yes, clauses.texts[denied])
 
