@@ -35,6 +35,16 @@ _CHANGED_TO = lazy(
 _TO_BEFORE_VERB = lazy(rf"\b(?:auf|zum?|zur|nach|bis|in)\s{SMALL}$", re.IGNORECASE)
 _VERB_BEHIND = lazy(rf"(?:\s?[^\s\d,.;:!?]{{1,16}})?\s{_WORDS}{{0,2}}?{CHANGED}", re.IGNORECASE)
 _SPEAKER = lazy(r"\b(?:i|we|ich|wir)\b", re.IGNORECASE)
+_LONG = 7
+"""The digits from which on a number is one of a phone or an account."""
+_NEW_ONE = lazy(
+    r"\b(?:old|previous|former|alten?|bisherigen?)\s(?:one|number|phone|e?-?mail|address|account|"
+    r"nummer|handynummer|adresse|mail\w*|konto)\b"
+    r"|\b(?:ha(?:ve|s|ben?|t)|got)\s(?:an?\s|eine?\s)?(?:new|neue[sn]?)\s[^\W\d_]{3,16}\b"
+    r"|[旧老](?:的|号码?|地址|邮箱|电话)|换了?(?:新)?(?:号码?|邮箱|电话)",
+    re.IGNORECASE,
+)
+"""Words that say that a thing is in place of an older one."""
 _UNIT = lazy(r"\s?(?!(?:and|und|but|aber|or|oder|nicht|not)\b)([^\W\d_]{1,12})", re.IGNORECASE)
 _COUNTED = lazy(r"[\u4e00-\u9fff]{1,2}")
 
@@ -42,8 +52,10 @@ _COUNTED = lazy(r"[\u4e00-\u9fff]{1,2}")
 def is_changed_to(pair: ValuePair) -> bool:
     """Return whether the sentence of a pair says that its thing changed to the new value."""
     new, sentence = pair.new, pair.sentence
-    if pair.back < 0 or not _is_told(sentence.text, new.start, new.end):
+    if pair.back < 0:
         return False
+    if not _is_told(sentence.text, new.start, new.end):
+        return _is_of_one_holder(pair) and bool(_NEW_ONE.search(sentence.text))
     start, end = part_of(sentence.text, new)
     values = (one for one in sentence.values if one is not new and one.kind == new.kind)
     if any(start <= one.start < end and not one.is_same(pair.old) for one in values):
@@ -51,6 +63,14 @@ def is_changed_to(pair: ValuePair) -> bool:
     if new.kind in ("name", "word"):
         return bool(_shared(pair) & words_beside(sentence.text, new))
     return _has_same_unit(pair) or bool(_shared(pair)) or _has_same_speaker(pair)
+
+
+def _is_of_one_holder(pair: ValuePair) -> bool:
+    """Return whether a value is one of which a person mostly has one: an address, a phone
+    number."""
+    if pair.new.kind == pair.old.kind == "number":
+        return all(sum(map(str.isdigit, one.text)) >= _LONG for one in (pair.old, pair.new))
+    return pair.new.kind == pair.old.kind and pair.new.kind in ("address", "identifier")
 
 
 @lru_cache(maxsize=256)  # a value is checked with each of its old ones

@@ -26,7 +26,7 @@ _COLOUR = (
     r"(?:(?:dark|light|pale|bright|navy|sky|mint|olive|sage|royal)[ -])?"
     r"(?:red|blue|green|yellow|black|white|gr[ae]y|brown|purple|pink|orange|beige|turquoise|cream)"
     r"|(?:dunkel|hell|mint|oliv)?(?:rot|blau|grün|gelb|schwarz|weiß|grau|braun|lila|rosa|türkis|beige)"
-    r"(?:e[mnrs]?)?|[深浅米墨灰]?(?:红|蓝|绿|黄|白|黑|紫|灰|棕|粉|橙|青)色"
+    r"(?:e[mnrs]?)?|[深浅米墨灰豆草天藏湖酒玫乳奶银橄]?(?:红|蓝|绿|黄|白|黑|紫|灰|棕|粉|橙|青)色"
 )
 _CLASSES = (
     _COLOUR,

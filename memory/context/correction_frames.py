@@ -103,11 +103,12 @@ _OLD_NEW = (
 _NEW_OLD = (
     (
         "",
-        rf"{_UNIT}(?:\s[–—-]+|[,;(–—-]+)?\s?\b(?:not|no longer|nicht(?: mehr)?|instead of|"
+        rf"{_UNIT}(?:,\s(?:[^\s,.;:!?，。；、]{{1,16}}\s?){{1,3}}(?=[,;]))?"
+        rf"(?:\s[–—-]+|[,;(–—-]+)?\s?\b(?:not|no longer|nicht(?: mehr)?|instead of|"
         rf"rather than|statt|anstatt|replaces|supersedes|ersetzt)\s{SMALL}",
         "",
     ),
-    ("", rf"[^，。]{{0,4}}[，,]?\s?而?{_NOT}[^，。]{{0,3}}", ""),
+    ("", rf"[^，,。]{{0,4}}[，,]?\s?而?{_NOT}[^，,。]{{0,3}}", ""),
     (
         "",
         rf"{_UNIT}[,;.–—-]\s{SMALL}",

@@ -225,3 +225,28 @@ def test_a_reply_that_repeats_a_value_is_of_the_same_thing(
         ((one),) = find_corrections(told, [reply.format(old)])
         for sentence in (first.format(old), reply.format(old)):
             assert not one.about or one.about & content_words(sentence), sentence
+
+
+@each_row(
+    ("first", "said"),
+    [
+        ("My number is {}.", "I've got a new phone, {}, the old one is dead"),
+        ("My number is {}.", "Please use {} from now on, the old number is gone"),
+        ("Meine Nummer ist {}.", "Bitte ab sofort {} verwenden, die alte Nummer gilt nicht mehr"),
+        ("我的手机号是{}。", "我换号了，新号码是{}"),
+    ],
+)
+def test_a_number_is_in_place_of_an_older_one(first: str, said: str) -> None:
+    for old, new in permutations(("01715552310", "01605558844", "13800112233"), 2):
+        (found,) = find_corrections([first.format(old), said.format(new)])
+        assert (found.old, found.new) == (old, new)
+        assert found.is_certain
+        others = said.replace("I've got", "My wife has got").replace("use", "use my wife's")
+        if "wife" in others:
+            assert find_corrections([first.format(old), others.format(new)]) == []
+
+
+@pytest.mark.parametrize("colours", ["浅灰色 豆绿色", "红色 藏蓝色"])
+def test_a_colour_is_named_in_full(colours: str) -> None:
+    old, new = colours.split()
+    assert _pairs(f"墙刷{old}，门刷白色。", "好。", f"墙还是刷{new}吧，不要{old}了") == [(old, new)]
