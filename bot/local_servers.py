@@ -15,6 +15,8 @@ from agent.models.selection import USUAL, connect
 
 PATIENCE = 4.0
 """Seconds in which a server on this machine must list its models."""
+OWN = "parley"
+"""The model that the page of a Parley lists; its usual port is that of llama.cpp, too."""
 
 
 class LocalServer(Struct, frozen=True):
@@ -45,7 +47,7 @@ async def _ask(provider: str, base_url: str) -> LocalServer | None:
     model = connect(endpoint, COMPATIBLE)
     try:
         async with asyncio.timeout(PATIENCE):
-            names = tuple(one.name for one in await model.list_models())
+            names = tuple(one.name for one in await model.list_models() if one.name != OWN)
     except (ModelError, TimeoutError):
         return None
     finally:
