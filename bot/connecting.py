@@ -219,7 +219,7 @@ def plan_files(
         asked.append(OverwriteNeeded(f"{env} names another endpoint. Remove that line?"))
     if _OWN_KEY in unwanted:
         asked.append(
-            OverwriteNeeded(f"{env} has a key, which {served.base_url} would be sent. Remove it?")
+            OverwriteNeeded(f"{env} has a key that would be sent to {served.base_url}. Remove it?")
         )
     written = " and ".join(changed) or ("no other endpoint" if unwanted else "")
     words = {env: f"{env} has {written}", config: f"{config} says that {served.model} answers"}
