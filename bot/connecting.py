@@ -120,8 +120,8 @@ def _uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-PARLEY = ("parley",)
-"""The list of models by which another Parley, or this one, is recognised."""
+PARLEY = "parley"
+"""The listed model by which another Parley, or this one, is recognised."""
 PATIENCE = 4.0
 """Seconds in which a server on this machine must list its models."""
 
@@ -160,7 +160,7 @@ async def _ask(provider: str, base_url: str) -> LocalServer | None:
         return None
     finally:
         await model.close()
-    return LocalServer(provider, base_url, names) if names not in ((), PARLEY) else None
+    return LocalServer(provider, base_url, names) if names and PARLEY not in names else None
 
 
 SECONDS = 60.0
@@ -359,7 +359,7 @@ def plan_files(
         asked.append(OverwriteNeeded(f"{env} names another endpoint. Remove that line?"))
     if _OWN_KEY in unwanted:
         asked.append(
-            OverwriteNeeded(f"{env} has a key, which {served.base_url} would be sent. Remove it?")
+            OverwriteNeeded(f"{env} has a key that would be sent to {served.base_url}. Remove it?")
         )
     written = " and ".join(changed) or ("no other endpoint" if unwanted else "")
     words = {env: f"{env} has {written}", config: f"{config} says that {served.model} answers"}

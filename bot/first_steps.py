@@ -233,7 +233,7 @@ def choose(answer: str, names: Sequence[str]) -> str:
 def _ask_for_value(name: str) -> str:
     """Ask for the part of an address that has this name."""
     while True:
-        value = _ask(f"Its address has your {name}, which is").rstrip("/")
+        value = _ask(f"Your {name}, a part of its address").rstrip("/")
         try:
             check_value(name, value)
         except SettingError as error:

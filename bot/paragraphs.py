@@ -12,7 +12,7 @@ import os
 import re
 from typing import TextIO
 
-_WORD = re.compile(r"\s*(?:\d+ (?=\S))?(?:`[^`\n]+`|\S)+")
+_WORD = re.compile(r"\s*(?:\d+\s(?=\S))?(?:`[^`\n]+`|\S)+")
 """A word with the space before it; a number includes the word that it counts. Text in backticks is
 one word, so that it can be copied whole."""
 _INDENT = "  "

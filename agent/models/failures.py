@@ -122,7 +122,7 @@ def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> M
     if status in (400, 404) and "v1/responses" in body and "chat/completions" in body:
         return WantsResponses(
             f"{endpoint.shown_url} serves {endpoint.model!r} by the Responses API alone; set the "
-            "brain's backend to openai_responses."
+            "model's backend to openai_responses."
         )
     if "tool_use_failed" in body:  # Groq's, for the model's output
         return ModelAnswerBroken(
@@ -223,10 +223,7 @@ def too_large(endpoint: Endpoint, size: int) -> ContextOverflow:
 
 def unlisted(endpoint: Endpoint) -> ModelUnlisted:
     """Return the error for an endpoint without a list of models."""
-    return ModelUnlisted(
-        f"{endpoint.shown_url} does not say which models there are; a model there is named by "
-        "whoever wants it."
-    )
+    return ModelUnlisted(f"{endpoint.shown_url} does not list its models; type the name of one.")
 
 
 def unreachable(endpoint: Endpoint) -> ModelUnreachable:

@@ -125,13 +125,19 @@ def next_steps(actions: Sequence[Action], width: int, text: str = "") -> str:
     actions = [action for action in actions if f"`{action.command}`" not in text]
     if not actions:
         return ""
-    commands = [one_line(action.command) for action in actions[:_MOST_STEPS]]
+    commands = [_said(action) for action in actions[:_MOST_STEPS]]
     if len(actions) > _MOST_STEPS:
         commands.append("…")
     return _render(
         Padding(Text(_("Next: {commands}", commands=" · ".join(commands)), "dim"), (0, 0, 0, 2)),
         width,
     )
+
+
+def _said(action: Action) -> str:
+    """Return a command; one that answers a question with its label, since its name is a code."""
+    command = one_line(action.command)
+    return f"{action.label}: {command}" if action.question else command
 
 
 def note(text: str, width: int) -> str:

@@ -381,6 +381,6 @@ def _bind(config: WebConfig) -> ListeningSocket:
     except OSError as error:
         raise CannotListen(
             f"The web page can't be served at {config.host}, port {config.port} "
-            f"({error.strerror}). Stop the program that is there, or write another web.port (or "
-            "web.host) into config.json."
+            f"({error.strerror}). Stop the program that is there, or choose another port: write "
+            f'"web": {{"port": {config.port + 1}}} into config.json.'
         ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -37,6 +38,8 @@ _KINDS = {
     "model_type": "an object",
     "model_attributes_type": "an object",
 }
+_WORTH_PACKING = 8_000  # bytes
+_FAST = 1  # the level of compression: the context is asked for after each answer
 _BOUNDS = {
     "greater_than_equal": "must be at least {ge}",
     "greater_than": "must be more than {gt}",
@@ -192,7 +195,19 @@ class Operation(Struct, frozen=True):
 
     @property
     def route(self) -> Route:
-        return Route(self.path, guard_errors(self.run), methods=[self.method])
+        return Route(self.path, guard_errors(self._run_packed), methods=[self.method])
+
+    async def _run_packed(self, request: Request) -> Response:
+        """Return the response; long JSON is compressed for clients that accept it."""
+        response = await self.run(request)
+        is_json = response.media_type == "application/json" and self.method == "GET"
+        if is_json and len(getattr(response, "body", b"")) >= _WORTH_PACKING:  # a file has none
+            response.headers["Vary"] = "Accept-Encoding"
+            if "gzip" in request.headers.get("accept-encoding", ""):
+                response.body = await asyncio.to_thread(gzip.compress, response.body, _FAST)
+                response.headers["Content-Encoding"] = "gzip"
+                response.headers["Content-Length"] = str(len(response.body))
+        return response
 
 
 def guard_errors(

@@ -356,8 +356,12 @@ async def approve(ask: Ask) -> Reply:
 
 @command("deny", "Deny a request for permission", "NAME")
 async def deny(ask: Ask) -> Reply:
-    """`/deny K7QM`: by anybody with access there."""
-    await _answer(ask, "deny", ask.words, "no")
+    """`/deny K7QM`: by anybody with access there; the name may be omitted if one question waits."""
+    waiting = ask.service(Approvals).list_waiting(ask.conversation.key)
+    names = {action.question for one in waiting for action in one.actions}
+    if not ask.words and not names:
+        raise CommandError(_("No question is waiting here."))
+    await _answer(ask, "deny", ask.words or sorted(names), "no")
     return Reply(_("Denied; it goes on without it."), {"is_allowed": False})
 
 

@@ -58,7 +58,7 @@ async def forget(ask: Ask) -> Reply:
             _(
                 "What should I delete for good? /forget t3 or /forget t3-t5: these turns; /forget "
                 "chat: all of this chat; /forget all: the files made here, too. I ask again "
-                "before I do it. To put turns away but keep them, use /context clear."
+                "before I do it. To remove turns but keep them, use /context clear."
             ),
             None,
             (Action(_("This chat"), "/forget chat"),),

@@ -48,7 +48,7 @@ SEVERAL = (
 BUSY = "Another model is being tried out; wait for it, and try again."
 UNWRITABLE = "Nothing was written: {path} can't be written ({reason}). Correct its permissions."
 STRONGER = (
-    "Nothing was written: {name} is set in the environment of the bot, which goes before .env. "
+    "Nothing was written: {name} is set in the environment of the bot, which overrides .env. "
     "Change it there, and restart the bot."
 )
 

@@ -30,7 +30,7 @@ PLACES: Mapping[Scope, str] = {
 }
 KINDS: Mapping[str, str] = {
     "add": "given",
-    "auto": "kept by itself",
+    "auto": "kept automatically",
     "keep": "kept",
     "dismiss": "dismissed",
     "edit": "changed",
@@ -175,7 +175,7 @@ async def _history(ask: Ask, rest: str) -> Reply:
                 "is_undone": bool(one.undone),
             }
         )
-    return Reply("\n".join(lines) or _("Nothing was done to rules here yet."), {"changes": data})
+    return Reply("\n".join(lines) or _("No rule was changed here yet."), {"changes": data})
 
 
 # --- change ---------------------------------------------------------------------------------------

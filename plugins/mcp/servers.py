@@ -99,7 +99,7 @@ class Servers:
     def _tell_changed(self, server: str, what: str) -> None:
         sentence = (
             f"The MCP server {server} has other tools than before: {self.hide(what)}. "
-            f"/mcp tools {server} shows what they say of themselves."
+            f"/mcp tools {server} shows their descriptions."
         )
         self._kernel.alerts.report(f"tools of {server}", sentence)
 

@@ -31,7 +31,7 @@ from plugins.wording import aside, clip, count, labelled, literal, money, senten
 DIFF = Action("Show the changes", "/memory diff")
 EDIT = Action("Edit", "/memory edit")
 LIST = Action("Show all", "/memory list")
-DISTILL = Action("Distill", "/memory distill")
+DISTILL = Action("Look for new facts", "/memory distill")
 HISTORY = Action("History", "/memory history")
 
 _BASE = lazy(r"v(\d{1,9})(?:\s+|$)")  # of a form: the version that was shown

@@ -112,7 +112,7 @@ def test_a_list_of_any_shape_is_read_and_bounded() -> None:
 
 async def test_who_has_no_list_is_not_asked_for_one() -> None:
     async with conversation(CHAT, provider="azure") as (server, model):
-        with pytest.raises(ModelUnlisted, match="does not say which models there are"):
+        with pytest.raises(ModelUnlisted, match="does not list its models"):
             await model.list_models()
         assert server.listings == 0
 

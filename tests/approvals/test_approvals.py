@@ -84,16 +84,15 @@ async def test_what_a_branch_waits_for_is_shown_from_another_branch(tmp_path: Pa
         await bot.says("/fork t1")
         again = await bot.says("/approve")
         assert again.text == asked.text
-        await bot.says(again.actions[1].command)
+        assert (await bot.says("/deny")).text.startswith("Denied")
         assert (await bot.reply_to("q")).reply.text.startswith("As you like.")
+        assert (await bot.says("/deny")).text == "No question is waiting here."
 
 
 async def test_nothing_runs_when_a_person_says_no(tmp_path: Path) -> None:
-    script = [running_it("touch here"), Say("As you like.")]
-    async with run_bot(tmp_path, script, SHELL) as bot:
+    async with run_bot(tmp_path, [running_it("touch here"), Say("As you like.")], SHELL) as bot:
         await bot.writes("Do it", id="q")
-        asked = (await question(bot)).reply
-        await bot.says(asked.actions[1].command)
+        await bot.says((await question(bot)).reply.actions[1].command)
         assert (await bot.reply_to("q")).reply.text == "As you like."
         assert "the person said no" in results(bot)[0]
     assert not (tmp_path / FILES / "here").exists()
@@ -362,6 +361,7 @@ async def test_two_questions_are_not_answered_by_one_yes_and_other_words_are_a_m
         for word in ("yes", "no"):
             shown = await bot.says(word)
             assert [action.label for action in shown.actions].count("Deny") == 2
+        assert "needs the name" in (await bot.says("/deny")).text
         await bot.writes("yes, and how is the weather?", id="more")
         await bot.says(unasked(bot)[0].actions[-1].command)
         assert (await bot.says("No.")).text.startswith("Denied")

@@ -45,8 +45,12 @@ def test_what_is_to_be_copied_stays_whole() -> None:
     assert wrap_words(text, 0) == text
 
 
-def test_a_number_stays_with_what_it_counts() -> None:
-    assert wrap_words("Which? 1 one, 2 two, 3 three", 17) == "Which? 1 one,\n  2 two, 3 three"
+@pytest.mark.parametrize("space", [" ", "\N{NO-BREAK SPACE}"])
+def test_a_number_stays_with_what_it_counts(space: str) -> None:
+    text = "Which? 1 one, 2 two, 3 three".replace(" one", f"{space}one").replace(
+        " two", f"{space}two"
+    )
+    assert wrap_words(text, 17).split("\n") == [f"Which? 1{space}one,", f"  2{space}two, 3 three"]
 
 
 def test_a_list_keeps_its_lines_and_their_indents() -> None:

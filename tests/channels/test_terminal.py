@@ -435,6 +435,8 @@ def test_of_many_next_steps_the_first_are_shown() -> None:
     assert plain(display.next_steps(steps, 80)).endswith("/do 6 · …\n")
     assert plain(display.next_steps(steps[:2], 80, "Try `/do 1`.")) == "  Next: /do 2\n"
     assert not display.next_steps(steps[:1], 80, "Try `/do 1`.")
+    answers = [Action("Allow once", "/approve K7QM once", question="K7QM")]
+    assert plain(display.next_steps(answers, 80)) == "  Next: Allow once: /approve K7QM once\n"
 
 
 def test_no_color_leaves_the_weight_and_takes_the_colour(monkeypatch: pytest.MonkeyPatch) -> None:

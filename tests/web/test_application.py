@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from gzip import decompress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, expect
 
+import channels.web
 from bot.app import VERSION
 from tests.fakes.openai_server import Answer, Hang, Say, echo_in_bold
 from tests.waiting import until
@@ -91,6 +93,30 @@ async def test_one_answer_is_enough_to_draw_the_page(tmp_path: Path) -> None:
     head, _, body = index.partition(b"<body>")
     assert b"modulepreload" not in head  # or they would come before what is seen
     assert body.count(b"modulepreload") > 30
+
+
+async def test_icons_are_drawn_so_that_no_font_has_to_have_them() -> None:
+    """A Mac, whose keys these are, has ⌘; ⇧, → and the like are in every font with arrows."""
+    symbols = re.compile("[\u22ee-\u23ff\u25a0-\u27bf\u2900-\u2bff]")
+    page = Path(channels.web.__file__).parent / "page"
+    files = [one for one in page.iterdir() if one.suffix in {".html", ".js", ".css"}]
+    found = {one.name: set(symbols.findall(one.read_text())) - {"⌘"} for one in files}
+    assert len(files) > 40
+    assert not any(found.values()), found
+
+
+async def test_long_answers_are_packed_for_who_takes_that(tmp_path: Path) -> None:
+    async with serving(tmp_path, [Say("Hello!")]) as site:
+        await site.says("Hi")
+        _, plain, headers = await fetch(site, f"{site.path}/context")
+        assert (headers["Vary"], headers.get("Content-Encoding")) == ("Accept-Encoding", None)
+        gzip = {"Accept-Encoding": "gzip"}
+        _, packed, headers = await fetch(site, f"{site.path}/context", **gzip)
+        assert headers["Content-Encoding"] == "gzip"
+        assert len(packed) < len(plain) / 3
+        assert json.loads(decompress(packed)).keys() == json.loads(plain).keys()
+        _, _, headers = await fetch(site, "/api/sessions", **gzip)
+        assert "Content-Encoding" not in headers, "a short one"
 
 
 async def test_the_manifest_names_icons_that_are_there(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ async def test_old_results_that_are_stubs_are_foreseen_shown_and_brought_back(
     async with serving(tmp_path, reckon, {"context": stubs}) as site, browsing(browser) as tab:
         await site.says("one")
         await tab.opens(site.url)
-        await tab.sees("#panel:has-text('2 old tool results become stubs')")
+        await tab.sees("#panel:has-text('2 old tool results become one line each')")
         await site.says("two")
         await site.says("three")
         await tab.shows_state("t1", "results as stubs")

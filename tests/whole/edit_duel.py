@@ -86,7 +86,7 @@ CONTEXTS: dict[str, Json] = {
     name: {"strategy": name, "stub_tools": True, "stub_keep": 1, "stub_batch": 300}
     for name in ("stubs", "trim", "slim", "truncate")
 }
-"""Settings under which old tool results become stubs, by strategy."""
+"""Settings under which old tool results become one line each, by strategy."""
 
 
 def answer(request: Received) -> Say:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from bot.connecting import find_servers, usual_addresses, with_model, with_values
 from bot.first_steps import choose, number
 from bot.settings import SettingError, SettingsStore, load_layers
+from channels.web.chat_shapes import MODEL
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.whole.pseudo_terminal import Sitter, sitting
 
@@ -244,6 +245,12 @@ async def test_servers_on_this_machine_are_found_with_their_models() -> None:
         there = {"ollama": server.base_url, "vllm": "http://127.0.0.1:9/v1"}
         (found,) = await find_servers(there)
     assert (found.name, set(found.models)) == ("Ollama", {"qwen3", "llama3.2"})
+
+
+async def test_the_page_of_a_parley_is_no_model_server() -> None:
+    """It may stand at the usual port of llama.cpp: the bot would be asked through itself."""
+    async with OpenAIServer([], models=(MODEL,)) as server:
+        assert await find_servers({"llama.cpp": server.base_url}) == []
 
 
 def test_a_list_is_numbered_and_a_number_chooses() -> None:

@@ -83,7 +83,7 @@ async def test_the_model_reads_a_stub_again_and_what_is_from_outside_stays_marke
     assert again.startswith('<untrusted source="context_search">\nPage one: the tide')
     assert again.count("the tide comes in") == 60
     assert "results as stubs" in turns
-    assert "old tool results to stubs" in history
+    assert "old tool results to one line each" in history
     assert "strategy stubs (file), the last 1 tool result whole (file)" in shown
 
 
@@ -103,14 +103,14 @@ async def test_the_preview_says_what_becomes_a_stub_and_what_leaves_after_that(
         await bot.says("Thanks")
         kinds = [event["kind"] for event in await events(bot, "stub", "compact")]
         limits = (await bot.says("/context")).text
-    assert "about t4. 3 old tool results become stubs, then t1 will be summarised" in coming
-    assert "Before that, 3 old tool results become stubs (about " in preview.text
+    assert "about t4. 3 old tool results become one line each, then t1 will be summarised" in coming
+    assert "Before that, 3 old tool results become one line each (about " in preview.text
     assert [plan["effect"] for plan in plans] == [
-        "3 old tool results become stubs",
+        "3 old tool results become one line each",
         "t1 will be summarised",
     ]
     assert kinds == ["stub", "compact"]
-    assert "old tool results become stubs first" in limits
+    assert "old tool results become one line each first" in limits
 
 
 async def test_a_branch_reads_the_stubs_of_what_it_shares(tmp_path: Path) -> None:

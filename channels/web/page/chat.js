@@ -88,9 +88,7 @@ export class Chat {
     };
   }
 
-  #question(turn) {
-    return this.#log.querySelector(`[data-turn=${turn}] .question`);
-  }
+  #question = (turn) => this.#log.querySelector(`[data-turn=${turn}] .question`);
 
   /** Draw turns, some in each task: one for all of them would hold the page up. */
   async #drawn(messages) {
@@ -224,9 +222,7 @@ export class Chat {
   }
 
   /** Return the answer of which something was shown already: its question may be confirmed later, after a reload. */
-  #answerSoFar(id) {
-    return this.#draft?.id === id && this.#draft.element.hasChildNodes() ? this.#draft.element : null;
-  }
+  #answerSoFar = (id) => (this.#draft?.id === id && this.#draft.element.hasChildNodes() ? this.#draft.element : null);
 
   /** Show turns no more that were deleted: these, or all where none is named. */
   forget(turns) {
@@ -243,9 +239,7 @@ export class Chat {
     this.#drawRunning();
   }
 
-  #drawRunning() {
-    this.#page.running(this.#log.querySelector(".pending") !== null);
-  }
+  #drawRunning = () => this.#page.running(this.#log.querySelector(".pending") !== null);
 
   /** The answer so far: what is new of it. */
   draft({ id, question: text, parts }) {
@@ -272,7 +266,7 @@ export class Chat {
   async #showWaiting() {
     const session = this.#session;
     const reply = await api.command(session, "/approve").catch(() => null); // it may be typed, too
-    if (reply && !reply.problem && session === this.#session) this.#putCard(card("", reply, this.#page.run, this.#page.ask), reply);
+    if (reply && !reply.problem && session === this.#session) this.#putCard(this.#card(reply), reply);
   }
 
   /** A question of a tool is over, however it was answered. */
@@ -314,19 +308,19 @@ export class Chat {
       this.#log.querySelector(`[data-turn=${answer.turn}]`)?.remove();
       article ? article.replaceWith(...turns) : turns.forEach((turn) => this.#put(turn));
     } else if (article) {
-      article.replaceChildren(article.firstChild, ...questionsIn(article), card("", answer, this.#page.run, this.#page.ask));
+      article.replaceChildren(article.firstChild, ...questionsIn(article), this.#card(answer));
       article.classList.remove("pending");
     } else { // said without being asked, such as a question of a tool; or in a branch that was left
-      this.#putCard(card("", answer, this.#page.run, this.#page.ask), answer);
+      this.#putCard(this.#card(answer), answer);
     }
-    this.#page.running(this.#log.querySelector(".pending") !== null);
+    this.#drawRunning();
     byId("status").textContent = t("The answer is complete.");
     this.#scroll.toEnd(isAtEnd);
   }
 
   /** Show the answer of a command as a card. */
   reply(line, reply) {
-    const told = card(line, reply, this.#page.run, this.#page.ask);
+    const told = this.#card(reply, line);
     const isAsked = this.#log.contains(document.activeElement); // further up, where nobody looks any more
     this.#put(told);
     told.tabIndex = -1;
@@ -392,14 +386,14 @@ export class Chat {
     this.#scroll.toEnd(isAtEnd);
   }
 
+  #card = (reply, line = "") => card(line, reply, this.#page.run, this.#page.ask);
+
   #put(element) {
     this.#log.querySelector(".greeting")?.remove();
     this.#log.append(element);
   }
 
-  #find(id) {
-    return this.#log.querySelector(`[data-id="${CSS.escape(id)}"]`);
-  }
+  #find = (id) => this.#log.querySelector(`[data-id="${CSS.escape(id)}"]`);
 }
 
 /** The questions of tools that stand in a turn, answered or not. */

@@ -114,7 +114,7 @@ export class Composer {
   /** The button: it stops an answer, unless there is something to send. */
   #drawButton() {
     const stops = this.#isRunning && this.#isEmpty;
-    this.#button.textContent = stops ? "■" : "↑";
+    this.#button.replaceChildren(icon(stops ? "stop" : "send"));
     this.#button.setAttribute("aria-label", stops ? t("Stop the answer") : t("Send"));
     this.#button.classList.toggle("stops", stops);
   }
@@ -260,7 +260,7 @@ export class Composer {
       h("button", { type: "button", class: "icon", "aria-label": t("Remove {name}", { name: file.name }), onclick: () => {
         this.#files = this.#files.filter((other) => other !== file);
         this.#filesChanged();
-      } }, "✕"))));
+      } }, icon("close")))));
   }
 
   // --- completion ----------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 // Files: those that are put to a message, those that came with one, and those of the workspace.
 import * as api from "./api.js";
 import { byId, h, moment } from "./dom.js";
+import { icon } from "./icons.js";
 import { locale, t } from "./language.js";
 
 const PREVIEWED = 200_000; // bytes of a text that are shown
@@ -57,8 +58,8 @@ function card(name, size, address, extra = null) {
 const ending = (name) => (name.match(/\.(\w{1,4})$/)?.[1] ?? t("file")).toLowerCase();
 
 const actions = (name, address) => [
-  h("button", { type: "button", class: "icon", title: t("Preview"), "aria-label": t("Preview {name}", { name }), onclick: () => previewed(name, address) }, "⌕"),
-  h("a", { class: "icon", href: address, download: name.split("/").at(-1), title: t("Download"), "aria-label": t("Download {name}", { name }) }, "⤓"),
+  h("button", { type: "button", class: "icon", title: t("Preview"), "aria-label": t("Preview {name}", { name }), onclick: () => previewed(name, address) }, icon("look")),
+  h("a", { class: "icon", href: address, download: name.split("/").at(-1), title: t("Download"), "aria-label": t("Download {name}", { name }) }, icon("download")),
 ];
 
 /** Show the beginning of a file, where it is text or a picture. */

@@ -14,6 +14,11 @@ const PATHS = {
   stop: "M7 7h10v10H7z",
   more: "M4.5 12h1M11.5 12h1M18.5 12h1",
   close: "M6 6l12 12M18 6L6 18",
+  list: "M4 6h16M4 12h16M4 18h16",
+  add: "M12 5v14M5 12h14",
+  send: "M12 20V5M5 12l7-7 7 7",
+  look: "M10.5 4a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM15.5 15.5L20 20",
+  download: "M12 4v11M7 10l5 5 5-5M5 20h14",
 };
 
 /** An icon of this name, as tall as the text around it. */
@@ -26,3 +31,5 @@ export function icon(name) {
   svg.append(path);
   return svg;
 }
+
+for (const place of document.querySelectorAll("[data-icon]")) place.append(icon(place.dataset.icon));

@@ -23,7 +23,7 @@ import { recall, remember } from "./storage.js";
 import { tabbed } from "./tabs.js";
 import { byId, h, nextTask } from "./dom.js";
 import * as kept from "./kept.js";
-import { icon } from "./icons.js";
+import "./icons.js";
 import { t, told } from "./language.js";
 
 const OFF = "/private off";
@@ -123,9 +123,7 @@ const preferences = new Preferences({
   },
   searched: (words) => settings.search(words),
 });
-byId("gear").append(icon("gear"));
 byId("gear").addEventListener("click", () => preferences.open());
-byId("fresh").append(icon("new"));
 byId("fresh").addEventListener("click", keys.fresh);
 
 /** Say something where the person is looking. */

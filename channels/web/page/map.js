@@ -2,6 +2,7 @@
 // A block leads to its turn; a range of blocks can be compacted, pinned or dropped.
 import { plain } from "./cards.js";
 import { amount, h } from "./dom.js";
+import { icon } from "./icons.js";
 import { flowed, placed } from "./flow.js";
 import { nameOfPart, nameOfState, marks, t } from "./language.js";
 import { Sparkline } from "./sparkline.js";
@@ -267,7 +268,7 @@ class ContextMap {
     this.#told.textContent = words;
     this.#bar.hidden = false;
     this.#bar.replaceChildren(h("span", { class: "words", dir: "auto" }, words),
-      h("button", { type: "button", class: "icon", "aria-label": t("Clear the selection"), onclick: () => { this.#choose(null); this.#focus(this.#at); } }, "✕"),
+      h("button", { type: "button", class: "icon", "aria-label": t("Clear the selection"), onclick: () => { this.#choose(null); this.#focus(this.#at); } }, icon("close")),
       buttons.length ? h("span", { class: "choices" }, buttons) : "");
   }
 

@@ -1,5 +1,6 @@
 // The dialog of the settings: its sections, and the search over all of them.
 import { byId, h } from "./dom.js";
+import { icon } from "./icons.js";
 import { t } from "./language.js";
 import { tabbed } from "./tabs.js";
 
@@ -27,7 +28,7 @@ export class Preferences {
     }
     this.#dialog.replaceChildren(
       h("div", { class: "bar" }, h("h2", { id: "preferences-title" }, t("Settings")), this.#search,
-        h("button", { type: "button", class: "icon", "aria-label": t("Close settings"), onclick: () => this.#dialog.close() }, "✕")),
+        h("button", { type: "button", class: "icon", "aria-label": t("Close settings"), onclick: () => this.#dialog.close() }, icon("close"))),
       h("div", { class: "sections" }, tabs, h("div", { class: "scroll" }, [...this.#panels.values()], h("p", { class: "nothing", role: "status" }, t("Nothing found.")))),
       this.#said);
     this.#show = tabbed(tabs, (panel) => {

@@ -2,6 +2,7 @@
 import * as api from "./api.js";
 import { plain } from "./cards.js";
 import { asked, byId, h, released } from "./dom.js";
+import { icon } from "./icons.js";
 import { chosen } from "./menu.js";
 import { download, importing } from "./transfer.js";
 import { locale, t } from "./language.js";
@@ -188,7 +189,7 @@ export class Sessions {
         isPrivate && h("small", { class: "channel" }, t("Off the record now")),
         channel !== "web" && h("small", { class: "channel" }, nameOf(channel)),
         snippet && h("small", { class: "snippet", dir: "auto" }, marked(snippet.text, words))),
-      !this.#selected && h("button", { type: "button", class: "icon", "aria-haspopup": "menu", "aria-label": t("More for {label}", { label }), onclick: (event) => this.#menu(session, event.currentTarget) }, "⋯"));
+      !this.#selected && h("button", { type: "button", class: "icon", "aria-haspopup": "menu", "aria-label": t("More for {label}", { label }), onclick: (event) => this.#menu(session, event.currentTarget) }, icon("more")));
   }
 
   async #open({ name, snippet }) {

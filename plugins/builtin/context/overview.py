@@ -269,7 +269,9 @@ def effect(plan: Plan, strategy: str) -> str:
         clips and number_of(clips, "{n} long message is clipped", "{n} long messages are clipped"),
         stubs
         and number_of(
-            stubs, "{n} old tool result becomes a stub", "{n} old tool results become stubs"
+            stubs,
+            "{n} old tool result becomes one line",
+            "{n} old tool results become one line each",
         ),
     )
     said = ", ".join(one for one in done if isinstance(one, str))

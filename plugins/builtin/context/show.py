@@ -61,7 +61,7 @@ KINDS: Mapping[Name, str] = {
     "compact": "compaction",
     "squeeze": "shorten to question and reply",
     "clip": "clip of long messages",
-    "stub": "old tool results to stubs",
+    "stub": "old tool results to one line each",
     "fold": "move into the log",
     "unfold": "return from the log",
     "new": "new start",
@@ -313,7 +313,7 @@ def _own_limits(overview: Overview) -> Iterator[tuple[str, str]]:
     limits = overview.limits
     keys = _OWN.get(limits.strategy, ())
     if may_come(limits) and limits.strategy != "stubs":
-        yield _("old tool results become stubs first"), "context.stub_tools"
+        yield _("old tool results become one line each first"), "context.stub_tools"
         keys = (*_OWN["stubs"], *keys)
     for key in keys:
         yield _say_limit(key, limits), key
@@ -330,13 +330,13 @@ def _say_limit(key: str, limits: Limits) -> str:
             return _("the last {results} whole", results=count(value, "tool result"))
         case "context.stub_batch":
             batch = amount(limits.stub_batch)
-            return _("{stub_batch} tokens at a time become stubs", stub_batch=batch)
+            return _("{stub_batch} tokens of results at a time become lines", stub_batch=batch)
         case "context.full_turns":
             return _("the last {turns} in full", turns=count(value, "turn"))
         case "context.fold_turns":
             turns = limits.fold_turns
             said = _("{turns} at a time into the log", turns=count(turns, "turn"))
-            return said if turns else _("as many turns at a time into the log as pays")
+            return said if turns else _("turns into the log in groups, when that saves money")
         case "context.max_terse_entries":
             return _("{lines} in it", lines=count(value, "line"))
         case "context.trigger_ratio":
