@@ -38,6 +38,7 @@ from plugins.jobs import recurrence, wording
 from plugins.loader import load
 from plugins.spending import feature as usage
 from plugins.tour import feature as tour_feature
+from plugins.wording import count as wording_count
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("bot", "channels", "plugins")
@@ -120,7 +121,8 @@ def _named() -> Iterator[str]:
 
 def _in_file(path: Path) -> Iterator[str]:
     text = path.read_text("utf-8")
-    if "channels.language import" not in text and "plugins.wording import" not in text:
+    marks = ("channels.language import", "plugins.wording import", "def speaking(")
+    if not any(mark in text for mark in marks):
         return
     module = _import(path)
     for call in ast.walk(_parse(path)):
@@ -132,7 +134,7 @@ def _in_call(call: ast.Call, module: ModuleType) -> Iterator[str]:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     for argument in call.args[: _MARKS.get(name, 0)]:
         yield from _texts(argument, module)
-    if name == "count" and len(call.args) == 2:
+    if name == "count" and len(call.args) == 2 and getattr(module, "count", None) is wording_count:
         for noun in _texts(call.args[1], module):
             yield from (f"{{n}} {noun}", f"{{n}} {noun}s")
     if name in ("table", "wording_table"):
