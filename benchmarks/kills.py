@@ -338,7 +338,7 @@ class Run:
         kind = "rest" if is_at_rest else self.chance.choice(("start", "platform", "model"))
         over = self.platform.until_shown(bot, self.expected)
         match kind:
-            case "start":  # no event tells how far a start has come
+            case "start":  # no event shows how far a start has come
                 await _first(over, asyncio.sleep(self.chance.random() * LONGEST_START))
             case "platform":
                 await _first(over, self.platform.until_events(bot, count))

@@ -164,7 +164,7 @@ def _ask(options: argparse.Namespace) -> int:
 
 
 def compose(words: str, piped: bytes, files: Sequence[Path], chat: str) -> Inbound:
-    """Return the message of a call. Raises WrongCall and LocalFileError."""
+    """Return the message of a call. Raises InvalidCall and LocalFileError."""
     attachments = [read_attachment(file) for file in files]
     text = _as_text(piped)
     if text is None:

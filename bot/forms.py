@@ -103,8 +103,9 @@ class Forms:
         return one if one is not None and one.until > self._clock() else None
 
     def claim(self, inbound: Inbound, line: CommandLine | None) -> AwaitedText | None:
-        """Return the form that this message ends, and close it; `put_back` undoes that. A command
-        ends it only if it is the form's own command with a text; other commands leave it open."""
+        """Return the form that this message ends, and close it; `restore_form` undoes that. A
+        command ends it only if it is the form's own command with a text; other commands leave it
+        open."""
         one = self.find(inbound.address)
         if one is None or (line is not None and not inbound.text.startswith(f"{one.command} ")):
             return None

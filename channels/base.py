@@ -437,7 +437,7 @@ class Bot(Protocol):
 
     def trouble(self, channel: str, error: BaseException) -> None:
         """Notify an owner on another channel. This channel could not reach its platform for a
-        while, for this reason, and keeps trying; or it has skipped a message (MessageLeftOut)."""
+        while, for this reason, and keeps trying; or it has skipped a message (MessageSkipped)."""
         ...
 
     async def key_holder(self, key: str) -> KeyHolder | None:

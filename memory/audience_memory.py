@@ -67,8 +67,8 @@ class Indexer:
             await self._index_one(row)
 
     async def catch_up_all(self, tell: Callable[[int, int], None]) -> None:
-        """Index all messages; `tell` is called with the number of indexed messages and the total.
-        Raises StoreError."""
+        """Index all messages; `show_progress` is called with the number of indexed messages and the
+        total. Raises StoreError."""
         waiting = await self._store.read(index.lagging)
         done, total = 0, sum(missing for _, missing in waiting)
         for row, missing in waiting:

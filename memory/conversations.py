@@ -300,8 +300,8 @@ class Conversations:
         await self._indexer.idle()
 
     async def index(self, tell: Callable[[int, int], None]) -> None:
-        """Index all messages, so that no search waits for it; `tell` is called with the number of
-        indexed messages and the total."""
+        """Index all messages, so that no search waits for it; `show_progress` is called with the
+        number of indexed messages and the total."""
         await self._indexer.catch_up_all(tell)
 
     async def close(self) -> None:

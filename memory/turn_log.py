@@ -46,7 +46,7 @@ class TurnHost(Protocol):
     """The part of the bot that runs a turn."""
 
     async def before_step(self, turn: OpenTurn) -> None:
-        """Add new messages to the turn (`OpenTurn.hear`)."""
+        """Add new messages to the turn (`OpenTurn.add_messages`)."""
         ...
 
     async def after_answer(self, turn: OpenTurn, answer: Message) -> AnswerRows | None:

@@ -245,7 +245,7 @@ def silent(endpoint: Endpoint) -> ModelSilent:
 
 
 def fell_silent(endpoint: Endpoint) -> ModelAnswerBroken:
-    """Return the error of `silent` for an answer that had begun."""
+    """Return the error of `silent_error` for an answer that had begun."""
     return ModelAnswerBroken(_silence(endpoint))
 
 

@@ -1,6 +1,6 @@
 """The process in which a script reads foreign content: it limits itself, and then runs the script.
 
-It is started by `agent/tools/apart.py`, and imports nothing of Parley. Arguments: megabytes of
+`agent/tools/child_process.py` starts it; it imports nothing of Parley. Arguments: megabytes of
 memory, seconds of CPU time, bytes of a file that may be written, the script, and its arguments.
 """
 

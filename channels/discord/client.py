@@ -43,7 +43,7 @@ class DiscordClient(discord.Client):
     messages: none are cached.
 
     The SDK's own gateway loop (`connect`) would wait up to 17 minutes between two attempts, report
-    nothing, and fail for good if the first attempt fails; `hear` is one connection.
+    nothing, and fail for good if the first attempt fails; `run_gateway` is one connection.
     """
 
     pause = 5.0

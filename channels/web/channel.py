@@ -219,7 +219,7 @@ def why_closed(config: WebConfig) -> str:
 
 class Web:
     """A channel over HTTP. It opens its socket at once, so that the caller is notified immediately
-    if it can't. Raises CannotListen."""
+    if it can't. Raises ListenError."""
 
     name = "web"
     sound = "mp3"

@@ -4,7 +4,7 @@ A client with the token is the owner; without a token in the settings, so is the
 machine. A browser there also runs the pages of strangers, so a request must come from our own page:
 by its `Origin` and `Sec-Fetch-Site` (CSRF), and by a local `Host` (DNS rebinding). No CORS header
 is ever sent. A request through a proxy may come from anywhere: without a token it is refused. Wrong
-tokens are counted (`channels/guessing.py`), by the address that a trusted proxy names. A key
+tokens are counted (`channels/guess_limit.py`), by the address that a trusted proxy names. A key
 (`main.py key add`) authorises OpenAI's protocol alone. A browser that is signed in has a cookie
 with a secret of its own (`accounts`), which is looked up at each request: its person may do on the
 page what their role allows, in conversations of their own.

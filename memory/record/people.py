@@ -126,7 +126,7 @@ def ask(
         user=stranger.place.user,
         digest=digest,
         at=stranger.at,
-        tries=0,  # no longer counted here (`channels/guessing.py`)
+        tries=0,  # no longer counted here (`channels/guess_limit.py`)
     ).execute(database)
     return stranger
 

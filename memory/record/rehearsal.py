@@ -52,9 +52,9 @@ def find_schema(engine: DatabaseEngine) -> int:
 
 
 def rehearse(copy: Path, tell: Callable[[int, int], None] = lambda done, total: None) -> Rehearsal:
-    """Upgrade the record in this SQLite file, which no other code uses; `tell` is called with the
-    number of finished steps and the total. Raises StoreError, as the start of a bot would, or if
-    messages were lost."""
+    """Upgrade the record in this SQLite file, which no other code uses; `show_progress` is called
+    with the number of finished steps and the total. Raises StoreError, as the start of a bot would,
+    or if messages were lost."""
     try:
         with closing(connect(copy)) as database:
             before = _count_messages(database)

@@ -117,7 +117,7 @@ def transfer(
 
 
 class _RowCount:
-    """The progress of the copied rows; `tell` is called with the count and the total."""
+    """The progress of the copied rows; `show_progress` is called with the count and the total."""
 
     def __init__(self, total: int, tell: Callable[[int, int], None]) -> None:
         self._done, self._total, self._tell = 0, total, tell

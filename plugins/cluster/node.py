@@ -200,8 +200,8 @@ class ClusterSender(Sender):
 
 class Node:
     """The common part of gateways and workers. `ownerships` are by the group that shares them.
-    `hear` is called with messages on other topics, `on_links` when chats may have been linked
-    elsewhere, `on_taken` when slices have another owner."""
+    `handle_message` is called with messages on other topics, `on_links` when chats may have been
+    linked elsewhere, `on_taken` when slices have another owner."""
 
     def __init__(self, app: App, broker: RabbitMQ, role: str, stopping: asyncio.Event) -> None:
         self.app, self.broker, self.me, self.role = app, broker, broker.me, role

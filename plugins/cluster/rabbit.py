@@ -137,7 +137,7 @@ Take = Callable[[str, Delivered], None]
 class RabbitMQ:
     """Queues that one process at a time takes from, calls with their answers, and what is told to
     all. Names of queues are those of what is owned: "slice.7". `me` is this process, as others know
-    it: no two that ever ran have the same. `hear` is called with what is told to it;
+    it: no two that ever ran have the same. `handle_message` is called with what is told to it;
     `on_lost` and `on_back` when the connection breaks and is there again; before anything is said
     over a new one, `may_return` has to return. `kin` stands before all names, so that several bots
     may share a broker."""

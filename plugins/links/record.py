@@ -54,7 +54,7 @@ def put_code(database: Database, code: LinkCode, since: float) -> None:
     `since`."""
     columns = tables.LinkCode
     columns.delete().where(columns.at <= since).execute(database)
-    row = _to_row(code) | {"tries": 0}  # no longer counted here (`channels/guessing.py`)
+    row = _to_row(code) | {"tries": 0}  # no longer counted here (`channels/guess_limit.py`)
     tables.put(database, columns, ("target",), **row)
 
 

@@ -46,8 +46,8 @@ from plugins.wording import clip, literal
 ABOUT, MESSAGES, READABLE = "about.json", "messages.jsonl", "conversation.md"
 CARRIED = "carried"
 """The module of a feature that exports data of a conversation. `FILE` is the name of its file next
-to these, which `write(database, conversation)` creates and `bring` imports. `NOUN` is the name of
-one of its rows for people, and `WHERE` the command that lists them."""
+to these, which `write(database, conversation)` creates and `import_entry` imports. `NOUN` is the
+name of one of its rows for people, and `WHERE` the command that lists them."""
 VERSION = 1
 _NUMBER = Annotated[int, Field(ge=1, le=1 << 31)]
 _NAME = Annotated[str, Field(max_length=500)]
@@ -143,7 +143,7 @@ def write_message(entry: Entry) -> bytes:
 
 
 def read_message(line: bytes) -> Entry:
-    """Return the entry of a line; its tokens are not counted yet. Raises NotPlain."""
+    """Return the entry of a line; its tokens are not counted yet. Raises UnsupportedFormat."""
     try:
         told = _PlainMessage.model_validate_json(line)
     except ValidationError as error:
@@ -176,7 +176,8 @@ def write_about(one: ArchivedConversation) -> bytes:
 
 
 def read_about(content: bytes) -> ArchivedConversation:
-    """Return the conversation of such a file; its audience follows from its id. Raises NotPlain."""
+    """Return the conversation of such a file; its audience follows from its id. Raises
+    UnsupportedFormat."""
     try:
         told = _PlainAbout.model_validate_json(content)
     except ValidationError as error:

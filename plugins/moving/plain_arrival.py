@@ -92,7 +92,8 @@ class PlainExport(ForeignSource):
         return [found[one.id] for one in ordered], wrong
 
     def entries(self, one: ArchivedConversation, folder: str) -> list[Entry]:
-        """Return the messages of a conversation. Raises NotPlain, which names the wrong line."""
+        """Return the messages of a conversation. Raises UnsupportedFormat, which names the wrong
+        line."""
         name = f"{folder}/{MESSAGES}" if folder != "." else MESSAGES
         if not self.files.has(name):
             raise NotPlain(f"it has no {MESSAGES}")
@@ -161,7 +162,7 @@ def _read_line(line: bytes, place: str) -> Entry:
 
 
 def check(entries: Sequence[Entry], one: ArchivedConversation) -> None:
-    """Raise NotPlain unless these can be a conversation's messages."""
+    """Raise UnsupportedFormat unless these can be a conversation's messages."""
     seq, turn, is_open = one.after_seq, one.after_turn, dict[str, int]()
     for entry in entries:
         message, place = entry.message, f"message {entry.seq}"

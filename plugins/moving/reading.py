@@ -54,7 +54,8 @@ MOST_JSON = 8_000_000_000
 """The maximum size of a JSON file in bytes; one with a million long messages has two thousand
 million."""
 MOST_PIECE = 150_000_000
-"""The maximum memory in bytes for one entry of a JSON file (`weigh`); larger ones are skipped."""
+"""The maximum memory in bytes for one entry of a JSON file (`estimate_memory`); larger ones are
+skipped."""
 MOST_LINES = 2 * MOST_PIECE
 """The maximum memory in bytes for the lines of a file together, with an overhead for each."""
 _LINE = 100

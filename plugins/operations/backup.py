@@ -58,8 +58,8 @@ class SavedDatabase(Struct, frozen=True):
 def backup(
     data: Path, target: Path, database: SavedDatabase, version: str, tell: Tell = silently
 ) -> BackupResult:
-    """Save a data folder, also of a running bot; `tell` is called with the number of bytes saved.
-    Raises BackupError."""
+    """Save a data folder, also of a running bot; `show_progress` is called with the number of bytes
+    saved. Raises BackupError."""
     if not data.is_dir():
         raise BackupError(f"There is no data folder {data}; name it with --data DIR.")
     if target.exists():

@@ -1,6 +1,6 @@
-"""The rules of Anthropic's Messages API for the body of a request, each with who says so.
+"""The rules of Anthropic's Messages API for the body of a request, each with its source.
 
-`anthropic_request.to_body` makes no body that breaks one, whatever the history is.
+`anthropic_request.to_body` makes no body that breaks one, for any history.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _blocks(body: Body) -> Iterator[tuple[str, str, Block]]:
 
 
 def _inner(block: Block) -> list[Block]:
-    """Return the blocks inside the result of a tool."""
+    """Return the blocks in the result of a tool."""
     content = block.get("content") if block["type"] == "tool_result" else None
     return content if isinstance(content, list) else []
 

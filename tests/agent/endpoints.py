@@ -1,4 +1,4 @@
-"""Models in front of the strict servers of tests/fakes, for the tests of all protocols."""
+"""Models connected to the strict servers of tests/fakes, for the tests of all protocols."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ Server = TypeVar("Server", OpenAIServer, AnthropicServer)
 
 @dataclass(frozen=True)
 class Protocol(Generic[Server]):
-    """A model that speaks a protocol, and a strict server of it."""
+    """A model with a protocol, and a strict server for it."""
 
     model: Callable[[Endpoint], EndpointModel]
     server: Callable[..., Server]
 
     def at(self, url: str, **settings: Any) -> EndpointModel:
-        """A model at an address, with these fields of its `Endpoint`."""
+        """Return a model at an address, with these fields of its `Endpoint`."""
         usual: dict[str, Any] = {"model": "fake-model", "api_key": KEY, "max_retries": 0}
         return self.model(Endpoint(base_url=url, **(usual | settings)))
 
@@ -55,7 +55,7 @@ PROTOCOLS: dict[str, Protocol[Any]] = {"chat": CHAT, "responses": RESPONSES, "cl
 async def conversation(
     protocol: Protocol[Server], *script: Answer, **settings: Any
 ) -> AsyncIterator[tuple[Server, EndpointModel]]:
-    """A server with a script, and a model in front of it."""
+    """Run a server with a script, and a model connected to it."""
     async with protocol.server(script) as server:
         model = protocol.at(server.base_url, **settings)
         try:
@@ -71,7 +71,7 @@ async def ask(
 
 
 async def failure(model: EndpointModel, on_delta: OnDelta = lambda _: None) -> ModelError:
-    """The error that a request ends with."""
+    """Return the error with which a request ends."""
     with pytest.raises(ModelError) as caught:
         await ask(model, on_delta=on_delta)
     return caught.value
@@ -91,8 +91,8 @@ def after(
     thoughts: str | None = None,
     errors: frozenset[str] = frozenset(),
 ) -> ModelRequest:
-    """The request of the next step, when all calls of a reply have returned "A moon."; `thoughts`
-    are the reply's, unless given."""
+    """Return the request of the next step, after all calls of a reply have returned "A moon.";
+    `thoughts` are the reply's, unless given."""
     kept = reply.thoughts if thoughts is None else thoughts
     calls = reply.tool_calls
     results = [Message("tool", "A moon.", call_id=call.id, tool=call.name) for call in calls]

@@ -1,6 +1,6 @@
-"""The rules that providers put on what is sent to them, each with who says so: on a history in
-OpenAI's shape, and on the body of a request to the Responses API (`claude_rules.py` has those on a
-body for Anthropic). `demand` has each request of a test checked.
+"""The rules of providers for requests, each with its source: for a history in OpenAI's form, and
+for the body of a request to the Responses API (`claude_rules.py` has those for Anthropic). `demand`
+makes each request of a test be checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PARTS = ("input_text", "input_image")
 
 
 class Rule(Struct, frozen=True):
-    """A rule, who demands it, and a function that yields what breaks it."""
+    """A rule, its source, and a function that yields its violations."""
 
     name: str
     source: str
@@ -37,13 +37,13 @@ def find_faults(value: object, rules: Sequence[Rule]) -> list[str]:
 
 
 def check(value: object, rules: Sequence[Rule]) -> None:
-    """Raise AssertionError where a rule is broken."""
+    """Raise AssertionError if a rule is broken."""
     if faults := find_faults(value, rules):
         raise AssertionError(f"the request breaks rules of its protocol: {faults}")
 
 
 def demand(what: str, rules: Sequence[Rule]) -> None:
-    """Have each request that is made checked from now on."""
+    """Check each request from now on."""
     INSPECTORS[what] = lambda value: check(value, rules)
 
 

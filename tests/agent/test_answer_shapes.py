@@ -1,4 +1,4 @@
-"""Answers in the shapes that servers really send."""
+"""Answers in the forms that servers really send."""
 
 from __future__ import annotations
 
@@ -559,7 +559,7 @@ def test_usage_is_found_wherever_it_is(chunk: Mapping[str, Any]) -> None:
     [
         (
             [{"prompt_tokens": 70, "completion_tokens": 3, "total_tokens": 100}],
-            Usage(70, 30),  # thoughts are in the total alone
+            Usage(70, 30),  # the total alone includes thoughts
         ),
         (
             [{"prompt_tokens": 70, "completion_tokens": 3, "total_tokens": 73, "cached_tokens": 9}],
@@ -567,14 +567,14 @@ def test_usage_is_found_wherever_it_is(chunk: Mapping[str, Any]) -> None:
         ),
         (
             [{"prompt_tokens": 6, "completion_tokens": 3, "total_tokens": 73, "cached_tokens": 64}],
-            Usage(6, 3, cached=64),  # what is cached is in the total, and was not written
+            Usage(6, 3, cached=64),  # the total includes cached tokens, which were not written
         ),
         ([{"prompt_tokens": "70", "completion_tokens": 3.0}], Usage(70, 3)),
         ([{"input_tokens": 70, "output_tokens": 3}], Usage(70, 3)),
         ([{"prompt_tokens": 70, "cached_tokens": 64}], Usage(70, 0, cached=64)),
         (
             [{"prompt_tokens": 70, "completion_tokens": 3}, {"prompt_tokens": 0}],
-            Usage(70, 3),  # zeros take nothing back
+            Usage(70, 3),  # zeros change nothing
         ),
         ([{"prompt_tokens": 70}, {}, {"prompt_tokens": 70, "completion_tokens": 3}], Usage(70, 3)),
         ([{"prompt_tokens": -1, "completion_tokens": True, "total_tokens": 1.5}], Usage(0, 0)),
@@ -586,7 +586,7 @@ def test_usage_is_found_wherever_it_is(chunk: Mapping[str, Any]) -> None:
                     "completion_tokens_details": thinking(100),
                 }
             ],
-            Usage(70, 105, reasoning=100),  # thoughts that can't be a part of it
+            Usage(70, 105, reasoning=100),  # a number of thoughts too large to be a part of it
         ),
         (
             [
@@ -608,7 +608,7 @@ def test_usage_is_found_wherever_it_is(chunk: Mapping[str, Any]) -> None:
                     "completion_tokens_details": thinking(10),
                 }
             ],
-            Usage(70, 30, reasoning=10),  # a total of nobody knows what
+            Usage(70, 30, reasoning=10),  # a total with an unknown part
         ),
         ([{"prompt_tokens": 70, "cache_read_input_tokens": 64}], Usage(70, 0, cached=64)),
         ([{"prompt_tokens": 70, "prompt_cache_hit_tokens": 64}], Usage(70, 0, cached=64)),

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: what is asked, what is made of an answer, and what is cached."""
+"""Anthropic's Messages API: requests, answers, and the cache."""
 
 from __future__ import annotations
 
@@ -339,7 +339,7 @@ async def test_nothing_is_kept_of_what_is_asked_once() -> None:
 
 
 async def test_what_is_kept_for_nobody_is_not_written_where_no_tool_may_be_called() -> None:
-    """The cache of what was said holds for one choice of tools alone."""
+    """The cache of the messages is valid for one choice of tools alone."""
     system = {"role": "system", "content": LONG}
     request = ModelRequest([system, user(LONG)], [TOOL])
     aside = ModelRequest([system, user(LONG)], [TOOL], tool_choice="none")

@@ -1,5 +1,5 @@
-"""Tests of the facts known of models by their names: prices, windows, and how much of a window they
-use."""
+"""Tests of the known facts about models by name: prices, windows, and the share of a window that is
+used."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIZES = ((999, 998, 7), (300_001, 300_001, 64_000))
 
 
 def test_every_model_is_billed_as_the_package_says_to_the_last_digit() -> None:
-    """Compare the flat rates, or the package itself, with the package's own bill."""
+    """Compare the flat rates, or the package's price for a call, with the package's own bill."""
     snapshot = get_snapshot()
     for provider in snapshot.providers:
         for model in provider.models:
@@ -46,7 +46,7 @@ def test_every_model_is_billed_as_the_package_says_to_the_last_digit() -> None:
                 assert cost_of(model.id, usage, provider.id) == wanted, model.id
 
 
-UNPRICED = {"dashscope", "siliconflow", "volcengine"}  # which the package does not know
+UNPRICED = {"dashscope", "siliconflow", "volcengine"}  # which the package does not have
 
 
 def test_the_prices_of_each_provider_that_costs_something_are_found() -> None:

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions: what is asked, and what is made of the chunks of an answer."""
+"""OpenAI's chat completions: requests, and the chunks of an answer."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ WANTED: dict[str, dict[str, Any]] = {
     "volcengine": {TEXT: "I should look."},
     "zai": {TEXT: "I should look."},
 }
-"""The providers that want something, the field that it is in, and what there must be."""
+"""The providers with a requirement, its field, and the required value."""
 
 
 def test_no_other_provider_wants_something_back() -> None:
@@ -238,7 +238,7 @@ async def test_a_tool_loop_is_taken_by_who_wants_thoughts_back(provider: str) ->
         said = server.requests[-1].body["messages"][1]
         made = ModelReply("", (ToolCall("c1", "look", "{}"),), "tools", "another")
         others = '[{"type": "thinking", "thinking": "Hm.", "signature": "s"}, "c1"]'
-        for thoughts in ("", "[1, 2", others, "{}"):  # of calls that another model made
+        for thoughts in ("", "[1, 2", others, "{}"):  # of calls made by another model
             assert (await ask(model, after(HELLO_WITH_TOOL, made, thoughts))).text == "I see."
     fields = {**said, **said["tool_calls"][0]}
     kept = {name: fields[name] for name in (TEXT, DETAILS, SIGNATURES) if name in fields}

@@ -154,7 +154,7 @@ asyncio.run(main())
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("end", ["lambda _: os.kill(os.getpid(), signal.SIGKILL)", "print"])
 def test_its_process_ends_with_ours_however_ours_ends(end: str) -> None:
-    """Killed in mid-answer, or left without `close`."""
+    """Killed during an answer, or ended without `close`."""
     with subprocess.Popen(
         [sys.executable, "-c", BOT.replace("END", end)],
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Models that are asked in turn, and waits that nothing but a turn is worth."""
+"""Models that are tried in turn, and waits that only a turn makes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def ignore(_: str) -> None:
 
 
 def fallback(*models: ScriptedModel) -> tuple[FallbackModel, Told]:
-    """The models as a list, and what its callback is told."""
+    """The models as a list, and the arguments of its callback."""
     told: Told = []
     return FallbackModel(models, lambda name, error: told.append((name, error))), told
 
@@ -240,8 +240,7 @@ SUMMARY = SummaryRequest("Sum up.", ("They talked.",), 100, KEY)
 
 @asynccontextmanager
 async def asked_for(answer: Answer) -> AsyncIterator[tuple[Any, EndpointModel]]:
-    """A server that answers so to whatever it is asked, and a model in front of it that tries twice
-    again."""
+    """A server that gives this answer to every request, and a model for it that retries twice."""
     async with CHAT.server(lambda request: answer) as server:
         model = CHAT.at(server.base_url, max_retries=2)
         yield server, model

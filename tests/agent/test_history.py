@@ -1,4 +1,4 @@
-"""Histories as the strictest endpoints take them, whatever was recorded."""
+"""Histories in the form that the strictest endpoints accept, whatever was recorded."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_whatever_was_recorded_what_is_sent_keeps_every_rule_and_stays_as_it_is(
     for text in words_of(messages):
         assert json.dumps(text)[1:-1] in json.dumps(made)
     kept = [one["content"] for one in messages if one["role"] == "user" and one["content"]]
-    for content in kept:  # nothing that a person said is lost
+    for content in kept:  # no text of a person is lost
         if isinstance(content, str) and content.strip():
             assert any(content in words(one["content"]) for one in made)
 
@@ -215,7 +215,7 @@ def test_whatever_was_recorded_the_responses_api_is_sent_a_body_that_keeps_every
 
 
 def words_of(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what people said, none of which may be lost."""
+    """Return the texts of people, none of which may be lost."""
     contents = [one["content"] for one in messages if one["role"] == "user"]
     return [one for one in contents if isinstance(one, str) and one.strip()]
 
@@ -337,8 +337,8 @@ def test_each_rule_says_who_demands_it() -> None:
 
 
 def test_thoughts_stand_at_the_beginning_of_what_was_said() -> None:
-    """Two answers in a row are one message, but not where the second one has thoughts: they would
-    stand behind the first one's text, where the API does not find them."""
+    """Two answers in a row are one message, unless the second one has thoughts: they would be
+    behind the first one's text, where the API does not find them."""
     kept = RequestExtras({"c": json.dumps([SIGNED, "c"])})
     messages = [said("user", "Look!"), said("assistant", "Wait."), asking(call("c")), result("c")]
     neutral = anthropic_request.to_neutral("claude", ModelRequest(messages, (TOOL,)))

@@ -1,5 +1,5 @@
-"""Tests of the lessons of refusals, by the words of public reports, and of what they must not
-teach."""
+"""Tests of the facts learned from refusals, with the texts of public reports, and of refusals that
+must teach none."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ TAUGHT = {
     "unknown variant `image_url`, expected `text`": "pictures",
     "fake-model is not a multimodal model": "pictures",
     "Conversation roles must alternate... System role not supported": "system",
-    # the same in other words, as other servers have it
+    # the same in other words, from other servers
     "model features function calling not support": "tools",  # Novita
     "deepinfra error: Tool calling is not supported for model: m": "tools",
     "InvalidParameter: the model does not support tools, request id: 021": "tools",

@@ -42,7 +42,7 @@ def kept(folder: Path, *images: Image) -> Pictures:
 async def fill_in(
     pictures: Pictures, messages: list[dict[str, Any]], *, sees: bool = True
 ) -> list[dict[str, Any]]:
-    """The messages as they are sent."""
+    """Return the messages as they are sent."""
     return put_in(messages, await pictures.parts(messages, sees, 8), sees)
 
 
@@ -123,7 +123,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize("complaint", REFUSALS)
 async def test_a_model_that_refuses_pictures_is_told_of_them_in_words(complaint: str) -> None:
-    """At the price of one refusal, whatever pictures follow."""
+    """It costs one refusal, whatever pictures follow."""
     messages = [{"role": "user", "content": [{"type": "text", "text": "It?"}, PART]}]
     script = (Fail(400, {"message": complaint}), Say("I can't."), Say("Still."))
     async with conversation(CHAT, *script) as (server, model):

@@ -1,4 +1,4 @@
-"""Few processes at a time read what strangers have made."""
+"""Only a few processes at a time read foreign content."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.waiting import PATIENCE
 
 
 def in_another_thread(patience: float = 0.0) -> str:
-    """Return what comes of asking for a place."""
+    """Return the result of requesting a slot."""
     with ThreadPoolExecutor(1) as thread:
 
         def ask() -> str:
@@ -68,7 +68,7 @@ READERS: dict[str, Callable[[Callable[[], object]], object]] = {
     "a mail": lambda _hold: read_apart(Path("reader.py"), b"From: ann@example.org"),
     "a search": _search,
 }
-"""The readers; those in a process of their own hold their place while it runs."""
+"""The readers; those with their own process hold their slot while it runs."""
 
 
 @pytest.mark.usefixtures("processes")

@@ -1,4 +1,4 @@
-"""Tests of providers' refusals: each becomes a sentence with what to do."""
+"""Tests of providers' refusals: each becomes a sentence with a remedy."""
 
 from __future__ import annotations
 

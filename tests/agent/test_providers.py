@@ -1,4 +1,4 @@
-"""The providers that are known by name: where they are, what they list, and what they want."""
+"""The providers known by name: their addresses, their lists of models, and their requirements."""
 
 from __future__ import annotations
 

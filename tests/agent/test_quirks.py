@@ -1,5 +1,4 @@
-"""Tests of the differences of a provider that the configuration sets: they are laid over what is
-known."""
+"""Tests of a provider's differences in the configuration: they override the known ones."""
 
 from __future__ import annotations
 
@@ -72,7 +71,7 @@ def test_every_quirk_can_be_set_and_has_the_name_that_it_has_in_the_table() -> N
         "speaks",
         "host",
         "title",
-    }  # which a brain says in other settings
+    }  # which a brain sets by other settings
     assert set(Provider.__struct_fields__) == {*own, *known}
 
 

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: what is asked, and what is made of the events of an answer."""
+"""OpenAI's Responses API: requests, and the events of an answer."""
 
 from __future__ import annotations
 

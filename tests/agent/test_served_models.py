@@ -1,5 +1,5 @@
-"""Tests that hold for a model behind an endpoint whatever its protocol: each real SDK against a
-strict loopback server."""
+"""Tests for a model behind an endpoint with any protocol: each real SDK with a strict loopback
+server."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_text_streams_and_the_reply_is_all_of_it(protocol: Protocol[Any]) 
 
     def take(piece: str) -> None:
         pieces.append(piece)
-        gate.set()  # the rest comes when the beginning is here
+        gate.set()  # the rest arrives after the beginning
 
     async with conversation(protocol, Say("Good morning, 世界! 👋", pieces=6, gate=gate)) as (
         server,
@@ -146,7 +146,7 @@ async def test_a_wait_for_a_retry_is_as_long_as_asked_for_and_ends_when_it_is_ca
 async def test_a_wait_that_is_too_long_is_not_slept(
     protocol: Protocol[Any],
 ) -> None:
-    """Anthropic's SDK would sleep for all of it (pi#6911)."""
+    """Anthropic's SDK would sleep for the whole time (pi#6911)."""
     busy = Fail(429, {"message": "busy"}, {"Retry-After": "7200"})
     stuck = Fail(503, {"message": "busy"}, {"Retry-After-Ms": "60000"})
     script = (busy, stuck)
@@ -210,7 +210,7 @@ REFUSALS: list[tuple[Fail, type[ModelError], str]] = [
 
 @each_protocol
 async def test_refusals_say_what_to_do_and_the_next_message_works(protocol: Protocol[Any]) -> None:
-    """Refusals of first requests, provider by provider, are in test_provider_errors.py."""
+    """Refusals of first requests, per provider, are in test_provider_errors.py."""
     script: list[Answer] = [*(answer for answer, _, _ in REFUSALS), Say("Fine.")]
     async with conversation(protocol, *script) as (_, model):
         for answer, kind, words in REFUSALS:

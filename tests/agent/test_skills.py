@@ -1,4 +1,4 @@
-"""Skills: which are found, how they stand in the prompt, and which are left out and why."""
+"""Skills: the valid ones, their text in the prompt, and the reasons for leaving others out."""
 
 from __future__ import annotations
 

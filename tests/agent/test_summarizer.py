@@ -1,4 +1,4 @@
-"""Summaries by the model: in pieces, in a schema, and in words where a model knows no schemas."""
+"""Summaries by the model: in pieces, by a schema, and in words for a model without schemas."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEY = ConversationKey("pipe/main", "pipe-main")
 def summarizer(
     model: ScriptedModel, window: int = 8_000, *, answers: bool = False
 ) -> ModelSummarizer:
-    """A summariser for which a word is a token."""
+    """A summariser for which each word is one token."""
     work = OneModel(model, window, answers)
     return ModelSummarizer(work, work, lambda text, name: len(text.split()))
 
@@ -130,7 +130,7 @@ def turns(count: int) -> tuple[str, ...]:
 
 
 def refusing(window: int, named: int = 0) -> ScriptedModel:
-    """A model that takes so many words at most, and names a window where it refuses more."""
+    """A model that accepts at most this many words, and names a window when it refuses more."""
 
     def answer(request: ModelRequest) -> str | ContextOverflow:
         words = len(str(request.messages[1]["content"]).split())
@@ -192,12 +192,12 @@ async def test_a_model_that_takes_nothing_is_not_asked_for_ever() -> None:
 SAID = ({"role": "system", "content": "You are a bot."}, {"role": "user", "content": "Hi"})
 BEGINNING = RequestBeginning(SAID, (), NOTHING_BESIDE, "", 2_000)
 NAMED = "gpt-4.1-mini"
-"""A model of which a cached token costs a quarter."""
+"""A model whose cached tokens cost a quarter."""
 LONG = SummaryRequest("Sum up.", turns(30), 100, KEY, beginning=BEGINNING)
 
 
 class Keeper(ScriptedModel):
-    """A model whose provider may have at hand what it has read."""
+    """A model whose provider may have cached what it has read."""
 
     @property
     def caches_by_itself(self) -> bool:

@@ -21,7 +21,7 @@ from tests.tables import each_row
 
 
 def filtered(text: str, cuts: list[int]) -> tuple[str, str, str]:
-    """Return what is shown, what of it is held back until the end, and the thoughts."""
+    """Return the visible text, the part held back until the end, and the thoughts."""
     places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
     thoughts = ThoughtFilter()
     shown = thought = ""
@@ -123,7 +123,7 @@ def test_what_is_no_call_stays(text: str) -> None:
 
 
 async def test_a_call_is_lifted_where_the_tool_was_offered() -> None:
-    offered = "look"  # as TOOL is called
+    offered = "look"  # the name of TOOL
     text = CALL
     request = ModelRequest([user("Look!")], [TOOL])
     async with conversation(CHAT, *[Say(text)] * 3) as (_, model):

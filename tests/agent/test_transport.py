@@ -1,4 +1,4 @@
-"""Tests of how requests get to an endpoint, and of the events that come back."""
+"""Tests of the transport of requests to an endpoint, and of the events that it returns."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ HALF_AN_ERROR = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 1000\r\n\r\nNo."
 
 @dataclass
 class Counter:
-    """A server that answers each request alike. `requests` has one number for each connection: how
-    many requests came by it. `keeps` says whether a connection stays, as llama.cpp's does not,
-    though its answers don't say so; it closes without an answer where it has none. Each answer
-    sets a cookie."""
+    """A server with the same answer to each request. `requests` has one number for each connection:
+    its number of requests. `keeps` says whether a connection stays open, as llama.cpp's does not,
+    though its answers don't say so; it closes without an answer if it has none. Each answer sets a
+    cookie."""
 
     keeps: bool = True
     answer: bytes = HEAD + b"%x\r\n%s\r\n0\r\n\r\n" % (len(WHOLE), WHOLE)
@@ -77,7 +77,7 @@ class Counter:
 
 @asynccontextmanager
 async def counting(counter: Counter, **more: Any) -> AsyncIterator[EndpointModel]:
-    """A model behind that server, which tries nothing again unless its endpoint says so."""
+    """A model for that server, which retries nothing unless its endpoint says so."""
     async with await asyncio.start_server(counter.serve, "127.0.0.1") as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         model = CHAT.at(url, **more)
@@ -205,7 +205,7 @@ async def sdk_events_of(stream: bytes) -> list[bytes]:
 def test_a_process_that_is_gone_needs_no_signal(
     monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """Windows says of its number that it is invalid, or that nobody may end it."""
+    """Windows reports that the process id is invalid, or that terminating it is not permitted."""
     ended: list[int] = []
 
     def kill(process: int, signal: int) -> None:
@@ -248,7 +248,7 @@ json.dump(said, sys.stdout)
 
 
 def look_after(statement: str) -> dict[str, Any]:
-    """Return what a Python of its own finds in the SDK after this import."""
+    """Return the output of a separate Python about the SDK after this import."""
     command = [sys.executable, "-c", f"{statement}\n{LOOK}"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
     found: dict[str, Any] = json.loads(ran.stdout)

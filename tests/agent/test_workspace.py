@@ -14,7 +14,7 @@ SECRET = b"the secret outside"
 
 
 def furnish(folder: Path) -> Path:
-    """A workspace with links that lead out of it and in it; beside it lies a secret."""
+    """A workspace with links that lead out of it and within it; a secret is next to it."""
     root = folder / "root"
     (root / "files" / "drafts").mkdir(parents=True)
     (root / "memory").mkdir()
@@ -35,7 +35,7 @@ def furnish(folder: Path) -> Path:
 
 @pytest.fixture(autouse=True, scope="module", params=[True, False], ids=["held", "looked at"])
 def is_held(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Folders are held by descriptors, and as on Windows, which has none."""
+    """Folders are opened by descriptors, or as on Windows, which has none."""
     before, folders.HAS_DESCRIPTORS = folders.HAS_DESCRIPTORS, request.param
     yield
     folders.HAS_DESCRIPTORS = before

@@ -11,7 +11,7 @@ from main import main
 
 
 class Ended(NamedTuple):
-    """The end of a command: its exit code, and what it wrote."""
+    """The result of a command: its exit code, and its output."""
 
     code: int
     out: str

@@ -1,4 +1,4 @@
-"""A clock that jumped is believed after the bot has run with it for a day, and not before."""
+"""A clock that jumped is trusted after the bot has run with it for a day, and not before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOUR = 3600.0
 
 @dataclass
 class Machine:
-    """A machine whose clock and whose runs are in the hands of a test."""
+    """A machine whose clock and uptime a test controls."""
 
     path: Path
     now: float = NOW
@@ -157,7 +157,7 @@ async def test_a_database_without_a_record_goes_by_what_happened_last(tmp_path: 
 def test_whatever_the_clock_does_a_jump_costs_a_day_of_running(
     steps: list[tuple[float, float, bool]],
 ) -> None:
-    """Each step: the clock jumps by days, or not, and then the bot runs for hours."""
+    """In each step the clock may jump by days, and then the bot runs for hours."""
     kept, now, ran_so = Clock(NOW, NOW), NOW, 0.0
     for jump, hours, does_jump in steps:
         ran = hours * HOUR

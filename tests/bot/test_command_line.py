@@ -96,7 +96,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def start(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """main.py in a folder of its own; -S hides all packages that are installed."""
+    """Run main.py in its own folder; -S hides all installed packages."""
     shutil.copy(ROOT / "main.py", folder)
     return subprocess.run(
         [sys.executable, "-S", "main.py", *arguments],

@@ -1,4 +1,4 @@
-"""Tests of the decisions about an answer that goes to a client of OpenAI's protocol."""
+"""Tests of the decisions about an answer for a client of OpenAI's protocol."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def test_an_error_is_named_by_what_a_client_can_do_about_it() -> None:
 async def test_a_client_that_leaves_just_as_words_come_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python 3.11's `asyncio.wait_for` loses a cancellation that comes with what it waits for."""
+    """Python 3.11's `asyncio.wait_for` loses a cancellation that arrives together with its
+    result."""
     has_left = asyncio.Event()
     reading: list[asyncio.Task[None]] = []
     take = _RunningRequest.delta

@@ -1,5 +1,5 @@
-"""The files of `deploy/`: what they name is there, they fit together, and those who read them find
-them well formed."""
+"""The files of `deploy/`: everything that they name exists, they fit together, and their formats
+are valid for the programs that read them."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ STORES = ROOT / "deploy" / "stores"
 
 
 def services() -> dict[str, dict[str, Any]]:
-    """The services of a cluster."""
+    """Return the services of a cluster."""
     return dict(yaml.safe_load((CLUSTER / "compose.yaml").read_text())["services"])
 
 
 def commands() -> dict[str, list[str]]:
-    """The command lines of a cluster's gateway and worker."""
+    """Return the command lines of a cluster's gateway and worker."""
     return {name: services()[name]["command"] for name in ("gateway", "worker")}
 
 
 def service() -> dict[str, Any]:
-    """The one service of compose.yaml."""
+    """Return the only service of compose.yaml."""
     (one,) = yaml.safe_load((SINGLE / "compose.yaml").read_text())["services"].values()
     return dict(one)
 
@@ -44,7 +44,7 @@ def steps() -> list[Step]:
 
 
 def the(word: str) -> str:
-    """Return what follows this word in the last stage, which has it once."""
+    """Return the text after this word in the last stage, which has it once."""
     last = max(place for place, step in enumerate(steps()) if step.word == "FROM")
     (found,) = [step.rest for step in steps()[last:] if step.word == word]
     return found
@@ -84,8 +84,8 @@ LOCALE = re.compile(r"[a-z]{2}_[A-Z]{2}")
 
 @each_row("file", COMPOSE)
 def test_compose_files_fit_their_specification(file: Path) -> None:
-    """By the schema of the Compose Specification (github.com/compose-spec/compose-spec), of which
-    the package check-jsonschema brings a copy."""
+    """Checked by the schema of the Compose Specification (github.com/compose-spec/compose-spec), of
+    which the package check-jsonschema has a copy."""
     vendored = files("check_jsonschema") / "builtin_schemas" / "vendor" / "compose-spec.json"
     schema = json.loads(vendored.read_text("utf-8"))
     document = yaml.safe_load(file.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Logs: what stands in a line, and what must never."""
+"""Logs: the content of a line, and the texts that it must never contain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Begin = Callable[..., Path]
 
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Begin]:
-    """Starts the logs with an environment; returns the file that they are written to."""
+    """Return a function that starts the logs with an environment, and returns their file."""
     closing: list[Callable[[], None]] = []
 
     def set_up(is_quiet: bool = True, **environ: str) -> Path:
@@ -147,7 +147,7 @@ def test_old_lines_make_room_for_new_ones(begin: Begin, monkeypatch: pytest.Monk
 
     kept = sorted(path.name for path in file.parent.iterdir())
     assert kept == ["parley.log", *(f"parley.log.{number}" for number in range(1, 6))]
-    # A file is left when it is full, so it is longer by a line at most.
+    # A file is closed when it is full, so it exceeds the limit by one line at most.
     assert all(path.stat().st_size <= 1_100 for path in file.parent.iterdir())
     assert "line 199" in file.read_text()
 

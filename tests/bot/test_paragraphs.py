@@ -1,4 +1,4 @@
-"""Paragraphs of the command line wrap at words on a terminal, and nowhere else."""
+"""Paragraphs of the command line wrap at words on a terminal, and not elsewhere."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_refusal_at_the_start_wraps_at_words(arguments: tuple[str, ...], tmp_p
 
 
 def read_all(number: int) -> str:
-    """Return what was written to a terminal whose other end is closed."""
+    """Return the output to a terminal whose other end is closed."""
     said = b""
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The line of progress: words of a share and of seconds, and how often it is written."""
+"""The line of progress: its text for a share and for seconds, and its rate of updates."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_where_there_is_little_room_the_time_is_said_rather_than_the_count(
 
 
 class Person(io.StringIO):
-    """A terminal."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -1,4 +1,5 @@
-"""Keyed queues, and replies in several parts: in order within one, and none holds up the others."""
+"""Keyed queues, and replies in several parts: in order within one queue, and independent of the
+others."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def test_each_lane_keeps_its_order_whatever_its_jobs_do(plan: list[tuple[str, st
         await queues.idle()
         assert (queues.running, queues.waiting, queues.depth("a")) == (0, 0, 0)
 
-    logging.getLogger("bot.queues").disabled = True  # hundreds of tracebacks tell nobody anything
+    logging.getLogger("bot.queues").disabled = True  # hundreds of tracebacks would be noise
     try:
         asyncio.run(carry_out())
     finally:
@@ -169,7 +170,7 @@ async def test_close_ends_what_runs_and_forgets_what_waits() -> None:
 
 @dataclass
 class LineByLine(TestBot):
-    """A platform that takes a line at a time, and fails at one of them."""
+    """A platform that accepts one line at a time, and fails at one of them."""
 
     fails_at: str = "never"
 

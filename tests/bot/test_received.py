@@ -1,5 +1,4 @@
-"""Tests of a message that was received, the conversation it belongs to, and how many of them may
-wait."""
+"""Tests of a received message, its conversation, and the number of messages that may wait."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ from tests.waiting import PATIENCE
 from tests.whole.testbot import TestBot, TestChannel, run_bot
 
 words = st.from_regex(r"[a-z_][a-z0-9_]{0,20}", fullmatch=True)
-anything = st.text(st.characters(), max_size=40)  # half characters and controls too
+anything = st.text(st.characters(), max_size=40)  # including half characters and controls
 addresses = st.builds(
     Address,
     st.sampled_from(["pipe", "telegram", "a", "a-b", "A"]),
@@ -81,7 +80,7 @@ def test_what_only_looks_like_a_command_is_none() -> None:
 
 
 def test_a_command_with_a_megabyte_of_blanks_is_read_at_once() -> None:
-    line = command_line(f"/x a{' ' * 1_000_000}b\n")  # minutes, for a pattern that goes back
+    line = command_line(f"/x a{' ' * 1_000_000}b\n")  # minutes, for a pattern that backtracks
     assert line is not None
     assert len(line.rest) == 1_000_002
 
@@ -139,7 +138,7 @@ def test_a_chat_cannot_take_the_folder_that_another_ones_name_was_hashed_to() ->
 async def with_a_short_line(
     folder: Path, monkeypatch: pytest.MonkeyPatch, script: Script
 ) -> AsyncIterator[TestBot]:
-    """A bot at which twelve messages of a chat may wait."""
+    """A bot with twelve waiting messages allowed per chat."""
     monkeypatch.setattr(turns, "LONGEST_LINE", 12)
     async with run_bot(folder, script, {"owners": ["afar/ann"]}, channel="afar") as bot:
         yield bot
@@ -159,7 +158,7 @@ async def test_a_line_takes_no_more_when_all_come_at_the_same_moment(
 async def test_a_full_line_refuses_before_it_accepts_and_takes_the_same_message_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From afar; whoever sits at this machine waits instead (tests/whole/test_pipe.py)."""
+    """For remote people; people at this machine wait instead (tests/whole/test_pipe.py)."""
 
     def script(request: Received) -> Answer:
         asked = request.body["messages"][-1]["content"].removeprefix("ann: ")
@@ -195,7 +194,7 @@ class Platform:
             raise self.error
 
     async def send(self, outbound: Outbound) -> None:
-        """Nothing comes here."""
+        """Never called."""
 
     async def close(self) -> None:
         self.is_closed = True

@@ -1,5 +1,5 @@
-"""The nightly tick, and what it does: conversations that nobody speaks of any more go, and what was
-said in them is remembered. Time is handed in, never waited for."""
+"""The nightly tick: it removes inactive conversations, and stores their content in the memory.
+Tests set the time, and never wait for it."""
 
 from __future__ import annotations
 
@@ -116,12 +116,12 @@ async def test_a_clock_that_is_set_back_or_forward_stops_nothing(
 
 
 def in_days(days: float) -> Callable[[], float]:
-    """A clock that is so many days ahead."""
+    """A clock that is this many days ahead."""
     return lambda: time.time() + days * DAY
 
 
 async def retain(bot: TestBot, days: float = 31, keeping: int = 30) -> None:
-    """Do what the tick does so many days from now."""
+    """Run the tick as of this many days from now."""
     app = bot.app
     forgetting = Forgetter(app.conversations, app.turns, app.channels, app.bus)
     values = {"session_retention_days": keeping}
@@ -234,7 +234,7 @@ async def test_the_tick_at_the_start_does_it_in_the_whole_bot(tmp_path: Path) ->
 
 
 LONG = "word " * 40 + "zebra " + "more " * 100
-"""A text of which a plain extract shows too little, and 500 characters enough."""
+"""A text of which a plain extract shows too little, and 500 characters show enough."""
 
 
 def without_summaries(request: Received) -> Answer:

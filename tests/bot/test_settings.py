@@ -1,4 +1,5 @@
-"""The book of settings: what holds, where it comes from, and what a change in the chat may be."""
+"""The book of settings: the values in force, their sources, and the limits of changes in the
+chat."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Digitorn's blocks of the configuration: `runtime.context`, brains, and agents as layers.
 
-The YAML is the document's own, to the letter.
+The YAML is copied from the document.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ Configured = Callable[..., Layers]
 
 @pytest.fixture
 def configured(tmp_path: Path) -> Configured:
-    """Layers from YAML, or from an object as JSON."""
+    """Return layers from YAML, or from an object as JSON."""
 
     def load(content: str | dict[str, Any], **environ: str) -> Layers:
         is_yaml = isinstance(content, str)

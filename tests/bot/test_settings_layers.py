@@ -1,4 +1,4 @@
-"""Settings from files and the environment: what is taken, and the sentence for what is not."""
+"""Settings from files and the environment: valid values, and the sentences about invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`runtime.context` as its document has it, secrets, and values that must fit each other."""
+"""`runtime.context` as in its document, secrets, and values that depend on each other."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Taken = Callable[..., Settings]
 
 @pytest.fixture
 def taken(tmp_path: Path) -> Taken:
-    """Settings as they are in force by a YAML file; raises SettingError."""
+    """Return the settings in force by a YAML file; raises SettingError."""
 
     def load(written: str, **environ: str) -> Settings:
         config = tmp_path / "config.yaml"
@@ -98,7 +98,7 @@ def test_a_wrong_strategy_there_is_told_the_two_that_count(taken: Taken) -> None
 
 @pytest.mark.parametrize("name", ["{{secret.X_KEY}}", "{{  secret.X_KEY }}"])
 def test_a_secret_is_filled_in_with_and_without_spaces(taken: Taken, name: str) -> None:
-    """As a key, and in the midst of a text."""
+    """As a key, and within a text."""
     brain = BRAIN.replace("{{secret.DEEPSEEK_API_KEY}}", name)
     written = f'{BLOCK}{brain}system_prompt: "Say {name}."\n'
     assert taken(written, X_KEY="x-key-123").system_prompt == "Say x-key-123."

@@ -1,4 +1,4 @@
-"""The start of a bot, as far as it is decided by the configuration."""
+"""The start of a bot, as far as the configuration decides it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody at a terminal: the whole channel with keys and a screen, and a scripted bot."""
+"""A person at a terminal: the whole channel with keyboard and screen, and a scripted bot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.waiting import PATIENCE
 
 @dataclass
 class TerminalUser:
-    """Somebody at a terminal, with the bot that answers."""
+    """A person at a terminal, with the bot that answers."""
 
     glass: Glass
     keyboard: PipeInput

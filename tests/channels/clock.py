@@ -1,4 +1,4 @@
-"""The clock that channels under test wait by: no time passes."""
+"""The clock of channels under test: waits take no time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ _TURNS = 20
 
 
 async def quick_sleep(seconds: float) -> None:
-    """Let all others go on for a few turns of the loop, however long the wait would be."""
+    """Let other tasks run for a few iterations of the loop, whatever the length of the wait."""
     for _ in range(_TURNS if seconds > 0 else 1):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""A stand-alone `IncomingHandler`: what a platform hands over is kept, and nothing is answered."""
+"""A stand-alone `IncomingHandler`: it stores the events of a platform, and answers none."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Kept(dict[str, str]):
 
 @dataclass
 class FakeReception:
-    """The receiver of events. `known` are the people who may talk to the bot."""
+    """A receiver of events. `known` are the people with access to the bot."""
 
     known: set[str] = field(default_factory=set)
     state: Kept = field(default_factory=Kept)

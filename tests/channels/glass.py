@@ -1,5 +1,4 @@
-"""The screen of a terminal, as a person sees it: the sequences that are written to it, carried
-out."""
+"""The screen of a terminal, as a person sees it: it executes the sequences written to it."""
 
 from __future__ import annotations
 
@@ -14,13 +13,13 @@ _SIGNS = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b_[^\x1b]*\x1b\\|\x1b\][^\x07\x1b]*\x07|.", re.DOTALL
 )
 _CUT = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|_[^\x1b]*\x1b?|\][^\x07\x1b]*)?$")
-"""A sequence whose end is still to come."""
+"""An incomplete sequence."""
 
 
 class Glass(io.StringIO):
-    """A terminal with all that a person sees, also when they scroll up.
+    """A terminal with everything that a person sees, including the scrollback.
 
-    Like tmux it keeps what is erased from the very top of the screen.
+    Like tmux it keeps lines erased from the very top of the screen.
     """
 
     height = 24
@@ -31,7 +30,7 @@ class Glass(io.StringIO):
         self.raw = self._begun = ""
         self._rows: list[dict[int, str]] = [{}]
         self._x = self._y = self._top = 0
-        self._wrapped = set[int]()  # rows that go on with the one above
+        self._wrapped = set[int]()  # rows that continue the one above
         self._is_changed = asyncio.Event()
 
     @property
@@ -43,7 +42,7 @@ class Glass(io.StringIO):
 
     @property
     def copied(self) -> str:
-        """All of it as it is copied: what was wrapped is one line."""
+        """Return all text as it is copied: a wrapped line is one line."""
         rows = (
             ("" if y in self._wrapped else "\n")
             + "".join(row.get(x, " ") for x in range(max(row, default=-1) + 1))
@@ -99,7 +98,7 @@ class Glass(io.StringIO):
             self._wrapped.add(self._y)
             self._x = 0
         row = self._rows[self._y]
-        if not width and self._x:  # it belongs to the letter before
+        if not width and self._x:  # it combines with the letter before
             at = max(x for x in row if x < self._x and row[x])
             row[at] += sign
             return
@@ -109,7 +108,8 @@ class Glass(io.StringIO):
         self._x += width
 
     def _put_tab(self, sign: str) -> None:
-        """As terminals that let tabs be copied: the cells up to the next stop belong to it."""
+        """Handle a tab like terminals that allow copying it: the cells up to the next stop belong
+        to it."""
         stop = min(self.columns - 1, self._x // 8 * 8 + 8)
         self._rows[self._y] |= dict.fromkeys(range(self._x, stop), "")
         self._rows[self._y][self._x] = sign

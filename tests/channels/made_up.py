@@ -1,5 +1,4 @@
-"""A made-up language in which each text that is marked stands in ⟦…⟧: whatever stands outside of
-these was forgotten."""
+"""A made-up language in which each marked text is in ⟦…⟧: text outside of these is untranslated."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ NAMES = re.compile(
     r"|\*\*[^*⟦]*\*\*|“[^“”⟦]*”|^> .*$|'[^']*'|\"[^\"]*\"|\{.*?\}|\[[^\]]*\]",
     re.DOTALL | re.MULTILINE,
 )
-"""Code, addresses, commands, settings, what the model or a person wrote, quoted."""
+"""Code, addresses, commands, settings, and quoted text of the model or a person."""
 EXCEPTIONS: Mapping[str, str] = {
     "the system prompt, which is the model's own text": r"You are Parley[^|]*",
     "names of commands and their arguments": r"\b(?:KEY|VALUE|NAME|COMMAND|GROUP|WORDS|Parley)\b",
@@ -33,7 +32,7 @@ EXCEPTIONS: Mapping[str, str] = {
 
 
 def speak_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All is said in the language qps, in which all that is marked can be said."""
+    """Use the language qps, into which every marked text is translated."""
 
     class Marked(dict[str, str]):
         def get(self, text: str, default: object = None) -> str:
@@ -52,7 +51,7 @@ def _places(shape: re.Pattern[str]) -> str:
 
 
 def unmarked(text: str) -> list[str]:
-    """The words of a text that stand in no marks, names and exceptions apart."""
+    """Return the words of a text outside of marks, except names and other exceptions."""
     left, depth = [], 0
     for character in NAMES.sub(" ", text):
         depth += (character == "⟦") - (character == "⟧")

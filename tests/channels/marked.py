@@ -1,7 +1,7 @@
-"""The texts that are marked to be translated, found in the code.
+"""The texts marked for translation, found in the code.
 
-`python -m tests.channels.marked` adds it to the catalogues, to be translated there by hand, and
-takes out what the code has no more.
+`python -m tests.channels.marked` adds them to the catalogues, to be translated there by hand, and
+removes those that the code no longer has.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ _A_KEY = re.compile(r"[/↑↓A-Z][\w↑↓-]*( (Ctrl-E|Enter|keys|↓))?")
 
 
 def collect() -> set[str]:
-    """Every English text that `_` and its like are given, and each of a lower layer that is
-    recognised."""
+    """Return every English text that is an argument of `_` and similar functions, and each
+    recognised text of a lower layer."""
     return {*_marked(), *_from_lower_layers()} - {""}
 
 
@@ -88,7 +88,7 @@ def _marked() -> Iterator[str]:
 
 
 def _named() -> Iterator[str]:
-    """Yield the texts that are given by a name that only the running bot knows."""
+    """Yield the texts under names that only the running bot knows."""
     loaded = load(Path("/nonexistent"), HookContext())
     nouns = (InstructionRows.noun, VersionRows.noun, *(row.noun for row in loaded.rows))
     yield from (f"{{n}} {noun}{ending}" for noun in nouns for ending in ("", "s"))
@@ -165,7 +165,7 @@ def _texts(argument: ast.expr, module: ModuleType) -> Iterator[str]:
 
 
 def _look_up(name: ast.expr, module: ModuleType) -> object:
-    """Return what a name stands for in its module; of `TEXTS[key]`, all the texts."""
+    """Return the value of a name in its module; for `TEXTS[key]`, all the texts."""
     if isinstance(name, ast.Name):
         return getattr(module, name.id, None)
     if isinstance(name, ast.Attribute):
@@ -189,12 +189,12 @@ def _import(path: Path) -> ModuleType:
 
 LAYERS_OF_CODE = ("memory", "agent", "bot", "plugins", "channels")
 _PLACE = re.compile(r"\{[^{}]*\}|%[sd]")
-"""A place in a text, or in a line of the log."""
+"""A placeholder in a text, or in a line of the log."""
 
 
 @cache
 def find_shapes() -> frozenset[str]:
-    """The shapes of all texts in the layers that know no language: what stands in their places is
+    """Return the shapes of all texts in the layers without languages: values of placeholders are
     left out."""
     found: set[str] = set()
     for folder in LAYERS_OF_CODE:
@@ -221,7 +221,7 @@ def _all_texts(tree: ast.AST) -> Iterator[str]:
 
 
 def _from_lower_layers() -> Iterator[str]:
-    """Yield the texts that are listed, as long as the code has them."""
+    """Yield the listed texts, as long as the code has them."""
     shapes = find_shapes()
     for text in list_lower_texts():
         if shape_of(text) in shapes:
@@ -229,7 +229,7 @@ def _from_lower_layers() -> Iterator[str]:
 
 
 def list_lower_texts() -> Iterable[str]:
-    """List the texts that reach a person, one a line."""
+    """List the texts that reach a person, one per line."""
     lines = Path(__file__).with_name("lower_layers.txt").read_text("utf-8").splitlines()
     return [*(line.replace("\\n", "\n") for line in lines if line), *_OF_THE_SYSTEM]
 
@@ -242,7 +242,7 @@ _OF_THE_SYSTEM = [
         *("EADDRINUSE", "EADDRNOTAVAIL", "EXDEV"),
     )
 ]
-"""Reasons of the operating system, which stand in sentences as it words them."""
+"""Reasons of the operating system, which are quoted in sentences."""
 
 
 def update() -> None:

@@ -1,5 +1,5 @@
-"""Bodies of odd shape, as a platform could sign them: each part of a good one is left out, or
-something else stands in its place."""
+"""Bodies of odd shape, as a platform could sign them: each part of a valid one is removed, or
+replaced by something else."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ UNREADABLE = (b"", b"{", b"null", b"7", b"[]", b'"a"', b"\xff", b"[" * 9_000, b"
 
 
 def odd_bodies(good: Mapping[str, Any]) -> Iterator[bytes]:
-    """All of them, as JSON."""
+    """Return all of them, as JSON."""
     yield from UNREADABLE
     for odd in _changed(good):
         yield orjson.dumps(odd)
 
 
 def _changed(value: Any) -> Iterator[Any]:
-    """The same with one change each."""
+    """Yield the same with one change each."""
     yield from ODD
     if isinstance(value, Mapping):
         for name in value:

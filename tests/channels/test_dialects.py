@@ -1,4 +1,4 @@
-"""Texts in each platform's dialect, and split where they are too long for it."""
+"""Texts in each platform's dialect, and split if they are too long for it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _VOID = {"br", "hr", "img"}
 
 def _in_discord(markdown: str) -> str:
     text = discord.rendered(markdown)
-    # A backslash takes the meaning of a sign; what has none apart is a mark.
+    # A backslash escapes a character; one without a special meaning is a mark.
     assert text.count("```") % 2 == 0, text
     marks = re.sub(r"\\.|```.*?```|`+[^`]+`+|<http[^>]*>", "", text, flags=re.DOTALL)
     assert all(marks.count(mark) % 2 == 0 for mark in ("**", "~~")), text
@@ -56,7 +56,7 @@ def _told(value: Any) -> Iterator[str]:
 def _in_whatsapp(markdown: str) -> str:
     text = whatsapp.rendered(markdown)
     assert text.count("```") % 2 == 0, text
-    # A sign within a word is none of a mark.
+    # A character within a word is no mark.
     plain = re.sub(r"```.*?```|`[^`]+`|(?<=[^\W_])[*_~](?=[^\W_])", "", text, flags=re.DOTALL)
     for line in plain.split("\n"):
         assert all(line.count(sign) % 2 == 0 for sign in "*_~"), text
@@ -71,7 +71,7 @@ def _in_telegram(markdown: str) -> str:
 
 
 class _Balanced(HTMLParser):
-    """A reader of HTML that insists on each tag being closed by its own."""
+    """A reader of HTML that requires each tag to be closed by its own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ def _in_feishu(markdown: str) -> str:
 
 
 def _at_the_terminal(markdown: str) -> str:
-    # A word or an address that is wider than the screen goes on below.
+    # A word or an address that is wider than the screen continues below.
     return re.sub(r"\s+", " ", display.markdown(markdown, 2_000))
 
 
@@ -116,7 +116,7 @@ DIALECTS: dict[str, tuple[Callable[[str], str], Length]] = {
     "terminal": (_at_the_terminal, len),
 }
 
-# In a text, each "@" becomes a word of its own, and each "%" an address of its own.
+# In a text, each "@" becomes a different word, and each "%" a different address.
 _SPANS = st.sampled_from(
     [
         *(
@@ -175,12 +175,12 @@ _BLOCKS = st.recursive(
 
 
 def _address(number: int) -> str:
-    """Return an address of the web, or each third time a path, which few platforms link to."""
+    """Return a web address, or every third time a path, which few platforms link to."""
     return f"https://a{number}.example/b" if number % 3 else f"files/a{number}.txt"
 
 
 def _numbered(shape: str) -> str:
-    """Return the text of a shape, its words and addresses being different from one another."""
+    """Return the text of a shape, with different words and addresses."""
     number = count(100)
     return re.sub(
         "[@%]",
@@ -195,7 +195,7 @@ TEXTS = st.lists(_BLOCKS, min_size=1, max_size=5).map("\n\n".join).map(_numbered
 def _lost(markdown: str, shown: Iterable[str]) -> list[str]:
     told = " ".join(shown)
     names = re.findall(r"w\d+x|https://a\d+\.example/b|files/a\d+\.txt", markdown)
-    titles = re.findall(r"\(\S+ '(\w+)'\)", markdown)  # shown by hovering, where there is that
+    titles = re.findall(r"\(\S+ '(\w+)'\)", markdown)  # shown by hovering, if the platform can
     return [name for name in names if name not in told and name not in titles]
 
 
@@ -212,7 +212,7 @@ def test_no_word_and_no_address_is_lost_and_no_mark_left_open(name: str, markdow
 @settings(max_examples=15)
 def test_neither_is_in_pieces(name: str, markdown: str) -> None:
     show, length = DIALECTS[name]
-    # Code within a list, once it is split, may begin where nothing begins code.
+    # Code within a list, once it is split, may begin in a place where code can't begin.
     assume(not re.search(r"^[ >\-\d.]+[`~]{3}", markdown, re.MULTILINE))
     pieces = [*split(markdown, 300, length)]
     assert all(length(piece) <= 300 for piece in pieces)
@@ -276,7 +276,7 @@ LINES = st.lists(st.text("abc {}|`-", max_size=40), max_size=40)
 
 
 def bare(text: str) -> str:
-    """A text without white space."""
+    """Return a text without white space."""
     return "".join(text.split())
 
 

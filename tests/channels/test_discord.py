@@ -1,4 +1,4 @@
-"""Texts as Discord shows them, and how long it asks to wait."""
+"""Texts as Discord shows them, and the wait that it asks for."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STYLES |= {"code_block": "block", "table": "block", "blockquote": "quote"}
 
 
 def meant(markdown: str) -> list[tuple[str, frozenset[str]]]:
-    """The letters of a text as Markdown has them, each with how it is to look."""
+    """Return the letters of a text in Markdown, each with its style."""
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": 100})
     root = SyntaxTreeNode(parser.enable(["table", "strikethrough"]).parse(markdown))
     return [(sign, styles) for text, styles in _walked(root) for sign in text if sign.isalnum()]
@@ -63,7 +63,7 @@ def test_every_letter_arrives_and_looks_like_nothing_that_nobody_wrote(markdown:
         for sign in one.text
         if sign.isalnum()
     ]
-    at = 0  # what is shown beyond the words are numbers of lists, and addresses of links
+    at = 0  # other visible text is numbers of lists, and addresses of links
     for sign, styles in meant(markdown):
         while at < len(shown) and not (shown[at][0] == sign and shown[at][1] <= styles):
             at += 1

@@ -1,4 +1,5 @@
-"""Feishu before a strict fake of its platform: what is its own, beside the contract's suite."""
+"""Feishu with a strict fake of its platform: its own behaviour, in addition to the contract's
+suite."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ GROUP = "oc_thegroup"
 
 @dataclass
 class FeishuTestBot:
-    """A bot that runs with this channel before the fake."""
+    """Run a bot with this channel and the fake."""
 
     feishu: FeishuServer
     bot: FakeBot
@@ -196,7 +197,7 @@ async def test_a_wrong_secret_says_what_to_correct() -> None:
 
 
 def test_a_frame_is_read_and_written_as_by_feishus_own_sdk() -> None:
-    """Bytes that lark-oapi 1.7.5 makes of a frame with all of its fields."""
+    """The bytes that lark-oapi 1.7.5 makes of a frame with all of its fields."""
     made = bytes.fromhex(
         "0807108580808080808080800118f681801020012a0d0a047479706512056576656e742a110a0a6d657373"
         "6167655f696412036d2d312a080a0373756d1201312a080a037365711201302a0d0a0874726163655f6964"

@@ -50,7 +50,7 @@ class Limited(Exception):
 
 
 class Plain(Platform):
-    """A platform that has nothing but messages, in memory."""
+    """A platform that has only messages, in memory."""
 
     name = "plain"
 
@@ -94,7 +94,7 @@ async def test_a_group_gets_no_more_messages_than_the_platform_allows() -> None:
 
     for _ in range(6):
         await pace.send(GROUP, send)
-    with pytest.raises(Busy):  # a draft leaves what is left to replies
+    with pytest.raises(Busy):  # a draft leaves the remaining rate to replies
         await pace.try_once(GROUP, send)
     more = asyncio.create_task(pace.send(GROUP, send))
     await pace.try_once(ANN, send)
@@ -425,7 +425,7 @@ def test_no_line_takes_longer_than_its_length() -> None:
 
 
 async def test_a_draft_waits_for_the_answers_before_it() -> None:
-    """Else it would be above them, and so would the answer that takes its place."""
+    """Otherwise it would be above them, and so would the answer that replaces it."""
     platform, address = Plain(can_edit=True, draft=0.0), Address("plain", "42")
     bot = FakeBot(lambda text: [])
     sender = MessageSender(platform, ChatRateLimit(platform, HealthRecord("plain"), quick_sleep))

@@ -1,4 +1,4 @@
-"""The bot speaks to people in their language, and to the model in English."""
+"""The bot uses people's languages for people, and English for the model."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def echo(request: Received) -> Say:
 
 
 def test_nearly_all_that_is_marked_is_translated_and_little_else_is() -> None:
-    """Allow few new texts, which are English until somebody has translated them, and list them."""
+    """Allow few new texts, which are English until they are translated, and list them."""
     marked = collect()
     for language in OTHERS:
         known = set(words_of(language))
@@ -74,13 +74,13 @@ def test_a_translation_has_the_same_places_and_the_commands_keep_their_names() -
 
 
 def _places(text: str) -> set[str]:
-    if '{"' in text:  # JSON, in what is never filled in
+    if '{"' in text:  # JSON, in a text without placeholders
         return set()
     return {name for _text, name, _spec, _how in Formatter().parse(text) if name}
 
 
 def test_what_is_bold_in_english_is_bold_in_a_translation() -> None:
-    """Between Chinese letters, marks behind a full stop are none to Markdown."""
+    """Between Chinese letters, Markdown ignores marks behind a full stop."""
     drawn = MarkdownIt().render
     for language in OTHERS:
         for text, translated in words_of(language).items():
@@ -111,7 +111,7 @@ OTHER_WORDS = {
     r"Provider|Sie haben|Ihnen)\b",
     "zh": r"你|个 ?(?:令牌|token)|会话|提示词|提供商|占位符|回合|拥有者",
 }
-"""The words that are not used: one thing has one name, and people are spoken to in one way."""
+"""The words that are not used: each thing has one name, and people are addressed in one way."""
 
 
 def test_each_thing_has_one_name_in_a_language() -> None:
@@ -122,7 +122,7 @@ def test_each_thing_has_one_name_in_a_language() -> None:
 
 
 def test_no_text_of_the_page_begins_or_ends_with_a_space() -> None:
-    """A sentence that is put together from pieces can't be put in the order of another language."""
+    """A sentence composed of pieces can't follow the order of another language."""
     assert [text for text in list_words() if text != text.strip()] == []
 
 
@@ -194,7 +194,7 @@ async def test_what_the_model_reads_is_the_same_in_every_language(tmp_path: Path
         async with run_bot(folder, echo, settings={"language": language}) as bot:
             for text in ("one", "/context", "/context compact", "two", "/stop", "/new", "three"):
                 await bot.says(text)
-                await bot.app.idle()  # summaries are asked for meanwhile
+                await bot.app.idle()  # summaries are requested meanwhile
             sent.append([request.body for request in bot.server.requests])
     assert sent[0] == sent[1] == sent[2]
 

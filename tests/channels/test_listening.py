@@ -1,4 +1,4 @@
-"""A listening socket with caps: who only holds a connection open keeps nobody out."""
+"""A listening socket with limits: a client that only holds a connection open blocks no other."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @contextmanager
 def accepted(register: ConnectionRegistry) -> Iterator[list[Connection]]:
-    """Room for connections that a test makes by `connection`; all are closed at the end."""
+    """Capacity for connections that a test makes by `connection`; all are closed at the end."""
     made: list[Connection] = []
     try:
         yield made
@@ -44,7 +44,7 @@ def accepted(register: ConnectionRegistry) -> Iterator[list[Connection]]:
 
 
 def connection(register: ConnectionRegistry, made: list[Connection], origin: str) -> Connection:
-    """Return one end of a pair, as a listener would have accepted it from there."""
+    """Return one end of a pair, as a listener would have accepted it from this address."""
     ours, theirs = socket.socketpair()
     theirs.close()
     one = Connection(ours.family, ours.type, ours.proto, ours.detach())
@@ -78,14 +78,14 @@ async def echoing(caps: Caps) -> AsyncIterator[ListeningSocket]:
 
 
 async def dialled(listener: ListeningSocket, stack: AsyncExitStack) -> Ends:
-    """A connection, closed at the end."""
+    """Open a connection, closed at the end."""
     reader, writer = await asyncio.open_connection(*listener.getsockname())
     stack.callback(writer.close)
     return reader, writer
 
 
 async def said(ends: Ends) -> bytes:
-    """Return what comes back; b"" where the connection was closed."""
+    """Return the response; b"" if the connection was closed."""
     reader, writer = ends
     writer.write(b"hello\n")
     async with asyncio.timeout(PATIENCE):
@@ -166,7 +166,7 @@ def test_the_next_ones_wait_for_those_that_are_being_closed_but_not_for_ever(
         assert register.admit(connection(register, made, "203.0.113.7"))
         assert register.is_behind()
         monkeypatch.setattr("channels.listening._CLOSING", 0.0)
-        assert not register.is_behind()  # though nobody lets go of these
+        assert not register.is_behind()  # though none of these is closed
 
 
 def test_this_machine_and_trusted_proxies_may_have_all() -> None:
@@ -235,7 +235,7 @@ def test_without_any_descriptor_left_it_neither_spins_nor_floods_the_log() -> No
             for _ in range(300):
                 crowd.enter_context(socket.create_connection(place, PATIENCE))
             cpu = _cpu_of(process)
-            end = time.monotonic() + 0.5  # until when it has nothing to do
+            end = time.monotonic() + 0.5  # it is idle until then
             wait_until(lambda: time.monotonic() > end)
             assert _cpu_of(process) - cpu < 0.25
         assert _answer(place) == b"hello\n"
@@ -249,13 +249,13 @@ def test_without_any_descriptor_left_it_neither_spins_nor_floods_the_log() -> No
 
 
 def _cpu_of(process: subprocess.Popen[bytes]) -> float:
-    """Its seconds of CPU so far."""
+    """Return its seconds of CPU so far."""
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _answer(place: tuple[str, int]) -> bytes:
-    """Return what comes back, once there is space for a connection again."""
+    """Return the response, once another connection is accepted."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         with socket.create_connection(place, PATIENCE) as line:

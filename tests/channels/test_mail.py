@@ -1,4 +1,4 @@
-"""Tests of what is mail's own: who has sent a message, what they wrote in it, and who is never
+"""Tests of mail: the author of a message, the text written in it, and the senders that are never
 answered."""
 
 from __future__ import annotations
@@ -320,7 +320,7 @@ CHARSETS = ("utf-8", "utf-7", "iso-8859-1", "windows-1252", "gbk", "big5", "shif
     product([*CHARSETS, "iso-2022-jp", "utf-16"], ["base64", "8bit", "quoted-printable"]),
 )
 def test_a_long_text_is_read_in_its_character_set(name: str, encoding: str) -> None:
-    """Also where it is decoded in pieces."""
+    """It may be decoded in pieces."""
     sample = {"gbk": "明天", "big5": "明天", "euc-kr": "한국", "windows-1252": "\u20acé"}.get(name)
     text = (sample or ("日本" if "j" in name else "é")) * 40_000
     body = text.encode(name)
@@ -367,7 +367,7 @@ def test_an_answer_is_text_and_html_and_answers_no_machine() -> None:
 
 @given(st.text(max_size=100), st.text(max_size=100))
 def test_any_answer_can_be_sent(text: str, subject: str) -> None:
-    found = letter(message(subject or "x")).subject  # as it would come in
+    found = letter(message(subject or "x")).subject  # as it would arrive
     made = make_mail(MailThread("bot@example.org", ANN, "0" * 16, found or subject), Post(text))
     raw = made.as_bytes(policy=policy.SMTP)
     assert re.search(rb"^Subject: ", raw, re.MULTILINE)
@@ -391,7 +391,7 @@ def test_a_file_goes_as_one() -> None:
 
 
 async def serve_imap(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """An empty mailbox. A message comes while the server consents to IDLE: in the same packet."""
+    """An empty mailbox. A message arrives while the server accepts IDLE: in the same packet."""
     answers = {
         "CAPABILITY": "* CAPABILITY IMAP4rev1 IDLE",
         "LIST": '* LIST () "/" "INBOX"',

@@ -1,4 +1,4 @@
-"""Tests of how a mail is taken: its head first, and apart from the bot where it is not small."""
+"""Tests of how a mail is opened: its head first, and in a separate process if it is not small."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_message_that_ends_the_process_is_not_read_for_ever(
 
     def die(_bot: Any, raw: bytes, *_others: Any) -> None:
         begun.append(raw)
-        raise KeyboardInterrupt  # as little is done after it as after a kill
+        raise KeyboardInterrupt  # as after a kill, no more code runs
 
     async def run(work: Any, *given: Any) -> Any:
         return work(*given)

@@ -1,4 +1,4 @@
-"""Mail's platform in front of real servers: what it has beside the contract of all channels."""
+"""Mail's platform with real servers: its behaviour in addition to the contract of all channels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _numbers = itertools.count(1)
 
 @dataclass
 class MailSetup:
-    """The bot's mailbox, Ann, whom it knows, and Bob, whom it does not."""
+    """The bot's mailbox, Ann, who has access, and Bob, who has none."""
 
     office: PostOffice
     settings: MailSettings
@@ -135,7 +135,7 @@ async def test_what_the_server_told_between_two_answers_is_not_waited_for(
     try:
         await asyncio.to_thread(inbox.open)
         setup.ann.writes("Hello")
-        await asyncio.to_thread(inbox.client.noop)  # with which it says that something has come
+        await asyncio.to_thread(inbox.client.noop)  # with which it reports a new message
         async with asyncio.timeout(PATIENCE):
             await asyncio.to_thread(inbox.wait)
         assert len(inbox.find_later(0)) == 1

@@ -1,5 +1,4 @@
-"""Tests of what is Matrix's own: its markup, its events, and a real server in front of the
-platform."""
+"""Tests of Matrix: its markup, its events, and a real server with the platform."""
 
 from __future__ import annotations
 
@@ -64,7 +63,7 @@ def test_no_word_is_lost_and_no_tag_is_there_that_matrix_does_not_know(text: str
     if html:
         attributes = " ".join(re.findall(r'(?:href|title|class)="([^"]*)"', html))
         shown = unescape(unquote(f"{re.sub(r'<[^>]*>', '', html)} {attributes}"))
-        # "&amp;" is a sign, and signs stand between words and within them.
+        # "&amp;" is a symbol, which may be between words and within them.
         letters = "".join(words(shown)).replace("amp", "")
         assert all(word.replace("amp", "") in letters for word in words(unescape(text)))
 

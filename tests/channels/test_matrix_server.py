@@ -1,4 +1,5 @@
-"""Matrix's platform in front of a real server: what it has beside the contract of all channels."""
+"""Matrix's platform with a real server: its behaviour in addition to the contract of all
+channels."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ CIPHER = {
 
 @dataclass
 class MatrixSetup:
-    """A bot that listens, Ann, whom it knows, and Bob, whom it does not."""
+    """A bot that listens, Ann, who has access, and Bob, who has none."""
 
     server: SynapseServer
     account: Account
@@ -43,7 +44,7 @@ class MatrixSetup:
     bob: MatrixPerson
 
     async def private(self) -> Location:
-        """Ann's chat with the bot, in which she has said something."""
+        """Return Ann's chat with the bot, in which she has written a message."""
         room = self.ann.chat_with(self.account.user)
         self.ann.says(room, "Hello!")
         await until(lambda: "Hello!" in self.receiver.texts())
@@ -110,7 +111,7 @@ async def test_an_encrypted_chat_hears_once_why_it_is_not_read_and_has_one_that_
     said = [e["content"]["body"] for e in setup.ann.reads(room) if e["type"] == "m.room.message"]
     assert said == [ENCRYPTED_PRIVATE]
     failed = await failure(setup, Location(room))
-    assert failed == "gone"  # no answer goes there in the clear
+    assert failed == "gone"  # no answer is sent there unencrypted
 
 
 async def test_an_encrypted_group_hears_it_too(setup: MatrixSetup) -> None:
@@ -143,7 +144,7 @@ async def test_an_answer_to_what_is_no_message_is_heard(setup: MatrixSetup) -> N
 
 
 async def failure(setup: MatrixSetup, place: Location) -> str:
-    """Return the kind of failure for which nothing can be posted there; "" if it is posted."""
+    """Return the kind of failure if nothing can be posted there; "" if it is posted."""
     try:
         await setup.platform.post(place, Post("private words"))
     except (MatrixError, RoomRefused) as error:
@@ -202,11 +203,11 @@ async def test_all_that_was_said_while_the_bot_was_away_comes_in_order(
         ann.says(room, "0")
         await until(receiver.texts)
         await until(lambda: any(name.startswith("since") for name in receiver.state))
-    for number in range(1, 56):  # more than come at once
+    for number in range(1, 56):  # more than arrive at once
         ann.says(room, str(number))
     async with listening(Matrix(synapse.url, account.token), receiver):
         await until(lambda: len(set(receiver.texts())) == 56)
-    said = [*dict.fromkeys(receiver.texts())]  # the first may come twice: with the same id
+    said = [*dict.fromkeys(receiver.texts())]  # the first may be repeated, with the same id
     assert said == [str(number) for number in range(56)]
 
 

@@ -1,4 +1,4 @@
-"""The pipe by itself, between two streams and a bot that is none."""
+"""The pipe alone, between two streams and a fake bot."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def outbound(text: str, data: Json | None = None, own_id: object = 1) -> Outboun
 
 
 async def spoken(source: bytes, is_jsonl: bool = True, with_bot: FakeBot | None = None) -> bytes:
-    """Return what the pipe writes for this input."""
+    """Return the output of the pipe for this input."""
     target = io.BytesIO()
     await (with_bot or bot()).serve(Pipe(io.BytesIO(source), target, is_jsonl))
     return target.getvalue()
 
 
 async def test_a_chat_whose_message_is_not_taken_in_holds_up_no_other() -> None:
-    """Its messages wait in their order, for whoever keeps the conversation."""
+    """Its messages wait in order, whichever process has the conversation."""
     gate, taken = asyncio.Event(), list[str]()
 
     class Slow(FakeBot):
@@ -157,7 +157,7 @@ async def test_plain_lines_are_not_confirmed() -> None:
 
 
 class Stranger(FakeBot):
-    """Takes nothing in."""
+    """A bot that accepts no message."""
 
     async def submit(self, inbound: Inbound) -> Accepted | None:  # type: ignore[override]
         return None
@@ -171,7 +171,7 @@ async def test_what_was_not_taken_in_is_not_confirmed() -> None:
 
 
 class Broken(io.BytesIO):
-    """A stream whose other end is gone."""
+    """A stream whose other end is closed."""
 
     def readline(self, size: int | None = -1, /) -> bytes:
         raise OSError("Input/output error")
@@ -194,7 +194,7 @@ async def test_an_output_that_fails_ends_it_though_the_input_goes_on(is_jsonl: b
             await pipe.send(outbound("x"))
         with pytest.raises(PipeClosed, match="can no longer be written"):
             await asyncio.wait_for(listening, PATIENCE)
-        script.write(b"\n")  # lets the thread that reads see that nobody listens
+        script.write(b"\n")  # lets the reading thread notice that nothing listens
 
 
 async def test_an_output_that_failed_before_anyone_listened_ends_it_too() -> None:
@@ -226,17 +226,17 @@ async def test_lines_keep_their_order_whether_the_pipe_has_room_for_them_or_not(
     with os.fdopen(reader, "rb") as ear, os.fdopen(writer, "wb") as target:
         pipe = Pipe(io.BytesIO(), target, is_jsonl=False)
         sending = [asyncio.create_task(pipe.send(outbound(text))) for text in texts]
-        await asyncio.sleep(0)  # each has written at once what the pipe had room for, or waits
+        await asyncio.sleep(0)  # each has written as much as the pipe can hold, or waits
         assert not all(task.done() for task in sending)
         for text in texts:
             assert await asyncio.to_thread(ear.readline) == f"{text}\n".encode()
         await asyncio.gather(*sending)
-        await pipe.send(outbound("after"))  # by now there is room again
+        await pipe.send(outbound("after"))  # now there is capacity again
         assert await asyncio.to_thread(ear.readline) == b"after\n"
 
 
 class Endless(io.BytesIO):
-    """An input that never ends; `lines` counts those that were read."""
+    """An endless input; `lines` counts the lines read."""
 
     lines = 0
 
@@ -246,7 +246,7 @@ class Endless(io.BytesIO):
 
 
 class Patient(FakeBot):
-    """Takes `most` messages in, and then no more for now."""
+    """A bot that accepts `most` messages, and then no more for now."""
 
     most = 10
     is_full = asyncio.Event()
@@ -307,12 +307,12 @@ async def test_no_more_is_read_from_a_pipe_than_there_is_room_for() -> None:
         lines = read_lines(source)
         lines.start()
         line, written, idle = b"x" * 999 + b"\n", 0, 0
-        while idle < 100:  # until nobody reads any more
-            more = script.write(line) or 0  # None where there is no room
+        while idle < 100:  # until nothing reads any longer
+            more = script.write(line) or 0  # None if the pipe is full
             written += more
             idle = 0 if more else idle + 1
             await asyncio.sleep(0)
-        room = 2 * 65_536 // len(line)  # in the pipe, and in the piece that was read last
+        room = 2 * 65_536 // len(line)  # in the pipe, and in the last piece
         assert AHEAD <= written // len(line) <= AHEAD + room
         for _ in range(AHEAD):
             assert await lines.next() == line

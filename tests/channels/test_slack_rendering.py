@@ -1,4 +1,4 @@
-"""Markdown as Slack's rich text: nothing lost, nothing broken, nobody mentioned."""
+"""Markdown as Slack's rich text: complete, valid, and without mentions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fakes.slack_people import BOT_USER, SlackMessage
 
 
 def said(markdown: str) -> SlackMessage:
-    """A message as Slack shows it; it has taken it."""
+    """Return a message as Slack shows it, after it has accepted it."""
     made = blocks(markdown)
     check_blocks(made)
     message = SlackMessage("1.1", "D1", BOT_USER)

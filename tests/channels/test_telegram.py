@@ -1,4 +1,5 @@
-"""The Telegram channel alone, the real SDK in front: what it hands over, and when it confirms."""
+"""The Telegram channel alone, with the real SDK: the messages that it submits, and when it confirms
+them."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ QUICK = Intervals(0.01, 0.01, 0.05, 0.02, 1, 1_000, 1_000, 1, sleep=quick_sleep)
 async def serving(
     bot: FakeBot, server: TelegramServer, **settings: Any
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """The channel between a fake bot and a fake Telegram, until the block ends."""
+    """Run the channel between a fake bot and a fake Telegram, until the block ends."""
     chosen = TelegramSettings(base_url=server.base_url, **settings)
     channel = telegram_channel(TOKEN, lambda: chosen, QUICK)
     async with bot.serving(channel) as running, webhooks(bot, channel) as address:
@@ -40,7 +41,7 @@ async def serving(
 
 
 def silent() -> FakeBot:
-    """A bot that answers with nothing but its command's replies."""
+    """A bot whose only answers are replies of commands."""
     return FakeBot(lambda text: [])
 
 
@@ -61,12 +62,12 @@ async def test_photos_and_documents_come_with_the_message() -> None:
 
 @pytest.fixture(autouse=True)
 def brief_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask Telegram again soon while a chat waits."""
+    """Poll Telegram again soon while a chat waits."""
     monkeypatch.setattr("channels.telegram.updates._HELD", 0.01)
 
 
 async def said(bot: FakeBot, count: int) -> None:
-    """Wait until so many messages were submitted."""
+    """Wait until this many messages were submitted."""
     await until(lambda: len(bot.submitted) >= count)
 
 
@@ -88,7 +89,7 @@ async def test_no_message_is_confirmed_before_it_is_on_disk() -> None:
     async with TelegramServer() as server, serving(bot, server):
         server.person("Ann", 42).says("Hi")
         await bot.reached.wait()
-        for _ in range(100):  # whatever it may do meanwhile
+        for _ in range(100):  # whatever it does meanwhile
             await asyncio.sleep(0)
         assert server.unconfirmed
         bot.is_written.set()
@@ -97,7 +98,7 @@ async def test_no_message_is_confirmed_before_it_is_on_disk() -> None:
 
 
 class Stuck(FakeBot):
-    """A bot that can't take in what one chat says until `may_go_on`."""
+    """A bot that can't accept the messages of one chat until `may_go_on`."""
 
     def __init__(self, chat: str) -> None:
         super().__init__(lambda text: [])
@@ -144,7 +145,7 @@ async def test_what_a_chat_that_waits_has_said_comes_again_after_a_crash() -> No
         async with serving(after, server):
             await server.until(lambda: server.confirmed > 4)
     assert [inbound.text for inbound in after.submitted] == ["first", "hello"]
-    assert after.submitted[1].id == bot.submitted[0].id  # by which the bot knows it again
+    assert after.submitted[1].id == bot.submitted[0].id  # by which the bot recognises it
 
 
 async def test_over_the_webhook_a_chat_that_has_to_wait_holds_up_no_other() -> None:

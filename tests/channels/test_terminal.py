@@ -1,4 +1,4 @@
-"""The terminal: its pure parts one by one, then the whole channel as a person sees it."""
+"""The terminal: first its pure parts, then the whole channel as a person sees it."""
 
 from __future__ import annotations
 
@@ -372,7 +372,7 @@ WORDS = st.lists(
 @settings(max_examples=200)
 @given(WORDS, st.integers(20, 100))
 def test_no_word_of_an_answer_is_lost_at_any_width(source: str, width: int) -> None:
-    # A fence's language is no word of the answer, nor is what a table's row has too many cells for.
+    # The language of a fence is no word of the answer, nor are superfluous cells of a table's row.
     source = re.sub(r"(`{3,}|~{3,}|\|).*", "", source)
     shown = plain(display.markdown(source, width))
     assert shown.count("w") == source.count("w")

@@ -1,5 +1,5 @@
-"""Each colour of the terminal is seen on a light and on a dark background, by the numbers of WCAG:
-text has a contrast of 4.5 to 1, and what is drawn 3 to 1."""
+"""Each colour of the terminal is visible on a light and on a dark background, by the figures of
+WCAG: text has a contrast of 4.5 to 1, and drawings 3 to 1."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ XTERM = (
     *("#000000", "#cd0000", "#00cd00", "#cdcd00", "#0000ee", "#cd00cd", "#00cdcd", "#e5e5e5"),
     *("#7f7f7f", "#ff0000", "#00ff00", "#ffff00", "#5c5cff", "#ff00ff", "#00ffff", "#ffffff"),
 )
-"""The sixteen colours as xterm and tmux have them; terminals with others choose paler ones."""
+"""The sixteen colours of xterm and tmux; terminals with others choose paler ones."""
 TEXT, DRAWN = 4.5, 3.0
 
 
 def of_code(is_light: bool) -> Iterator[str]:
     """Yield the colours of code."""
     for style in (ANSI_LIGHT if is_light else ANSI_DARK).values():
-        if style.color and style.color.name not in ("white", "default"):  # of space
+        if style.color and style.color.name not in ("white", "default"):  # of white space
             yield style.color.name
 
 
 def of_screen() -> Iterator[str]:
-    """Yield the colours of the input line and its lists, as prompt_toolkit names them."""
+    """Yield the colours of the input line and its lists, by their names in prompt_toolkit."""
     for _name, style in screen._STYLE.style_rules:
         for word in style.split():
             if word.removeprefix("fg:").startswith("ansi"):
@@ -52,13 +52,13 @@ def contrast(one: str, other: str) -> float:
 
 
 def shown(name: str) -> str:
-    """Return what a colour of the sixteen, or a fixed one, looks like."""
+    """Return the RGB value of one of the sixteen colours, or of a fixed one."""
     number = Color.parse(name).number
     return name if name.startswith("#") else XTERM[number or 0]
 
 
 def drawn(name: str) -> str:
-    """Return the colour that is drawn in the place of one."""
+    """Return the colour that is drawn instead of another."""
     style = display._suited(Segment("x", Style(color=name))).style
     assert style
     assert style.color
@@ -67,7 +67,7 @@ def drawn(name: str) -> str:
 
 @pytest.mark.parametrize(("is_light", "background"), [(True, "#ffffff"), (False, "#000000")])
 def test_every_colour_is_seen_on_its_background(is_light: bool, background: str) -> None:
-    texts = {"red", "cyan", *of_code(is_light)}  # what failed; questions and code in a line
+    texts = {"red", "cyan", *of_code(is_light)}  # failures; questions and inline code
     blocks = {*figures.PARTS.values(), *figures._STATES.values(), figures.FREE}
     wanted = "light" if is_light else "dark"
     with drawing_on(TerminalBackground(partial(str, wanted))):

@@ -1,4 +1,4 @@
-"""Input at the terminal: files, earlier lines, and what the terminal answers itself."""
+"""Input at the terminal: files, earlier lines, and the terminal's own replies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from channels.terminal.theme import AnswerReader, TerminalBackground, drawing_on
 
 
 async def remembered(lines: Lines) -> list[str]:
-    """Return the lines that the arrow keys lead to, the newest first."""
+    """Return the lines that the arrow keys show, newest first."""
     return [line async for line in lines.load()]
 
 
@@ -215,7 +215,7 @@ def test_a_home_that_nobody_has_is_no_file() -> None:
 
 
 def test_a_name_is_looked_for_once_and_not_too_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pasted code is full of them, and the line stands still meanwhile."""
+    """Pasted code is full of them, and the line is not redrawn meanwhile."""
     looked: list[str] = []
 
     def find(name: str) -> str:
@@ -262,7 +262,7 @@ def cut(text: str, places: list[int]) -> list[str]:
 @settings(max_examples=300)
 @given(KEYS, st.lists(st.integers(0, 80), max_size=6))
 def test_no_key_is_lost_however_it_comes(typed: str, places: list[int]) -> None:
-    typed += "!"  # with which the beginning of an answer is none
+    typed += "!"  # which makes it no beginning of a reply
     heard: list[bool] = []
     ours, theirs = list[KeyPress](), list[KeyPress]()
     with_reader = pressed(AnswerReader(ours.append, heard.append), ours, cut(typed, places))

@@ -1,4 +1,4 @@
-"""Tests of what the terminal draws by itself: code, formulas, figures and pictures."""
+"""Tests of the terminal's drawings: code, formulas, figures and pictures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WIDTHS = st.integers(10, 100)
 
 
 def copied(markdown: str, width: int) -> list[str]:
-    """The lines of an answer, as they are copied from a screen of this width."""
+    """Return the lines of an answer, as copied from a screen of this width."""
     glass = Glass(width)
     glass.write(display.markdown(markdown, width).replace("\n", "\r\n"))
     return glass.copied.split("\n")
@@ -49,7 +49,7 @@ def test_code_is_copied_as_it_was_written(lines: list[str], language: str, width
     got = copied(text, width)
     begin = got.index("") + 1
     fits = [line if width_of(line) < width else line.expandtabs(8) for line in code]
-    if any("\t" in line for line in code):  # a tab is as wide as what stands before it
+    if any("\t" in line for line in code):  # the width of a tab depends on the text before it
         assert [one.expandtabs(8) for one in got[begin : begin + len(code)]] == [
             one.expandtabs(8) for one in fits
         ] or any(not line.isascii() for line in code)

@@ -1,4 +1,4 @@
-"""The terminal breaks no line at a space that holds words together."""
+"""The terminal breaks no line at a space that keeps words together."""
 
 from __future__ import annotations
 

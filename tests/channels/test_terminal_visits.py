@@ -1,4 +1,4 @@
-"""The terminal: coming and leaving, copying, reasoning, lists, and files that are not there."""
+"""The terminal: starting and leaving, copying, reasoning, lists, and missing files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events that nobody can read are logged and confirmed, or they would come again for ever."""
+"""Unreadable events are logged and confirmed; otherwise they would be redelivered for ever."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def status(bot: FakeBot, channel: Messenger, headers: dict[str, str], body
 
 
 def test_whatsapp(caplog: pytest.LogCaptureFixture) -> None:
-    """Errors that are raised are those that `Messenger.call` confirms."""
+    """The raised errors are those that `Messenger.call` confirms."""
     caplog.set_level(logging.CRITICAL)
     value = {
         "metadata": {"phone_number_id": "1"},
@@ -108,7 +108,7 @@ def test_whatsapp(caplog: pytest.LogCaptureFixture) -> None:
 
 async def test_slack(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     async def know_nothing(*_: object) -> None:
-        """Slack is asked about people and messages that it does not have."""
+        """Slack is queried for people and messages that do not exist."""
 
     caplog.set_level(logging.CRITICAL)
     monkeypatch.setattr(Slack, "_look_up", know_nothing)
@@ -169,7 +169,7 @@ async def test_what_can_not_be_read_ends_no_connection() -> None:
 
 @asynccontextmanager
 async def hooked(bot: FakeBot) -> AsyncIterator[TelegramServer]:
-    """A channel that Telegram calls."""
+    """A channel called by Telegram."""
     hook = {"webhook_url": "https://bot.example.org/webhooks/telegram"}
     async with TelegramServer() as server, serving(bot, server, **hook):
         await server.until(lambda: server.webhook)
@@ -178,7 +178,7 @@ async def hooked(bot: FakeBot) -> AsyncIterator[TelegramServer]:
 
 
 async def post(server: TelegramServer, body: bytes | BytesIO) -> int:
-    """The status that a signed request with this body is answered with."""
+    """Return the status of the response to a signed request with this body."""
     headers = {"X-Telegram-Bot-Api-Secret-Token": server.webhook["secret_token"]}
     async with (
         aiohttp.ClientSession() as session,

@@ -1,4 +1,5 @@
-"""WeCom before a strict fake of its gateway: what is its own, beside the contract's suite."""
+"""WeCom with a strict fake of its gateway: its own behaviour, in addition to the contract's
+suite."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ GROUP = "wrkSFfCgAAxxxx"
 
 @dataclass
 class WeComTestBot:
-    """A bot that runs with this channel before the fake."""
+    """Run a bot with this channel and the fake."""
 
     wecom: WeComServer
     bot: FakeBot
@@ -36,7 +37,7 @@ class WeComTestBot:
     channel: Messenger
 
     async def heard(self, count: int) -> None:
-        """Until the bot has so many messages."""
+        """Wait until the bot has this many messages."""
         await until(lambda: len(self.bot.submitted) >= count)
 
 
@@ -158,7 +159,7 @@ async def test_what_came_before_a_cut_is_answered_after_it() -> None:
     async with at_wecom() as ours:
         ann = ours.wecom.person("ann")
         film = ann.body("video", ours.wecom.keep_file("a.mp4", b"film"))
-        ours.wecom.drops = 1  # nobody says whether the answer has arrived
+        ours.wecom.drops = 1  # it is unknown whether the answer has arrived
         await ann.sends(film)
         await ours.wecom.shown("videos")
         await ours.wecom.cut()
@@ -172,7 +173,7 @@ async def test_another_program_that_connects_as_the_bot_is_told_of() -> None:
         other = WeCom(WeComSettings(bot_id=BOT_ID, url=ours.wecom.url), SECRET, pause=60)
         another = Messenger(other, quick_sleep)
         listening = asyncio.create_task(another.listen(FakeBot(echo)))
-        await ours.wecom.until(lambda: ours.wecom.connections == 3)  # ours has come back
+        await ours.wecom.until(lambda: ours.wecom.connections == 3)  # ours has reconnected
         await until(lambda: another.health.state == "troubled")
         assert "another program" in another.health.reason
         await ann.says("Hello")

@@ -1,4 +1,5 @@
-"""WhatsApp before a strict fake of the Cloud API, beside the contract's suite; and its markup."""
+"""WhatsApp with a strict fake of the Cloud API, in addition to the contract's suite; and its
+markup."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ GROUP = "Y2FwaV9ncm91cDoxNzA1NTU1MDEzOToxMjAzNjM0MDQ2OTQyMzM4MjAZD"
 
 @dataclass
 class WhatsAppTestBot:
-    """A bot that runs with this channel before the fake."""
+    """Run a bot with this channel and the fake."""
 
     meta: WhatsAppServer
     bot: FakeBot
@@ -142,7 +143,7 @@ async def test_nobody_is_taken_for_another_whom_a_call_names() -> None:
     async with at_whatsapp() as ours:
         ann, eve = ours.meta.person("Ann"), ours.meta.person("Eve")
         message = eve.message("text", {"body": "I am Ann"})
-        del message["from_user_id"]  # as before Meta had such ids
+        del message["from_user_id"]  # as before Meta introduced such ids
         ours.meta.note(message, eve.phone, opens=True)
         for contacts in ([ann.contact], [], [ann.contact, {"profile": {"name": "Ann"}}]):
             again = {**message, "id": ours.meta.new_id()}
@@ -313,7 +314,7 @@ async def test_a_wrong_token_or_number_says_what_to_correct() -> None:
 
 
 def _grow_old(ours: WhatsAppTestBot) -> None:
-    """A day passes, for both sides."""
+    """Let a day pass for both sides."""
     ours.meta.let_pass(2 * DAY)
     ours.platform._last.clear()
     for name in [name for name in ours.bot.kept if name[1].startswith("last ")]:

@@ -1,4 +1,4 @@
-"""The words of the interface: each is marked, and has a form for one."""
+"""The texts of the interface: each is marked, and has a singular form."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 _BROKEN = re.escape(FAILED).replace(r"\{name\}", r"\w+")
-"""The text that is said when a command breaks, which would hide all else that it says."""
+"""The text shown when a command fails, which would replace all its other texts."""
 
 
 _SETTINGS_BY_LOOK = {(one.unit, one.holds, type(one.default)): key for key, one in SETTINGS.items()}
-"""A setting of each sort that is told in another way."""
+"""A setting of each kind with its own description."""
 
 
 def test_a_sentence_that_is_not_marked_would_be_seen() -> None:
@@ -121,7 +121,7 @@ def test_a_date_for_programs_would_be_seen() -> None:
 
 
 HALF_WIDE = re.compile(r"[\u4e00-\u9fff]\*{0,2}(?:[,.:;!?](?!\w)| ?\()|\)[\u4e00-\u9fff]")
-"""A mark as wide as a Latin letter beside a Chinese one."""
+"""A mark as wide as a Latin letter next to a Chinese one."""
 
 
 async def test_marks_are_as_wide_as_the_letters_in_chinese(tmp_path: Path) -> None:
@@ -174,8 +174,8 @@ COUNTED = re.compile(
     rf" ({'|'.join(SINGULAR)})\b(?! (?:off after|here|from now))"
 )
 AT_LEAST_TWO = (
-    "every {n} ",  # "every day" has words of its own
-    "takes no more requests for now",  # smaller units are said up to two of the larger
+    "every {n} ",  # "every day" has its own words
+    "takes no more requests for now",  # smaller units are used up to two of the larger
     "for {left} more hours",  # two are the least
     "{n} days ago",  # "yesterday"
     "{turns} turns will be over",
@@ -185,9 +185,9 @@ AT_LEAST_TWO = (
     " ({n} times)",
     ", {n} times: {said}",
     "restored the last {n} turns",  # three at least
-    "The context keeps the last {most} turns",  # said of the default
+    "The context keeps the last {most} turns",  # refers to the default
     "{name}: {n} models",  # one is named
-    "for {calls} calls",  # "1 call" stands in a sentence of its own
+    "for {calls} calls",  # "1 call" is in its own sentence
     "crashed {n} times",
     "  … {n} more lines",
     " ({shown} of {total} lines)",
@@ -212,7 +212,7 @@ A_LARGE_LIMIT = (
 
 
 def pairs() -> Iterator[tuple[str, str]]:
-    """The sentences between which the code chooses by a number."""
+    """Return the sentences between which the code chooses by a number."""
     for layer in ("bot", "channels", "plugins"):
         for path in (ROOT / layer).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -234,7 +234,7 @@ OF_LAYERS_BELOW = {
     "{n} commands found": "One command found",
     "{never} of {all} tools never": "The only tool was never",
 }
-"""Sentences of the layers that know no language, and of the page."""
+"""Sentences of the layers without languages, and of the page."""
 
 
 def has_words_for_one(text: str, found: re.Match[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The web channel's server, with nothing but the webhooks of channels."""
+"""The web channel's server, with only the webhooks of channels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from channels.web.channel import webhook_route
 
 @asynccontextmanager
 async def webhooks(bot: Bot, *channels: WithWebhook) -> AsyncIterator[str]:
-    """Served on loopback; yields the address before /webhooks."""
+    """Serve on loopback; yield the address before /webhooks."""
     by_name = {channel.name: channel for channel in channels}
     listener = open_listener("127.0.0.1", 0, Caps(100, 100))
     application = Starlette(routes=[webhook_route(bot, lambda: by_name)])

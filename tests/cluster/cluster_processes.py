@@ -27,19 +27,19 @@ from plugins.cluster import rabbit, slices
 slices.SLICES = {SLICES}
 rabbit.ATTEMPTS = 12
 """
-"""The code that makes a process have few slices, each of which is a queue on the broker's disk."""
+"""The code that gives a process few slices, each of which is a queue on the broker's disk."""
 
 HASTY = """
 from plugins.cluster import rabbit, worker
 rabbit.HEARTBEAT = 3
 worker.DATABASE_TIMEOUT = 8.0
 """
-"""A change: a worker that is missed sooner, and gives up sooner, than others."""
+"""A change: a worker that is missed sooner, and releases its slices sooner, than others."""
 
 
 @dataclass
 class Processes:
-    """The processes that run; `gateway` has the pipe."""
+    """The running processes; `gateway` has the pipe."""
 
     folder: Path
     endpoint: OpenAIServer
@@ -56,8 +56,8 @@ class Processes:
         return await self.start("--role", "gateway", "--jsonl")
 
     async def start(self, *arguments: str, change: str = "", **others: Any) -> BotProcess:
-        """A process in which `change` is carried out before the bot begins; `others` are what
-        `talking` is told of it besides."""
+        """Return a process that executes `change` before the bot begins; `others` are further
+        arguments of `talking`."""
         file = self.folder / f"changed-{uuid4().hex}.py"
         file.write_text(f"{_CHANGED}{change}\nimport sys, main\nsys.exit(main.main())\n")
         path = f"PYTHONPATH={MAIN.parent}"
@@ -78,7 +78,7 @@ async def cluster_of(
     settings: Mapping[str, Any],
     workers: int,
 ) -> AsyncIterator[Processes]:
-    """So many workers, which are on their way up."""
+    """Start this many workers."""
     async with AsyncExitStack() as stack:
         processes = Processes(folder, endpoint, settings, stack)
         for _ in range(workers):
@@ -87,7 +87,7 @@ async def cluster_of(
 
 
 def answered(chats: Mapping[str, int], *gateways: BotProcess) -> dict[str, list[str]]:
-    """Return the replies in each chat in their order, those marked as resent once."""
+    """Return the replies in each chat in order, those marked as resent once."""
     found: dict[str, list[str]] = {chat: [] for chat in chats}
     for line in (line for gateway in gateways for line in gateway.replies):
         text = line["text"]
@@ -97,7 +97,7 @@ def answered(chats: Mapping[str, int], *gateways: BotProcess) -> dict[str, list[
 
 
 async def says_all(gateway: BotProcess, chats: Mapping[str, int]) -> None:
-    """So many messages in each chat: 0, 1, 2, …"""
+    """Return this many messages in each chat: 0, 1, 2, …"""
     for number in range(max(chats.values())):
         for chat, count in chats.items():
             if number < count:
@@ -106,14 +106,14 @@ async def says_all(gateway: BotProcess, chats: Mapping[str, int]) -> None:
 
 
 def slice_of(chat: str) -> str:
-    """Return the name of the slice of a chat on the pipe, in a cluster of so few SLICES."""
+    """Return the name of the slice of a chat on the pipe, in a cluster with few SLICES."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wire, "SLICES", SLICES)
         return wire.name_of_slice(wire.slice_of(f"pipe/{chat}"))
 
 
 async def until_owned_by(url: str, name: str, *processes: BotProcess) -> BotProcess:
-    """Return the first of these processes that owns this, once there is one."""
+    """Wait for the first of these processes to own this, and return it."""
     query = f"SELECT process FROM owner WHERE name = '{name}'"
 
     async def find() -> BotProcess | None:
@@ -127,13 +127,13 @@ async def until_owned_by(url: str, name: str, *processes: BotProcess) -> BotProc
 
 
 def read(url: str, query: str) -> list[tuple[Any, ...]]:
-    """Return what a query finds in the record."""
+    """Return the result of a query on the record."""
     with psycopg.connect(url) as connection:
         return connection.execute(query.encode()).fetchall()
 
 
 async def until_joined(url: str, count: int) -> None:
-    """Wait until so many processes stand in the record."""
+    """Wait until this many processes are in the record."""
 
     async def have_joined() -> bool:
         return len(await asyncio.to_thread(read, url, "SELECT id FROM process")) >= count
@@ -142,8 +142,8 @@ async def until_joined(url: str, count: int) -> None:
 
 
 async def until_shared(url: str, workers: int) -> dict[str, int]:
-    """Wait until so many workers have even shares of the slices; return the process id of each
-    one's owner."""
+    """Wait until this many workers have even shares of the slices; return the process id of each
+    owner."""
     query = "SELECT name, process FROM owner WHERE name LIKE 'slice.%' AND process != ''"
 
     async def find() -> dict[str, int] | None:

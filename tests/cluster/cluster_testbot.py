@@ -1,6 +1,6 @@
-"""A cluster for a test: a gateway and workers in this process, over a real broker.
+"""A cluster for a test: a gateway and workers in this process, with a real broker.
 
-It has few slices, which move quickly, and waits long for a busy machine.
+It has few slices, which move quickly, and long timeouts for a busy machine.
 
 async with clustered(tmp_path, broker, endpoint, workers=2) as cluster:
     assert (await cluster.bot.says("Hi")).text == "Hello!"
@@ -40,8 +40,8 @@ SLICES = 8
 
 @contextmanager
 def small_and_quick() -> Iterator[None]:
-    """Let a cluster have so few SLICES, each of which is a queue on the broker's disk; let shares
-    be worked out often, and no connection count for dead because the machine is busy."""
+    """Give a cluster few SLICES, each of which is a queue on the broker's disk; compute shares
+    often, and keep a connection alive even if the machine is busy."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (record, gateway, wire, worker):
             patch.setattr(module, "SLICES", SLICES)
@@ -66,7 +66,7 @@ class Member:
 
 @dataclass
 class Cluster:
-    """The bot as its users see it (`bot`), and what it consists of."""
+    """The bot as its users see it (`bot`), and its parts."""
 
     folder: Path
     broker: RabbitMQServer
@@ -96,7 +96,7 @@ class Cluster:
         return app, Node(app, broker, role, asyncio.Event())
 
     async def until_shared(self) -> None:
-        """Until every worker has its share of the slices."""
+        """Wait until every worker has its share of the slices."""
 
         def is_shared() -> bool:
             for one in self.workers:
@@ -107,7 +107,7 @@ class Cluster:
         await until(is_shared)
 
     async def kill_all(self) -> None:
-        """Nothing more is kept or sent by any of them."""
+        """Wait until none of them stores or sends anything."""
         for member in (*self.gateways, *self.workers):
             app = member.app
             for queues in (app.bot.commands.queues, app.turns.queues, app.delivery.queues):
@@ -118,7 +118,7 @@ class Cluster:
             await app.store.close()
 
     async def stop(self, member: Member) -> None:
-        """In good order, as SIGTERM does it."""
+        """Stop cleanly, as after SIGTERM."""
         member.node.stopping.set()
         await asyncio.wait_for(member.task, PATIENCE)
 
@@ -131,11 +131,11 @@ async def clustered(
     settings: Mapping[str, Any] | None = None,
     workers: int = 2,
 ) -> AsyncIterator[Cluster]:
-    """Workers, and no gateway yet."""
+    """Start workers without a gateway."""
     config = {"model": "gpt-4o-mini", **(settings or {})}
     (folder / "config.json").write_text(json.dumps(config))
     environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-    # One that lives on the same folder later is the same bot.
+    # A later one on the same folder is the same bot.
     kin = hashlib.sha256(str(folder).encode()).hexdigest()[:12]
     cluster = Cluster(folder, broker, environ, kin)
     broker.kins.add(kin)

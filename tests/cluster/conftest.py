@@ -13,7 +13,8 @@ from tests.cluster.rabbitmq_server import RabbitMQServer
 def servers(
     broker: RabbitMQServer, postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Any]:
-    """The settings that name the servers, which run, and are empty but for other tests' queues."""
+    """The settings that name the servers, which run, and are empty except for other tests'
+    queues."""
     monkeypatch.setenv("BROKER_URL", broker.url)
     monkeypatch.setenv("DATABASE_URL", postgresql)
     return {

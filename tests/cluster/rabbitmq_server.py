@@ -1,4 +1,4 @@
-"""RabbitMQ as Debian packages it, started by a test on this machine alone, in a folder of its own.
+"""RabbitMQ as packaged by Debian, started by a test on this machine alone, in its own folder.
 
 with RabbitMQServer(tmp_path) as broker:
     broker.url       # amqp://guest:guest@127.0.0.1:…
@@ -31,8 +31,8 @@ BINARIES = Path("/usr/lib/rabbitmq/bin")
 IS_INSTALLED = (BINARIES / "rabbitmq-server").exists()
 PATIENCE = 120.0
 """Seconds after which a server that has not started fails the test."""
-_ATTEMPTS = 3  # to start it, each on ports of its own
-_UNUSED = range(10_000, 32_000)  # ports that systems give to nobody who asks for any port
+_ATTEMPTS = 3  # to start it, each on its own ports
+_UNUSED = range(10_000, 32_000)  # ports outside the range of ephemeral ports
 _CHANNELS = ("pipe", "afar", "telegram", "letters")  # those that a gateway of a test owns
 
 _CONFIG = """\
@@ -46,7 +46,7 @@ collect_statistics_interval = 60000
 
 
 class RabbitMQServer:
-    """A node with a port mapper of its own; both end with the block."""
+    """A node with its own port mapper; both end with the block."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -73,8 +73,8 @@ class RabbitMQServer:
         raise AssertionError("the last attempt raises")
 
     def _begin(self) -> None:
-        """Start the port mapper and the node on ports that are free now. Raises RuntimeError where
-        others took one of them meanwhile."""
+        """Start the port mapper and the node on ports that are free now. Raises RuntimeError if
+        other programs took one of them meanwhile."""
         self.port, self._dist, self._mapper_port = (free_port() for _ in range(3))
         config = self._folder / "rabbitmq.conf"
         config.write_text(_CONFIG.format(host=HOST, port=self.port))
@@ -101,7 +101,7 @@ class RabbitMQServer:
             _end(self._mapper)
 
     def start(self) -> None:
-        """Start the node, which may have run before; returns when it takes connections."""
+        """Start the node, which may have run before; return when it accepts connections."""
         with (self._folder / "out").open("ab") as out:
             self._node = subprocess.Popen(
                 [str(BINARIES / "rabbitmq-server")],
@@ -121,7 +121,7 @@ class RabbitMQServer:
             raise RuntimeError((self._folder / "out").read_text()[-2_000:])
 
     def kill(self) -> None:
-        """kill -9, as a power cut would."""
+        """Kill it with SIGKILL, as a power cut would."""
         if self._node is not None:
             _end(self._node)
         self._node = None
@@ -131,9 +131,9 @@ class RabbitMQServer:
         self.start()
 
     def empty(self) -> None:
-        """Delete the queues of all `kins`, so that none of a test reaches the next one, and the
+        """Delete the queues of all `kins`, so that none of them reaches the next test, and the
         broker does not grow."""
-        with ThreadPoolExecutor(1) as thread:  # a loop of its own, beside that of the tests
+        with ThreadPoolExecutor(1) as thread:  # a loop of its own, besides that of the tests
             thread.submit(asyncio.run, self._empty()).result()
         self.kins = {"parley"}
 
@@ -146,7 +146,7 @@ class RabbitMQServer:
                     await channel.queue_delete(f"{kin}.{name}")
 
     def set_policy(self, name: str, pattern: str, definition: Mapping[str, object]) -> None:
-        """Let this hold for all queues whose names match."""
+        """Apply this policy to all queues whose names match."""
         program = (str(BINARIES / "rabbitmqctl"), "--node", f"parley{self.port}@localhost")
         command = ("set_policy", name, pattern, json.dumps(definition), "--apply-to", "queues")
         run = subprocess.run(
@@ -155,7 +155,7 @@ class RabbitMQServer:
         assert run.returncode == 0, run.stderr.decode() + run.stdout.decode()
 
     def _answers(self) -> bool:
-        """Return True if it speaks the protocol already: it opens its port a little before."""
+        """Return whether it speaks the protocol already: it opens its port a little before."""
         with suppress(OSError), closing(socket.create_connection((HOST, self.port), 1)) as wire:
             wire.sendall(b"AMQP\x00\x00\x09\x01")
             wire.settimeout(5)
@@ -185,7 +185,7 @@ class RabbitMQServer:
 
 
 def free_port() -> int:
-    """A port that nobody listens on now, nor gets who asks for any port."""
+    """Return a port that is free now, and that systems never assign as an ephemeral port."""
     while True:
         port = random.SystemRandom().choice(_UNUSED)
         with suppress(OSError), closing(socket.socket()) as one:
@@ -194,7 +194,7 @@ def free_port() -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """kill -9 for a process and all that it started."""
+    """Kill a process and its children with SIGKILL."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

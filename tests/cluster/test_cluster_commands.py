@@ -27,7 +27,7 @@ Start = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Start:
-    """Returns the exit code of a bot with these settings, which ends at once, and its complaint."""
+    """Return the exit code of a bot with these settings, which ends at once, and its error."""
 
     def run(settings: dict[str, Any], *arguments: str) -> tuple[int, str]:
         (tmp_path / ".env").write_text("BROKER_URL=amqp://guest:guest@127.0.0.1:9/\n")
@@ -72,7 +72,7 @@ Run = Callable[..., Awaitable[tuple[int, str]]]
 
 @pytest.fixture
 def run(tmp_path: Path, servers: Mapping[str, Any], capsys: pytest.CaptureFixture[str]) -> Run:
-    """Carries out a command in this process; returns its exit code, and all that it says."""
+    """Run a command in this process; return its exit code, and its output."""
     (tmp_path / "config.json").write_text(json.dumps({"model": "tiny", **servers}))
     places = ("--config", str(tmp_path / "config.json"), "--data", str(tmp_path / "data"))
 

@@ -1,4 +1,4 @@
-"""Features where several workers are one bot: approvals, jobs, links, voice and tools of others."""
+"""Features with several workers as one bot: approvals, jobs, links, voice and remote tools."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_what_is_due_is_told_and_run_once_by_the_owner_of_its_chat(
     ):
         bot = channel()
         await cluster.add_gateway(bot)
-        workers = cluster.workers  # two, of which one has the chat
+        workers = cluster.workers  # two, one of which owns the chat
         assert "1 is set" in (await bot.says("/remind tomorrow 9:00 Call Mom")).text
         assert "2 is set" in (await bot.says("/jobs add tomorrow 9:00 Look")).text
         store = workers[0].app.store
@@ -176,7 +176,7 @@ def chats_of_two_owners(cluster: Cluster) -> tuple[str, str]:
 
 
 def make_deaf(node: Node) -> None:
-    """It does not hear that chats were linked: what is told gets lost at times."""
+    """It gets no message that chats were linked: such messages may be lost."""
     hear = node.broker.hear
     node.broker.hear = lambda topic, body: None if topic == CHANGES else hear(topic, body)
 
@@ -231,7 +231,7 @@ async def test_chats_of_two_owners_have_one_after_link_and_their_own_after_unlin
         await until(lambda: any(isinstance(one, TurnStarted) for one in events))
         watching.cancel()
 
-        await cluster.stop(cluster.workers[0])  # the other one takes its slices up, and the link
+        await cluster.stop(cluster.workers[0])  # the other one takes over its slices and the link
         await cluster.add_worker()
         assert (await afar.says("four", there, there)).text == "4: four"
         await pipe.says("/unlink all", here)
@@ -239,7 +239,7 @@ async def test_chats_of_two_owners_have_one_after_link_and_their_own_after_unlin
 
 
 def sounds(data: Path) -> list[bytes]:
-    """The voice messages that are kept."""
+    """Return the stored voice messages."""
     return [file.read_bytes() for file in data.glob("audiences/*/data/*.ogg")]
 
 

@@ -1,4 +1,4 @@
-"""Several gateways, and what all processes of a cluster have in common."""
+"""Several gateways, and the shared state of all processes of a cluster."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_any_other_channel_runs_on_one_gateway_and_another_takes_it_over(
 
 
 class Returning(TestChannel):
-    """A channel that a gateway may serve more than once."""
+    """A channel that a gateway may run more than once."""
 
     is_served = False
 
@@ -113,7 +113,7 @@ async def test_a_gateway_that_hands_a_channel_over_stays_and_takes_it_back(
             for channel, gateway in zip(channels, cluster.gateways, strict=True)
             if gateway.node.me == owner
         )
-        # One that was added on the way may have it for a moment.
+        # One that was added meanwhile may have it for a moment.
         await until(lambda: [one for one in channels if one.is_served] == [second])
         await second.writes("one", id="m1")
         assert (await second.reply_to("m1")).reply.text == "One."

@@ -1,4 +1,4 @@
-"""Processes of a cluster die, stand still, come and go, and are all of one version."""
+"""Processes of a cluster are killed, stopped, added and removed, and all have one version."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ async def test_a_worker_that_stood_still_writes_nothing_and_begins_anew(
     async with run_bot(tmp_path, servers, workers=1) as processes:
         stopped = await processes.start("--role", "worker", change=HASTY)
         gateway = await processes.add_gateway()
-        await until_shared(postgresql, 2)  # who owns nothing is not shut out
+        await until_shared(postgresql, 2)  # a process that owns nothing is not fenced
         await gateway.tell("hello", id="hello")
         await says_all(gateway, CHATS)
         await gateway.until(lambda: len(gateway.replies) > 3)
         send_signal(stopped, signal.SIGSTOP)
         await gateway.until(lambda: len(gateway.replies) >= ALL)
-        await until_shared(postgresql, 1)  # so the other took everything over
+        await until_shared(postgresql, 1)  # so the other took over everything
         send_signal(stopped, signal.SIGCONT)
         await until(lambda: "begins anew" in stopped.errors)
         await gateway.ended()
@@ -164,7 +164,7 @@ async def test_other_versions_and_other_tables_are_refused_until_the_processes_h
 async def test_processes_that_were_killed_or_stand_still_do_not_keep_a_new_version_out(
     tmp_path: Path, broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They stand in the record, give no sign of life, and may write nothing more."""
+    """They are in the record, send no heartbeat, and may write nothing more."""
     monkeypatch.setattr(versions, "SILENCE", 0.3)
     engine = SqliteEngine(tmp_path / "parley.db")
     engine.prepare()

@@ -1,4 +1,4 @@
-"""`/status` and `/metrics` of a bot of several processes: who owns what, and what each does."""
+"""`/status` and `/metrics` of a bot of several processes: the owners, and the work of each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def of(reply: Reply) -> dict[str, Any]:
 
 
 async def status_where(bot: TestChannel, is_so: Callable[[dict[str, Any]], bool]) -> Reply:
-    """/status, once it says this."""
+    """Wait until /status has this text, and return it."""
 
     async def found() -> Reply | None:
         reply = await bot.says("/status")

@@ -1,4 +1,4 @@
-"""A gateway and workers are one bot: what is said reaches the owner, and the answer comes back."""
+"""A gateway and workers are one bot: messages reach the owner, and the answers come back."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def test_who_comes_in_the_middle_of_a_turn_sees_it_from_its_beginning(
 
 
 class Breaking:
-    """An exchange of the client, whose connection breaks while something is published to it."""
+    """An exchange of the client, whose connection breaks during a publish."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -115,12 +115,12 @@ class Breaking:
         await self.under_way
 
     def breaks(self) -> None:
-        """As `aiormq` does it."""
+        """Break it as `aiormq` does."""
         self.under_way.throw(AMQPConnectionError("gone"))
 
 
 async def tell_over_a_breaking_connection(is_cancelled: bool) -> asyncio.Task[None]:
-    """Return the task that told, which is over; somebody may cancel it just then."""
+    """Return the task that publishes, which is done; it may be cancelled at that moment."""
     broker, exchange = RabbitMQ("amqp://nowhere", "me"), Breaking()
     broker._link = SimpleNamespace(told=exchange)  # type: ignore[assignment]
     broker._is_up.set()
@@ -134,8 +134,8 @@ async def tell_over_a_breaking_connection(is_cancelled: bool) -> asyncio.Task[No
 
 
 async def test_who_is_cancelled_just_when_the_connection_breaks_is_over() -> None:
-    """The client says then only that the connection broke; a loop would go on, and whoever waits
-    for its end wait for ever."""
+    """The client then reports only that the connection broke; a loop would continue, and a caller
+    that waits for its end would wait for ever."""
     assert (await tell_over_a_breaking_connection(is_cancelled=True)).cancelled()
     broken = await tell_over_a_breaking_connection(is_cancelled=False)
     assert isinstance(broken.exception(), BrokerError)
@@ -168,7 +168,7 @@ async def test_a_reply_that_could_not_be_marked_as_sent_is_marked_later_and_sent
     try:
         row = OutboxRow(columns_of(HOME), "m1", None, dump_reply(Reply("Hello!")))
         outbox = await store.write(lambda db: mailbox.put_out(db, row))
-        for _ in range(3):  # told of, and found in the outbox again and again
+        for _ in range(3):  # announced, and found in the outbox, repeatedly
             sender.deliver(Outbound(outbox, HOME, Reply("Hello!"), "m1"))
             await sender.queues.idle()
         assert await store.read(lambda db: mailbox.is_waiting(db, ["pipe"], ()))

@@ -1,5 +1,5 @@
-"""Tests that what sessions, delivery and turns promise holds where several processes are one bot,
-whose record is on PostgreSQL."""
+"""Tests that the promises of sessions, delivery and turns are kept when several processes are one
+bot, with its record on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def lives(broker: RabbitMQServer) -> Lives:
 
 @pytest.fixture  # type: ignore[no-redef]
 def live(broker: RabbitMQServer, tmp_path: Path) -> Live:
-    """Lets a cluster live, again and again on the same folder."""
+    """Run a cluster repeatedly on the same folder."""
 
     @asynccontextmanager
     async def in_parts(**settings: Any) -> AsyncIterator[Living]:

@@ -1,4 +1,4 @@
-"""The link between a worker and a server is cut at random moments, while people write."""
+"""The link between a worker and a server is cut at random moments, while people send messages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EACH, CHATS = 4, 4
 
 @dataclass
 class Cut:
-    """A cluster, one of whose workers reaches the servers over these links."""
+    """A cluster with one worker whose connections to the servers use these links."""
 
     processes: Processes
     gateway: BotProcess
@@ -60,13 +60,13 @@ class Cut:
         await self.gateway.until(lambda: self.heard() >= count)
 
     async def say_all(self, numbers: Iterable[int] = range(EACH)) -> None:
-        """The texts say which chat they are from, since each is paid for by its text."""
+        """Send messages that name their chat, since a payment is found by its text."""
         for number in numbers:
             for chat in (*self.mine, *self.theirs):
                 await self.gateway.tell(f"{chat}-{number}", chat=chat, id=f"{chat}-{number}")
 
     async def check(self) -> None:
-        """All was answered, once and in order, and nothing was paid for twice."""
+        """Check that every message was answered, once and in order, and nothing was paid twice."""
         await self.until_heard(self.all)
         assert await self.gateway.ended() == 0, self.gateway.errors
         chats = dict.fromkeys((*self.mine, *self.theirs), EACH)
@@ -142,21 +142,21 @@ async def test_over_a_link_that_swallows_all_the_other_worker_is_waited_for_and_
     postgresql: str,
     postgresql_server: PostgresqlServer,
 ) -> None:
-    """The broker gives away what a worker that is silent has; of a database that is, the worker
-    itself hears nothing, and gives it up. What comes over the link when it is mended is too late.
+    """The broker reassigns the slices of a silent worker; if the database is silent, the worker
+    itself gets no response, and releases them. Data that comes over the repaired link is too late.
     """
     async with run_bot(tmp_path, servers, broker, postgresql, postgresql_server) as cut:
         await cut.say_all(range(EACH - 1))
         await cut.until_heard(5)
         cut.links[server].swallow()
-        await cut.say_all([EACH - 1])  # some of it to the worker that hears nothing
+        await cut.say_all([EACH - 1])  # some of it to the worker without a connection
         await cut.until_heard(cut.all)
         cut.links[server].mend()
         await cut.check()
 
 
 class Held(OpenAIServer):
-    """Answers nothing until it may."""
+    """A model that answers nothing until allowed."""
 
     def __init__(self) -> None:
         super().__init__()

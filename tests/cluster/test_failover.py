@@ -1,4 +1,4 @@
-"""A gateway or a worker that was killed or stood still: another one goes on."""
+"""A gateway or a worker was killed or stopped: another one takes over."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def stop(file):
         signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 os.fsync = stop
 """
-"""A worker that stands still when a file that a tool writes is ready to take the other's place."""
+"""A worker that is stopped when a file written by a tool is ready to replace the other."""
 
 
 STOPS_AT_ITS_MEMORY = """
@@ -143,11 +143,11 @@ def stop(data, section):
     return found
 daily._is_written = stop
 """
-"""A worker that stands still when it is about to add to the daily memory."""
+"""A worker that is stopped when it is about to append to the daily memory."""
 
 
 def answer(request: Received) -> Say:
-    """Says which write of the file came of it; one that was cut off is asked for again."""
+    """A model that repeats the result of writing the file; an interrupted call is made again."""
     results = [one["content"] for one in request.body["messages"] if one["role"] == "tool"]
     if results and "Wrote" in results[-1]:
         return Say(f"It is number {len(results)}.")
@@ -184,7 +184,7 @@ async def test_a_zombie_does_not_overwrite_the_file_that_its_successor_wrote(
 
         send_signal(zombie, signal.SIGCONT)
         await until(lambda: "begins anew" in zombie.errors)
-        await until(lambda: os.listdir(file.parent) == ["notes.txt"])  # the draft is gone
+        await until(lambda: os.listdir(file.parent) == ["notes.txt"])  # the draft is deleted
         assert file.read_text() == "number 2"
         assert "Traceback" not in zombie.errors
 

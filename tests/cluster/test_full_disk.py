@@ -23,7 +23,7 @@ FULL = "could not be saved: the disk of the PostgreSQL server is full; free some
 
 
 def long() -> str:
-    """Return a text that no database stores in much less."""
+    """Return a text that no database can compress much."""
     return os.urandom(200_000).hex()
 
 
@@ -97,8 +97,7 @@ def server_with_little_room_for_its_log() -> Iterator[tuple[PostgresqlServer, Sm
 
 
 async def _ends_before(server: PostgresqlServer, replying: Coroutine[Any, Any, object]) -> bool:
-    """Return True if the server ends before there is this reply, which may then come when it is
-    back."""
+    """Return whether the server ends before this reply, which may then arrive when it is back."""
     reply = asyncio.create_task(replying)
     while server.process is not None and server.process.poll() is None:
         if (await asyncio.wait((reply,), timeout=0.05))[0]:
@@ -112,7 +111,7 @@ async def _ends_before(server: PostgresqlServer, replying: Coroutine[Any, Any, o
 async def test_when_the_servers_log_finds_no_room_nothing_confirmed_is_lost_and_all_goes_on_later(
     tmp_path: Path, servers: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server ends itself then, and does not start before there is room."""
+    """The server then ends itself, and does not start before there is space."""
 
     def answer(request: Received) -> Say:
         return Say(f"re: {request.body['messages'][-1]['content'][:20]}")

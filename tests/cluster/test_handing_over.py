@@ -1,4 +1,4 @@
-"""A worker that leaves in good order hands over what it has: nothing is lost, or done by two."""
+"""A worker that stops cleanly hands over its slices: nothing is lost, or done twice."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.waiting import until
 
 
 def main_slice() -> str:
-    """The slice of the chat, in this cluster."""
+    """Return the slice of the chat, in this cluster."""
     return f"slice.{slice_of('pipe/main')}"
 
 
 def owner(cluster: Cluster) -> Member:
-    """The worker that has the chat."""
+    """Return the worker that owns the chat."""
     return next(one for one in cluster.workers if main_slice() in one.node.ownerships[GROUP].held)
 
 
@@ -47,7 +47,7 @@ async def test_what_is_taken_in_while_its_conversation_moves_is_answered_once(
         assert (await bot.says("Hi")).text == "re: Hi"
         leaving = owner(cluster)
         with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database:
-            database.execute("BEGIN IMMEDIATE")  # nobody's writes end before this does
+            database.execute("BEGIN IMMEDIATE")  # no other write ends before this does
             saying = asyncio.create_task(bot.writes("And now?", id="now"))
             await until(lambda: leaving.app.turns._coming)
             ownership = leaving.node.ownerships[GROUP]

@@ -25,7 +25,7 @@ NAMES = [f"slice.{number}" for number in range(8)]
 
 
 class Process:
-    """A process with its connection, in this one; `log` is what happened in all of them."""
+    """A process with its connection, in this one; `log` has the events of all of them."""
 
     def __init__(self, url: str, me: str, kin: str, log: list[str]) -> None:
         self.broker = RabbitMQ(url, me, kin)
@@ -59,14 +59,14 @@ class Process:
                 await asyncio.wait_for(self._over.wait(), 0.2)
 
     async def stop(self) -> None:
-        """In good order."""
+        """Stop it cleanly."""
         if self._beating is not None:
             await cancel_and_wait(self._beating)
         await self.ownership.close()
         await self.broker.close()
 
     async def die(self) -> None:
-        """As kill -9 does: the connection breaks, and nothing is said."""
+        """Kill it: the connection breaks, without an announcement."""
         if self._beating is not None:
             await cancel_and_wait(self._beating)
         await self.broker.close()
@@ -125,7 +125,7 @@ class Cluster:
         return one
 
     async def add_caller(self) -> Process:
-        """A process that owns nothing, and never will."""
+        """Start a process that owns nothing, and never will."""
         caller = Process(self.url, "caller", self.kin, self.log)
         await caller.broker.start()
         self._stack.push_async_callback(caller.broker.close)
@@ -137,7 +137,7 @@ class Cluster:
             await one.stop()
 
     async def stop(self, me: str) -> None:
-        """Let one end in good order, which says farewell to the others."""
+        """Stop one cleanly, which announces its end to the others."""
         stopping = self.alive.pop(me)
         for one in self.alive.values():
             one.ownership.unsee(me)
@@ -147,7 +147,7 @@ class Cluster:
         await self.alive.pop(me).die()
 
     async def shares(self, *counts: int) -> None:
-        """Until those alive own so many, and all is owned."""
+        """Wait until those alive own this many each, and everything is owned."""
 
         def are_so() -> bool:
             return sorted(len(one.ownership.held) for one in self.alive.values()) == sorted(counts)
@@ -275,7 +275,7 @@ async def test_a_broker_that_was_killed_and_comes_back_finds_the_owners_it_left(
 
 
 async def test_what_is_under_way_is_over_before_another_process_owns_it(cluster: Cluster) -> None:
-    """Look for what it puts on disk, which is there when the next owner looks."""
+    """Wait for its files on disk, which exist when the next owner looks for them."""
     one = await cluster.add("one")
     await cluster.shares(8)
     caller = await cluster.add_caller()
@@ -304,7 +304,7 @@ async def test_what_can_not_be_given_up_in_good_order_is_taken_over_nevertheless
 async def test_a_client_that_cancels_what_it_was_asked_for_ends_nothing(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So it does when a connection breaks."""
+    """The same happens when a connection breaks."""
     consume, asked = aio_pika.Queue.consume, list[str]()
 
     async def cancel_once(queue: aio_pika.Queue, *arguments: Any, **others: Any) -> Any:
@@ -341,8 +341,8 @@ async def test_a_call_that_is_in_hand_twice_is_settled_twice(cluster: Cluster) -
 async def test_a_token_that_the_broker_threw_away_is_replaced(
     cluster: Cluster, broker: RabbitMQServer
 ) -> None:
-    """RabbitMQ can be told to throw away what comes back too often, and newer versions do so unless
-    they are told otherwise."""
+    """RabbitMQ can be configured to discard messages that return too often, and newer versions do
+    so by default."""
     await asyncio.to_thread(broker.set_policy, "limit", rf"^{cluster.kin}\.", {"delivery-limit": 1})
     one = await cluster.add("one", is_unable=True)
     await until(lambda: one.attempts["slice.0"] == 2)

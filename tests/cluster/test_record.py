@@ -97,7 +97,7 @@ async def test_who_is_shut_out_keeps_no_write_of_a_group(stores: dict[str, Store
         *(_write(stores["one"], f"key{number}") for number in range(20)), return_exceptions=True
     )
     assert all(isinstance(error, FencedError) for error in tried)
-    await stores["two"].write(lambda db: record.leave(db, "one"))  # nobody holds it up
+    await stores["two"].write(lambda db: record.leave(db, "one"))  # not delayed by any owner
     assert await stores["three"].read(overrides.load) == {}
 
 
@@ -127,7 +127,7 @@ async def test_who_is_shut_out_and_owns_nothing_is_forgotten(stores: dict[str, S
 
 
 def strangers(version: str) -> Callable[[Database], list[str]]:
-    """Reads which processes are strangers to one of this version."""
+    """Return which processes have another version than this one."""
     return lambda db: [row.id for row in record.list_strangers(db, version)]
 
 
@@ -155,7 +155,8 @@ def test_a_database_without_tables_knows_of_nobody() -> None:
 
 
 class Owners(RuleBasedStateMachine):
-    """The owners, whatever the order in which processes join, take, give, write and leave."""
+    """There is one owner, for any order in which processes join, take over, release, write and
+    leave."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,7 +201,7 @@ class Owners(RuleBasedStateMachine):
         return data.draw(st.sampled_from([f"p{n}" for n in range(self.count + 1)]))
 
     def _is_allowed(self, me: str) -> bool:
-        """As each transaction begins."""
+        """Called when a transaction begins."""
         try:
             record.check(self.database, me)
         except FencedError:

@@ -1,5 +1,5 @@
-"""A wake-up that comes twice or in the wrong order, and an owner that does not know that another
-has taken over: over a real broker."""
+"""A wake-up that arrives twice or in the wrong order, and an owner that does not know that another
+has taken over: with a real broker."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ MAIN = AddressColumns("pipe", "main", "", "")
 async def test_a_duplicate_and_a_reordered_wake_up_of_replies_change_nothing(
     tmp_path: Path, broker: RabbitMQServer
 ) -> None:
-    """Gateways are told of replies in any order, and as often as you like: each is sent once, and
-    in the order in which they were written."""
+    """Gateways are notified of replies in any order, and any number of times: each is sent once,
+    and in the order in which they were written."""
     async with (
         OpenAIServer(echo) as endpoint,
         clustered(tmp_path, broker, endpoint, workers=1) as cluster,
@@ -58,8 +58,8 @@ async def test_a_duplicate_and_a_reordered_wake_up_of_replies_change_nothing(
 async def test_a_duplicate_and_a_reordered_wake_up_of_an_owner_change_nothing(
     tmp_path: Path, broker: RabbitMQServer
 ) -> None:
-    """An owner hears again of what it has answered, after what was said later, and as often as you
-    like: nothing is answered twice."""
+    """An owner gets calls again that it has answered, after later ones, and any number of times:
+    none is answered twice."""
     async with (
         OpenAIServer(echo) as endpoint,
         clustered(tmp_path, broker, endpoint) as cluster,
@@ -85,8 +85,8 @@ async def test_a_duplicate_and_a_reordered_wake_up_of_an_owner_change_nothing(
 async def test_of_two_owners_the_one_that_was_passed_over_writes_nothing_and_reaches_nobody(
     tmp_path: Path, broker: RabbitMQServer
 ) -> None:
-    """It still believes that it owns the slice, and goes on with an echo, when it is connected
-    again."""
+    """It still considers itself the owner of the slice, and continues with an echo, when it is
+    connected again."""
     gate = asyncio.Event()
     script = [Say("I am the first of two.", gate=gate), Say("I am the second.")]
     async with (
@@ -130,14 +130,14 @@ class Linked(RabbitMQServer):
 
 
 def chat_of(worker: Member) -> str:
-    """A chat that this worker has."""
+    """Return a chat that this worker owns."""
     held = worker.node.ownerships[GROUP].held
     names = (f"chat{number}" for number in itertools.count())
     return next(name for name in names if name_of_slice(slice_of(f"pipe/{name}")) in held)
 
 
 async def add_worker_over(cluster: Cluster, link: Link) -> Member:
-    """A worker that reaches the broker over this link, with its share."""
+    """Start a worker that reaches the broker over this link, with its share."""
     direct, cluster.broker = cluster.broker, Linked(link)
     worker = await cluster.add_worker()
     cluster.broker = direct
@@ -148,8 +148,8 @@ async def add_worker_over(cluster: Cluster, link: Link) -> Member:
 async def test_a_message_that_an_owner_gets_who_was_shut_out_is_the_next_ones(
     tmp_path: Path, broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It had stood still, and learns it from this message; what it can't keep it must not settle,
-    however long it takes to leave the broker."""
+    """It was stopped, and learns from this message that it has lost the slice; a call that it can't
+    store must not be acknowledged, however long it takes to leave the broker."""
     async with (
         OpenAIServer(echo) as endpoint,
         clustered(tmp_path, broker, endpoint, workers=1) as cluster,
@@ -171,7 +171,7 @@ async def test_a_message_that_an_owner_gets_who_was_shut_out_is_the_next_ones(
         monkeypatch.setattr(zombie.node, "abandon", abandon_late)
         saying = asyncio.create_task(bot.writes("Hi", id="m1"))
         await zombie.node.fenced.wait()
-        await asyncio.wait((saying,), timeout=1)  # it would be over, had it been settled
+        await asyncio.wait((saying,), timeout=1)  # it would be done, had it been acknowledged
         may_leave.set()
         await asyncio.wait_for(zombie.task, PATIENCE)
         await cluster.add_worker()

@@ -57,7 +57,7 @@ class Think(Say):
 
 @dataclass(frozen=True)
 class Counted:
-    """The tokens that one request was billed for."""
+    """The billed tokens of one request."""
 
     fresh: int
     read: int
@@ -70,7 +70,7 @@ class Counted:
 
 
 def overflow(tokens: int, window: int) -> Fail:
-    """The API's own words for a prompt that is too long."""
+    """Return the API's own words for a prompt that is too long."""
     return _invalid(f"prompt is too long: {tokens} tokens > {window} maximum")
 
 
@@ -172,7 +172,7 @@ class AnthropicServer(Endpoint):
     # --- what the API counts and keeps ---
 
     def _charge(self, body: Json) -> Counted:
-        """Charge a prompt: what of it was kept, and what is kept from now on."""
+        """Charge a prompt: the cached part, and the part that is cached from now on."""
         alive = {name for name, until in self._cache.items() if until >= self.clock}
         total, places = 0, []
         for name, size, is_marked in _prefixes(body):
@@ -192,7 +192,7 @@ class AnthropicServer(Endpoint):
         return counted
 
     def _content(self, answer: Say) -> list[Json]:
-        """The blocks of an answer, as they would be said in one piece."""
+        """Return the blocks of an answer, as they are without streaming."""
         made: list[Json] = []
         if answer.reasoning:
             made.append(_thought(answer.reasoning))
@@ -248,7 +248,7 @@ class AnthropicServer(Endpoint):
         return _invalid(complaint) if complaint else None
 
     def _bad_thoughts(self, body: Json) -> str:
-        """In a loop of tools, what the model thought stands before its calls as it came."""
+        """In a loop of tools, the model's thoughts must precede its calls unchanged."""
         messages = body["messages"]
         if _kinds(messages[-1]).isdisjoint({"tool_result"}) or len(messages) < 2:
             return ""
@@ -401,9 +401,9 @@ def _failure(answer: Fail) -> web.Response:
 
 
 def _prefixes(body: Json) -> Iterator[tuple[str, int, bool]]:
-    """(name of the prompt up to here, tokens of this block, whether it is marked), for each block:
-    the tools, the system prompt, what was said. What was said is another prompt where thinking or
-    the choice of tools is."""
+    """Return (name of the prompt up to here, tokens of this block, whether it is marked) for each
+    block: the tools, the system prompt, the messages. A change of thinking or of the choice of
+    tools makes the messages another prompt."""
     so_far = hashlib.sha256(body["model"].encode())
     system = body.get("system", [])
     system = [{"type": "text", "text": system}] if isinstance(system, str) else system

@@ -1,9 +1,9 @@
-"""Discord's gateway: the WebSocket over which a bot hears what happens.
+"""Discord's gateway: the WebSocket over which a bot gets events.
 
 It closes a connection as Discord's reference "Opcodes and Status Codes: Gateway Close Event Codes"
-says, holds what happens while a session is away, and brings it when the session is resumed
-("Gateway: Resuming"). What a bot did not ask for by its intents it does not hear ("Gateway: List of
-Intents"); without the one for content it reads what is said to it alone ("Message Content Intent").
+states, keeps events while a session is disconnected, and delivers them when the session is resumed
+("Gateway: Resuming"). A bot gets only the events of its intents ("Gateway: List of Intents");
+without the one for content it can read only messages addressed to it ("Message Content Intent").
 """
 
 from __future__ import annotations
@@ -37,17 +37,16 @@ _NEEDED = {
     "GUILD_CREATE": (GUILDS, GUILDS),
     "THREAD_CREATE": (GUILDS, GUILDS),
 }
-"""The intent that an event takes in a guild, and in a direct message."""
+"""The intent that an event requires in a guild, and in a direct message."""
 MOST_COMMANDS, COMMAND_TIME = 120, 60.0
-"""The commands that a bot may send in so many seconds ("Gateway: Rate Limiting")."""
+"""The maximum commands of a bot in this many seconds ("Gateway: Rate Limiting")."""
 HEARTBEAT = 41_250
 """Milliseconds between two heartbeats."""
 
 
 @dataclass
 class Session:
-    """A session that a bot has identified for; `events` are those since then, each with its
-    number."""
+    """An identified session of a bot; `events` are those since then, each with its number."""
 
     id: str
     intents: int
@@ -55,7 +54,7 @@ class Session:
     socket: Socket | None = None
 
     def hears(self, kind: str, data: Json) -> Json | None:
-        """An event as this session hears of it; None: it does not."""
+        """Return an event as this session gets it; None if it does not get it."""
         in_guild, direct = _NEEDED.get(kind, (0, 0))
         needed = in_guild if "guild_id" in data or kind in ("GUILD_CREATE",) else direct
         if needed and not self.intents & needed:
@@ -85,7 +84,7 @@ class Session:
 
 
 def hide(message: Json) -> Json:
-    """A message without what only those with the intent for content may read."""
+    """Return a message without the parts that require the intent for content."""
     hidden: Json = {"content": "", "embeds": [], "attachments": [], "components": []}
     return message | hidden
 
@@ -103,7 +102,7 @@ class Socket:
         self._waiting.put_nowait(payload)
 
     async def write(self) -> None:
-        """Send what is to be sent, until cancelled."""
+        """Send queued data until cancelled."""
         while True:
             text = json.dumps(await self._waiting.get()).encode()
             packed = self._packer.compress(text) + self._packer.flush(zlib.Z_SYNC_FLUSH)
@@ -112,8 +111,8 @@ class Socket:
 
 
 class Gateway:
-    """All sessions of the bot. `connections` counts those who came, `closed` has the codes with
-    which they were sent away."""
+    """All sessions of the bot. `connections` counts the connections, `closed` has the codes with
+    which they were closed."""
 
     def __init__(
         self,
@@ -136,29 +135,29 @@ class Gateway:
     # What tests do.
 
     def tell(self, kind: str, data: Json) -> None:
-        """Something has happened."""
+        """Dispatch an event."""
         self.told.append((kind, data))
         for session in self.sessions.values():
             session.add(kind, data)
 
     def tell_as_it_is(self, kind: str, data: Any) -> None:
-        """Send data of any shape, to everybody."""
+        """Send data of any shape to all sessions."""
         for session in self.sessions.values():
             session.bring(kind, data)
 
     def tell_all_again(self) -> None:
-        """Deliver all that people did once more, to whoever hears now."""
+        """Redeliver all events to the connected sessions."""
         for kind, data in tuple(self.told):
             self.tell(kind, data)
 
     def cut(self) -> None:
-        """Cut all connections, without a word."""
+        """Cut all connections."""
         for socket in self._sockets():
             if socket.ws._req is not None and socket.ws._req.transport is not None:
                 socket.ws._req.transport.abort()
 
     def forget_sessions(self) -> None:
-        """No session can be resumed any more, as after hours away."""
+        """Make all sessions impossible to resume, as after hours."""
         self.sessions.clear()
 
     async def close(self, code: int) -> None:
@@ -166,19 +165,19 @@ class Gateway:
             await socket.ws.close(code=code)
 
     async def is_connected(self, running: asyncio.Task[Any] | None = None) -> None:
-        """Wait for a session that hears, or for the end of the bot."""
+        """Wait for a connected session, or for the end of the bot."""
         if running is not None:
             running.add_done_callback(lambda _: self.notice())
         async with self._changed, asyncio.timeout(PATIENCE):
             await self._changed.wait_for(lambda: self._sockets() or (running and running.done()))
 
     async def is_known(self) -> None:
-        """Wait for a session: what happens from then on is brought, if it is cut or not."""
+        """Wait for a session: later events are delivered, whether it is cut or not."""
         async with self._changed, asyncio.timeout(PATIENCE):
             await self._changed.wait_for(lambda: self.sessions)
 
     def notice(self) -> None:
-        """Let those who wait look again."""
+        """Wake the waiting tasks."""
 
         async def notify() -> None:
             async with self._changed:
@@ -222,7 +221,7 @@ class Gateway:
         return ws
 
     async def _converse(self, socket: Socket) -> int:
-        """Hear a connection to its end; returns the code that closes it (0: the bot went)."""
+        """Read a connection to its end; return the code that closes it (0: the bot closed it)."""
         session: Session | None = None
         times: deque[float] = deque(maxlen=MOST_COMMANDS)
         async for message in socket.ws:
@@ -259,8 +258,8 @@ class Gateway:
         return session or 4003
 
     def _begin(self, socket: Socket, op: int, data: Mapping[str, Any]) -> Session | int | None:
-        """Identify or resume; returns the session, the code that closes, or None where there is
-        no session to resume."""
+        """Identify or resume; return the session, the code that closes, or None if there is no
+        session to resume."""
         if data.get("token") != self._token():
             return 4004
         return self._identify(socket, data) if op == 2 else self._resume(socket, data)

@@ -1,8 +1,8 @@
 """Discord's Markdown, as its apps read it: what a person sees of a message.
 
 Written from Discord's support article "Markdown Text 101 (Chat Formatting)" and from the reference
-"Message Formatting" for mentions and timestamps. Where neither says what happens, the rule of the
-parser that Discord has published (SimpleAST) stands here; what is in none of them is marked as
+"Message Formatting" for mentions and timestamps. If neither states the behaviour, the rule is that
+of the parser that Discord has published (SimpleAST); rules in none of them are marked as
 unverified.
 """
 
@@ -45,7 +45,7 @@ _QUOTED_REST = re.compile(r" *>>> (.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Words that look the same, and where they lead to."""
+    """The visible words, and the target of the link."""
 
     text: str
     styles: frozenset[str] = frozenset()
@@ -53,13 +53,13 @@ class Shown:
 
 
 def read(content: str) -> list[Shown]:
-    """A message as it is shown; Discord cuts white space at both ends."""
+    """A message as shown; Discord strips white space at both ends."""
     return list(_read(content.strip(), frozenset(), True))
 
 
 @lru_cache(maxsize=1_000)
 def words(content: str) -> str:
-    """Return the words that are read of a message."""
+    """Return the visible words of a message."""
     return "".join(shown.text for shown in read(content)).replace("\u200b", "")
 
 
@@ -139,7 +139,7 @@ def _autolink(text: str, at: int, styles: frozenset[str]) -> Found:
 
 def _masked(text: str, at: int, styles: frozenset[str]) -> Found:
     found = _LINK.match(text, at)
-    # Unverified: words that look like an address are no link's, against deception.
+    # Unverified: words that look like an address are not linked, to prevent deception.
     if not found or not re.match(r"https?://", found[2]) or "://" in found[1]:
         return None
     inner = _read(found[1], styles, False)

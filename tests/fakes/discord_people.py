@@ -1,4 +1,4 @@
-"""The people of the fake Discord: what they write, press and feel, as the gateway tells of it."""
+"""The people of the fake Discord: their messages, presses and reactions, as gateway events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class DiscordPerson:
-    """Someone who writes to the bot, in `channel`: their direct messages, a channel, a thread."""
+    """A person who writes to the bot, in `channel`: their direct messages, a channel, a thread."""
 
     server: DiscordServer
     number: int
@@ -21,7 +21,7 @@ class DiscordPerson:
     locale: str = "en-US"
 
     def at(self, channel: int) -> DiscordPerson:
-        """The same person in a channel of the server, or in a thread."""
+        """Return the same person in a channel of the server, or in a thread."""
         return DiscordPerson(self.server, self.number, channel, self.locale)
 
     @property
@@ -29,14 +29,14 @@ class DiscordPerson:
         return self.server.people[self.number]
 
     def says(self, text: str, *, answers: int = 0, **more: Any) -> int:
-        """Write a message; returns its id."""
+        """Write a message; return its id."""
         message = self.message(text, answers=answers, **more)
         self.server.said[int(message["id"])] = message
         self.server.gateway.tell("MESSAGE_CREATE", message)
         return int(message["id"])
 
     def writes_unheard(self, text: str) -> int:
-        """Write while no session hears: only those who look it up will see it."""
+        """Write while no session is connected: only a bot that fetches messages will see it."""
         message = self.message(text)
         self.server.said[int(message["id"])] = message
         return int(message["id"])
@@ -48,7 +48,7 @@ class DiscordPerson:
         self.server.gateway.tell("MESSAGE_UPDATE", self.server.said[number])
 
     def gets_preview(self, number: int) -> None:
-        """Discord puts a preview below a message: an update that nobody has written."""
+        """Add Discord's preview below a message: an update that no person has made."""
         message = self.server.said[number]
         self.server.gateway.tell("MESSAGE_UPDATE", message | {"embeds": [{"type": "link"}]})
 
@@ -63,8 +63,8 @@ class DiscordPerson:
         )
 
     def uses(self, command: str, arguments: str = "", *, is_late: bool = False) -> int:
-        """Pick a slash command, as the app offers it; returns the interaction's id. One that
-        `is_late` reaches the bot when Discord waits for it no more."""
+        """Use a slash command, as the app offers it; return the interaction's id. One that
+        `is_late` reaches the bot after Discord's time limit."""
         offered = {one["name"]: one for one in self.server.commands}
         assert command in offered, f"/{command} is not among {sorted(offered)}"
         option = {"name": "arguments", "type": 3, "value": arguments}
@@ -82,7 +82,7 @@ class DiscordPerson:
         return self._interacts(3, data, {"message": self.server.as_message(sent)}).id
 
     def reacts(self, number: int, emoji: str) -> None:
-        """Put an emoji on a message."""
+        """Add an emoji to a message."""
         sent = self.server.messages.get(number)
         author = self.server.said[number]["author"] if sent is None else self.server.bot
         reaction: Json = {"user_id": str(self.number), "channel_id": str(self.channel)}
@@ -93,7 +93,7 @@ class DiscordPerson:
         self.server.gateway.tell("MESSAGE_REACTION_ADD", reaction)
 
     def message(self, text: str, *, number: int = 0, answers: int = 0, **more: Any) -> Json:
-        """A message as Discord describes it."""
+        """Return a message in Discord's form."""
         number = number or self.server.snowflake()
         mentioned = [user for user in self.server.everybody if f"<@{user['id']}>" in text]
         message: Json = {

@@ -1,5 +1,5 @@
-"""The rules by which Discord refuses a message, a press and a list of commands, and what it keeps
-of them.
+"""The rules by which Discord refuses a message, a press and a list of commands, and the data that
+it stores of them.
 
 Each rule names the page of Discord's reference that says so ("docs.discord.com/developers"); rules
 that could not be found there are marked as unverified.
@@ -24,8 +24,8 @@ LONGEST_LABEL, LONGEST_ID, MOST_ROWS, MOST_IN_ROW = 80, 100, 5, 5
 LARGEST_FILE = 10 * 2**20
 """Bytes, on a server without boosts ("Reference: Uploading Files")."""
 TO_ANSWER, TO_FOLLOW = 3.0, 15 * 60.0
-"""Seconds in which an interaction has to be answered, and in which its token holds ("Interactions:
-Receiving and Responding")."""
+"""Seconds in which an interaction has to be answered, and in which its token is valid
+("Interactions: Receiving and Responding")."""
 MOST_COMMANDS, LONGEST_NAME, LONGEST_DESCRIPTION, MOST_OPTIONS = 100, 32, 100, 25
 """("Application Commands: Application Command Object")"""
 SUPPRESS_EMBEDS, EPHEMERAL, SILENT, VOICE = 1 << 2, 1 << 6, 1 << 12, 1 << 13
@@ -43,7 +43,7 @@ class Refused(Exception):
 
 
 def invalid(where: str, code: str, message: str) -> Refused:
-    """A body that Discord does not take ("Reference: Error Messages")."""
+    """A body that Discord refuses ("Reference: Error Messages")."""
     errors: Json = {"_errors": [{"code": code, "message": message}]}
     for part in reversed(where.split(".")):
         errors = {part: errors}
@@ -52,8 +52,8 @@ def invalid(where: str, code: str, message: str) -> Refused:
 
 @dataclass
 class SentMessage:
-    """A message of the bot. `contents` are all that it ever showed; it replies to `answers`, or is
-    the response to the command `interaction`."""
+    """A message of the bot. `contents` are all its versions; it replies to `answers`, or is the
+    response to the command `interaction`."""
 
     id: int
     channel: int
@@ -80,7 +80,7 @@ class SentMessage:
 
 @dataclass
 class Pending:
-    """An interaction that a person has begun; `answered` is the kind of its response (0: none)."""
+    """An interaction begun by a person; `answered` is the kind of its response (0: none)."""
 
     id: int
     kind: int
@@ -121,7 +121,7 @@ def check_mentions(allowed: Mapping[str, Any]) -> None:
 
 
 def pings(content: str, allowed: Mapping[str, Any] | None) -> bool:
-    """Return True if somebody is woken by a message that no one answered by it."""
+    """Return whether the message would notify a person whom it does not reply to."""
     kinds = {"users", "roles", "everyone"} if allowed is None else set(allowed.get("parse", ()))
     patterns = {"users": r"<@!?\d+>", "roles": r"<@&\d+>", "everyone": r"@(everyone|here)"}
     return any(re.search(patterns[kind], content) for kind in kinds)

@@ -1,8 +1,8 @@
 """A strict Discord on the loopback interface: REST, gateway, files, and the people who write.
 
-It refuses what Discord refuses, with Discord's numbers. Each refusal names the page of Discord's
-reference that says so ("docs.discord.com/developers"); what is not written there is marked as
-unverified.
+It refuses the same requests as Discord, with Discord's numbers. Each refusal names the page of
+Discord's reference with it ("docs.discord.com/developers"); behaviour not written there is marked
+as unverified.
 
 async with DiscordServer() as discord:
     ann = discord.person("Ann", 42)
@@ -119,17 +119,18 @@ class DiscordServer(Platform[SentMessage]):
         return number
 
     def outage(self, is_out: bool) -> None:
-        """Nothing is answered, until it is."""
+        """Delay all responses until it is released."""
         self.is_out = self.gateway.is_out = is_out
         if is_out:
             self.gateway.cut()
 
     def limit(self, seconds: float, *, is_global: bool = False) -> None:
-        """The next message is too much, and so is all that comes before this time is over."""
+        """Rate-limit the next message, and all that arrive before this time is over."""
         self.limits.append((seconds, is_global))
 
     async def revoke(self) -> None:
-        """Another token was made in the portal ("Gateway Close Event Codes": 4004)."""
+        """Invalidate the token, as if another was made in the portal ("Gateway Close Event Codes":
+        4004)."""
         self.token = "another"
         await self.gateway.close(4004)
 
@@ -191,7 +192,7 @@ class DiscordServer(Platform[SentMessage]):
         return self.as_message(sent) if sent else self.said[number]
 
     def attach(self, channel: int, name: str, content: bytes, kind: str) -> Json:
-        """A file, as it stands at a message of a person."""
+        """Return a file in the form of a person's message."""
         number = self.snowflake()
         path = f"{channel}/{number}/{name}"
         self.attachments[path] = content
@@ -248,7 +249,7 @@ class DiscordServer(Platform[SentMessage]):
         return _json(body | {"global": is_global}, 429, headers)
 
     async def _body(self, request: web.Request) -> tuple[Any, dict[str, bytes]]:
-        """JSON, or a form with files ("Reference: Uploading Files")."""
+        """Return JSON, or a form with files ("Reference: Uploading Files")."""
         if request.content_type == "application/json":
             return await request.json(), {}
         if request.content_type != "multipart/form-data":
@@ -326,7 +327,7 @@ class DiscordServer(Platform[SentMessage]):
         return [self._hidden(one) for one in reversed(after[:limit])]
 
     def _hidden(self, message: Json) -> Json:
-        """Without what belongs to the gateway, and to those with the intent for content."""
+        """Return a message without the fields of the gateway, and of the intent for content."""
         shown = {key: value for key, value in message.items() if key not in ("guild_id", "member")}
         is_open = self.has_content or "guild_id" not in message or message["author"].get("bot")
         if is_open or any(user["id"] == BOT["id"] for user in message["mentions"]):
@@ -455,7 +456,8 @@ class DiscordServer(Platform[SentMessage]):
         return message | {"components": sent.components}
 
     async def _download(self, request: web.Request) -> web.Response:
-        """A file; addresses are signed and end ("Reference: Signed Attachment CDN URLs")."""
+        """Serve a file; addresses are signed and expire ("Reference: Signed Attachment CDN
+        URLs")."""
         name = request.match_info["name"]
         if name not in self.attachments or request.query.get("hm") != sign(name):
             return web.Response(status=404)
@@ -465,7 +467,7 @@ class DiscordServer(Platform[SentMessage]):
 def _json(
     content: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    """Of the type that Discord gives it: without a charset."""
+    """Return Discord's content type: without a charset."""
     more = {"Content-Type": "application/json", **(headers or {})}
     return web.Response(body=json.dumps(content).encode(), status=status, headers=more)
 

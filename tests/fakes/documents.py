@@ -1,4 +1,4 @@
-"""Documents as people send them, made as small as they can be."""
+"""Documents of the kinds that people send, as small as possible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from docx.enum.text import WD_BREAK
 
 
 def pdf(*pages: str) -> bytes:
-    """A PDF with a line of text on each page; a page without text is a blank one."""
+    """Return a PDF with a line of text on each page; a page without text is blank."""
     count = len(pages)
     kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(count))
     parts = [
@@ -40,7 +40,7 @@ def pdf(*pages: str) -> bytes:
 
 
 def word(*pages: str) -> bytes:
-    """A Word file with a heading, a table, and a break before each page but the first."""
+    """Return a Word file with a heading, a table, and a break before each page but the first."""
     document = docx.Document()
     document.add_heading("The plan", 1)
     table = document.add_table(1, 2)
@@ -68,7 +68,7 @@ def workbook(**sheets: list[list[object]]) -> bytes:
 
 
 def slides(*titles: str, notes: str = "") -> bytes:
-    """A PowerPoint file, with notes to each slide."""
+    """Return a PowerPoint file, with notes for each slide."""
     presentation = pptx.Presentation()
     for title in titles:
         slide = presentation.slides.add_slide(presentation.slide_layouts[5])
@@ -89,7 +89,7 @@ CONTAINER = (
 
 
 def book(*chapters: str, container: str = CONTAINER) -> bytes:
-    """An EPUB; each chapter is the inner HTML of its body."""
+    """Return an EPUB; each chapter is the inner HTML of its body."""
     items = "".join(f'<item id="c{n}" href="part%20{n}.xhtml"/>' for n in range(len(chapters)))
     spine = "".join(f'<itemref idref="c{n}"/>' for n in range(len(chapters)))
     file = BytesIO()

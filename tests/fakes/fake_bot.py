@@ -1,4 +1,4 @@
-"""A bot for channels to talk to: it answers from a script, and its turns can be stopped."""
+"""A bot for channels under test: it answers from a script, and its turns can be stopped."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ Script = Callable[[str], Sequence[Activity | asyncio.Event]]
 
 
 class FakeBot:
-    """`script` says what happens in the turn that a text begins; an Event in it is waited for. The
-    turn's reply is what streamed in its last step, or `finals[text]`. `pace` is the pause before
-    each activity, in seconds."""
+    """`script` has the activities of the turn that a text begins; an Event in it is waited for. The
+    turn's reply is the streamed text of its last step, or `finals[text]`. `pace` is the pause
+    before each activity, in seconds."""
 
     def __init__(self, script: Script, *, finals: dict[str, str] | None = None, pace: float = 0):
         self.submitted: list[Inbound] = []
@@ -103,7 +103,7 @@ class FakeBot:
         self.kept: dict[tuple[str, str], str] = {}
         self.language = ENGLISH
         self.said: list[TranscriptMessage] = []
-        """The transcript of what was said before."""
+        """Return the transcript of earlier messages."""
         self.channel: Channel | None = None
         self._script, self._finals, self._pace = script, finals or {}, pace
         self._watchers: set[asyncio.Queue[Activity]] = set()
@@ -141,7 +141,7 @@ class FakeBot:
                 await channel.close()
 
     async def serve(self, channel: Channel) -> None:
-        """Run `channel` with this bot until it ends and what was said is answered."""
+        """Run `channel` with this bot until it ends and all messages are answered."""
         self.channel = channel
         worker = asyncio.create_task(self._work())
         try:
@@ -284,10 +284,10 @@ async def _items(queue: asyncio.Queue[Activity]) -> AsyncIterator[Activity]:
 
 
 def deltas(text: str, size: int = 4) -> list[Activity]:
-    """`text` as it streams, in pieces of `size` characters."""
+    """Yield `text` as it streams, in pieces of `size` characters."""
     return [Delta(text[start : start + size]) for start in range(0, len(text), size)]
 
 
 def echo(text: str) -> Sequence[Activity]:
-    """Script of a bot that repeats what it is told."""
+    """Return the script of a bot that repeats its messages."""
     return [Delta(f"You said: {text}")]

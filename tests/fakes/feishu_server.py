@@ -1,8 +1,8 @@
 """A strict open platform of Feishu on the loopback interface, and the people who write to the bot.
 
-It refuses what the platform refuses, with its codes; each refusal names the page (open.feishu.cn)
-on which it is documented, and what could not be found there is marked `unverified`. Events come
-over a long connection, and again until they are confirmed.
+It refuses the same requests as the platform, with its codes; each refusal names the page
+(open.feishu.cn) on which it is documented; others are marked `unverified`. Events are sent over a
+long connection, and repeated until they are confirmed.
 
 async with FeishuServer() as feishu:
     ann = feishu.person("Ann")
@@ -47,7 +47,7 @@ class FeishuRefusal(Exception):
 
 @dataclass
 class FeishuMessage:
-    """A message in a chat. `texts` are all that it ever showed."""
+    """A message in a chat. `texts` are all its versions."""
 
     id: str
     chat: str
@@ -67,7 +67,7 @@ class FeishuMessage:
 
     @property
     def buttons(self) -> dict[str, Json]:
-        """Return what each button gives back, by its label."""
+        """Return the value of each button, by its label."""
         parts = self.content.get("body", {}).get("elements", [])
         return {
             part["text"]["content"]: part["behaviors"][0]["value"]
@@ -81,9 +81,9 @@ class FeishuMessage:
 
 
 class FeishuServer(Platform[FeishuMessage]):
-    """The server, on a free port; an asynchronous context manager. `failures` are answered to the
-    next messages that are sent, `outage` to everything; an event that is not confirmed for
-    `patience` seconds comes again (three, there)."""
+    """The server, on a free port; an asynchronous context manager. `failures` are the responses to
+    the next messages sent, `outage` the response to everything; an event that is not confirmed for
+    `patience` seconds is repeated (three, on the real platform)."""
 
     def __init__(self, patience: float = 3.0) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ class FeishuServer(Platform[FeishuMessage]):
     # What people do.
 
     def person(self, name: str, group: str = "") -> FeishuPerson:
-        """Someone, in a private chat with the bot or in a group that the bot is in."""
+        """Return a person in a private chat with the bot, or in a group with the bot."""
         id = f"ou_{next(self._numbers)}{name.lower()}"
         chat = group or f"oc_{id}"
         self.chats[chat] = "group" if group else "p2p"
@@ -128,14 +128,14 @@ class FeishuServer(Platform[FeishuMessage]):
         return FeishuPerson(self, name, id, chat)
 
     async def cut(self) -> None:
-        """The connection is cut off."""
+        """Cut the connection."""
         for wire in tuple(self._wires):
             await wire.close()
 
     _close = cut
 
     def bring(self, kind: str, event: Json, id: str = "") -> str:
-        """An event, again and again until it is confirmed; returns its id."""
+        """Send an event repeatedly until it is confirmed; return its id."""
         id = id or f"e{next(self._numbers)}"
         header = {"event_id": id, "event_type": kind, "app_id": APP_ID, "create_time": self.now()}
         self._history[id] = {"schema": "2.0", "header": header, "event": event}
@@ -143,7 +143,7 @@ class FeishuServer(Platform[FeishuMessage]):
         return id
 
     async def bring_again(self) -> None:
-        """All events so far once more, each until it is confirmed."""
+        """Send all events so far once more, each until it is confirmed."""
         for id in tuple(self._history):
             self._confirmed.remove(id)
             self._bring(id)
@@ -171,7 +171,7 @@ class FeishuServer(Platform[FeishuMessage]):
 
     @property
     def sent(self) -> list[FeishuMessage]:
-        """The messages of the bot, in order."""
+        """Return the messages of the bot, in order."""
         return [message for message in self.messages.values() if message.sender == APP_ID]
 
     def _sent(self, chat: str | None) -> Iterable[FeishuMessage]:
@@ -468,7 +468,7 @@ def _words(kind: str, content: Json) -> str:
 
 @dataclass
 class FeishuPerson:
-    """Someone who uses Feishu."""
+    """A person who uses Feishu."""
 
     server: FeishuServer
     name: str
@@ -476,7 +476,7 @@ class FeishuPerson:
     chat: str
 
     async def sends(self, kind: str, content: Json, **more: Any) -> str:
-        """A message, once the bot has confirmed it; returns its id."""
+        """Write a message, and wait until the bot has confirmed it; return its id."""
         id = self.notes(kind, content, **more)
         await self.server.confirmed(self.server.bring("im.message.receive_v1", self.event(id)))
         return id
@@ -484,7 +484,7 @@ class FeishuPerson:
     def notes(
         self, kind: str, content: Json, answering: FeishuMessage | None = None, thread: str = ""
     ) -> str:
-        """A message that stands in the chat, and of which the bot does not know yet."""
+        """Write a message in the chat without an event to the bot."""
         id = self.server.new_id("om")
         message = FeishuMessage(id, self.chat, kind, content, self.id, [content.get("text", "")])
         message.thread = thread or (answering.thread if answering else "")

@@ -1,7 +1,7 @@
 """Documents with a marker word in each construct that may hold text, built from raw XML.
 
-A `Case` is a file of one format with one construct. Its marker must be in the text that is read of
-it; where a construct has no text (a picture), `said` is what the text must say instead.
+A `Case` is a file of one format with one construct. Its marker must be in the extracted text; for a
+construct without text (a picture), `said` is the text that must be there instead.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 MARKER = "Quittenbrot"
 """The word that must be found."""
 OTHER = "Apfelmus"
-"""A word beside it, which must be found whatever is wrong with the rest."""
+"""Another word, which must be found whatever is wrong with the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Case:
 
 
 def archive(parts: dict[str, str | bytes]) -> bytes:
-    """A ZIP archive of these parts."""
+    """Return a ZIP archive of these parts."""
     file = BytesIO()
     with ZipFile(file, "w", ZIP_DEFLATED) as packed:
         for name, content in parts.items():
@@ -55,7 +55,7 @@ _NAMESPACES = (
 
 
 def relations(*targets: tuple[str, str], base: str = _OFFICE) -> str:
-    """The relationships of a part: pairs of a kind and a target; their ids are r1, r2, …"""
+    """Return the relationships of a part: pairs of a kind and a target; their ids are r1, r2, …"""
     items = "".join(
         f'<Relationship Id="r{number}" Type="{base}/{kind}" Target="{target}"/>'
         for number, (kind, target) in enumerate(targets, 1)
@@ -77,7 +77,7 @@ def paragraph(inner: str, properties: str = "") -> str:
 def word(
     body: str, *, main: str = "word/document.xml", beside: dict[str, tuple[str, str]] | None = None
 ) -> bytes:
-    """A Word file; `beside` are its other parts: name -> kind and inner XML."""
+    """Return a Word file; `beside` are its other parts: name -> kind and inner XML."""
     beside = beside or {}
     parts: dict[str, str | bytes] = {
         "_rels/.rels": relations(("officeDocument", main)),
@@ -196,7 +196,7 @@ def word_cases() -> Iterator[Case]:
 
 
 def _again(content: bytes, change: Callable[[str], str]) -> bytes:
-    """The same archive with its texts changed."""
+    """Return the same archive with changed texts."""
     with ZipFile(BytesIO(content)) as packed:
         return archive({name: change(packed.read(name).decode()) for name in packed.namelist()})
 

@@ -1,4 +1,5 @@
-"""PDFs and plain texts with a marker word in each construct and encoding, and how all are read."""
+"""PDFs and plain texts with a marker word in each construct and encoding, and the code that reads
+them."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ _FORM = (
 
 
 def pdf_with(annotation: str, *, drawn: str = "", form: str = "") -> bytes:
-    """A PDF with OTHER printed on its page and one annotation, whose appearance (if `drawn`) is
-    object 6."""
+    """Return a PDF with OTHER printed on its page and one annotation, whose appearance (if `drawn`)
+    is object 6."""
     shown = f"BT /F1 12 Tf 2 5 Td ({drawn}) Tj ET"
     appearance = " /AP << /N 6 0 R >>" if drawn else ""
     printed = f"BT /F1 12 Tf 72 700 Td ({OTHER}) Tj ET"
@@ -88,7 +89,7 @@ LINES = {
     "euc-kr": "가격은 개당 십이 원입니다. 금요일까지 지불해 주세요.\n감사합니다",
     "cp1251": "Цена двенадцать рублей за штуку. Просим оплатить до пятницы.\nСпасибо",
 }
-"""A text in each encoding in which people still send theirs."""
+"""A text in each encoding still in use."""
 
 
 _IN_A_PAGE = {
@@ -116,13 +117,13 @@ def text_cases() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """All of all formats."""
+    """Return the cases of all formats."""
     for of_format in (word_cases, excel_cases, slide_cases, book_cases, pdf_cases, text_cases):
         yield from of_format()
 
 
 def read(case: Case) -> str:
-    """The text of a document as the process writes it, read in this one."""
+    """Return the text of a document as the reader process writes it, read in this one."""
     if case.format == "txt":
         return _read_plain(case.content)
     for folder in (*tools.__path__, *documents.__path__):
@@ -143,7 +144,7 @@ def _read_plain(content: bytes) -> str:
 
 
 def missing(case: Case) -> list[str]:
-    """List what should be in the text of a document and is not, and what is and should not."""
+    """Return the missing and the superfluous words of a document's text."""
     text = read(case)
     return [
         *(word for word in case.expected if word not in text),

@@ -1,5 +1,5 @@
-"""OpenAI's Responses API, as strict as the SDK's types and the API's own rules have it: what the
-loopback server of `openai_server` refuses there, and how it answers."""
+"""OpenAI's Responses API, as strict as the SDK's types and the API's own rules: the refusals of the
+loopback server of `openai_server` there, and its answers."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _PARTS = {"input_text": {"type", "text"}, "input_image": {"type", "image_url", "
 
 
 def seal(thought: str) -> str:
-    """Return what the API makes of a thought: nobody but it can read that."""
+    """Return a thought encrypted by the API."""
     return "sealed-" + hashlib.sha256(thought.encode()).hexdigest()
 
 
 def prompt_bytes(body: Json) -> bytes:
-    """The prompt as the cache sees it: the tools, then what was said."""
+    """Return the prompt as cached: the tools, then the messages."""
     return json.dumps([*body.get("tools", ()), *body["input"]]).encode()
 
 
@@ -46,7 +46,7 @@ def prompt_bytes(body: Json) -> bytes:
 
 
 def refusal(body: Json) -> str:
-    """The complaint about a request, or "" for one that is taken."""
+    """Return the refusal of a request, or "" if it is accepted."""
     checks = (_bad_frame, _bad_tools, _bad_items, _bad_thoughts, _bad_pairs)
     return next((complaint for check in checks if (complaint := check(body))), "")
 
@@ -144,7 +144,7 @@ def _bad_pairs(body: Json) -> str:
 
 
 def output_of(text: str, reasoning: str, calls: Sequence[Any]) -> list[Json]:
-    """The items of an answer, as they are when they are done."""
+    """Return the items of an answer in their final form."""
     items: list[Json] = []
     if reasoning:
         items.append(
@@ -201,7 +201,7 @@ def response_of(model: str, output: Sequence[Json], usage: Json | None, finish: 
 
 
 def events_of(output: Sequence[Json], reasoning: str, pieces: int) -> Iterator[Json]:
-    """The events of an answer, without those that frame it."""
+    """Yield the events of an answer, without those that frame it."""
     for index, item in enumerate(output):
         opened = {k: v for k, v in item.items() if k not in ("content", "encrypted_content")}
         if item["type"] == "function_call":
@@ -227,7 +227,7 @@ def _pieces(text: str, count: int) -> Iterator[str]:
 
 
 def frame(events: Sequence[Json]) -> Iterator[bytes]:
-    """Events as they go over the wire."""
+    """Return events as sent."""
     for number, event in zip(itertools.count(), events):
         kind, data = event["type"], json.dumps({**event, "sequence_number": number})
         yield f"event: {kind}\ndata: {data}\n\n".encode()

@@ -56,7 +56,7 @@ class Say:
 
 @dataclass(frozen=True)
 class Fail:
-    """An HTTP error. `error` is OpenAI's error object; a str stands as the body itself."""
+    """An HTTP error. `error` is OpenAI's error object; a str is the body itself."""
 
     status: int
     error: Json | str
@@ -65,14 +65,14 @@ class Fail:
 
 @dataclass(frozen=True)
 class Hang:
-    """Stream `text` and then nothing more; without text not even the headers are sent."""
+    """Stream `text` and then nothing; without text not even the headers are sent."""
 
     text: str = ""
 
 
 @dataclass(frozen=True)
 class Break:
-    """Stream `text`, then drop the connection; `is_polite` ends the body as if all was said."""
+    """Stream `text`, then drop the connection; `is_polite` ends the body as if it were complete."""
 
     text: str
     is_polite: bool = False
@@ -121,8 +121,8 @@ class Received:
 
 class Endpoint:
     """A fake endpoint on a free port, an asynchronous context manager, with the requests that
-    reached it. Work in the background asks beside turns, at any time: a test says which of them it
-    means."""
+    reached it. Background work sends requests at any time: a test selects the ones that it
+    checks."""
 
     base_url: str
     requests: deque[Received]
@@ -150,7 +150,7 @@ class Endpoint:
         await self._runner.cleanup()
 
     def assert_done(self) -> None:
-        """Fail if a request came that was not in the script, or an answer was never asked for."""
+        """Fail if a request was not in the script, or an answer was not requested."""
         assert not self._unexpected, f"the server was asked unexpectedly: {self._unexpected}"
         assert not self.answers, f"the server still holds answers: {list(self.answers)}"
 
@@ -190,7 +190,7 @@ Script = Iterable[Answer] | Callable[[Received], Answer]
 
 
 def echo(request: Received) -> Say:
-    """A model that repeats the last thing it was told."""
+    """Answer with the last message."""
     return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
@@ -214,7 +214,7 @@ def llama_overflow(tokens: int, window: int) -> Fail:
 
 
 def openai_overflow(tokens: int, window: int) -> Fail:
-    """The overflow of OpenAI, and of most who speak its protocol."""
+    """Return the overflow of OpenAI, and of most servers with its protocol."""
     return Fail(
         400,
         {
@@ -387,7 +387,7 @@ _WRONG_KEY = Fail(
 
 
 def prompt_bytes(body: Json) -> bytes:
-    """The prompt as the provider's cache sees it: the tools, then the messages."""
+    """Return the prompt as the provider's cache sees it: the tools, then the messages."""
     return json.dumps([*body.get("tools", ()), *body.get("messages", ())]).encode()
 
 
@@ -420,8 +420,8 @@ def _usage(answer: Say, counted: tuple[int, int]) -> Json:
 
 
 def _ollama_model(window: int) -> Json:
-    """Return the answer of Ollama's /api/show on a model: what it could take, and what it is run
-    with."""
+    """Return the response of Ollama's /api/show for a model: its maximum window, and the one it
+    runs with."""
     return {
         "parameters": f"num_ctx                        {window}",
         "model_info": {"general.architecture": "llama", "llama.context_length": 131_072},
@@ -433,7 +433,7 @@ def _ollama_model(window: int) -> Json:
 
 
 def refusal(body: Json) -> str:
-    """OpenAI's complaint about a request, or "" for one that it takes."""
+    """Return OpenAI's refusal of a request, or "" if it is accepted."""
     checks = (_bad_frame, _bad_tools, _bad_roles, _bad_calls, _bad_pairs)
     return next((complaint for check in checks if (complaint := check(body))), "")
 
@@ -511,8 +511,8 @@ _THOUGHTS = ("reasoning_content", "reasoning_details")
 
 
 def _bad_thoughts(body: Json, field: str) -> str:
-    """Return what DeepSeek, OpenRouter and Gemini say where thoughts are missing, and others where
-    there are some."""
+    """Return the refusal of DeepSeek, OpenRouter and Gemini if thoughts are missing, and of others
+    if there are any."""
     last = max(n for n, one in enumerate(body["messages"]) if one["role"] in ("user", "system"))
     for number, message in enumerate(body["messages"]):
         calls = _calls_of(message)
@@ -532,7 +532,7 @@ def _bad_thoughts(body: Json, field: str) -> str:
 
 
 def _bad_ids(body: Json, length: int) -> str:
-    """Mistral's complaint about an id of a call."""
+    """Return Mistral's refusal of the id of a call."""
     ids = [call["id"] for message in body["messages"] for call in _calls_of(message)]
     wrong = [one for one in ids if not re.fullmatch(f"[a-zA-Z0-9]{{{length}}}", one)]
     if not length or not wrong:
@@ -578,7 +578,7 @@ async def _act_by_responses(
         return web.json_response(whole)
     begun = openai_responses.response_of(model, [], None, "")
     events = list(openai_responses.events_of(output, saying.reasoning, saying.pieces))
-    if not isinstance(answer, Say):  # what was begun is not done
+    if not isinstance(answer, Say):  # the rest after the beginning is missing
         events = [event for event in events if not event["type"].endswith("item.done")]
     events.insert(0, {"type": "response.created", "response": begun})
     if isinstance(answer, StreamError):
@@ -655,8 +655,8 @@ def _event(data: Json) -> bytes:
 
 
 def choices(answer: Say, field: str = "") -> Iterator[Json]:
-    """The `choices[0]` of each chunk, in order: role, reasoning, text, tool calls, reason. What has
-    to go back is in `field`."""
+    """Yield the `choices[0]` of each chunk, in order: role, reasoning, text, tool calls, reason.
+    `field` has the part that must be sent back."""
     deltas = itertools.chain(
         [{"role": "assistant", "content": ""}],
         (_thought(piece, field) for piece in _pieces(answer.reasoning, 2)),
@@ -746,7 +746,7 @@ DIARY = "=== Diary ==="
 
 async def _serve(port: int, answer: Say) -> None:
     def decide(request: Received) -> Say:
-        """The answer; in two parts where a summary is asked for so, as models do."""
+        """Return the answer; in two parts if a summary is requested in that form, as models do."""
         is_in_parts = DIARY in str(request.body["messages"][0]["content"])
         return Say(f"{answer.text}\n{DIARY}\n{answer.text}") if is_in_parts else answer
 

@@ -1,5 +1,5 @@
-"""A model that has a tool pay for each message, and a till in which each payment stands: paid twice
-is seen.
+"""A model that has a tool pay for each message, and a file that records each payment, so that a
+double payment is visible.
 
 payments.install(folder)
 async with PayingModel(pause=0.1) as endpoint: ...
@@ -44,19 +44,19 @@ def parley_tools():
 
 
 def install(folder: Path) -> None:
-    """Let the bot on this folder have the tool, which must not run twice for one call."""
+    """Give the bot on this folder the tool, which must not run twice for one call."""
     with_plugin(folder, _PLUGIN, "till")
 
 
 def made(folder: Path) -> list[str]:
-    """Return what was paid for, as often as it was."""
+    """Return the payments, with repetitions."""
     till = folder / "till.txt"
     return till.read_text().split() if till.exists() else []
 
 
 class PayingModel(OpenAIServer):
-    """Takes `pause` seconds for each step; pays for each message, and then answers it with
-    itself."""
+    """A model that takes `pause` seconds for each step, pays for each message, and then answers
+    with the message."""
 
     def __init__(self, pause: float) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class PayingModel(OpenAIServer):
 
 
 class Echo(PayingModel):
-    """Answers each message with itself, after a while, and pays for nothing."""
+    """A model that answers each message with itself, after a while, and pays nothing."""
 
     def answer(self, received: Received) -> Say:
         return Say(f"re: {received.body['messages'][-1]['content']}")

@@ -1,4 +1,4 @@
-"""A server of a platform: what the fakes of all messengers have in common."""
+"""A server of a platform: the common part of the fakes of all messengers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Message = TypeVar("Message", bound=_Shown)
 
 
 class Platform(Generic[Message]):
-    """A server at `base_url`, on a free port; an asynchronous context manager. Tests wait for what
-    it is told, by `until` and `shown`; whatever changes it gives them `_notice`."""
+    """A server at `base_url`, on a free port; an asynchronous context manager. Tests wait for a
+    state of it by `until` and `shown`; each change of the state calls `_notice`."""
 
     base_url = ""
 
@@ -39,7 +39,7 @@ class Platform(Generic[Message]):
         raise NotImplementedError
 
     async def _close(self) -> None:
-        """End the connections that there are."""
+        """Close the open connections."""
 
     async def __aenter__(self) -> Self:
         self._runner = web.AppRunner(self._app(), shutdown_timeout=0.1)
@@ -65,11 +65,11 @@ class Platform(Generic[Message]):
             self._changed.notify_all()
 
     def _notice(self) -> None:
-        """Let those who wait look again."""
+        """Wake the waiting tasks."""
         self._start(self._look_again())
 
     async def until(self, holds: Callable[[], Any]) -> Any:
-        """Wait until something is true of this server; returns it."""
+        """Wait until a condition on this server is true; return its value."""
         async with self._changed:
             try:
                 return await asyncio.wait_for(self._changed.wait_for(holds), PATIENCE)
@@ -78,7 +78,7 @@ class Platform(Generic[Message]):
                 raise AssertionError(f"it did not happen; shown is {shown}") from None
 
     async def shown(self, words: str, chat: Any = None) -> Message:
-        """The newest message that shows these words, once there is one."""
+        """Wait for the newest message with these words, and return it."""
         sent: Message = await self.until(
             lambda: next((one for one in self._sent(chat) if words in one.text), None)
         )

@@ -1,5 +1,5 @@
-"""The purpose of a request that reached a fake endpoint, by the words with which Parley asks: for a
-turn, or for the work in the background that may come at any time beside it."""
+"""The purpose of a request that reached a fake endpoint, found by Parley's wording: a turn, or
+background work, which may be sent at any time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _FITS = "Answer with one JSON object that fits this JSON Schema: "
 
 
 def purpose_of(body: Mapping[str, Any]) -> Purpose:
-    """Return what a request is for, in any of the protocols. The summary of a structure is known by
-    that structure, since a person may word its task."""
+    """Return the purpose of a request, in any of the protocols. The summary of a structure is
+    recognised by that structure, since a person may word its task."""
     messages = body.get("messages") or body.get("input") or [{}]
     system = body.get("system") or body.get("instructions") or messages[0].get("content")
     task, asked = text_of(system), text_of(messages[-1].get("content"))
@@ -34,7 +34,7 @@ def purpose_of(body: Mapping[str, Any]) -> Purpose:
 
 
 def text_of(content: object) -> str:
-    """Return the text of a message, or of the parts that it has."""
+    """Return the text of a message, or of its parts."""
     if not isinstance(content, list):
         return str(content or "")
     return "\n".join(str(part.get("text", "")) for part in content)

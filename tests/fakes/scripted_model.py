@@ -1,4 +1,4 @@
-"""A strict stand-in for a model, for tests: it gives the answers of a script and nothing else."""
+"""A strict fake model for tests: it gives the answers of a script and nothing else."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ Count = Callable[[ModelRequest, str], Usage | None]
 
 
 def estimated_usage(request: ModelRequest, text: str) -> Usage:
-    """Four characters of JSON to a token; nothing is cached."""
+    """Count four characters of JSON as a token; nothing is cached."""
     sent = json.dumps([[dict(m) for m in request.messages], [dict(t) for t in request.tools]])
     return Usage(prompt=len(sent) // 4, completion=len(text) // 4 + 1)
 
 
 class ScriptedModel(Model):
-    """Answers in the order of the script; one function for a script answers every request.
+    """A model that answers in the order of the script; if the script is one function, it answers
+    every request.
 
     A request beyond the script raises AssertionError, and so does `close` while answers are left.
-    `requests` holds all that was asked.
+    `requests` are all requests.
     """
 
     def __init__(
@@ -112,5 +113,5 @@ class ScriptedModel(Model):
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text in pieces of seven characters, which respects neither words nor tags."""
+    """Return the text in pieces of seven characters, without regard to words or tags."""
     return (text[start : start + 7] for start in range(0, len(text), 7))

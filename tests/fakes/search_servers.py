@@ -1,7 +1,8 @@
 """A strict loopback server that speaks the search protocols of SearXNG, Brave and Tavily.
 
 Written from their documentation: docs.searxng.org/dev/search_api, the reference of Brave's Web
-Search API, and docs.tavily.com. What the real ones refuse is refused, with their own errors.
+Search API, and docs.tavily.com. It refuses the same requests as the real servers, with their
+errors.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ KEY = "search-key-1234567890"
 
 @dataclass
 class SearchServer:
-    """`results` are what each search finds: title, address, snippet. `queries` are those that were
-    asked; `answer`, if set, is what answers in the place of all that."""
+    """`results` are the results of each search: title, address, snippet. `queries` are the queries
+    received; `answer`, if set, replaces the response."""
 
     results: list[tuple[str, str, str]] = field(default_factory=list)
     queries: list[str] = field(default_factory=list)
@@ -84,7 +85,7 @@ class SearchServer:
 
 @asynccontextmanager
 async def searching() -> AsyncIterator[SearchServer]:
-    """All three, on one port."""
+    """All three servers, on one port."""
     server, app = SearchServer(), web.Application()
     app.router.add_get("/search", server.searxng)
     app.router.add_post("/search", server.tavily)

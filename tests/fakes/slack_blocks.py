@@ -1,5 +1,4 @@
-"""The rules by which Slack refuses blocks, as its reference of Block Kit says; `docs` names the
-page.
+"""The rules by which Slack refuses blocks, from its reference of Block Kit; `docs` names the page.
 
 Limits that stand nowhere in it are marked as unverified.
 """
@@ -36,7 +35,7 @@ _FIELDS = {
 
 
 class BadBlocks(Exception):
-    """The errors that Slack names in `response_metadata.messages`."""
+    """The errors that Slack lists in `response_metadata.messages`."""
 
 
 def check_blocks(blocks: Sequence[Json]) -> None:
@@ -123,7 +122,7 @@ def _check_words(elements: Sequence[Json], at: str) -> None:
 
 
 def visible(blocks: Sequence[Mapping[str, Any]]) -> str:
-    """Return what a person reads of blocks: a line for each item of a list, nothing of buttons."""
+    """Return the visible text of blocks: a line for each item of a list, without buttons."""
     lines: list[str] = []
     for block in blocks:
         match block["type"]:

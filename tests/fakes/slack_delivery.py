@@ -23,14 +23,14 @@ Json = dict[str, Any]
 
 
 class SlackDelivery:
-    """The delivery of events, which stay `waiting` until the bot has acknowledged them; an event
-    that it could not take comes again. They go to `webhook` where there is one, else over the
-    newest of `connections`. `skew` is by how many seconds Slack's clock is ahead."""
+    """The delivery of events, which stay in `waiting` until the bot has acknowledged them; an event
+    that failed is repeated. They go to `webhook` if there is one, otherwise over the newest of
+    `connections`. `skew` is the number of seconds by which Slack's clock is ahead."""
 
     def __init__(self, secret: str, notice: Callable[[], None]) -> None:
         self.secret, self._notice = secret, notice
         self.webhook = ""
-        self.answers: list[int] = []  # what the webhook answered
+        self.answers: list[int] = []  # the statuses of the webhook
         self.connections: dict[web.WebSocketResponse, web.Request] = {}
         self.waiting: list[Json] = []
         self.acknowledged: list[Json] = []
@@ -41,7 +41,7 @@ class SlackDelivery:
         self._sent: list[Json] = []
         self._leaving: set[web.WebSocketResponse] = set()
         self._tickets: set[str] = set()
-        self._line = asyncio.Lock()  # what is said meanwhile comes behind what is said again
+        self._line = asyncio.Lock()  # later events wait behind repeated ones
         self._numbers = itertools.count(1)
         self._calls: asyncio.Queue[Json] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -70,8 +70,8 @@ class SlackDelivery:
         self._transmit(envelope)
 
     def redeliver(self) -> None:
-        """All that was sent so far, once more, as Slack does for what was not confirmed in time
-        ("Events API: Retries")."""
+        """Repeat all events sent so far, as Slack does for those not confirmed in time ("Events
+        API: Retries")."""
         for envelope in tuple(self._sent):
             again = {"retry_attempt": 1, "retry_reason": "timeout"}
             self._transmit({**envelope, **again, "envelope_id": f"e{next(self._numbers)}"})
@@ -97,7 +97,7 @@ class SlackDelivery:
         return ticket
 
     async def link(self, request: web.Request) -> web.StreamResponse:
-        """A websocket; a ticket holds for one."""
+        """Open a websocket; a ticket is valid for one."""
         if self.refuses_tickets:
             self.refuses_tickets -= 1
             self._tickets.discard(request.query.get("ticket", ""))
@@ -141,7 +141,7 @@ class SlackDelivery:
         self._notice()
 
     async def cut(self) -> None:
-        """All websockets break."""
+        """Break all websockets."""
         for request in self.connections.values():
             if request.transport is not None:
                 request.transport.abort()
@@ -157,8 +157,8 @@ class SlackDelivery:
     # The Events API.
 
     async def _call_webhook(self) -> None:
-        """Call the webhook; a call that fails comes again up to three times ("Events API:
-        Retries"), here at once."""
+        """Call the webhook; a failed call is repeated up to three times ("Events API: Retries"),
+        here at once."""
         async with aiohttp.ClientSession() as session:
             while True:
                 envelope = await self._calls.get()
@@ -172,7 +172,7 @@ class SlackDelivery:
     async def call(
         self, session: aiohttp.ClientSession, envelope: Json, more: Mapping[str, str]
     ) -> int:
-        """Call the webhook; returns its status, 0 where it can't be reached."""
+        """Call the webhook; return its status, 0 if it can't be reached."""
         body, kind = _encoded(envelope)
         headers = {**self.sign(body), "Content-Type": kind, **more}
         try:
@@ -185,7 +185,7 @@ class SlackDelivery:
         return status
 
     def sign(self, body: bytes, *, late: float = 0.0) -> dict[str, str]:
-        """The headers of a call ("Verifying requests from Slack")."""
+        """Return the headers of a call ("Verifying requests from Slack")."""
         at = str(int(time.time() + self.skew - late))
         known = hmac.new(self.secret.encode(), f"v0:{at}:".encode() + body, hashlib.sha256)
         signature = f"v0={known.hexdigest()}"

@@ -436,7 +436,7 @@ class Person:
         return message | more
 
     def says(self, text: str, **more: Any) -> int:
-        """Write a message; returns its id."""
+        """Write a message; return its id."""
         return self.sends(self.message(text, **more))
 
     def sends(self, message: Json) -> int:

@@ -103,7 +103,7 @@ class WeComServer(Platform[WeComMessage]):
         return WeComPerson(self, id, group)
 
     async def cut(self) -> None:
-        """The connection is cut off."""
+        """Cut the connection."""
         if self._wire is not None:
             await self._wire.close()
 

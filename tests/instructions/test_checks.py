@@ -23,7 +23,7 @@ WHOLE = Path(detect.__file__).with_name(detect.NAME).read_bytes()
 
 @pytest.fixture(name="weights")
 def _weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The path of the file from which the weights are read in a test."""
+    """The path of the file with the weights in a test."""
     with weights_in(tmp_path, monkeypatch):
         yield tmp_path / detect.NAME
 

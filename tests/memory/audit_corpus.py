@@ -1,14 +1,14 @@
 """Conversations in three languages, with good and bad summaries of each, which the audit of
-summaries must tell apart (`audit_corpus.json`). Written before the audit was, and not changed to
-suit it.
+summaries must tell apart (`audit_corpus.json`). Written before the audit, and not changed to suit
+it.
 
-`audit_unseen.json` has more, by two writers who knew nothing of the audit. Rules were made by
-looking at its conversations. `audit_third.json` was written before the rules of values that gave
-way, of tasks and of numbers, and was looked at only after they had been measured with it.
-`audit_fourth.json` was written after that, and was looked at once it had been measured.
-`audit_fifth.json` was written before the rules of what is exchanged; half of it was looked at then.
+`audit_unseen.json` has more, by two writers who did not know the audit. Rules were derived from its
+conversations. `audit_third.json` was written before the rules on superseded values, tasks and
+numbers, and was read only after they had been measured with it. `audit_fourth.json` was written
+after that, and was read once it had been measured. `audit_fifth.json` was written before the rules
+on exchanged values; half of it was read then.
 
-In a conversation the lines are said by turns: a person's, then the assistant's.
+The lines of a conversation alternate: a person's, then the assistant's.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _HERE = Path(__file__).with_suffix(".json")
 
 
 class Corpus:
-    """Conversations by their names; good summaries, each with its conversation; and bad ones, each
-    with its conversation and its fault."""
+    """The conversations by name; the good summaries, each with its conversation; and the bad ones,
+    each with its conversation and its fault."""
 
     def __init__(self, path: Path) -> None:
         data = json.loads(path.read_text("utf-8"))

@@ -12,7 +12,7 @@ NOW = datetime.fromtimestamp(0, UTC)
 
 
 def turns_of(lines: Sequence[str]) -> list[Turn]:
-    """Return turns of lines that a person and the assistant say in turn; the last may be open."""
+    """Return turns of lines in which a person and the assistant alternate; the last may be open."""
     turns = []
     for number, first in enumerate(range(0, len(lines), 2), 1):
         said = [Message("user", lines[first])]

@@ -1,4 +1,4 @@
-"""The memory of a bot, for the tests of this folder; a file may have one of its own."""
+"""Fixtures with the memory of a bot for the tests of this folder; a file may define its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A memory room in the hands of a test: real store, real meter, a summarizer that obeys."""
+"""The memory layer in tests: a real store, a real meter, and a scripted summarizer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FRAME = PromptPrefix("You are a test.", ({"type": "function", "function": {"name
 
 
 class Looked(str):
-    """A text that knows how much of it was looked at in pieces."""
+    """A text that counts the characters read from it in pieces."""
 
     __slots__ = ("looked",)
 
@@ -44,7 +44,7 @@ class Looked(str):
 
 @dataclass
 class Obedient:
-    """A summarizer in the hands of a test; by default it writes one short line."""
+    """A summarizer controlled by a test; by default it writes one short line."""
 
     answer: Callable[[SummaryRequest], str] = lambda request: "They talked."
     requests: list[SummaryRequest] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Obedient:
 
 @dataclass
 class HarnessRules:
-    """The rules of a harness, which hold in all its conversations."""
+    """The rules of a harness, for all its conversations."""
 
     harness: MemoryHarness
     plugin_offloader: Offloader | None = None
@@ -87,7 +87,7 @@ class HarnessRules:
 
 @dataclass
 class MemoryHarness:
-    """A bot's memory, which a test can close and open again."""
+    """A bot's memory that a test can close and reopen."""
 
     folder: Path
     limits: Limits = field(default_factory=Limits)
@@ -133,7 +133,8 @@ class MemoryHarness:
     async def says(
         self, text: str, results: Sequence[str] = (), reply: str = "Yes.", **who: Any
     ) -> list[View]:
-        """A whole turn, with one step for each tool result; returns the view of each request."""
+        """Record a complete turn, with one step for each tool result; return the view of each
+        request."""
         conversation = await self.conversation(**who)
         turn = await conversation.turns.open(text)
         views = [await turn.fit(self.frame)]
@@ -155,12 +156,12 @@ async def calls(turn: OpenTurn, number: int, result: str) -> None:
 
 
 def texts(view: View) -> list[str]:
-    """Return what the messages of the next request say, without the frame."""
+    """Return the texts of the messages of the next request, without the frame."""
     return [str(message["content"]) for message in view.to_wire(PromptPrefix(""))]
 
 
 async def carry_out(conversation: Conversation, change: Change) -> None:
-    """Change what is in context, as an emergency would."""
+    """Change the context, as an emergency would."""
     async with conversation.context.changing:
         await conversation.compactor.carry_out(Plan(change, "a test wants it"), "emergency")
 

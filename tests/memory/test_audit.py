@@ -1,4 +1,4 @@
-"""The audit tells summaries from what is none, in three languages."""
+"""The audit accepts summaries and rejects texts that are none, in three languages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_at_least_38_of_40_good_summaries_are_taken_and_as_many_bad_ones_are_not
 def test_of_summaries_by_writers_who_did_not_know_it_most_are_told_apart(
     corpus: Corpus, good: int, least_taken: int, bad: int, least_noticed: int
 ) -> None:
-    """These are the figures as measured: a change may raise them."""
+    """The figures are the measured ones: a change may raise them."""
     taken = [judge(chat, text).accepts() for chat, text in corpus.good]
     noticed = [bool(judge(chat, text).findings) for chat, _, text in corpus.bad]
     assert (len(taken), len(noticed)) == (good, bad)
@@ -109,7 +109,7 @@ TITLES = ("Conversation Summary", "## Key Points", "**Current State**", "User An
 
 @each_row("style", [*TITLES, "Open Questions: none. Next Steps: none.", "**Key Facts** of it"])
 def test_the_titles_of_a_summary_are_no_invented_names(style: str) -> None:
-    """Nor are labels within a line."""
+    """Labels within a line are no invented names either."""
     english = [(chat, text) for chat, text in UNSEEN.good if "-en" in chat]
     for chat, text in english:
         before = {finding.kind for finding in judge(chat, text).findings}

@@ -80,7 +80,7 @@ def test_of_three_people_any_two_that_are_exchanged_are_found() -> None:
     for order in permutations(names):
         told = "\n".join(f"- {who} {what}" for who, what in zip(order, deeds, strict=True))
         kept = sum(a == b for a, b in zip(order, names, strict=True))
-        if kept != 0:  # all three moved on by one exchange no two
+        if kept != 0:  # a rotation of all three exchanges no two
             assert bool(find_exchanged(Clauses([told]), said)) is (kept == 1), order
 
 

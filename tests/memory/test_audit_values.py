@@ -1,4 +1,4 @@
-"""Values that gave way to others, and numbers that nobody said, in a summary."""
+"""Superseded values, and invented numbers, in a summary."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def judge(text: str) -> Audit:
     ["1375", "1.375", "17.05.", "5/17", "15:00", "15:30", "14", "1,636.50", "1.375 k", "218-guest"],
 )
 def test_a_number_may_be_said_in_another_form(number: str) -> None:
-    """Of another country, as a date of numbers, of a whole day, of a word, as a sum."""
+    """A number may be from another country, a numeric date, a whole day, a word, or a sum."""
     assert SaidNumbers(TALK).has(number.replace(" k", ""))
 
 

@@ -1,4 +1,4 @@
-"""Branches: what they share, what is their own, and what each of them sends."""
+"""Branches: their shared data, their own data, and their requests."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ async def test_branches_of_branches_are_bounded_and_a_circle_of_them_ends(
     while key.number < 5:
         key = await harness.conversations.fork(key)
         there = await harness.conversation(key)
-        await there.editor.pin({1})  # or all begin with the first
+        await there.editor.pin({1})  # otherwise all begin with the first
     with pytest.raises(ValueError, match="each of the one before, are the most"):
         await harness.conversations.fork(key)
     assert sends(await harness.conversation(key)) == ["question 1 of 1", "Yes."]

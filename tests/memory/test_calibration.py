@@ -1,4 +1,4 @@
-"""Tests of what a provider's reports and errors teach the meter, and what they don't."""
+"""Tests of the calibration of the meter by a provider's reports and errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SET = Limits().but(model="a", window=128_000)
 
 
 def sent(raw: int) -> View:
-    """A request of so many raw tokens."""
+    """Return a request of this many raw tokens."""
     return View((), (), PrefixTokens(raw // 2, raw - raw // 2))
 
 

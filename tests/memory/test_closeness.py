@@ -1,4 +1,5 @@
-"""Words of a search are found whole before in parts, and together before scattered."""
+"""In a search, whole words rank above parts of words, and consecutive words above scattered
+ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tests of when a summary can be asked for in the conversation itself, and when that is cheaper."""
+"""Tests of the conditions under which a summary can be requested in the conversation itself, and is
+cheaper."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[MemoryHarness]:
 
 
 async def report(harness: MemoryHarness, model: str = "") -> None:
-    """The provider has counted what would be sent now."""
+    """The provider has counted the next request."""
     conversation = await harness.conversation()
     await conversation.calibration.learn(conversation.context.view(), 2_000, model)
 
@@ -79,7 +80,7 @@ async def test_it_ends_with_the_last_of_the_turns(harness: MemoryHarness) -> Non
 async def test_a_conversation_whose_provider_reports_no_cache_has_none(
     harness: MemoryHarness,
 ) -> None:
-    await harness.restart()  # what it has cost is on disk, and there the calls had nothing cached
+    await harness.restart()  # its cost is on disk, where the calls had no cached tokens
     await report(harness)
     assert (await harness.conversation()).context.as_sent() is None
 
@@ -199,7 +200,7 @@ LIMITS = st.fixed_dictionaries(
 
 
 def turn(number: int, question: int, result: int, reply: int) -> Turn:
-    """A turn of entries with so many tokens; without a result, no tool was called."""
+    """Return a turn of entries with this many tokens; without a result, no tool was called."""
     call = ToolCall("c", "look", "{}")
     entries = [Entry(number * 4, number, Message("user", "q" * 8 * question), question, NOW)]
     if result:

@@ -1,4 +1,4 @@
-"""Conversations leave memory when there are many, and come back as they were."""
+"""Conversations are evicted from memory when there are many, and loaded again unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OTHERS = [ConversationKey(f"pipe/{number}", f"pipe-{number}") for number in rang
 
 @pytest.fixture(autouse=True)
 def quick_collections() -> Iterator[None]:
-    """Keep the garbage collector from what was there before the test."""
+    """Exclude objects from before the test from garbage collection."""
     gc.freeze()
     yield
     gc.unfreeze()
@@ -32,7 +32,7 @@ def quick_collections() -> Iterator[None]:
 
 @pytest.fixture
 async def harness(tmp_path: Path) -> AsyncIterator[MemoryHarness]:
-    """A memory in which two conversations stay; a restart would cut (`restore: recent`)."""
+    """A memory that holds two conversations; a restart would cut (`restore: recent`)."""
     harness = MemoryHarness(tmp_path, restores_exactly=False)
     await harness.open()
     harness.conversations._most_open = 2
@@ -41,7 +41,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[MemoryHarness]:
 
 
 async def crowd_out(harness: MemoryHarness) -> None:
-    """Speak in so many others that the first leaves memory."""
+    """Use so many other conversations that the first one is evicted."""
     for key in OTHERS:
         await harness.says("Hello.", key=key)
     await harness.settle()
@@ -54,7 +54,7 @@ def is_loaded(harness: MemoryHarness, key: ConversationKey = KEY) -> bool:
 
 
 async def seen(conversation: Conversation) -> dict[str, Any]:
-    """All that can be seen of a conversation, the next request byte for byte."""
+    """Return the visible state of a conversation, including the next request byte for byte."""
     view = conversation.context.view()
     return {
         "request": json.dumps(view.to_wire(FRAME)),
@@ -71,7 +71,7 @@ async def test_one_that_left_memory_comes_back_byte_for_byte(harness: MemoryHarn
     harness.limit(max_turns=8)
     for number in range(13):
         await harness.says(f"question {number}", results=["a result"] * (number % 2))
-        await harness.settle()  # so that no summary is late and put in place at a turn of its own
+        await harness.settle()  # so that no summary is late and applied at its own turn
     conversation = await harness.conversation()
     await conversation.editor.pin({9})
     view = conversation.context.view()

@@ -1,5 +1,5 @@
-"""Values that a person corrected in the chat are read as they hold in what is remembered: in the
-prompt and in daily files, at once; the file itself changes by an approved edit alone.
+"""Values that a person corrected in the chat are shown with their current value in the memory: in
+the prompt and in daily files, at once; the file itself changes only by an approved edit.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ async def test_a_correction_is_kept_where_the_process_died_before_that(
 
 
 def value(old: str, new: str, conversation: str = "") -> EndedInAudience:
-    """A value that was ended in a conversation, or ("") by a command."""
+    """A value may be ended in a conversation, or ("") by a command."""
     until = 0.0 if conversation else 1.0
     return EndedInAudience(EndedValue(old, new, 1, 1), conversation, "2026-11-20", "10:00", until)
 

@@ -1,5 +1,5 @@
-"""Values that a person corrected are found as they hold: marked, in searches of the model and of
-people, and with the correction beside what it corrects. The transcript keeps what was said.
+"""Values that a person corrected are marked in search results of the model and of people, together
+with the correction. The transcript keeps the original message.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ async def test_as_many_messages_as_before_are_read_again_where_they_are_others(
     heard = {**book._heard}
     await conversation.forget({2})
     await harness.says("no, it's 5 May, not 3 May", reply="Changed.")
-    book._heard.update(heard)  # as one that read before the deletion, in another process
+    book._heard.update(heard)  # as in another process that read before the deletion
     assert await ended() == ["5 May"]
 
 

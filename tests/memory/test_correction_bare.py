@@ -1,4 +1,4 @@
-"""A message that names the new value alone ends the old one that is most like it."""
+"""A message that names only the new value replaces the most similar old one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A bot whose weights for corrections are missing or damaged finds none, and its doctor says so."""
+"""If the weights for corrections are missing or damaged, the bot finds none, and doctor reports
+it."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ WHOLE = Path(correction_score.__file__).with_name(correction_score.WEIGHTS).read
 
 @pytest.fixture(name="weights")
 def _weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The path of the file from which the weights are read in a test."""
+    """The path of the file with the weights in a test."""
     with weights_in(tmp_path, monkeypatch):
         yield tmp_path / correction_score.WEIGHTS
 

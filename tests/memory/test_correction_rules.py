@@ -1,5 +1,5 @@
-"""Rules by which corrections are found, each with values of several kinds: a value that is named in
-short, a plain word, a thing that is said again with another word, a digit, an apology alone.
+"""Rules that find corrections, each with values of several kinds: an abbreviated value, a plain
+word, a thing repeated with another word, a digit, an apology alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Corrections are found in what people say; the corpora were written before they were looked for.
+"""Corrections are found in people's messages; the corpora were written before the search for them.
 
 A row is: messages, the one that corrects last; the old value; the new one.
 """
@@ -91,7 +91,7 @@ def test_a_value_that_ends_again_ends_the_one_that_came_after_it(
 
 
 _WITHOUT_NEW = re.compile(r"\b\w+ \w+, (?:not|nicht)|200元，不是")
-"""The new value in a sentence, without which it says the old one."""
+"""The new value in a sentence, without which it states the old one."""
 
 
 @each_row(

@@ -1,5 +1,5 @@
-"""Tests of the cost of a change where the provider caches: the arithmetic, beside a provider that
-counts."""
+"""Tests of the cost of a change if the provider caches: the calculation, compared with a counting
+provider."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PRICE = InputPrice(0.01, 0.001)
 
 
 def bill(sizes: list[int], kept: list[int], price: InputPrice) -> float:
-    """Return the cost of these requests, of each of which so many tokens come from the cache."""
+    """Return the cost of these requests, each with this many tokens from the cache."""
     pairs = zip(sizes, kept, strict=True)
     return sum(price.kept * (size - kept) + price.cached * kept for size, kept in pairs)
 
@@ -77,8 +77,8 @@ SIZES = st.lists(st.integers(3, 30_000), min_size=1, max_size=60)
 
 
 def hold(sizes: list[int], limits: Limits, steps: int = 0) -> Iterator[tuple[View, frozenset[int]]]:
-    """A conversation of turns of these sizes, a third of each the question: what is seen when the
-    next turn asks, and the turns that fold then. Each calls a tool so many times first."""
+    """A conversation of turns of these sizes, a third of each the question: the view at the next
+    turn's request, and the turns that are folded then. Each calls a tool this many times first."""
     view = View((), (), PrefixTokens(0, 0), rendering="exchange")
     for number, size in enumerate(sizes, 1):
         question = Entry(100 * number, number, Message("user"), size // 3, START)
@@ -108,7 +108,8 @@ def test_turns_of_one_size_fold_at_the_distance_that_is_cheapest(
     anew, saved = full * size - (size - size // 3), max(size - LINE, size // 2)
 
     def cost(turns: int) -> float:
-        """Of a turn, in fresh tokens: what is read anew, and what stays until it folds."""
+        """Return the cost of a turn in fresh tokens: those read again, and those that stay until it
+        is folded."""
         return 0.9 * anew / turns + 0.1 * saved * (steps + 1) * (turns - 1) / 2
 
     assert cost(distance) <= min(map(cost, range(1, 60))) * (1 + 1e-9)

@@ -1,4 +1,4 @@
-"""Daily memory files: safe to add to, safe to take from, and a person's own words beside ours."""
+"""Daily memory files: appending and deleting are safe, and a person's own words are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: who hears them, in which order, and what a listener can and cannot do to a turn."""
+"""Events: their listeners, the order of these, and a listener's power over a turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.memory.harness import MemoryHarness
 def hearing(
     heard: list[str], name: str = "ear", verdict: Verdict | None = None, priority: int = 100
 ) -> Listener:
-    """A listener that writes down what it hears."""
+    """Return a listener that records its events."""
 
     async def hear(event: Event) -> Verdict | None:
         heard.append(f"{name}: {event.name} t{event.turn} {event.text}".strip())
@@ -87,8 +87,8 @@ async def test_what_listeners_say_stands_behind_the_question(tmp_path: Path) -> 
     await harness.close()
     assert [(e.message.role, e.message.text) for e in turn.entries] == [
         ("user", "Hello"),
-        ("note", "Be brief."),  # as the session starts
-        ("note", "Be brief."),  # as the turn starts
+        ("note", "Be brief."),  # at the start of the session
+        ("note", "Be brief."),  # at the start of the turn
     ]
 
 

@@ -1,4 +1,5 @@
-"""An error of a library or of the database is told in our words, on any path to a person."""
+"""An error of a library or of the database is described in the project's own words, wherever a
+person sees it."""
 
 from __future__ import annotations
 
@@ -130,12 +131,12 @@ CASES = [(said, error) for said, errors in KINDS.items() for error in errors]
 
 
 def of(*kinds: type[BaseException]) -> list[tuple[str, BaseException]]:
-    """The cases that a path can meet with."""
+    """Return the possible errors of a path."""
     return [(said, error) for said, error in CASES if isinstance(error, kinds)]
 
 
 def own_words(told: str, error: BaseException) -> bool:
-    """Return True if nothing that a library said is in what people are told."""
+    """Return whether the text for people is free of words from libraries."""
     theirs = [str(one) for one in (error, error.__cause__) if one is not None and len(str(one)) > 3]
     names = ("Errno", "Error", "Exception", "0x", "_ssl", *WORDS)
     return not any(one in told for one in (*theirs, *names))
@@ -213,7 +214,7 @@ def test_an_mcp_server_that_fails_is_told_of_so(said: str, error: BaseException)
 
 async def test_the_reader_of_pages_says_it_so(subtests: pytest.Subtests) -> None:
     async def approve(_url: object) -> None:
-        """Nobody is asked."""
+        """Call no model."""
 
     for said, error in of(OSError, aiohttp.ClientError, ValueError):
         with case(subtests, repr(error)):

@@ -1,5 +1,5 @@
-"""Tests that code that changes a file of an audience, or deletes one, first asks whether this
-process may."""
+"""Tests that code that changes or deletes a file of an audience first checks that this process
+may."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def section(job: int) -> daily.Section:
 
 
 def lay_out(data: Path) -> None:
-    """Lay out what a process before this one left."""
+    """Create the files left by an earlier process."""
     folder = data / "audiences" / KEY.audience
     daily.append(data, section(1))
     daily.append(daily.quarantine(data), section(2))
@@ -129,5 +129,5 @@ async def test_a_fence_holds_for_the_files_of_all_that_begins_after_it(tmp_path:
     await write()
     with pytest.raises(FencedError):
         await asyncio.create_task(work())
-    await write()  # a task beside it has another store, or none
+    await write()  # a concurrent task has another store, or none
     await store.close()

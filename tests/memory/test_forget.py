@@ -1,4 +1,5 @@
-"""Forgetting, over random conversations: what is forgotten is in no file, and the rest is whole."""
+"""Forgetting, over random conversations: forgotten words are in no file, and the rest is
+complete."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ STEP = st.one_of(
 
 
 def mark(turn: int) -> str:
-    """A word that stands in a turn, and in all that is made from it."""
+    """Return a word that is in a turn, and in everything derived from it."""
     return f"mark{turn}x"
 
 
@@ -54,7 +55,7 @@ async def take(harness: MemoryHarness, step: tuple[Any, ...]) -> None:
         case ("settle",):
             await harness.settle()
         case ("search",):
-            await conversation.memory.search("is said", 5)  # what was said is in the index now
+            await conversation.memory.search("is said", 5)  # the messages are in the index now
         case ("compact",):
             await conversation.compactor.compact_for_person()
         case (name,):

@@ -1,4 +1,4 @@
-"""A plan that frees next to nothing is not carried out, recorded or paid for, whoever made it."""
+"""A plan that frees next to nothing is not executed, recorded or paid for, whoever made it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def live(folder: Path, limits: dict[str, Any], steps: list[tuple[Any, ...]
                 try:
                     await harness.says("ask " * asked, texts, "tell " * replied)
                 except RequestTooLong:
-                    return  # the person is told
+                    return  # the person is notified
             else:
                 await steer(await harness.conversation(), what, *rest)
             known = await check(harness, before, known, is_alone=what not in ("say", "settle"))
@@ -98,7 +98,7 @@ async def live(folder: Path, limits: dict[str, Any], steps: list[tuple[Any, ...]
 
 
 async def check(harness: MemoryHarness, before: View, known: int, *, is_alone: bool) -> int:
-    """Every event frees enough; returns how many there are."""
+    """Check that every event frees enough; return the number of events."""
     conversation = await harness.conversation()
     events = await conversation.context.history()
     ceiling = conversation.context.limits.ceiling
@@ -107,7 +107,7 @@ async def check(harness: MemoryHarness, before: View, known: int, *, is_alone: b
         if not event.leaving or event.change.folded is not None or event.change.rolled:
             continue
         if "turns were over the limit" in event.reason:
-            continue  # which holds whatever their size
+            continue  # which is in force whatever their size
         freed = event.tokens_before - event.tokens_after
         assert freed > 0
         is_needed = event.tokens_before > ceiling
@@ -134,7 +134,7 @@ def test_no_plan_is_carried_out_that_frees_too_little_and_nothing_is_paid_twice(
 
 async def pin(harness: MemoryHarness, *turns: int) -> Conversation:
     conversation = await harness.conversation()
-    await harness.settle()  # a summary may have been written ahead
+    await harness.settle()  # a summary may have been prepared
     harness.summarizer.requests.clear()
     await conversation.editor.pin(turns)
     return conversation

@@ -1,4 +1,4 @@
-"""A turn in a line: the one that was written, or its own first words."""
+"""A turn as one line: the written one, or its own first words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START = datetime(2024, 1, 15, 10, 30, tzinfo=UTC)
 
 
 def turn(*messages: Message) -> Turn:
-    """Turn t7 with these messages, a minute apart."""
+    """Return turn t7 with these messages, a minute apart."""
     return Turn(
         7,
         tuple(

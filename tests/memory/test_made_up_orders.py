@@ -1,4 +1,4 @@
-"""Permissions that a summary invents for what a person forbade, and orders that nobody gave."""
+"""Permissions that a summary invents for something forbidden, and invented orders."""
 
 from __future__ import annotations
 
@@ -173,7 +173,8 @@ SAID: dict[str, tuple[list[str], list[str]]] = {
         ["周末可以给用户打电话。", "周末随时可以打电话。"],
     ),
 }
-"""Orders not to do something, with sentences that say so in other words, and such as allow it."""
+"""Orders not to do something, with sentences that repeat them in other words, and sentences that
+allow it."""
 
 
 @each_row("said", SAID)

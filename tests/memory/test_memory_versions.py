@@ -1,4 +1,4 @@
-"""`MEMORY.md` and its versions, on a disk that is full, and whatever is done with it."""
+"""`MEMORY.md` and its versions, on a full disk, and after any sequence of changes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ STEPS = ("remember", "edit", "hand", "propose", "approve", "refuse", "undo", "re
 
 
 async def take(harness: MemoryHarness, step: str, text: str) -> None:
-    """Take a step, as a person, a model or a crash takes it."""
+    """Take a step of a person, a model or a crash."""
     memory = (await harness.conversation()).long_term
     source = Source("section", "2026-11-20", conversation=KEY.id, turns="t1", job=1, digest=text)
     match step:

@@ -1,4 +1,4 @@
-"""A text that is no summary never becomes all that is left of what was said."""
+"""A text that is no summary never replaces turns."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_two_numbers_that_nobody_said_are_no_summary_unless_as_many_were() -> No
 
 
 def spell(number: int) -> str:
-    """A word of its own for each number."""
+    """Return a different word for each number."""
     return "".join("abcdefghij"[int(digit)] for digit in str(number))
 
 
@@ -163,7 +163,7 @@ def test_a_short_summary_that_tells_of_what_was_said_is_one(text: str) -> None:
     ("text", "said"),
     [
         ("They greeted each other.", "Hello there."),
-        ("Ann likes tea.", "I am Ann, and I like tea at noon."),  # one fact of two, in few words
+        ("Ann likes tea.", "I am Ann, and I like tea at noon."),  # one of two facts, in few words
         ("Der Nutzer heißt Jan.", "Ich heiße Jan."),
         ("用户喜欢茶。", "我喜欢喝茶。"),
         ("The user will meet at noon.", "Let us meet at 12:00."),
@@ -219,7 +219,7 @@ async def test_what_left_for_it_is_told_by_an_extract_and_by_excerpts(
 
 
 class Diarist(Obedient):
-    """Writes a good summary, and will not tell what of it is new."""
+    """A summarizer that writes a good summary, and does not name what is new in it."""
 
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
         result = await super().summarize(request)

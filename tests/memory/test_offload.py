@@ -1,5 +1,5 @@
-"""Tests that what is removed from the context is kept in files: AgentScope's workspace, and what
-may go wrong."""
+"""Tests that content removed from the context is stored in files: AgentScope's workspace, and its
+faults."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ WHERE = " You can refer to the file in '{}' for the truncated content if needed.
 
 
 async def shown(harness: MemoryHarness) -> str:
-    """Return what the model sees of a long result."""
+    """Return the text that the model gets for a long result."""
     harness.limit(tool_result_limit=200)
     views = await harness.says("Look.", [LONG])
     return texts(views[-1])[-1]
@@ -268,7 +268,7 @@ async def test_what_was_leaving_when_the_bot_was_killed_is_kept_at_the_next_star
         await harness.says(text)
     await harness.settle()
     before = context(tmp_path).read_bytes()
-    # As a power cut leaves it: half of it is written, and the job is not done.
+    # As after a power cut: half of it is written, and the job is not done.
     context(tmp_path).write_bytes(before[: len(before) * 2 // 3])
     (job,) = await harness.store.read(lambda db: summaries.jobs_of(db, 1))
     await harness.store.write(lambda db: summaries.open_again(db, job))
@@ -307,7 +307,7 @@ async def test_a_clip_in_an_emergency_leaves_the_marker_that_names_the_whole_fil
 async def pictured(
     harness: MemoryHarness, folder: Path, content: bytes, key: ConversationKey = KEY
 ) -> Image:
-    """A turn with a picture."""
+    """Return a turn with a picture."""
     image = await LocalWorkspace(workspace(folder)).keep(content, "image/png")
     turn = await (await harness.conversation(key)).turns.open("Look!", images=(image,))
     await turn.record(Message("assistant", "Nice."))

@@ -1,8 +1,9 @@
 """Tests of conversations that Parley 0.3.0 wrote before events gave forms to turns.
 
 The 80 histories are random: every command, strategy, branch, emergency and restart. Each has its
-rows, all requests that would have been sent, as digests, and what two undos and two redos led to.
-They are of 5,000 that were compared when the events were converted (`docs/decisions/0029`).
+rows, digests of all requests that would have been sent, and the results of two undos and two redos.
+They are a sample of 5,000 that were compared when the events were converted
+(`docs/decisions/0029`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from memory.record.engines.sqlite import connect
 from memory.record.migrations import migrate
 from tests.memory.harness import FRAME, MemoryHarness
 
-SCHEMA = 47  # the last one before
+SCHEMA = 47  # the last one before that
 
 
 def histories() -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""A turn that is stopped at any moment is in memory what it is on disk."""
+"""A turn that is stopped at any moment is the same in memory as on disk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def test_a_stop_while_a_result_is_written_adds_no_second_result(
     result = Message("tool", "Seen.", call_id="a", tool="look")
     recording = asyncio.create_task(turn.record(result))
     blocked = asyncio.ensure_future(blocking)
-    await asyncio.sleep(0)  # the result waits behind what blocks the writer
+    await asyncio.sleep(0)  # the result waits for the blocked writer
     recording.cancel()
     gate.set()
     with pytest.raises(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""Passages of a transcript: windows that merge, and what may be found at all."""
+"""Passages of a transcript: windows that merge, and the messages that may be found."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ async def test_thousands_of_messages_are_searched_while_the_loop_goes_on(
     assert rounds > 10, "others had their turn meanwhile"
 
 
-@example("", "0\x1f", "")  # a space to Python, and none to a pattern
+@example("", "0\x1f", "")  # a space for Python, but not for a pattern
 @example("", "a\x1fb", "")
 @given(st.text(), st.text(min_size=1).filter(str.strip), st.text())
 def test_a_text_is_found_in_any_message_that_holds_it(left: str, text: str, right: str) -> None:

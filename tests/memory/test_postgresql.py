@@ -1,5 +1,5 @@
 """PostgreSQL as the database system: the same tables and the same search, connections that break,
-and commits whose answer is lost."""
+and commits whose response is lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.servers.proxy import Cut, Proxy
 
 
 def columns(database: Database) -> dict[str, list[str]]:
-    """The columns of all tables that are the same everywhere, in their order."""
+    """Return the columns of the tables that are equal in both systems, in order."""
     own = ("sqlite_", "passage_words", "writer", "schema_version")
     names = [name for name in database.get_tables() if not name.startswith(own)]
     found = {}
@@ -105,7 +105,7 @@ def test_words_are_stemmed_as_sqlite_stems_them() -> None:
 
 
 def note(number: int) -> Callable[[Database], None]:
-    """Writes a row; twice, if it is carried out twice."""
+    """Write a row; twice, if it is executed twice."""
 
     def add(db: Database) -> None:
         statement = "INSERT INTO aside (kind, chat, content, why, at) VALUES (?, ?, ?, ?, ?)"
@@ -254,7 +254,7 @@ async def test_a_bot_that_starts_while_another_one_ends_waits_for_that(postgresq
 
 
 async def test_two_writers_in_each_others_way_both_write(postgresql: str) -> None:
-    """Each holds what the other wants: the server ends one, which is carried out again."""
+    """Each holds a lock that the other needs: the server aborts one, which is executed again."""
     engine = PostgresqlEngine(postgresql)
     first, second = await Store.open(engine), await Store.open(engine)
     for key in ("a", "b"):

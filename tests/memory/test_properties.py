@@ -1,5 +1,4 @@
-"""Tests of what must always hold, over random conversations with tools, limits, and steering by a
-person."""
+"""Tests of invariants over random conversations with tools, limits, and steering by a person."""
 
 from __future__ import annotations
 
@@ -104,8 +103,9 @@ CONVERSATION = st.lists(st.one_of(SAY, SAY, STEER), min_size=3, max_size=18)
 
 @dataclass
 class Witness:
-    """Follows a conversation, and checks every request that it would send. `ends` says how much of
-    what was said each turn ends with; `cached` is what the provider reports of each request."""
+    """A witness that follows a conversation and checks every request that it would send. `ends` has
+    the number of messages at the end of each turn; `cached` is the provider's report for each
+    request."""
 
     harness: MemoryHarness
     said: list[str] = field(default_factory=list)
@@ -122,7 +122,7 @@ class Witness:
         for number in range(len(results) + 1):
             try:
                 view = await turn.fit(self.harness.frame)
-            except RequestTooLong:  # the reason is told; that it is a good one is tested apart
+            except RequestTooLong:  # the reason is shown; another test checks it
                 break
             await self.check(conversation, view, text, fresh)
             body = {"messages": view.to_wire(self.harness.frame)}
@@ -141,7 +141,7 @@ class Witness:
         await what_was_sent_can_be_made_again(conversation, newest=1)
 
     def branch(self, turn: int) -> Witness:
-        """Return a witness that follows a branch that begins after this turn."""
+        """Return a witness for a branch that begins after this turn."""
         said, ends = self.said[: self.ends[turn - 1]], self.ends[:turn]
         return Witness(self.harness, said, ends, self.cached)
 
@@ -169,7 +169,8 @@ class Witness:
         await self.check_stubs(conversation, view)
 
     async def check_stubs(self, conversation: Conversation, view: View) -> None:
-        """No result of the running turn is a stub, and what a stub stands for can be read again."""
+        """Check that no result of the running turn is a stub, and that each stubbed result can be
+        read again."""
         whole = {entry.seq: entry for turn in view.whole for entry in turn.entries}
         for entry in (entry for turn in view.turns for entry in turn.entries):
             if entry.seq in view.layout.stubbed:
@@ -178,7 +179,7 @@ class Witness:
                 assert hit.text == whole[entry.seq].message.shown_text
 
     def check_prefix(self, events: int, wire: list[dict[str, Any]]) -> None:
-        """Between two events, each request extends the one before byte for byte."""
+        """Check that between two events each request extends the previous one byte for byte."""
         if self.last is not None and self.last[0] == events:
             before = self.last[1]
             assert wire[: len(before)] == before
@@ -186,7 +187,8 @@ class Witness:
 
 
 def same_or_clipped(text: str, sent: str) -> bool:
-    """Return True if a text is in the request: whole, after a summary, or clipped with a mark."""
+    """Return whether a text is in the request: complete, after a summary, or clipped with a
+    mark."""
     if sent.endswith(text):
         return True
     is_marked = "characters left out here" in sent or "<<<TRUNCATED>>>" in sent
@@ -195,7 +197,7 @@ def same_or_clipped(text: str, sent: str) -> bool:
 
 
 def is_held(history: list[ViewEvent]) -> bool:
-    """Return True if an undo may be holding cuts off (the rule itself is tested apart)."""
+    """Return whether an undo may delay cuts (another test checks the rule itself)."""
     kinds = [event.kind for event in history]
     return "undo" in kinds or "redo" in kinds
 
@@ -216,7 +218,7 @@ async def steer(harness: MemoryHarness, conversation: Conversation, step: tuple[
             assert not conversation.context.view().layout.ranges
         case ("restart",):
             before = conversation.context.view().to_wire(harness.frame)
-            waits = conversation.context.waits_for_strategy  # which is in force then
+            waits = conversation.context.waits_for_strategy  # which is in force afterwards
             await harness.restart()
             conversation = await harness.conversation(conversation.key)
             assert waits or conversation.context.view().to_wire(harness.frame) == before
@@ -260,7 +262,7 @@ async def steer_summaries(
 async def edit_summary(
     harness: MemoryHarness, conversation: Conversation, what: str, words: Any
 ) -> None:
-    """An edited summary is what the model sees, and an undo of that is exact."""
+    """The model sees an edited summary, and undoing the edit is exact."""
     before = conversation.context.view()
     sent, standing = before.to_wire(harness.frame), await conversation.summary.list_standing()
     try:
@@ -270,7 +272,7 @@ async def edit_summary(
         assert conversation.context.view().to_wire(harness.frame) == sent
         return
     view = conversation.context.view()
-    if edited.is_range:  # the only summary there is
+    if edited.is_range:  # the only summary
         assert [one.is_range for one in standing] == [True]
         (shown,) = view.summaries.values()
     else:
@@ -288,7 +290,7 @@ async def edit_summary(
 
 
 async def answer_cut(harness: MemoryHarness, conversation: Conversation, answer: str) -> None:
-    """A cut that waits is made as it was put, or not at all."""
+    """A cut that waits for approval is executed exactly as shown, or not at all."""
     await harness.settle()
     compactor = conversation.compactor
     waiting = compactor.approval.current
@@ -338,8 +340,8 @@ async def steer_range(
 
 
 def stand_in_for_all(view: View) -> None:
-    """No turn is in context that a summary in its place stands for, none has two of them, and they
-    stand in the order of the transcript."""
+    """Check that no turn is in context together with a summary that replaces it, that none has two
+    of them, and that they are in the order of the transcript."""
     covered = [turn for stand_in in view.layout.ranges for turn in stand_in.turns]
     assert len(covered) == len(set(covered))
     assert not {turn.number for turn in view.turns} & {*covered}
@@ -349,13 +351,13 @@ def stand_in_for_all(view: View) -> None:
 
 
 def spoken(text: tuple[str, int]) -> str:
-    """A word, said so many times."""
+    """Return a word, repeated this many times."""
     word, count = text
     return f"{word} " * count
 
 
 def is_of_the_same(request: SummaryRequest) -> str:
-    """A summary in the conversation is asked of exactly what it would be of apart."""
+    """A summary in the conversation is requested for the same source as a separate one."""
     if (beginning := request.beginning) is not None:
         task = {"role": "user", "content": request.task}
         assert not refusal({"model": "m", "messages": [*beginning.messages, task]})
@@ -369,7 +371,7 @@ def is_of_the_same(request: SummaryRequest) -> str:
 async def live(
     folder: Path, steps: list[tuple[Any, ...]], strategy: str = "trim", cached: int = 0
 ) -> None:
-    limits = Limits(context=Settings().context)  # with what the request log has added
+    limits = Limits(context=Settings().context)  # including the sizes from the request log
     summarizer = Obedient(is_of_the_same)
     harness = MemoryHarness(folder, limits, summarizer, request_log=StoredRequestLog)
     harness.limit(strategy=strategy)
@@ -400,8 +402,8 @@ async def live(
 async def send_all(
     harness: MemoryHarness, keys: Iterable[ConversationKey]
 ) -> dict[ConversationKey, Any]:
-    """Return what each of these conversations would send now, but for those that wait for a
-    strategy: a restart lets that be in force."""
+    """Return the next request of each of these conversations, except for those that wait for a
+    strategy: a restart puts it in force."""
     there = {key: await harness.conversation(key) for key in keys}
     return {
         key: one.context.view().to_wire(harness.frame)
@@ -416,7 +418,7 @@ async def move(
     witnesses: dict[ConversationKey, Witness],
     step: tuple[Any, ...],
 ) -> None:
-    """Fork, or go to another branch."""
+    """Fork, or switch to another branch."""
     what, number = step
     if what == "switch":
         await harness.conversations.branches.switch([*witnesses][number % len(witnesses)])
@@ -432,7 +434,7 @@ async def move(
 
 
 async def what_was_sent_can_be_made_again(conversation: Conversation, newest: int = 1_000) -> None:
-    """Each request that is kept is made again byte for byte, whatever was changed since."""
+    """Each logged request is rebuilt byte for byte, whatever was changed since."""
     log = KeptRequests(conversation.turns)
     for number in (await log.numbers())[-newest:]:
         sent = await log.request(number)
@@ -443,8 +445,8 @@ async def what_was_sent_can_be_made_again(conversation: Conversation, newest: in
 
 
 async def everything_is_there(conversation: Conversation, said: list[str]) -> None:
-    """Every word that was said is in the transcript, in order, once, and a search finds it, whether
-    it is still in context or not."""
+    """Every word is in the transcript, in order, once, and a search finds it, whether it is in
+    context or not."""
     turns = await conversation.context.turns(range(1, len(said) + 1))
     kept = [e.message.text for t in turns for e in t.entries if not e.message.tool_calls]
     assert kept == said

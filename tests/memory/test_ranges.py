@@ -1,4 +1,4 @@
-"""Summaries by their numbers; a summary of any range, in its place; and opened again."""
+"""Summaries by their numbers; a summary of any range, in its place; and its expansion."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def test_a_summary_of_what_came_from_outside_is_tainted(harness: MemoryHar
 
 
 async def test_a_range_too_long_for_a_call_is_told_from_its_summary(harness: MemoryHarness) -> None:
-    """Otherwise from its turns, which say more; both times with one call."""
+    """Otherwise it is made from its turns, which say more; both times with one call."""
     for size, is_told_anew in ((20, True), (1_000, False)):
         conversation = await harness.conversation(ConversationKey(f"pipe/{size}", f"pipe-{size}"))
         key = conversation.key

@@ -1,4 +1,4 @@
-"""Memory search: the best answers first, all that was said, and nobody else's words."""
+"""Memory search: the best results first, every message, and none of other people."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STRANGER = ConversationKey("pipe/other", "pipe-other")
 async def tell(
     harness: MemoryHarness, *said: str, at: datetime = MONDAY, key: ConversationKey = KEY
 ) -> None:
-    """Let Ann and Bob talk, a minute a message, Ann first; as whole turns."""
+    """Record messages of Ann and Bob in turn, one per minute, Ann first; as complete turns."""
     conversation = await harness.conversation(key)
     messages = [
         Message("assistant" if n % 2 else "user", text, speaker="Bob" if n % 2 else "Ann")
@@ -50,12 +50,12 @@ async def tell(
 async def recalled(
     harness: MemoryHarness, text: str, most: int = 5, key: ConversationKey = KEY
 ) -> list[str]:
-    """Return what the model finds."""
+    """Return the model's search results."""
     return texts((await (await harness.conversation(key)).memory.recall(text, most)).said)
 
 
 async def searched(harness: MemoryHarness, text: str, key: ConversationKey = KEY) -> list[str]:
-    """Return what a person finds."""
+    """Return a person's search results."""
     return texts((await (await harness.conversation(key)).memory.search(text, 10)).said)
 
 
@@ -75,7 +75,7 @@ async def test_the_message_that_answers_stands_before_those_that_share_a_word(
 
 
 class NearPlaces(Likeness):
-    """Some messages of the first conversation mean what is asked for."""
+    """Make some messages of the first conversation similar in meaning to the question."""
 
     def __init__(self, *seqs: int, far: float = 4.0) -> None:
         self.near, self.asked = {index.place_of(1, seq): far for seq in seqs}, list[str]()
@@ -126,7 +126,7 @@ async def test_an_answer_without_the_words_is_found_by_its_question(harness: Mem
 
 
 async def test_what_a_question_asks_for_decides(harness: MemoryHarness) -> None:
-    """A person, a time, oneself, a month, a day, an ordinal."""
+    """Queries may name a person, a time, oneself, a month, a day, an ordinal."""
     await tell(harness, "I had the tea, and it is fine.", "I like the tea a lot, it is good.")
     await tell(harness, "Yesterday the tea was cold.", "Some.", at=MONDAY + timedelta(days=1))
     await tell(harness, "There were 3 teas then.", "Some.", at=MONDAY + timedelta(days=2))
@@ -151,7 +151,8 @@ LONG = " ".join(
 async def test_long_replies_do_not_stand_before_what_was_said_in_a_sentence(
     harness: MemoryHarness,
 ) -> None:
-    """They hold so many words that they have some of every question, and stand beside all."""
+    """They contain so many words that each question has some of them, and are adjacent to all
+    messages."""
     said = "My first sprint ends on a Friday."
     for day in range(8):
         question = said if day == 3 else f"What is step {day} of my app?"
@@ -344,8 +345,8 @@ async def test_a_database_of_an_older_parley_is_indexed_at_the_first_search(tmp_
 
 @pytest.mark.sqlite
 async def test_an_index_of_an_older_parley_is_used_as_it_is(tmp_path: Path) -> None:
-    """Keep the index, where the signs of a message have new numbers: a question, a time, oneself, a
-    user."""
+    """Keep the index, in which the signs of a message have new numbers: a question, a time,
+    oneself, a user."""
     step = next(n for n, step in enumerate(MIGRATIONS) if step.__name__ == "_search_signs")
     database = connect(tmp_path / "parley.db")
     for older in MIGRATIONS[:step]:
@@ -441,7 +442,7 @@ async def test_more_words_are_no_more_questions_to_the_database(
     harness: MemoryHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await tell(harness, "Green tea or red wine?", "Red wine, please; the tea was cold yesterday.")
-    await searched(harness, "tea")  # so that all is indexed
+    await searched(harness, "tea")  # so that everything is indexed
 
     async def count_statements(text: str) -> int:
         asked: list[str] = []
@@ -506,7 +507,7 @@ def test_notes_that_are_in_no_file_any_more_do_not_stay_in_memory() -> None:
 
 
 def holds(notes: NoteSearch, text: str) -> bool:
-    """Return True if a text is anywhere in what a search keeps from one time to the next."""
+    """Return whether a text is anywhere in the data that a search keeps between calls."""
     return text in repr([vars(one) for one in notes._indexed.values()])  # by no other way seen
 
 

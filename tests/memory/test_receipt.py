@@ -1,5 +1,4 @@
-"""Tests of what a summary kept: facts are found, and found again, in several languages and
-quickly."""
+"""Tests of the facts that a summary kept: they are found, in several languages and quickly."""
 
 from __future__ import annotations
 
@@ -176,6 +175,6 @@ def test_any_text_has_a_receipt_and_keeps_itself(texts: list[str], summary: str)
 
 @each_row("piece", ["1.", "a.b@a.", "王", "a\\", "“"])
 def test_hostile_texts_take_little_time(piece: str) -> None:
-    """A search that began anew at every place would not end."""
+    """A search that restarted at every position would not end."""
     text = piece * (200_000 // len(piece))
     make_receipt([text] * 2, [text] * 2, [text], text[:8_000])

@@ -1,4 +1,4 @@
-"""Tests of what is believed of a prompt's size, whatever a provider reports of it."""
+"""Tests of the accepted size of a prompt, for any reports of a provider."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LEAST, MOST = 0.5, 2.2  # of the true size
 
 
 class NoStore:
-    """Keeps nothing."""
+    """A store that keeps nothing."""
 
     async def write(self, job: object, *, is_synced: bool = True) -> None:
         del job, is_synced
@@ -41,13 +41,13 @@ def fresh() -> Calibration:
 
 
 def sent(raw: int, tools: int = 0) -> View:
-    """A request of so many raw tokens of plain text."""
+    """Return a request of this many raw tokens of plain text."""
     return View((), (), PrefixTokens(raw - tools, tools))
 
 
 def report_sizes(sizes: Sequence[int], caches: str, times: str) -> list[tuple[int, int]]:
-    """Return a provider's reports of prompts of these sizes: how much of them, and what of it was
-    cached."""
+    """Return a provider's reports of prompts of these sizes: the reported size, and the cached
+    part."""
     said, before = list[tuple[int, int]](), 0
     for number, size in enumerate(sizes):
         cached = min(before, size) // 128 * 128 if caches != "never" else 0
@@ -68,7 +68,7 @@ WAYS = (
     *((caches, "") for caches in ("never", "inside", "apart", "uncached only")),
     *(("inside", times) for times in ("2", "4", "all so far")),
 )
-"""The ways of reporting what is cached, and of the figures."""
+"""The ways of reporting the cached part, and the figures."""
 
 
 @given(
@@ -84,9 +84,9 @@ WAYS = (
 def test_what_is_believed_is_never_far_from_the_truth(
     factor: float, way: tuple[str, str], prefix: int, turns: list[int], gaps: str
 ) -> None:
-    """A conversation that grows, and is compacted where that is believed to be due. No vocabulary
-    is known that makes more than 1.5 tokens of one of plain text; of one that does, no less is
-    believed than the least that any makes."""
+    """A conversation that grows, and is compacted when its accepted size requires it. No known
+    vocabulary makes more than 1.5 tokens of one of plain text; for one that does, at least the
+    fewest tokens of any vocabulary are accepted."""
     least = LEAST if factor <= 1.5 else 0.58 / factor
     calibration = fresh()
     raw, raws = prefix, [prefix]
@@ -108,7 +108,7 @@ def test_what_is_believed_is_never_far_from_the_truth(
 
 
 def learn(*reports: tuple[int, int, int]) -> Calibration:
-    """Return a calibration that learned from reports: raw tokens, the prompt, what was cached."""
+    """Return a calibration that learned from reports: raw tokens, the prompt, the cached part."""
     calibration = fresh()
 
     async def hear() -> None:
@@ -120,7 +120,7 @@ def learn(*reports: tuple[int, int, int]) -> Calibration:
 
 
 def size(calibration: Calibration, raw: int) -> tuple[int, bool]:
-    """Return what is shown of a request, and whether it is called measured."""
+    """Return the displayed size of a request, and whether it is called measured."""
     scale = calibration.scale(sent(raw), "m")
     return scale.tokens(raw), scale.is_measured
 
@@ -186,7 +186,7 @@ def test_a_ratio_that_was_learnt_of_nonsense_is_corrected() -> None:
 
 
 def test_a_refusal_confirms_what_was_too_much_to_be_believed() -> None:
-    """A vocabulary that nobody knows makes 1.9 tokens of one."""
+    """An unknown vocabulary makes 1.9 tokens of one."""
     calibration = learn(*((raw, round(1.9 * raw), 0) for raw in (6_000, 8_000, 10_000)))
     assert size(calibration, 11_000) == (11_000, False)
     calibration.believe_refusal(sent(11_000), SET, 0)
@@ -196,7 +196,7 @@ def test_a_refusal_confirms_what_was_too_much_to_be_believed() -> None:
 
 
 def test_a_vocabulary_for_another_script_may_be_far_off() -> None:
-    """Gujarati: 0.21 tokens of o200k for each that is counted."""
+    """Gujarati: 0.21 tokens of o200k for each counted one."""
     text = CountedRequest(6_000, 1_000, 0, odd=5_000, characters=4_000)
     assert reconcile(Report(2_000), text, KnownSizes()).size == 2_000
     plain = CountedRequest(6_000, 1_000, 0, characters=20_000)

@@ -1,5 +1,4 @@
-"""Tests that what a person removes is out of all that the model can reach, and comes back as it
-was."""
+"""Tests that turns removed by a person are out of the model's reach, and are restored unchanged."""
 
 from __future__ import annotations
 
@@ -29,18 +28,18 @@ def workspace(folder: Path) -> Path:
 
 
 def reach(folder: Path) -> dict[str, str]:
-    """Return what the model's file tools find of the conversation."""
+    """Return the results of the model's file tools in the conversation."""
     session = workspace(folder) / "sessions" / "pipe%2Fmain"
     return {file.name: file.read_text() for file in sorted(session.glob("*"))}
 
 
 def daily(folder: Path) -> str:
-    """All that is in the daily memory."""
+    """Return the text of the daily memory."""
     return "".join(file.read_text() for file in folder.rglob("memory/*.md"))
 
 
 def offloaded(folder: Path) -> set[str]:
-    """The turns in the file of what left."""
+    """Return the turns in the file of removed turns."""
     lines = reach(folder).get("context.jsonl", "").splitlines()
     return {json.loads(line)["turn"] for line in lines}
 
@@ -121,7 +120,7 @@ async def test_a_crash_before_the_files_are_written_is_made_good_at_the_next_sta
 async def test_a_late_summary_leaves_out_what_is_taken_away(
     harness: MemoryHarness, tmp_path: Path
 ) -> None:
-    """The cut is undone, and a turn of it dropped, while its summary is on its way."""
+    """The cut is undone, and one of its turns dropped, while its summary is being written."""
     harness.summarizer.gate = asyncio.Event()
     harness.summarizer.answer = lambda request: f"Told: {' '.join(request.text.split())}"
     for number in range(1, 5):
@@ -139,7 +138,7 @@ async def test_a_late_summary_leaves_out_what_is_taken_away(
 async def test_a_clear_leaves_the_results_of_the_running_turn(
     harness: MemoryHarness, tmp_path: Path
 ) -> None:
-    """They are in a file before they are in the transcript."""
+    """Messages are in a file before they are in the transcript."""
     await harness.says("Look.", [LONG])
     conversation = await harness.conversation()
     turn = await conversation.turns.open("Look again.")
@@ -153,7 +152,7 @@ async def test_a_clear_leaves_the_results_of_the_running_turn(
 
 
 async def test_what_was_dropped_elsewhere_is_not_recalled(harness: MemoryHarness) -> None:
-    """The memory search goes through all conversations of an audience."""
+    """The memory search covers all conversations of an audience."""
     thread = replace(KEY, id="pipe/main/thread")
     await harness.says("The piano is new.", key=thread)
     await harness.says("The piano is old.", key=thread)

@@ -1,4 +1,4 @@
-"""Sentences that ask for something which can be finished, and those that ask for it from now on."""
+"""Sentences that ask for something which can be finished, and lasting orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The strategy `slim`, and `full` beside it: the activity log, folding, rolling up."""
+"""The strategies `slim` and `full`: the activity log, folding, rolling up."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[MemoryHarness]:
 
 
 async def talk(harness: MemoryHarness, turns: range) -> View:
-    """Turns with a tag of their own; returns what the last request held."""
+    """Record turns with their own tag; return the content of the last request."""
     for number in turns:
         conversation = await harness.conversation()
         turn = await conversation.turns.open(f"question {number}")
@@ -409,7 +409,7 @@ async def test_a_preview_shows_what_raised_settings_bring_back(
     await conversation.editor.drop([chance.randint(1, 9)])
     if chance.random() < 0.5:
         await conversation.compactor.compact_range([*range(2, 5)])
-    await harness.settle()  # a summary that is written meanwhile would change what is sent
+    await harness.settle()  # otherwise a summary written meanwhile would change the request
     harness.limit(full_turns=chance.randint(2, 6), max_terse_entries=chance.randint(3, 20))
     before = conversation.context.replayed
     preview = await conversation.compactor.forecaster.preview()

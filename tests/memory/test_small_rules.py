@@ -1,4 +1,4 @@
-"""Small rules of the memory and its record, each by itself."""
+"""Small rules of the memory and its record."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_no_day_is_written_by_who_was_taken_for_dead(
 
 @each_row("stood", [{"focus": "names", "edits": 0}, {"focus": "", "edits": 1}])
 def test_a_summary_that_keeps_something_above_all_is_not_told_anew(stood: dict[str, Any]) -> None:
-    """Nor one that a person has edited: its turns are told as it tells them."""
+    """Nor a summary that a person has edited: its text is used for its turns."""
     summaries = [SimpleNamespace(**stood)]
     source = SimpleNamespace(
         stood=summaries,
@@ -143,7 +143,7 @@ def test_a_summary_that_keeps_something_above_all_is_not_told_anew(stood: dict[s
 
 
 async def test_a_summary_of_turns_that_were_all_taken_away_asks_no_model() -> None:
-    """It says what was summarised before, as it stood."""
+    """It contains the earlier summary unchanged."""
     drafter = SummaryDrafter(
         cast("Any", None), ConversationKey("pipe/main", "pipe-main"), cast("Any", None)
     )
@@ -157,7 +157,8 @@ async def test_a_summary_of_turns_that_were_all_taken_away_asks_no_model() -> No
 
 @each_row(("longest", "style"), product([*range(1, 200, 7), 10_000], ["reminder", "rollup"]))
 def test_lines_that_have_no_room_are_left_out_whole(style: summary.Style, longest: int) -> None:
-    """Of recent activity the oldest; of a log the newest, since the older ones were told before."""
+    """Of recent activity the oldest are removed; of a log the newest, since the older ones are
+    summarised."""
     meter = SimpleNamespace(count=lambda text: len(text.split()), clip=lambda text, n: text[:n])
     drafter = SummaryDrafter(
         cast("Any", SimpleNamespace(meter=meter)), cast("Any", None), cast("Any", None)
@@ -237,7 +238,7 @@ async def test_what_must_not_be_cut_in_half_ends_before_who_was_cancelled_goes_o
 
 
 async def test_of_its_failure_nobody_is_told_who_was_cancelled() -> None:
-    """Not asyncio either, which would print it where a person reads."""
+    """Nor does asyncio, which would print it to the person's terminal."""
     faults = list[str]()
     asyncio.get_running_loop().set_exception_handler(
         lambda loop, context: faults.append(context["message"])
@@ -253,7 +254,7 @@ async def test_of_its_failure_nobody_is_told_who_was_cancelled() -> None:
         await asyncio.sleep(0)
         if is_at_once:
             gate.set()
-            await asyncio.sleep(0)  # it fails now, and who waits has not been told yet
+            await asyncio.sleep(0)  # it fails now, and the waiting caller has not been notified yet
         asking.cancel()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -261,7 +262,7 @@ async def test_of_its_failure_nobody_is_told_who_was_cancelled() -> None:
         with pytest.raises(asyncio.CancelledError):
             await asking
         del asking
-        await asyncio.sleep(0)  # the event loop lets go of them, too
+        await asyncio.sleep(0)  # the event loop releases them, too
     gc.collect()
     assert faults == []
 

@@ -1,4 +1,5 @@
-"""The strategies `truncate` and `summarize`: safe splits, and what stands in their place."""
+"""The strategies `truncate` and `summarize`: safe splits, and the summaries that replace the
+turns."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ async def compacted(harness: MemoryHarness) -> ViewEvent | None:
 
 
 async def filled(harness: MemoryHarness) -> Conversation:
-    """So many turns that the next one is over the trigger."""
+    """Record so many turns that the next one exceeds the trigger."""
     while not (conversation := await harness.conversation()).compactor.forecaster.due(by_rule=True):
         await harness.says(LONG, ["found " * 50], reply="ok " * 50)
     return conversation
@@ -259,7 +260,7 @@ def entry(seq: int, role: str) -> Entry:
 
 
 async def full_talk(harness: MemoryHarness, **limits: Any) -> Conversation:
-    """A conversation that fills more than three quarters of its window."""
+    """Return a conversation that fills more than three quarters of its window."""
     harness.limit(**{"strategy": "truncate", "window": 4_000, "output_reserved": 0, **limits})
     for number in range(10):
         await harness.says(f"Question {number}: " + "word " * 330)

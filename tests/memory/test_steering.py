@@ -1,4 +1,5 @@
-"""Tests of what people did to the context: it comes along, and the newest events tell of it."""
+"""Tests of a person's changes to the context: they are copied to a branch, and the newest events
+describe them."""
 
 from __future__ import annotations
 
@@ -115,7 +116,7 @@ KNOWN_CHANGES = (
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[ViewEvent]:
-    """Events of any kind, of which some speak of earlier ones."""
+    """Events of any kind, some of which refer to earlier ones."""
     events: list[ViewEvent] = []
     for id in range(1, draw(st.integers(0, 12)) + 1):
         kinds: list[Kind] = ["view", "undo", "redo", "text", "edit"] if events else ["view"]

@@ -1,4 +1,4 @@
-"""The store: group commit, failures that stay apart, and clear sentences."""
+"""The store: group commit, isolated failures, and clear sentences."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def thread(db: Database) -> str:
 
 
 def save(value: int) -> Callable[[Database], str]:
-    """Keep it, and say in which thread."""
+    """Write it, and record the thread."""
 
     def work(db: Database) -> str:
         overrides.save(db, "", "a", value)
@@ -83,7 +83,7 @@ async def test_a_small_write_without_a_sync_needs_no_thread(store: Store) -> Non
 async def test_a_small_write_comes_after_those_that_are_under_way(store: Store) -> None:
     is_released = threading.Event()
     before = asyncio.gather(store.write(lambda db: is_released.wait(60)), store.write(save(1)))
-    await asyncio.sleep(0)  # both are in line
+    await asyncio.sleep(0)  # both are queued
     after = asyncio.create_task(store.write(save(2), is_synced=False))
     await asyncio.sleep(0)
     assert not after.done()
@@ -105,13 +105,13 @@ async def test_a_small_write_does_not_wait_for_other_processes(store: Store, pat
 
 
 def contents(path: Path) -> tuple[bytes, bytes]:
-    """The file, and its log."""
+    """Return the contents of the file and its log."""
     return path.read_bytes(), path.with_name(f"{path.name}-wal").read_bytes()
 
 
 @pytest.mark.sqlite
 async def test_small_writes_leave_the_log_to_the_writer(store: Store, path: Path) -> None:
-    """To write the log into the file waits for the disk."""
+    """A checkpoint of the log waits for the disk."""
     await store.write(save(0))
     before, _ = contents(path)
     for number in range(1_100):  # of a page or more each; SQLite writes them back at 1,000
@@ -127,7 +127,8 @@ async def test_small_writes_leave_the_log_to_the_writer(store: Store, path: Path
 async def test_the_loop_connects_after_the_threads_have(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first to connect has the file to itself for a moment; who is refused then stays out."""
+    """The first connection has the file for itself for a moment; one that is refused then stays
+    closed."""
     order: list[str] = []
     connect_thread, connect_to_loop = SqliteEngine.connect, SqliteEngine.connect_to_loop
 
@@ -178,7 +179,7 @@ async def test_writes_of_a_group_stand_apart_where_one_of_them_fails(store: Stor
         first = store.write(hold)
         writes = [store.write(partial(save, number=n, failing=failing)) for n in range(10)]
         waiting = asyncio.gather(first, *writes, return_exceptions=True)
-        await asyncio.sleep(0)  # now all are in line
+        await asyncio.sleep(0)  # now all are queued
         is_released.set()
         _, *results = await waiting
         assert [n for n, one in enumerate(results) if one is not None] == [failing][failing < 0 :]
@@ -220,7 +221,7 @@ async def test_a_database_held_elsewhere_ends_in_a_sentence(store: Store, path: 
 
 @pytest.mark.sqlite
 async def test_no_cursor_leaves_its_thread(store: Store) -> None:
-    """Leave no cursor: one that is freed elsewhere can take the error from a statement that fails
+    """Leave no cursor: freeing one in another thread can take the error from a statement that fails
     meanwhile."""
     asked = "SELECT 1 UNION SELECT 2"
     for lane in (store.write, store.read):
@@ -231,7 +232,7 @@ async def test_what_fails_is_not_kept_and_holds_nothing_of_its_thread(store: Sto
     held: list[weakref.ref[Held]] = []
 
     class Held:
-        """Something like a cursor, which can't be watched."""
+        """An object like a cursor, which has no weak references."""
 
     def half(db: Database, is_writing: bool = True) -> None:
         if is_writing:
@@ -270,7 +271,7 @@ def test_a_new_file_is_made_at_once_as_all_migrations_make_it(tmp_path: Path) ->
         migrate(old)
         assert new.execute_sql(query).fetchall() == old.execute_sql(query).fetchall()
         assert new.schema_version() == old.schema_version() == len(MIGRATIONS)
-        new.create()  # as a second process would, that saw no tables a moment ago
+        new.create()  # like a second process that saw no tables a moment ago
         assert new.execute_sql(query).fetchall() == old.execute_sql(query).fetchall()
 
 
@@ -291,7 +292,7 @@ def list_files(database: Path) -> list[Path]:
 @pytest.mark.sqlite
 async def test_a_scrub_leaves_no_byte_of_what_was_deleted(store: Store, path: Path) -> None:
     def come_and_go(db: Database) -> None:
-        """Rows that move others from page to page, where copies of these stay."""
+        """Write rows that move others from page to page, so that copies of these remain."""
         chance = random.Random(0)
         db.execute_sql("CREATE TABLE said (id INTEGER PRIMARY KEY, text TEXT UNIQUE)")
         first = "SELECT id FROM said WHERE text LIKE '%harmless' ORDER BY id LIMIT 3"

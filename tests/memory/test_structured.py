@@ -1,4 +1,5 @@
-"""The strategy `structured`: when it fires, what it keeps, and its summary in five fields."""
+"""The strategy `structured`: its trigger, the turns that it keeps, and its summary in five
+fields."""
 
 from __future__ import annotations
 
@@ -48,14 +49,14 @@ async def harness(tmp_path: Path) -> AsyncIterator[MemoryHarness]:
 
 
 async def until(harness: MemoryHarness, is_enough: Callable[[View], bool]) -> View:
-    """Turns of 110 tokens until a request is as wanted."""
+    """Record turns of 110 tokens until a request meets the condition."""
     while not is_enough(view := (await harness.says(LONG))[-1]):
         pass
     return view
 
 
 async def cut(harness: MemoryHarness) -> View:
-    """Turns until the first compaction; the request that followed it."""
+    """Record turns until the first compaction; return the request that followed it."""
     conversation = await harness.conversation()
     return await until(harness, lambda view: conversation.context.layout.front is not None)
 
@@ -181,7 +182,7 @@ def test_a_schema_without_a_template_shows_its_fields_by_name() -> None:
 
 
 async def test_compress_context_takes_a_one_off_config(harness: MemoryHarness) -> None:
-    """The document's own numbers: trigger_ratio 0.5, reserve_ratio 0.1."""
+    """The document's own figures: trigger_ratio 0.5, reserve_ratio 0.1."""
     await until(harness, lambda view: view.tokens > 5_000)
     conversation = await harness.conversation()
     assert await conversation.compactor.compress_context() is None, "below the threshold"
@@ -197,7 +198,7 @@ async def test_compress_context_takes_a_one_off_config(harness: MemoryHarness) -
 async def test_what_is_said_while_its_summary_is_written_overtakes_nothing(
     harness: MemoryHarness,
 ) -> None:
-    """It was planned anew, with other turns in the reserve; the summary was thrown away."""
+    """It was planned again, with other turns in the reserve; the summary was discarded."""
     await until(harness, lambda view: view.tokens > 5_000)
     conversation = await harness.conversation()
     asked = asyncio.Event()
@@ -251,7 +252,8 @@ def test_what_a_field_says_is_no_template() -> None:
 
 
 def test_fields_that_name_one_another_do_not_multiply() -> None:
-    """Ten fields in a row, each the next one twenty times, were 20 ** 10 words before."""
+    """Ten fields in a row, each with the next one twenty times, were expanded to 20 ** 10 words
+    before."""
     names = [f"f{n}" for n in range(10)]
     said = {name: f"{{{other}}} " * 20 for name, other in itertools.pairwise(names)}
     template = "".join(f"{{{name}}}" for name in names)
@@ -283,7 +285,7 @@ SHAPES = st.lists(
 
 
 def talked(shapes: list[tuple[int, list[int], int]]) -> View:
-    """Turns, each with one step of parallel calls of which the results have these sizes; the last
+    """Record turns, each with one step of parallel calls whose results have these sizes; the last
     one runs."""
     turns, seq = [], itertools.count(1)
     for number, (asked, results, replied) in enumerate(shapes, 1):

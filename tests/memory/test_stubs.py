@@ -1,4 +1,5 @@
-"""`stubs`: old tool results become one line each, and all else stays; also as a first stage."""
+"""`stubs`: old tool results become one line each, and everything else is kept; also as a first
+stage."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def stubbing(harness: MemoryHarness, **changes: Any) -> None:
 
 
 def stubs(view: View) -> list[int]:
-    """The turns whose results are stubs, one for each."""
+    """Return the turns whose results are stubs, one for each."""
     return [int(found[2]) for text in texts(view) if (found := STUB.match(text))]
 
 
@@ -34,7 +35,7 @@ async def events(harness: MemoryHarness) -> list[tuple[str, str]]:
 
 
 async def fetch(conversation: Conversation, text: str) -> list[str]:
-    """Return the result that a stub names, as the model gets it when it asks."""
+    """Return the result named by a stub, as the model gets it on request."""
     named = re.search(r't(\d+)\.(\d+)"', text)
     assert named is not None
     found = await conversation.passages(ExactMessage(int(named[1]), int(named[2])))
@@ -290,7 +291,7 @@ async def test_a_cut_comes_only_where_stubs_do_not_suffice(
         await harness.settle()
     kinds = [kind for kind, _ in await events(harness) if kind != "range"]
     assert "stub" in kinds
-    if strategy != "slim":  # which cuts by turns, whatever they hold
+    if strategy != "slim":  # which cuts by turns, whatever their size
         assert kinds[:2] == ["stub", "stub"], "once and again, and no turn has left by then"
         assert turns_in_play[7] == 8
 

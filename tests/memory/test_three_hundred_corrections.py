@@ -1,5 +1,5 @@
-"""Of 300 corrections in three languages but two, no old value is left in what the model reads: in
-searches, in what is remembered, and in the context after a compaction whose summariser states it.
+"""300 corrections in three languages: except for two, no old value remains in the model's input: in
+searches, in the memory, and in the context after a compaction whose summariser states it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _CHAT = ("Tell me about tea.", _LEAVES, "And coffee?", "Coffee is made of beans.
 
 
 MISSED = 2
-"""Corrections that are not found: the review that a person put right as "the meeting" may be
+"""Corrections that are not found: the review that a person corrected to "the meeting" may be
 another thing, and a wrong value is worse than an old one."""
 LEFT = 0
-"""Others that a request has wrong."""
+"""Other corrections that are wrong in a request."""
 
 
 def rows(*names: str) -> list[tuple[list[str], str, str]]:
-    """Return what is said, the last message correcting, the old value and the new one."""
+    """Return the messages, the last one with the correction, the old value and the new one."""
     found = []
     for name in names:
         for line in (_CORPORA / f"{name}.tsv").read_text(encoding="utf-8").splitlines():
@@ -41,7 +41,7 @@ def rows(*names: str) -> list[tuple[list[str], str, str]]:
 
 
 def _shown(hits: Iterable[Hit]) -> list[str]:
-    """Return all texts that a search shows: hits, and what is beside them."""
+    """Return all texts shown by a search: hits, and their neighbours."""
     return [
         text
         for hit in hits
@@ -57,7 +57,7 @@ def _state(text: str, request: SummaryRequest) -> str:
 
 
 async def _read(conversation: Conversation, prompts: MemoryPrompts, asked: str) -> dict[str, str]:
-    """Return all that the model reads of what was said, by the way it gets there."""
+    """Return everything that the model reads of these messages, by its path."""
     found = await conversation.memory.recall(asked, 10)
     passages = await conversation.passages(Tail(10))
     remembered = prompts.of(conversation.key.audience, 600).text.partition("<memory>")[2]
@@ -71,13 +71,13 @@ async def _read(conversation: Conversation, prompts: MemoryPrompts, asked: str) 
 
 
 _Left = dict[int, tuple[str, str, str]]
-"""Texts that have an old value, or not the new one, by the number of the correction."""
+"""Texts that have the old value, or lack the new one, by the number of the correction."""
 
 
 async def _find_left(
     harness: MemoryHarness, corpus: Sequence[tuple[list[str], str, str]]
 ) -> list[_Left]:
-    """Return what is left in memory and searches, and in requests."""
+    """Return the old values left in memory and searches, and in requests."""
     meter = harness.conversations.services.meter
     prompts = MemoryPrompts(harness.folder, meter)
     wrong, left = _Left(), _Left()

@@ -1,4 +1,5 @@
-"""The record copied from SQLite to PostgreSQL and back: all of it, once, and no number twice."""
+"""The record copied from SQLite to PostgreSQL and back: complete, once, without repeated
+numbers."""
 
 from __future__ import annotations
 
@@ -20,12 +21,12 @@ from tests.memory.harness import MemoryHarness
 
 PLACE = AddressColumns("pipe", "main", "", "")
 
-pytestmark = pytest.mark.sqlite  # it is about both, whichever one the others run on
+pytestmark = pytest.mark.sqlite  # it uses both, whichever one the others run on
 
 
 @pytest.fixture
 async def file(tmp_path: Path) -> Path:
-    """A database in which something was said, summarised, cut, branched, and answered."""
+    """Make a database with messages, summaries, a cut, a branch, and answers."""
     harness = MemoryHarness(tmp_path)
     harness.limit(max_turns=4)
     await harness.open()
@@ -51,7 +52,7 @@ def silent(line: str) -> None:
 
 
 def stop_at(table: str) -> Callable[[str], None]:
-    """Return a function that takes each line of progress, and dies after this table."""
+    """Return a function that gets each line of progress, and fails after this table."""
 
     def say(line: str) -> None:
         if line.startswith(f"{table}: "):

@@ -1,4 +1,4 @@
-"""`trim`, to the number (CowAgent), and its promises."""
+"""`trim`, with its exact numbers (CowAgent), and its promises."""
 
 from __future__ import annotations
 
@@ -344,7 +344,7 @@ async def test_an_extract_serves_where_the_model_gives_no_good_summary(
 async def test_a_restart_restores_the_last_turns_as_text_and_can_be_undone(
     harness: MemoryHarness, max_turns: int, restored: int
 ) -> None:
-    """CowAgent's formula: a sixth of the limit, and three at least."""
+    """CowAgent's formula: a sixth of the limit, at least three."""
     harness.limit(max_turns=max_turns)
     for count in range(10):
         await harness.says(f"question {count}", ["a result"])
@@ -380,7 +380,7 @@ async def test_a_result_of_exactly_the_limit_is_not_cut(
     harness: MemoryHarness, length: int
 ) -> None:
     harness.limit(tool_result_limit=200)
-    _, view = await harness.says("look", [" word" * length])  # a token each
+    _, view = await harness.says("look", [" word" * length])  # one token each
     assert (texts(view)[2] == " word" * length) == (length == 200)
 
 
@@ -447,7 +447,7 @@ async def test_an_overflow_step_by_step_keeps_the_tool_chain_of_the_running_turn
 async def test_a_summary_whose_file_could_not_be_written_is_written_with_the_next(
     harness: MemoryHarness,
 ) -> None:
-    """No second summary is paid for, and each section is written once, in its order."""
+    """No second summary is paid for, and each section is written once, in order."""
     blocked = harness.folder / "audiences" / "pipe-main" / "memory"
     blocked.parent.mkdir(parents=True)
     blocked.write_text("A file stands where the folder should be.")

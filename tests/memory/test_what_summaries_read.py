@@ -1,5 +1,5 @@
-"""No turn leaves the context unread: whatever is not sent any more was in what a summary that
-stands for it was made of."""
+"""No turn is removed unread: each removed turn was in the source of the summary that replaces
+it."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ LIMITS = st.fixed_dictionaries(
 
 @dataclass
 class Inputs:
-    """The inputs of each summary, by its id: what the model was sent, or where none was asked, the
-    turns that an extract was made of."""
+    """Return the source of each summary, by its id: the request to the model, or without one the
+    turns from which an extract was made."""
 
     of: dict[int, str] = field(default_factory=dict)
     asked: ContextVar[list[str]] = field(default_factory=lambda: ContextVar("asked"))
@@ -102,7 +102,7 @@ async def live(
                 try:
                     await harness.says(question, reply=f"Answer-{number}. " + "tell " * replied)
                 except RequestTooLong:
-                    return  # the person is told
+                    return  # the person is notified
                 if is_settled:
                     await harness.settle()
             await harness.settle()
@@ -126,7 +126,7 @@ async def check(
 
 
 async def list_read(conversation: Conversation, event: int) -> list[Summary]:
-    """The summary of a cut, and all that it continues."""
+    """Return the summary of a cut, and all that it continues."""
     writer = conversation.compactor.summaries
     left = [await writer.summary_of(event)] if event else []
     found = []
@@ -157,7 +157,7 @@ def test_whatever_has_left_was_read_by_the_summary_that_stands_for_it(
 async def test_one_that_is_prepared_serves_for_nothing_but_what_it_has_read(
     tmp_path: Path,
 ) -> None:
-    """Also where the turns are the same: of the last one it may have read the question alone."""
+    """The turns may be the same: of the last one it may have read only the question."""
     harness = MemoryHarness(tmp_path)
     await harness.open()
     for number in (1, 2):

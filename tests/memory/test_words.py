@@ -1,4 +1,4 @@
-"""Words: what is stored and looked for is cut alike, in every script; cues and patterns."""
+"""Words: stored texts and searches are tokenised alike, in every script; cues and patterns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_text_is_cut_into_words() -> None:
 
 
 def test_what_is_one_word_here_is_one_word_to_sqlite() -> None:
-    """Else the index, which keeps no positions, would refuse to look for it."""
+    """Otherwise the index, which stores no positions, would refuse to search for it."""
     codes = (*range(1, 0x3100), *range(0x3100, sys.maxunicode + 1, 97))
     letters = map(chr, codes)
     every = {word for letter in letters for word in words.words(f"x{letter}y 字{letter}")}

@@ -1,4 +1,4 @@
-"""Sentences that say the same as wrong words are taken out whole, and others stay as they are."""
+"""Sentences that repeat wrong words are removed completely, and others stay unchanged."""
 
 from __future__ import annotations
 

@@ -482,7 +482,7 @@ async def test_a_compaction_that_takes_too_long_is_ended(
 
 
 async def full_talk(harness: MemoryHarness) -> Conversation:
-    """A conversation that fills more than three quarters of its window."""
+    """Return a conversation that fills more than three quarters of its window."""
     harness.limit(strategy="truncate", window=4_000, output_reserved=0)
     for number in range(10):
         await harness.says(f"Question {number}: " + "word " * 330)

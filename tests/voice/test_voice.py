@@ -34,7 +34,7 @@ def says_back(request: Received) -> Answer:
 
 
 def sounds(folder: Path) -> list[Path]:
-    """The voice messages that are kept."""
+    """Return the stored voice messages."""
     return [*folder.glob("data/audiences/*/data/*.ogg")]
 
 

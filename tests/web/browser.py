@@ -1,4 +1,4 @@
-"""A real browser before the page: Debian's Chromium, driven by Playwright.
+"""A real browser for the page: Debian's Chromium, driven by Playwright.
 
 async with serving(tmp_path, script) as site, browsing(browser) as tab:
     await tab.opens(site.url)
@@ -21,10 +21,10 @@ LONGEST = 60_000  # milliseconds; the machine may be busy
 expect.set_options(timeout=LONGEST)
 DESK: ViewportSize = {"width": 1440, "height": 900}
 USUAL = "in context"
-"""The state of a turn that the page does not mark."""
+"""The state of a turn that the page does not show."""
 PHONE: ViewportSize = {"width": 390, "height": 844}
 OVERTAKEN = ("ERR_ABORTED", "interrupted by another navigation", "Not attached to an active page")
-"""Chromium's words for a navigation that another one of the same page has overtaken."""
+"""Chromium's error for a navigation replaced by another one of the same page."""
 
 needs_chromium = pytest.mark.skipif(
     not CHROMIUM.exists(), reason="needs Chromium at /usr/bin/chromium: apt install chromium"
@@ -33,9 +33,9 @@ needs_chromium = pytest.mark.skipif(
 
 @dataclass
 class Tab:
-    """A page that is open. `faults` are what went wrong in it by its console, `hosts` those that it
-    asked for anything. Where its bot stops, what it asks for just then is refused with a 503, which
-    the console notes."""
+    """An open page. `faults` are the errors on its console, `hosts` the hosts that it sent requests
+    to. When its bot stops, requests sent at that moment are refused with a 503, which is on the
+    console."""
 
     page: Page
     does_bot_stop: bool = False
@@ -48,7 +48,7 @@ class Tab:
         self.page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
 
     def _heard(self, message: Any) -> None:
-        if message.type != "error" or "ERR_" in message.text:  # not that it is offline
+        if message.type != "error" or "ERR_" in message.text:  # except that it is offline
             return
         if not (self.does_bot_stop and "503" in message.text):
             self.faults.append(message.text)
@@ -58,13 +58,13 @@ class Tab:
         await self.sees("#panel .headline")
 
     async def opens_hidden(self, url: str, session: str = "main") -> None:
-        """The same, also where the panel is a drawer."""
+        """Return the same, also if the panel is a drawer."""
         await self.page.goto(f"{url}/#{session}")
         await expect(self.page.locator("#panel .headline")).to_be_attached()
 
     async def begins_anew(self) -> None:
-        """Load the page again, which it may just be doing by itself: Chromium then breaks one of
-        the two off, or has no page to load again until the other has begun."""
+        """Reload the page. It may be reloading by itself: Chromium then cancels one of the two, or
+        has no page to reload until the other has begun."""
         while True:
             try:
                 await self.page.reload()
@@ -75,7 +75,7 @@ class Tab:
             await self.page.wait_for_load_state()
 
     async def writes(self, text: str) -> None:
-        """Write and send; on a phone by the button, where Enter makes a new line."""
+        """Type and send; on a phone by the button, because Enter makes a new line there."""
         await self.page.fill("#text", text)
         if self.page.viewport_size == PHONE:
             await self.page.click("#send")
@@ -83,7 +83,7 @@ class Tab:
             await self.page.press("#text", "Enter")
 
     async def asks(self, text: str, answer: str) -> None:
-        """Write, and wait until this answer is whole."""
+        """Type, send, and wait until this answer is complete."""
         await self.writes(text)
         await self.sees(f"#log .turn[data-turn] .text:has-text('{answer}')")
 
@@ -95,7 +95,7 @@ class Tab:
         await self.page.locator(where).get_by_role("button", name=name, exact=True).click()
 
     async def scrolls_to(self, box: str, selector: str, *, is_up: bool = False) -> None:
-        """Scroll a box to its end, or up to its beginning, until something is there."""
+        """Scroll a box to its end, or up to its beginning, until an element is there."""
         script = """([box, what, isUp]) => {
             const element = document.querySelector(box);
             element.scrollTop = isUp ? 0 : element.scrollHeight;
@@ -104,7 +104,7 @@ class Tab:
         await self.page.wait_for_function(script, arg=[box, selector, is_up])
 
     async def chooses(self, what: str, title: str) -> None:
-        """Choose something in the menu of the conversation of this title."""
+        """Choose an entry in the menu of the conversation with this title."""
         await self.page.locator(f"#list li[data-session]:has(.title:text-is('{title}'))").hover()
         await self.presses(f"More for {title}", "#list")
         await self.page.get_by_role("menuitem", name=what, exact=True).click()
@@ -120,12 +120,12 @@ class Tab:
         await self.page.locator("#tabs").get_by_role("tab", name=name).click()
 
     async def chooses_more(self, turn: str, what: str) -> None:
-        """Choose something in the menu under a turn."""
+        """Choose an entry in the menu below a turn."""
         await self.presses(f"More for {turn}", f".turn[data-turn={turn}]")
         await self.page.get_by_role("menuitem", name=what, exact=True).click()
 
     async def shows_state(self, turn: str, *states: str) -> None:
-        """Wait until the panel says this of a turn; the usual state has no mark."""
+        """Wait until the panel shows this state of a turn; the usual state has no mark."""
         row = self.page.locator(f".turns li:has(button:text-is('{turn}'))")
         await expect(row).to_have_count(1)
         marked = [state for state in states if state != USUAL]
@@ -136,8 +136,8 @@ class Tab:
 async def browsing(
     browser: Browser, does_bot_stop: bool = False, **options: Any
 ) -> AsyncIterator[Tab]:
-    """A tab; nothing may have gone wrong in it when it is closed. The page's worker, which would
-    load all of its files again, is only there where an option allows it."""
+    """Open a tab; its console must have no error when it is closed. The page's worker, which would
+    load all files again, is only active if an option allows it."""
     options = {
         "viewport": DESK,
         "reduced_motion": "reduce",

@@ -1,4 +1,4 @@
-"""The browser of the tests of the page, and a bot with a tab that the tests of a file share."""
+"""The browser for tests of the page, and a bot with a tab that the tests of a file share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.web.site import Site, serving
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser(processes: None) -> AsyncIterator[Browser]:
-    """Launch one Chromium for all tests; each context has a profile of its own in it."""
+    """Launch one Chromium for all tests; each context in it has its own profile."""
     async with async_playwright() as playwright:
         launched = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield launched
@@ -30,7 +30,7 @@ async def browser(processes: None) -> AsyncIterator[Browser]:
 
 @dataclass
 class Model:
-    """A model that answers by a script, which each test may replace."""
+    """A model with a script that each test may replace."""
 
     script: Sequence[Answer] | Callable[[Received], Answer]
 
@@ -43,7 +43,7 @@ class Model:
 
 @dataclass
 class Shared:
-    """A bot and a tab that the tests of a file share."""
+    """A bot and a tab, shared by the tests of a file."""
 
     site: Site
     model: Model
@@ -63,17 +63,17 @@ async def shared(
 
 @pytest.fixture
 def site(shared: Shared) -> Site:
-    """The bot of this file; what is said and commanded is so in a new session.
+    """Return the bot of this file; messages and commands are sent in a new session.
 
-    A test that changes more than its session (settings for all, the memory, what is known of a
-    model that refused a request) starts a bot of its own.
+    A test that changes more than its session (settings for all, the memory, facts about a model
+    that refused a request) starts its own bot.
     """
     return replace(shared.site, session=f"s{next(shared.numbers)}")
 
 
 @pytest.fixture
 def model(shared: Shared) -> Iterator[Model]:
-    """The model of this file's bot; it repeats what is said unless it gets another script."""
+    """Return the model of this file's bot; it repeats the message unless it gets another script."""
     yield shared.model
     left, shared.model.script = shared.model.script, echo_in_bold
     assert callable(left) or not left, f"never asked for: {left}"
@@ -81,7 +81,7 @@ def model(shared: Shared) -> Iterator[Model]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def tab(shared: Shared, site: Site) -> AsyncIterator[Tab]:
-    """The tab of this file, loaded anew with the new session of this test."""
+    """Return the tab of this file, reloaded with this test's new session."""
     tab = shared.tab
     await tab.page.set_viewport_size(DESK)
     await tab.page.emulate_media(color_scheme="light", reduced_motion="reduce")
@@ -99,7 +99,7 @@ async def tab(shared: Shared, site: Site) -> AsyncIterator[Tab]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have OpenAI's SDK ask again without a pause, and passwords hashed with little work."""
+    """Make OpenAI's SDK retry without a pause, and make password hashes cheap."""
     monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.0)
     monkeypatch.setattr(openai._base_client, "MAX_RETRY_DELAY", 0.0)
     light = partial(argon2.PasswordHasher, time_cost=1, memory_cost=8, parallelism=1)

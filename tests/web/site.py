@@ -41,7 +41,7 @@ class Event:
 
 @dataclass
 class Site:
-    """A bot that is served at `url`; `http` is a client of it."""
+    """A bot served at `url`; `http` is an HTTP client for it."""
 
     url: str
     app: App
@@ -51,7 +51,7 @@ class Site:
 
     @property
     def path(self) -> str:
-        """The path of its session."""
+        """Return the path of its session."""
         return f"/api/sessions/{self.session}"
 
     async def get(self, path: str, **options: Any) -> tuple[int, Any]:
@@ -66,7 +66,7 @@ class Site:
             return response.status, await response.json(content_type=None)
 
     async def says(self, text: str, session: str = "", **fields: Any) -> Json:
-        """Say something and wait for the answer."""
+        """Send a message and wait for the answer."""
         status, answer = await self.post(
             f"/api/sessions/{session or self.session}/messages", {"text": text, **fields}
         )
@@ -74,7 +74,7 @@ class Site:
         return dict(answer)
 
     async def commands(self, line: str, session: str = "") -> Json:
-        """Carry out a command, written as in the chat."""
+        """Run a command, written as in the chat."""
         name, _, text = line.removeprefix("/").partition(" ")
         path = f"/api/sessions/{session or self.session}/commands/{name}"
         status, reply = await self.post(path, {"text": text})
@@ -85,7 +85,7 @@ class Site:
     async def follows(
         self, session: str = "main", query: str = "", **headers: str
     ) -> AsyncIterator[AsyncIterator[Event]]:
-        """The events of a session."""
+        """Yield the events of a session."""
         url = f"{self.url}/api/sessions/{session}/events{query}"
         async with self.http.get(url, headers=headers) as response:
             assert response.status == 200
@@ -95,7 +95,7 @@ class Site:
     async def streams(
         self, text: str, session: str = "main"
     ) -> AsyncIterator[AsyncIterator[Event]]:
-        """The events of one message."""
+        """Yield the events of one message."""
         url = f"{self.url}/api/sessions/{session}/messages"
         accept = {"Accept": "text/event-stream"}
         async with self.http.post(url, json={"text": text}, headers=accept) as response:
@@ -104,7 +104,7 @@ class Site:
 
 
 async def events_of(response: aiohttp.ClientResponse) -> AsyncIterator[Event]:
-    """The events in a response, as they come; comments are left out."""
+    """Yield the events of a response as they arrive, without comments."""
     fields: dict[str, str] = {}
     async for raw in response.content:
         line = raw.decode().rstrip("\n")
@@ -119,7 +119,7 @@ async def events_of(response: aiohttp.ClientResponse) -> AsyncIterator[Event]:
 
 
 async def asked_raw(url: str, request: bytes) -> bytes:
-    """Return what the server at `url` answers to these bytes, until it closes the connection."""
+    """Return the response of the server at `url` to these bytes, until it closes the connection."""
     place = urlsplit(url)
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     try:
@@ -133,15 +133,15 @@ async def asked_raw(url: str, request: bytes) -> bytes:
 
 
 def client_session(**options: Any) -> aiohttp.ClientSession:
-    """An HTTP client that closes idle connections before the server does (after 5 s): a request on
-    a connection that the server is just closing is reset, and a POST is not sent again."""
+    """Open an HTTP client that closes idle connections before the server does (after 5 s): a
+    request on a connection that the server is closing is reset, and a POST is not retried."""
     connector = aiohttp.TCPConnector(keepalive_timeout=1)
     timeout = aiohttp.ClientTimeout(PATIENCE)
     return aiohttp.ClientSession(connector=connector, timeout=timeout, **options)
 
 
 class _Web(Web):
-    """The web channel; `listening` is the task that serves."""
+    """Open the web channel; `listening` is the serving task."""
 
     def __init__(self, config: WebConfig) -> None:
         super().__init__(config)
@@ -166,8 +166,9 @@ async def serving(
     environ: Mapping[str, str] | None = None,
     **web: Any,
 ) -> AsyncIterator[Site]:
-    """A bot on `folder`, which may be one that another has left, served on a free port; `web` is
-    what is different of where it listens, `environ` its environment (None: with the endpoint)."""
+    """Run a bot on `folder`, which may be one that another bot has used, served on a free port;
+    `web` has changed settings of its address, `environ` its environment (None: with the
+    endpoint)."""
     config = folder / "config.json"
     config.write_text(json.dumps({"model": "gpt-4o-mini", **(settings or {})}))
     async with OpenAIServer(script) as endpoint:

@@ -1,4 +1,4 @@
-"""The page as an application: installed, opened without the bot, used by keys and fingers."""
+"""The page as an application: installed, opened without the bot, used by keyboard and touch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORKER: dict[str, Any] = {"service_workers": "allow"}
 SECTIONS = ("General", "Models and keys", "Context", "Memory", "People", "This browser")
 POLICY = "Content-Security-Policy"
 LARGEST = 300_000
-"""Bytes that the whole page may take, packed."""
+"""The maximum bytes of the whole page, compressed."""
 SMALL = """() => [...document.querySelectorAll("button, a[href], summary, select, input, textarea")]
     .filter(e => e.checkVisibility({visibilityProperty: true, opacityProperty: false})
         && e.type !== "file" && !e.closest(".text, .skip"))
@@ -48,7 +48,7 @@ SMALL = """() => [...document.querySelectorAll("button, a[href], summary, select
 
 
 async def fetch(site: Site, path: str, **headers: str) -> tuple[int, bytes, Mapping[str, str]]:
-    """Return what comes over the wire, as it is packed."""
+    """Return a compressed response as sent."""
     url, headers = f"{site.url}{path}", {"Accept-Encoding": "identity", **headers}
     async with site.http.get(url, headers=headers, auto_decompress=False) as response:
         return response.status, await response.read(), response.headers.copy()
@@ -74,7 +74,7 @@ async def test_the_whole_page_is_small_and_is_sent_once(tmp_path: Path) -> None:
         _, font, headers = await fetch(site, "/page/maths.woff2", **gzip)
         assert (headers["Content-Type"], font[:4]) == ("font/woff2", b"wOF2")
         assert "Content-Encoding" not in headers
-        assert b"woff2" not in files  # of what is loaded in any case
+        assert b"woff2" not in files  # among the files that are always loaded
         assert 20_000 < total + len(font) < LARGEST
         _, plain, headers = await fetch(site, "/page/main.js")
         assert plain.startswith(b"//")
@@ -91,7 +91,7 @@ async def test_one_answer_is_enough_to_draw_the_page(tmp_path: Path) -> None:
         digest = base64.b64encode(hashlib.sha256(text).digest()).decode()
         assert f"{kind.decode()}-src 'self' 'sha256-{digest}';" in headers[POLICY]
     head, _, body = index.partition(b"<body>")
-    assert b"modulepreload" not in head  # or they would come before what is seen
+    assert b"modulepreload" not in head  # they would be loaded before the visible parts
     assert body.count(b"modulepreload") > 30
 
 
@@ -133,7 +133,7 @@ async def test_the_manifest_names_icons_that_are_there(tmp_path: Path) -> None:
 
 
 async def is_kept(tab: Tab) -> None:
-    """Wait until the worker has the page."""
+    """Wait until the worker controls the page."""
     await tab.page.wait_for_function("() => navigator.serviceWorker.controller !== null")
 
 
@@ -251,7 +251,7 @@ async def test_the_keyboard_does_it_and_a_sheet_says_how(tmp_path: Path, browser
 
 
 async def fill(site: Site) -> None:
-    """A conversation with all that the page shows around one."""
+    """A conversation with every element that the page shows around one."""
     note = {"name": "note.txt", "media_type": "text/plain", "data": "bWlsaw=="}
     await site.says("one", attachments=[note])
     await site.says(f"two {'unbroken' * 30}")
@@ -290,7 +290,7 @@ async def test_what_is_pressed_on_a_phone_is_large_enough(tmp_path: Path, browse
 async def test_nothing_is_cut_off_when_the_page_is_magnified(
     tmp_path: Path, browser: Browser
 ) -> None:
-    """1280 pixels at 200 % are as 640, and at 400 % as 320."""
+    """1280 pixels at 200 % are like 640, and at 400 % like 320."""
     async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
         await fill(site)
         await tab.opens(site.url)

@@ -1,5 +1,5 @@
-"""A refused request costs no more than one that is taken: every list and object that a client may
-send, found in the shapes of the operations themselves, with thousands of wrong entries."""
+"""A refused request costs no more than an accepted one: every list and object that a client may
+send, found in the schemas of the operations, is sent with thousands of wrong entries."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.web.site import serving
 
 MANY = 3_000
 MOST_ERRORS = 40
-"""Errors that are made of one request; some for each kind of value that would do in a place."""
+"""The maximum errors reported for one request: some for each possible type of a value."""
 SHAPES: Sequence[type[BaseModel]] = (*LenientBody.__subclasses__(), *StrictBody.__subclasses__())
 JUNK: Sequence[Any] = (0, "", {}, [], None, {"type": 0})
 
 
 def samples(shape: type[BaseModel]) -> Iterator[tuple[str, Any]]:
-    """Bodies with many entries in one place each, and the place."""
+    """Return bodies with many entries, each in one place, and the place."""
     schema = shape.model_json_schema()
     yield from _within(schema, schema, ())
     yield "", {f"field {number}": 0 for number in range(MANY)}
@@ -57,7 +57,7 @@ def _kinds(root: Any, schema: Any) -> Iterator[Any]:
 
 
 def _least(root: Any, schema: Any) -> Any:
-    """The least that fits."""
+    """Return the smallest valid value."""
     one = next(_kinds(root, schema))
     if "enum" in one:
         return one["enum"][0]

@@ -1,6 +1,6 @@
-"""Requests as real clients send them, written down from their source in `clients/`, and answered.
+"""Requests as real clients send them, copied from their source in `clients/`, and the answers.
 
-What they send reaches the model as they sent it; what they get is what the official SDK reads.
+Their content reaches the model unchanged; the official SDK can read their responses.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def model(request: Received, has_tools: bool) -> Say:
 
 
 def expected(message: Json) -> Json:
-    """A message as the model is to get it: with what the protocol knows of it."""
+    """Return a message as the model should get it: with the fields that the protocol has."""
     kept = {name: v for name, v in message.items() if name not in UNKNOWN_IN_A_MESSAGE}
     if isinstance(kept["content"], list):
         kept["content"] = [_part(part) for part in kept["content"]]
@@ -49,8 +49,8 @@ def _part(part: Json) -> Json:
 
 
 async def answered(site: Site, body: Json) -> tuple[str, list[str], str, bool]:
-    """The text of an answer, the names of its calls, its finish reason, and whether its usage came;
-    all read by the types of the official SDK."""
+    """Return the text of an answer, the names of its calls, its finish reason, and whether it has a
+    usage; all parsed by the types of the official SDK."""
     url = f"{site.url}/v1/chat/completions"
     async with site.http.post(url, json=body) as response:
         assert response.status == 200, await response.text()

@@ -36,12 +36,12 @@ def user(text: object) -> dict[str, object]:
 
 
 def named(conversation: str) -> dict[str, Any]:
-    """Return what names a conversation in a request."""
+    """Return the fields that name a conversation in a request."""
     return {"extra_body": {"parley_conversation": conversation}}
 
 
 def sent(site: Site) -> list[dict[str, Any]]:
-    """Return what reached the model last."""
+    """Return the last request to the model."""
     return list(site.server.turns[-1].body["messages"])
 
 

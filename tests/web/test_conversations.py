@@ -1,4 +1,4 @@
-"""The list of conversations: over all channels, in order, searched, put away, as files."""
+"""The list of conversations: of all channels, sorted, searched, archived, exported."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def listed(site: Site, words: str = "") -> list[Json]:
 
 
 async def age(site: Site, session: str, days: float) -> None:
-    """Let what was said in a session have been said so long ago."""
+    """Move the messages of a session this far into the past."""
     at, key = time.time() - days * 86_400, f"web/{session}"
     column = tables.Conversation
     await site.app.store.write(
@@ -55,7 +55,7 @@ async def age(site: Site, session: str, days: float) -> None:
 
 
 async def names(tab: Tab, group: str = "") -> list[str]:
-    """The titles in the list, or those below a heading."""
+    """Return the titles in the list, or those below a heading."""
     script = """group => {
         const found = [];
         let heading = "";
@@ -240,7 +240,7 @@ async def test_conversations_stand_under_their_dates_and_what_is_pinned_before_t
 
 
 async def many(site: Site, chats: int, turns: int = 1) -> None:
-    """Let so many chats be there, with so many turns."""
+    """Create this many chats with this many turns."""
     for number in range(chats):
         conversation = await site.app.conversations.get(key_of(Address("web", f"c{number}")))
         await conversation.turns.append(
@@ -385,7 +385,7 @@ async def test_back_and_forward_lead_from_one_conversation_to_another(
         for name in ("two", "one"):
             await tab.page.click(f".session .title:text-is('This is {name}')")
             await tab.sees(f".question:text-is('This is {name}')")
-        await tab.presses("New conversation")  # nothing is said in it
+        await tab.presses("New conversation")  # no message is sent in it
         await tab.sees(".greeting")
         await tab.page.click(".session .title:text-is('This is two')")
         back, forward = tab.page.go_back, tab.page.go_forward

@@ -1,4 +1,4 @@
-"""The OpenAPI document tells the truth: schemathesis asks for all that it describes."""
+"""The OpenAPI document is correct: schemathesis tests everything that it describes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Tests of what a person does to the context, on every channel that has buttons: the terminal,
-where they are the commands that are named below a reply, Telegram, and the page."""
+"""Tests of a person's changes to the context on every channel with buttons: the terminal, where
+they are commands named below a reply, Telegram, and the page."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ LONG = "and so on " * 60
 TELEGRAM, PAGE = Address("telegram", "42", user="42"), Address("web", "main")
 _CLEAR = "\x15\x7f" * 20  # a line each
 WIDE = 400
-"""Columns of a terminal in which no sentence is broken."""
+"""Columns of a terminal in which no sentence is wrapped."""
 
 
 def model(request: Received) -> Answer:
-    """Repeats what it was asked, sums up in few words, and keeps one line for good."""
+    """A model that repeats the question, summarises briefly, and keeps one line in the memory."""
     messages = request.body["messages"]
     if "long-term memory of a chat" in str(messages[0]["content"]):
         new = {"do": "add", "text": "Ann lives in Porto.", "from": ["S1"], "important": False}
@@ -53,17 +53,17 @@ Being = Callable[..., AbstractAsyncContextManager["Place"]]
 
 
 class Place(Protocol):
-    """A channel as a person sees it. What is waited for are words that were not there before."""
+    """A channel as a person sees it. Waits end when new words appear."""
 
     address: Address
 
     async def says(self, line: str, words: str) -> None: ...
 
     async def presses(self, label: str, command: str, words: str) -> None:
-        """Press a button below the newest reply that has it; its command begins so."""
+        """Press a button below the newest reply that has it; its command begins like this."""
 
     async def fills(self, text: str, words: str) -> None:
-        """Give the text that was asked for."""
+        """Send the text that was asked for."""
 
 
 @dataclass
@@ -81,7 +81,7 @@ class AtTerminal:
         await self._types(line, words)
 
     async def presses(self, label: str, command: str, words: str) -> None:
-        # named by the text itself, or offered below it
+        # in the text itself, or offered below it
         await self.glass.until(lambda: command in self.glass.text)
         await self._types(command, words)
 
@@ -194,7 +194,7 @@ AT = {"terminal": at_terminal, "telegram": in_telegram}
 
 @pytest.fixture(params=list(AT))
 def being(request: pytest.FixtureRequest) -> Being:
-    """Return what opens a channel in this process."""
+    """Return the function that opens a channel in this process."""
     return AT[request.param]
 
 

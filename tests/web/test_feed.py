@@ -1,5 +1,4 @@
-"""Tests of what is kept of what happened lately: bounded by bytes and by age, and nobody misses
-anything."""
+"""Tests of buffered recent events: limited by bytes and age, and no listener misses one."""
 
 from __future__ import annotations
 
@@ -30,13 +29,13 @@ def tell_long(request: Received) -> Say:
 
 
 async def place_of(site: Site, session: str) -> str:
-    """Return the place at which the events of a session go on."""
+    """Return the position from which the events of a session continue."""
     return str((await site.get(f"/api/sessions/{session}/messages"))[1]["event"])
 
 
 async def kind_after(site: Site, session: str, place: str) -> str:
-    """Return the kind of what comes first for somebody who saw all until then, once the bot has
-    said more."""
+    """Return the kind of the first event for a listener that has read everything until then, once
+    the bot has sent more."""
     async with site.follows(session, **{"Last-Event-ID": place}) as events:
         return (await anext(events)).kind
 

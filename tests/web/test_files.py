@@ -1,4 +1,5 @@
-"""Files on the page and behind it: put to a message, shown after a reload, written by tools."""
+"""Files on the page and the server: attached to a message, shown after a reload, written by
+tools."""
 
 from __future__ import annotations
 
@@ -74,14 +75,14 @@ async def read(site: Site, address: str) -> tuple[int, bytes, dict[str, str]]:
 
 
 async def files_of(site: Site, session: str = "") -> list[dict[str, Any]]:
-    """The files of what was said last by a person."""
+    """Return the files of a person's last message."""
     _, said = await site.get(f"/api/sessions/{session or site.session}/messages")
     found = [message for message in said["messages"] if message["role"] == "user"]
     return list(found[-1]["files"])
 
 
 def kept_in(folder: Path) -> set[Path]:
-    """All files of audiences."""
+    """Return all files of audiences."""
     return {one for one in folder.rglob("audiences/**/*") if one.is_file()}
 
 
@@ -90,14 +91,14 @@ def _no_room_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def full(place: Any) -> Any:
         numbers = list(real(place))
-        numbers[4] = 0  # f_bavail, the blocks that are free for whoever is not root
+        numbers[4] = 0  # f_bavail, the free blocks for users other than root
         return os.statvfs_result(numbers)
 
     monkeypatch.setattr(os, "statvfs", full)
 
 
 def _no_room_behind_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a disk that tells only when what was written is to last."""
+    """A disk that only reports an error at fsync."""
 
     def full(_file: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -188,7 +189,7 @@ async def test_a_file_whose_name_is_no_text_leaves_the_others_to_be_listed(tmp_p
     async with serving(tmp_path, echo) as site:
         await site.says("Here", attachments=[upload("note.txt", b"milk")])
         folder = tmp_path / "data" / "audiences" / "web-main" / "files"
-        os.close(os.open(bytes(folder) + b"/\xff.txt", os.O_CREAT))  # as a command could
+        os.close(os.open(bytes(folder) + b"/\xff.txt", os.O_CREAT))  # a command could do this
         status, listed = await site.get("/api/sessions/main/files")
     assert (status, [file["name"] for file in listed["files"]]) == (200, ["note.txt"])
 
@@ -225,7 +226,7 @@ async def test_a_file_belongs_to_its_own_session_and_goes_when_that_is_forgotten
 
 
 async def test_who_has_an_account_reads_their_own_files(tmp_path: Path) -> None:
-    jar = aiohttp.CookieJar(unsafe=True)  # which takes cookies of an address, too
+    jar = aiohttp.CookieJar(unsafe=True)  # which accepts cookies of an IP address
     async with (
         serving(tmp_path, echo, token="a long random text") as site,
         aiohttp.ClientSession(cookie_jar=jar) as http,
@@ -290,7 +291,7 @@ async def test_pictures_and_documents_are_shown_when_sent_and_after_a_reload(tab
 @needs_chromium
 async def test_files_are_dropped_and_pasted(site: Site, tab: Tab) -> None:
     dropped = {"name": "list.txt", "type": "text/plain;charset=utf-8", "text": "milk"}
-    assert await tab.page.evaluate(DROP, dropped) is False  # the place to drop it was shown
+    assert await tab.page.evaluate(DROP, dropped) is False  # the drop area was shown
     await expect(tab.page.locator("#drop")).to_be_hidden()
     await tab.page.evaluate(PASTE, list(PIXEL))
     await expect(tab.page.locator("#files .chip .name")).to_have_text(["list.txt", "image.png"])
@@ -377,7 +378,7 @@ async def test_a_voice_message_is_recorded_and_can_be_listened_to(
         await tab.page.click("#record")
         await tab.sees("#record.stops")
         await tab.sees("#text[placeholder^='Recording: 0:']")
-        # A recorder that has just begun has nothing that could be played yet.
+        # A recorder that has just started has no sound to play yet.
         await until(lambda: tab.page.evaluate("sounds.currentTime > sounds.recordedSince + 0.5"))
         await tab.page.click("#record")
         await tab.sees("#files .chip:has-text('voice.webm')")

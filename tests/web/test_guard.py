@@ -1,4 +1,4 @@
-"""Tests of who is let in: the token, the cookie, and pages from elsewhere."""
+"""Tests of access: the token, the cookie, and pages of other sites."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_without_the_token_nothing_is_told(tmp_path: Path) -> None:
                 status, body = await site.get(path, headers={"Authorization": header})
                 assert status == 401
                 said = body["error"]["type"], body["error"]["code"]
-                assert said == ("invalid_request_error", "invalid_api_key")  # as OpenAI has it
+                assert said == ("invalid_request_error", "invalid_api_key")  # as from OpenAI
         assert (await site.get(LIST, headers={"Authorization": f"Bearer {TOKEN}"}))[0] == 200
 
 
@@ -156,7 +156,7 @@ async def test_without_a_token_nobody_gets_in_through_a_proxy(
                 status, body = await site.get(path, headers={name: value})
                 assert status == 403, header
                 assert "PARLEY_WEB_TOKEN=" in body["error"]["message"]
-        # One that says nothing is known by its old HTTP.
+        # A proxy without a header is recognised by its old HTTP version.
         asked = f"GET {LIST} HTTP/1.0\r\nHost: 127.0.0.1:8080\r\nConnection: close\r\n\r\n"
         said = await asked_raw(site.url, asked.encode())
     assert said.split()[1] == b"403"
@@ -173,7 +173,7 @@ async def test_with_a_token_a_proxy_is_no_hindrance(tmp_path: Path) -> None:
 
 
 async def guesses(site: Site, how: str, guess: str, sender: str = "") -> int:
-    """The status of one guess."""
+    """Return the status of one guess."""
     headers = {"X-Forwarded-For": sender} if sender else {}
     if how == "login":
         return (await site.post("/api/login", {"token": guess}, headers=headers))[0]
@@ -190,7 +190,7 @@ async def test_who_guesses_is_locked_out_and_the_log_says_so_without_the_guess(
         with caplog.at_level(logging.INFO):
             tried = [await guesses(site, how, f"guess-number-{n}") for n in range(TRIES + 20)]
             assert tried == [401] * (TRIES - 1) + [429] * 21
-            assert await guesses(site, "bearer", TOKEN) == 429  # also a right one, from there
+            assert await guesses(site, "bearer", TOKEN) == 429  # even a correct one, from there
             assert await guesses(site, "login", TOKEN) == 429
         status, body = await site.get(LIST, headers={"Authorization": "Bearer another guess"})
         assert (status, body["error"]["type"]) == (429, "rate_limit_error")
@@ -228,7 +228,7 @@ async def test_only_a_trusted_proxy_is_believed_and_only_the_last_address_before
     async with serving(
         tmp_path, token=TOKEN, trusted_proxies=("127.0.0.0/8", "10.0.0.0/8")
     ) as site:
-        for n in range(TRIES):  # the guesser writes the first address itself
+        for n in range(TRIES):  # the guesser writes the first address
             await guesses(site, "bearer", f"guess {n}", f"198.51.100.{n}, 203.0.113.7, 10.1.2.3")
         assert await guesses(site, "bearer", TOKEN, "198.51.100.99, 203.0.113.7") == 429
         assert await guesses(site, "bearer", TOKEN, "203.0.113.8") == 200

@@ -14,7 +14,7 @@ from tests.web.site import serving
 pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
 
 ZOOMED = {"width": 720, "height": 450}
-"""The size of a usual screen in a page that is magnified to 200 %."""
+"""The size of a usual screen for a page magnified to 200 %."""
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE, ZOOMED], ids=["desk", "phone", "zoomed"])

@@ -1,5 +1,5 @@
-"""A whole session on the page by the keyboard alone, in a real browser: whatever is reached has the
-focus where it can be seen, and whatever is done leaves the focus somewhere."""
+"""A complete session on the page by the keyboard alone, in a real browser: each reached element has
+a visible focus, and each action leaves the focus on an element."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
 
 TOKEN = "a long random text"
 ZOOMED = {"width": 720, "height": 450}
-"""The size of a usual screen in a page that is magnified to 200 %."""
+"""The size of a usual screen for a page magnified to 200 %."""
 MOST = 320  # presses of Tab until something is reached
 OLD = 130  # conversations; the list shows 100 at once
 SETTLED = """() => Promise.allSettled(document.getAnimations()
@@ -58,8 +58,8 @@ class Keys:
         self.types = tab.page.keyboard.type
 
     async def focus(self) -> str:
-        """The name of what has the focus, which must be seen. What is drawn may be there before
-        the answer of a command, with which the focus goes on."""
+        """Return the name of the focused element, which must be visible. It may be drawn before the
+        response of a command, which moves the focus."""
         found: dict[str, str] = {}
 
         async def is_seen() -> bool:
@@ -71,7 +71,7 @@ class Keys:
         return found["name"]
 
     async def comes_to(self, name: str) -> None:
-        """Wait until what has this name has the focus."""
+        """Wait until the element with this name has the focus."""
 
         async def is_there() -> bool:
             return bool((await self.page.evaluate(FOCUS))["name"] == name)
@@ -80,7 +80,7 @@ class Keys:
         assert await self.focus() == name
 
     async def reaches(self, name: str, key: str = "Tab") -> None:
-        """Press Tab until what has this name has the focus."""
+        """Press Tab until the element with this name has the focus."""
         been = []
         for _ in range(MOST):
             await self.press(key)
@@ -97,7 +97,7 @@ class Keys:
         await self.press("Enter")
 
     async def says(self, text: str, answer: str = "") -> None:
-        """Write a message from wherever the focus is, and wait for the answer."""
+        """Write a message from any focus, and wait for the answer."""
         await self.writes(text)
         await expect(self.page.locator("#log .turn[data-turn]").last).to_contain_text(
             answer or text
@@ -111,7 +111,7 @@ class Keys:
         await self.press("Control+Enter")  # Enter alone makes a new line in a narrow window
 
     async def goes_to(self, side: str, key: str) -> None:
-        """Show a side, by its key, and go there."""
+        """Show a side by its key, and focus it."""
         for _ in range(2):
             await self.press(key)
             inside = f"document.getElementById('{side}').contains(document.activeElement)"
@@ -121,7 +121,7 @@ class Keys:
 
 
 class Model:
-    """It repeats what is said, reads a page if asked to, and fails once."""
+    """A model that repeats the message, reads a page on request, and fails once."""
 
     has_failed = False
 
@@ -182,7 +182,7 @@ async def steers(keys: Keys) -> None:
     await expect(area).to_have_count(0)
     await keys.focus()
     await keys.goes_to("context", "Control+Shift+B")
-    await expect(page.locator("#panel .events")).to_contain_text("Edited summary")  # drawn anew
+    await expect(page.locator("#panel .events")).to_contain_text("Edited summary")  # redrawn
     undone = page.locator("#panel .events .undone")
     await keys.reaches("Undo")
     for number in range(2):  # the edit, then the compaction
@@ -246,7 +246,7 @@ async def is_asked(keys: Keys) -> None:
         await expect(page.get_by_role("button", name=way, exact=True)).to_be_visible()
         await keys.does(way, "Shift+Tab")
         await expect(page.locator("#log .turn[data-turn]").last).to_contain_text("I was told so")
-        # Until it is said what came of it, the button stays, and cannot have the focus.
+        # Until the result is shown, the button stays, and cannot have the focus.
         await expect(page.get_by_role("button", name=way, exact=True)).to_have_count(0)
         await keys.focus()
     await keys.says("fail", "Retry")
@@ -321,7 +321,7 @@ async def goes_elsewhere(keys: Keys) -> None:
     await keys.press("Control+a")
     await keys.press("Delete")
     await expect(page.locator("#list .session")).to_have_count(100)
-    await keys.reaches("Owner: sign out")  # the list goes on where its end is seen
+    await keys.reaches("Owner: sign out")  # the list grows when its end is visible
     await expect(page.locator("#list .session")).to_have_count(OLD + 2)
     await keys.does("old 1", "Shift+Tab")
     await expect(title).to_have_text("old 1")
@@ -357,7 +357,7 @@ async def test_a_whole_session(tmp_path: Path, browser: Browser, size: dict[str,
             await site.says(f"old {number}", f"old-{number}")
         keys = Keys(tab)
         await signs_in(keys, site)
-        tab.faults.clear()  # it was asked who is there
+        tab.faults.clear()  # requests sent before signing in
         await expect(tab.page.locator("#title")).to_have_text(f"old {OLD - 1}")
         await keys.press("Control+Shift+O")
         await expect(tab.page.locator("#title")).to_have_text("New conversation")

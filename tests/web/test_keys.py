@@ -1,4 +1,5 @@
-"""Keys to OpenAI's protocol: each is a person, who sees what is theirs and nobody else's."""
+"""Keys for OpenAI's protocol: each belongs to a person, and gives access to this person's data
+alone."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ TOKEN = "a long random text"
 
 
 async def run(folder: Path, *arguments: str) -> int:
-    """Run `python main.py key …`, as another process would beside the bot."""
+    """Run `python main.py key …`, like another process while the bot runs."""
     config = folder / "config.json"
     if not config.exists():
         config.write_text("{}")

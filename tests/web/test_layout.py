@@ -1,5 +1,5 @@
-"""The page's words fit in every language: at both widths no label is cut or spills out of its box,
-nothing scrolls sideways but what is meant to, and no control lies over another."""
+"""The page's texts fit in every language: at both widths no label is cut or exceeds its box, only
+intended parts scroll sideways, and no control covers another."""
 
 from __future__ import annotations
 
@@ -108,6 +108,6 @@ async def test_all_words_fit_in_every_language_at_both_widths(
             await tab.page.click(f"#tab-{section}")
             await tab.page.evaluate(OPEN)
             await look(tab, section)
-        tab.faults.clear()  # the browser notes what was refused
+        tab.faults.clear()  # the browser logs the refused request
         await site.commands("/stop")
     assert not found, "\n".join(f"{where}: {what}" for where, what in found.items())

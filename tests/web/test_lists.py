@@ -1,4 +1,4 @@
-"""A list that is read in parts shows each conversation once, whatever is said meanwhile."""
+"""A list that is read in parts shows each conversation once, whatever messages arrive meanwhile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BEGAN = datetime(2026, 11, 27, tzinfo=UTC)
 
 @st.composite
 def sessions(draw: st.DrawFn) -> list[Session]:
-    """A list, the newest first; some of the same moment."""
+    """Return a list, newest first; some entries have equal times."""
     count = draw(st.integers(0, 25))
     return [
         Session(
@@ -32,7 +32,7 @@ def sessions(draw: st.DrawFn) -> list[Session]:
 
 
 def _moved(one: Session) -> Session:
-    """The same, after something was said in it."""
+    """Return the same list after a message in it."""
     return replace(one, at=BEGAN + timedelta(hours=1))
 
 

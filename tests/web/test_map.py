@@ -1,4 +1,4 @@
-"""The map of the context on the page: it shows, leads to turns, and steers."""
+"""The map of the context on the page: it shows turns, links to them, and steers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MIDDLE = """turn => {
     const box = block?.getBoundingClientRect();
     return box?.width ? [box.x + box.width / 2, box.y + box.height / 2] : null;
 }"""
-"""The middle of a turn's block, once it is there."""
+"""The middle of a turn's block, once it exists."""
 
 
 def block(tab: Tab, turn: str) -> Locator:
@@ -33,7 +33,7 @@ def block(tab: Tab, turn: str) -> Locator:
 
 
 async def drag(tab: Tab, start: str, end: str) -> None:
-    """Press the mouse on the block of a turn, and release it on that of another one."""
+    """Press the mouse on the block of a turn, and release it on that of another."""
     for turn in (start, end):
         found = await tab.page.wait_for_function(MIDDLE, arg=turn)  # in one go: the map is redrawn
         await tab.page.mouse.move(*await found.json_value(), steps=3)

@@ -1,4 +1,4 @@
-"""Markdown as the page shows it: well set, and able to do nothing."""
+"""Markdown as the page shows it: correctly rendered, and harmless."""
 
 from __future__ import annotations
 

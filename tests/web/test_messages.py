@@ -169,7 +169,7 @@ async def test_a_text_from_right_to_left_runs_so(tab: Tab, model: Model) -> None
 async def test_of_an_answer_that_grows_only_the_last_block_is_drawn_again(
     tab: Tab, model: Model
 ) -> None:
-    """Select something in the first paragraph, which stays selected."""
+    """Select a text in the first paragraph; it stays selected."""
     paragraphs = [f"Paragraph {number}.\n\n" for number in range(300)]
     script = [Say("".join(paragraphs), pieces=300, gate=(rest := asyncio.Event()))]
     model.script = script
@@ -236,7 +236,7 @@ async def test_the_end_of_a_long_chat_is_in_sight_at_once(tmp_path: Path, browse
 
 
 def row(tab: Tab, turn: str, name: str) -> Locator:
-    """A control under a turn."""
+    """Return a control below a turn."""
     under = tab.page.locator(f".turn[data-turn={turn}]")
     return under.get_by_role("button", name=name, exact=True)
 
@@ -387,7 +387,7 @@ async def test_a_cut_is_a_line_across_the_chat_that_shows_edits_and_undoes_it(
     await field.fill("They talked of Lisbon.")
     await tab.presses("Save", ".cut")
     await tab.sees(".card:has-text('replaces s1')")
-    # The line's takes back the cut, and with it what was edited of it.
+    # The line's undo restores the cut turns, and discards the edit with it.
     await tab.page.locator(".cut > p").get_by_role("button", name="Undo").click()
     await tab.shows_state("t1", "in context")
     await expect(tab.page.locator(".cut")).to_have_count(0)
@@ -458,7 +458,7 @@ async def test_an_empty_conversation_offers_what_to_begin_with(tab: Tab) -> None
     await tab.presses("What can you do?", "#log")
     await tab.sees(".card .line:text-is('/help')")
     await expect(tab.page.locator(".greeting")).to_have_count(0)
-    # A long card is read from its beginning.
+    # A long card is shown from its beginning.
     await expect(tab.page.locator(".card .line:text-is('/help')")).to_be_in_viewport()
     heights = "['.card', '#log'].map(one => document.querySelector(one).offsetHeight)"
     card, log = await tab.page.evaluate(heights)
@@ -531,7 +531,7 @@ async def test_a_receipt_names_what_is_missing_and_adds_it(
     await tab.page.click("#preface summary")
     await tab.sees("#preface li:has-text('They talked')")  # Markdown, as in an answer
     await tab.page.click(".receipt summary")
-    await site.commands("/context pin t3")  # and the panel is drawn anew
+    await site.commands("/context pin t3")  # the panel is redrawn
     await tab.shows_state("t3", "pinned")
     await tab.presses("Keep 4711", ".receipt")
     await tab.sees("#preface:has-text('4711')")

@@ -84,7 +84,7 @@ async def test_an_answer_stays_in_sight_when_its_question_is_confirmed_after_a_r
         if route.request.method != "POST" or attempts > 2:
             await route.continue_()
         elif attempts == 1:
-            await route.fetch()  # the bot has it, and the page does not hear so
+            await route.fetch()  # the bot has received it, but the page gets no response
         else:
             await route.abort()
 

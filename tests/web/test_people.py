@@ -1,4 +1,4 @@
-"""Several people on the page: links that let in once, passwords, conversations of their own; and
+"""Several people on the page: single-use invitation links, passwords, separate conversations; and
 signing in and out, everywhere and at once."""
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ async def page(folder: Path, **settings: Any) -> AsyncIterator[Site]:
 
 @asynccontextmanager
 async def browser(site: Site) -> AsyncIterator[Site]:
-    """Somebody else's browser, with cookies of its own."""
-    jar = aiohttp.CookieJar(unsafe=True)  # it takes cookies of addresses, too
+    """Another person's browser, with its own cookies."""
+    jar = aiohttp.CookieJar(unsafe=True)  # it accepts cookies of IP addresses, too
     async with client_session(cookie_jar=jar) as http:
         yield Site(site.url, site.app, site.server, http)
 
@@ -122,7 +122,8 @@ async def test_nobody_reads_conversations_of_others_by_naming_their_channel(
 
 
 async def test_a_picture_is_fetched_only_by_whom_it_was_shown_to(tmp_path: Path) -> None:
-    """Its address follows from where the file is, which is no secret: `/context map` says it."""
+    """Its address can be derived from the file's path, which is no secret: `/context map` shows
+    it."""
     async with page(tmp_path) as site, browser(site) as ann:
         await joins(site, ann)
         (address,) = (await as_owner(site, "/context map"))["images"]

@@ -1,4 +1,4 @@
-"""People and logins on the page: who is let in, links that invite, passwords, signing out."""
+"""People and logins on the page: access, invitation links, passwords, signing out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def sign_in_owner(tab: Tab, site: Site) -> None:
     await tab.page.fill("#dialog [name=password]", TOKEN)
     await tab.presses("Sign in", "#dialog")
     await tab.sees("#panel .headline")
-    tab.faults.clear()  # what was asked for before that
+    tab.faults.clear()  # from requests before that
     await tab.opens_settings("People")
 
 
@@ -58,7 +58,7 @@ async def test_an_owner_invites_somebody_who_comes_in_and_is_shut_out_again(
         assert (await site.get("/api/sessions", headers=OWNER))[0] == 200
         await ann.page.reload()
         await ann.sees("#dialog:has-text('Sign in')")
-        ann.faults.clear()  # what it asked for before it knew that it was signed out
+        ann.faults.clear()  # from requests before it noticed that it was signed out
 
 
 async def test_somebody_signs_another_browser_out_and_changes_their_password(
@@ -93,7 +93,7 @@ async def test_somebody_signs_another_browser_out_and_changes_their_password(
         await fields.first.fill(PASSWORD)
         await ann.presses("Change password", "#people")
         await ann.sees("#preferences .said:has-text('Your password is changed.')")
-        ann.faults.clear()  # the browser writes each 403 down
+        ann.faults.clear()  # the browser logs each 403
         login = {"name": "ann", "password": new}
         assert (await site.post("/api/login", login))[0] == 200
 

@@ -1,4 +1,4 @@
-"""`python main.py --web`: a process of its own, started, stopped, killed and refused."""
+"""`python main.py --web`: the process, started, stopped, killed and refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANYWHERE = {"web": {"port": 0}}
 
 
 async def url_of(bot: BotProcess) -> str:
-    """Return the address at which it says that it is."""
+    """Return the address that it prints."""
     await bot.until(lambda: bot.out)
     found = re.search(rb"http://\S+", bot.out[0])
     assert found
@@ -32,7 +32,7 @@ async def fetched(bot: BotProcess, path: str) -> Any:
 
 
 async def hands_over(bot: BotProcess, message: Mapping[str, str]) -> tuple[int, Any]:
-    """Say something without waiting for the answer."""
+    """Send a message without waiting for the answer."""
     url, prefer = f"{await url_of(bot)}/api/sessions/main/messages", {"Prefer": "respond-async"}
     async with (
         aiohttp.ClientSession() as http,

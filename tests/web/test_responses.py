@@ -1,4 +1,4 @@
-"""OpenAI's Responses API, with OpenAI's own SDK as the client and its types as the judge."""
+"""OpenAI's Responses API, checked with OpenAI's own SDK as the client and its types."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def asked(site: Site, input: Any, key: str = "none", **more: Any) -> Any:
 
 
 async def told(site: Site, input: Any, **more: Any) -> list[Json]:
-    """The events of a response, each of which is one of the API's."""
+    """Yield the events of a response, each of which must be one of the API's."""
     request = {"model": "x", "input": input, "stream": True, **more}
     async with site.http.post(f"{site.url}/v1/responses", json=request) as response:
         assert response.status == 200, await response.text()

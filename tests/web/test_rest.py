@@ -179,7 +179,7 @@ async def test_the_context_is_told_with_its_turns_changes_and_settings(tmp_path:
 
 async def test_the_context_is_told_where_nobody_keeps_what_was_sent(tmp_path: Path) -> None:
     async with serving(tmp_path, echo) as site:
-        site.app.features.commands["context"] = context  # as it is without the feature's verbs
+        site.app.features.commands["context"] = context  # as without the feature's verbs
         await site.says("Hello")
         status, state = await site.get("/api/sessions/main/context")
     assert (status, state["requests"]) == (200, [])
@@ -191,7 +191,7 @@ async def test_an_emergency_compaction_from_outside_says_what_it_freed(tmp_path:
         for number in range(4):
             await site.says(f"{number}: {'many words ' * 50}")
         status, freed = await site.post("/api/sessions/main/compact")
-        assert (status, freed["turns"]) == (200, ["t1"])  # 5 messages stay, and no half turn
+        assert (status, freed["turns"]) == (200, ["t1"])  # 5 messages stay, and no partial turn
         assert freed["freed"] == freed["tokens_before"] - freed["tokens_after"] > 0
         _, state = await site.get("/api/sessions/main/context")
         assert state["events"][-1]["actor"] == "emergency"

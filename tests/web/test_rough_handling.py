@@ -1,4 +1,4 @@
-"""The page in browsers that keep nothing or copy nothing, and where answers come late."""
+"""The page in browsers without storage or clipboard, and with late responses."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ async def test_an_address_that_names_no_conversation_is_survived(
         await tab.sees("#log [role=alert]:has-text('There is no such conversation')")
         await tab.sees("#list li[data-session]")
     await tab.page.evaluate("() => new Promise(requestAnimationFrame)")
-    await tab.page.goto("about:blank")  # it asks for nothing more
+    await tab.page.goto("about:blank")  # it sends no further requests
     assert not [fault for fault in tab.faults if "status of 404" not in fault]
-    tab.faults.clear()  # the browser notes each 404
+    tab.faults.clear()  # the browser logs each 404
 
 
 async def test_no_name_of_a_conversation_is_taken_for_something_of_the_page(
@@ -139,7 +139,7 @@ async def test_more_tabs_than_a_browser_has_connections_are_all_served(
     async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as first:
         tabs = [first]
         await first.opens(site.url, "c0")
-        for number in range(1, 8):  # a browser has six to a host
+        for number in range(1, 8):  # a browser opens six per host
             await tabs[-1].page.evaluate(hide, True)
             tabs.append(Tab(await first.page.context.new_page()))
             await tabs[-1].opens(site.url, f"c{number}")
@@ -172,7 +172,7 @@ async def test_a_deletion_that_fails_takes_no_draft(tab: Tab) -> None:
 
 
 async def hold_back(tab: Tab, address: str) -> asyncio.Event:
-    """Let what is asked of this address wait until the event is set."""
+    """Delay requests to this address until the event is set."""
     late = asyncio.Event()
 
     async def hold(route: Route) -> None:
@@ -406,13 +406,13 @@ async def test_each_button_says_that_the_bot_is_away(tab: Tab) -> None:
         await tab.page.evaluate("document.querySelector('#notice').textContent = ''")
         await tab.chooses_more("t1", name)
         await expect(notice, name).to_contain_text("be reached")
-    await tab.chooses_more("t1", "Quote")  # needs no bot
+    await tab.chooses_more("t1", "Quote")  # works without the bot
 
 
 async def test_a_turn_that_is_deleted_while_older_ones_are_loaded_is_not_drawn_by_that(
     tmp_path: Path, browser: Browser
 ) -> None:
-    """The answer to a load may be older than a deletion that was heard meanwhile."""
+    """The response to a load may be older than a deletion reported meanwhile."""
     async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
         for number in range(1, 33):  # of which 30 are shown at first
             await site.says(f"number {number}")

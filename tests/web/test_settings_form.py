@@ -1,4 +1,4 @@
-"""The settings on the page: a few with names for people, all others found by searching."""
+"""The settings on the page: a few with descriptive names, all others by searching."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The frame of the page: the dialog of the settings, tabs, sides that collapse, the commands, and
-what is different on a phone. All of it with the keyboard alone, and axe finds nothing."""
+"""The layout of the page: the dialog of the settings, tabs, sides that collapse, the commands, and
+the differences on a phone. All by the keyboard alone, and without a finding of axe."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
 SCHEMES: tuple[Any, ...] = ("light", "dark")
 ROWS = """e => new Set([...e.children].filter(one => one.offsetHeight)
     .map(one => Math.round(one.getBoundingClientRect().top))).size"""
-"""In how many rows the children of an element stand."""
+"""The number of rows of an element's children."""
 BROKEN = """e => [...e.querySelectorAll("td, th")].flatMap(cell => {
     const text = cell.firstChild;
     return [...(text?.data ?? "").matchAll(/\\S+/g)].filter(({0: word, index}) => {
@@ -30,7 +30,7 @@ BROKEN = """e => [...e.querySelectorAll("td, th")].flatMap(cell => {
         return range.getClientRects().length > 1;
     }).map(([word]) => word);
 })"""
-"""The words in the cells of a table that stand on more than one line."""
+"""The texts of the table cells with more than one line."""
 
 
 def dialog(tab: Tab) -> Locator:
@@ -54,7 +54,7 @@ async def test_the_settings_open_at_the_gear_are_walked_by_keys_and_give_the_foc
     inside = (
         "document.activeElement === document.body || preferences.contains(document.activeElement)"
     )
-    for _ in range(12):  # more than there is in it
+    for _ in range(12):  # more than it has elements
         await tab.page.keyboard.press("Tab")
         assert await tab.page.evaluate(inside)
     await tab.page.keyboard.press("Escape")
@@ -142,7 +142,7 @@ async def test_a_side_may_be_a_drawer_and_a_column_by_turns(tab: Tab) -> None:
 
 async def test_a_drawer_is_closed_by_what_closes_things_on_a_phone(tab: Tab) -> None:
     await tab.page.set_viewport_size(PHONE)
-    # Chromium tells a CloseWatcher of Android's Back, and of Escape where the page does not use it.
+    # Chromium notifies a CloseWatcher of Android's Back, and of Escape if the page does not use it.
     await tab.page.evaluate(
         "addEventListener('keydown', event => event.stopImmediatePropagation(), true)"
     )
@@ -379,7 +379,7 @@ async def test_signing_in_has_the_brand_and_no_way_into_nothing(
         await tab.page.keyboard.press("Enter")
         await expect(tab.page.locator("#dialog")).to_be_hidden()
         await expect(tab.page.locator("#share")).not_to_have_text("Context")
-        tab.faults.clear()  # what was refused before
+        tab.faults.clear()  # errors from before
 
 
 async def test_the_voice_button_is_a_microphone(tab: Tab) -> None:

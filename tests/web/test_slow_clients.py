@@ -1,4 +1,4 @@
-"""Clients that take their time: cut off after a while, and in nobody's way until then."""
+"""Slow clients: disconnected after a while, without an effect on others until then."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POST = (
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the server look at every tick who is too slow."""
+    """Make the server check for slow clients at every tick."""
     monkeypatch.setattr(serving_http, "_SWEEP", 1)
 
 
@@ -47,7 +47,8 @@ async def connected(
 
 
 async def trickled(url: str, beginning: bytes) -> bytes:
-    """Return what the server says to somebody who goes on a byte at a time, until it closes."""
+    """Return the response of the server to a client that sends one byte at a time, until it
+    closes."""
     async with connected(url) as (reader, writer):
         writer.write(beginning)
         hearing = asyncio.create_task(reader.read())
@@ -62,7 +63,7 @@ async def test_slow_headers_are_waited_for_no_longer_than_is_said(tmp_path: Path
         said = await trickled(site.url, b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
         assert said.split()[1] == b"408"
         assert b"The request came in too slowly" in said
-        async with connected(site.url) as (reader, _):  # not even a byte
+        async with connected(site.url) as (reader, _):  # not a single byte
             assert await reader.read() == b""
 
 
@@ -122,7 +123,7 @@ async def test_who_does_not_read_an_answer_is_cut_off(tmp_path: Path) -> None:
 
 
 def is_reset(connection: socket.socket) -> bool:
-    """Tell whether the other side has hung up on what it had to say."""
+    """Return whether the other side has closed the connection without reading the rest."""
     state = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
     return state == 7  # TCP_CLOSE
 
@@ -141,7 +142,7 @@ async def test_half_open_connections_keep_nobody_out(tmp_path: Path, come_at_onc
         AsyncExitStack() as stack,
     ):
         assert (await bot.says("one"))["text"] == "re: one"
-        if come_at_once:  # for a bot that was busy with something else
+        if come_at_once:  # as for a busy bot
             bot.process.send_signal(signal.SIGSTOP)
         for _ in range(600):
             _, writer = await stack.enter_async_context(connected(url))

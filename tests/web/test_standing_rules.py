@@ -1,4 +1,4 @@
-"""The question whether to keep a rule, below an answer on the page."""
+"""The question below an answer on the page whether to keep a rule."""
 
 from __future__ import annotations
 

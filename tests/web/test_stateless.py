@@ -1,4 +1,4 @@
-"""Requests that stand by themselves: taken at their word, answered as the protocol has it, gone."""
+"""Stateless requests: used exactly as sent, answered by the protocol, and not stored."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def asked(site: Site, *messages: Json, **more: Any) -> Any:
 
 
 async def streamed(site: Site, *messages: Json, **more: Any) -> list[Any]:
-    """The chunks of an answer."""
+    """Return the chunks of an answer."""
     async with client(site) as openai:
         stream = await openai.chat.completions.create(
             model="x", messages=list(messages), stream=True, **more
@@ -94,7 +94,7 @@ async def test_the_whole_history_reaches_the_model_as_it_was_sent(tmp_path: Path
     ]
     async with serving(tmp_path, echo) as site:
         answer = await asked(site, *messages, tools=[TOOL], user="any@one, of any/shape", seed=7)
-        between = assistant(INTERRUPTED)  # which strict endpoints want behind a tool
+        between = assistant(INTERRUPTED)  # which strict endpoints require after a tool
         assert sent(site) == [*messages[:7], between, *messages[7:]]
     assert answer.choices[0].message.content == "re: A cat is"
 
@@ -408,7 +408,7 @@ async def test_what_breaks_off_in_a_stream_is_an_error_and_no_end(tmp_path: Path
 
 
 def awaited(site: Site) -> asyncio.Event:
-    """Set once a call to a model was booked."""
+    """Return an event that is set once the cost of a call is booked."""
     booked = asyncio.Event()
     services = site.app.conversations.services
     book = services.on_spent

@@ -1,4 +1,4 @@
-"""Nothing that was typed on the page is lost: drafts, and messages on their way to the bot."""
+"""Typed text on the page is never lost: drafts, and messages being sent to the bot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTE = FilePayload(name="note.txt", mimeType="text/plain", buffer=b"Remember the
 
 
 async def has_kept_files(tab: Tab, session: str, count: int) -> None:
-    """Wait until the browser's database has so many files of this draft."""
+    """Wait until the browser's database has this many files of this draft."""
     has = """async ([session, count]) => {
         const kept = await import("/page/kept.js");
         return (await kept.files(session)).length === count;
@@ -66,7 +66,7 @@ async def test_what_is_written_while_the_bot_is_away_waits_and_is_sent_in_order(
             await tab.asks("one", "one")
             port = int(site.url.rpartition(":")[2])
         await tab.sees("body[data-offline]")
-        await tab.writes("/title A long title")  # a command is not sent later, but comes back
+        await tab.writes("/title A long title")  # a command is not sent later, but restored
         await tab.sees('#notice:has-text("can\'t be reached")')
         await expect(tab.page.locator("#text")).to_have_value("/title A long title")
         await tab.page.set_input_files("#picker", [NOTE])
@@ -87,7 +87,7 @@ async def test_what_is_written_while_the_bot_is_away_waits_and_is_sent_in_order(
 async def test_a_message_that_waits_outlives_its_page_and_is_sent_once(
     tmp_path: Path, browser: Browser
 ) -> None:
-    """The answer to the request is lost, so nobody knows whether the message has arrived."""
+    """The response is lost, so the page does not know whether the message has arrived."""
 
     async def swallow(route: Route) -> None:
         await route.fetch()
@@ -107,7 +107,7 @@ async def test_a_message_that_waits_outlives_its_page_and_is_sent_once(
         await tab.asks("twice", "re: twice")
         await expect(tab.page.locator(".turn")).to_have_count(2)
         assert len(site.server.requests) == 2
-        tab.faults.clear()  # the browser notes a 409
+        tab.faults.clear()  # the browser logs a 409
 
 
 async def test_what_the_bot_refuses_can_be_changed_and_sent_again(tab: Tab) -> None:
@@ -212,7 +212,7 @@ async def test_what_is_typed_off_the_record_is_in_this_tab_alone(
         await tab.page.fill("#text", "half a zebra")
         assert "zebra" not in await tab.page.evaluate(in_browser)
         await tab.page.reload()
-        await tab.sees("#log .turn[data-turn=p1]")  # the bot has it still
+        await tab.sees("#log .turn[data-turn=p1]")  # the bot still has it
         await expect(tab.page.locator("#list .channel")).to_have_text("Off the record now")
         await tab.page.click("#private button")
         for told in ("#private", ".of-saved"):

@@ -1,4 +1,4 @@
-"""Calls of platforms that fail, or break off."""
+"""Calls of platforms that fail, or are cut off."""
 
 from __future__ import annotations
 

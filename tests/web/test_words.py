@@ -1,5 +1,5 @@
-"""The page's words are marked to be translated: in the made-up language, whatever a person sees
-outside of the marks was forgotten."""
+"""All texts of the page are marked for translation: in the made-up language, visible text outside
+of the marks is untranslated."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def script(request: Received) -> Say | Fail:
 
 
 async def find_unmarked(tab: Tab) -> set[str]:
-    """The words on the page that stand in no marks."""
+    """Return the words on the page outside of marks."""
     text = await tab.page.evaluate(SEEN)
     assert text.count("⟦") == text.count("⟧") > 10, text
     left, depth = [], 0
@@ -61,7 +61,7 @@ async def find_unmarked(tab: Tab) -> set[str]:
 
 
 async def talk(site: Site, tab: Tab) -> None:
-    """Turns in several states, on the page."""
+    """Make turns in several states on the page."""
     for _ in range(4):
         await site.says("Hello")
     for line in ("/context compact t1-t2", "/context pin t3", "/context drop t4"):
@@ -229,5 +229,5 @@ async def test_all_words_of_the_page_are_marked(
             await tab.page.goto("about:blank")
             await state(site, tab)
             assert await find_unmarked(tab) == set(), state.__name__
-        tab.faults.clear()  # the browser notes what was refused
+        tab.faults.clear()  # the browser logs the refused request
         await site.commands("/stop")

@@ -1,4 +1,4 @@
-"""A whole bot whose daily files are distilled: a model that proposes what a test wants."""
+"""A whole bot whose daily files are distilled, with a scripted model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Operations = Sequence[dict[str, Any]]
 
 
 def distilled_to(*answers: Operations | str) -> Callable[[Received], Answer]:
-    """A model that distils to these operations, one list (or raw text) a call; and echoes."""
+    """A model that distils to these operations, one list (or raw text) per call, and echoes."""
     left = list(answers)
 
     def answer(request: Received) -> Answer:
@@ -52,7 +52,7 @@ def write(
     turns: str = "t1 to t3",
     key: ConversationKey = HERE,
 ) -> str:
-    """Put a section into a daily file, so many days back; returns the day."""
+    """Put a section into a daily file, this many days ago; return the day."""
     at = NOW - timedelta(days=back)
     daily.append(folder / "data", Section(key, at, turns, text, job))
     return f"{at:%Y-%m-%d}"
@@ -76,13 +76,13 @@ def commands(reply: Reply) -> list[str]:
 
 
 def texts(folder: Path) -> list[str]:
-    """The facts in the file, without their dates."""
+    """Return the facts in the file, without their dates."""
     lines = remembered(folder).splitlines()
     return [line.partition(": ")[2] for line in lines if line.startswith("- ")]
 
 
 def summing_up(request: Received) -> Answer:
-    """Summaries repeat all that they are shown; nothing is worth keeping for good."""
+    """Make summaries repeat everything that they are shown; distil nothing."""
     if request.is_distilling:
         return Say('{"operations": []}')
     last = str(request.body["messages"][-1]["content"])

@@ -1,9 +1,10 @@
-"""A bot that is killed while a person edits the context, and one that is not.
+"""A bot that is killed while a person edits the context, compared with one that is not killed.
 
-A script edits, branches and asks, one line after the other, and each is killed now and then just
-before or after one of its writes to the database. A second bot, which nobody disturbs, is told what
-the first one has confirmed; of a line that was under way as the bot died, the database says whether
-it took effect. The two must be the same in every row, and in what they send to the model.
+A script edits, branches and asks, one line after the other. The first bot is sometimes killed just
+before or after one of its writes to the database. The second bot, which is never killed, gets the
+lines that the first one has confirmed. If a line was in progress when the bot died, the database
+shows whether it took effect. Both bots must be equal in every row, and in their requests to the
+model.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from tests.whole.test_stubs import PAGES
 from tests.whole.testbot import TestBot, run_bot
 
 WARM_UP = 6
-"""Questions that nobody disturbs, before all else."""
+"""The questions at the beginning, during which no bot is killed."""
 TO_THE_END = 200
-"""Changes that are taken back at most."""
+"""The maximum number of changes that are undone."""
 
 KILLER = '''
 """Ends the process at one of its writes: a file says at which, and whether before or after it."""
@@ -90,7 +91,7 @@ CONTEXTS: dict[str, Json] = {
 
 
 def answer(request: Received) -> Say:
-    """A model that uses the tools that it is told to, and otherwise repeats what it was asked."""
+    """A model that uses the tools named in the question, and otherwise repeats the question."""
     messages = request.body["messages"]
     if messages[0]["content"].startswith("Summarise"):
         diary = "\n=== Diary ===\nOf these." if "=== Diary ===" in messages[0]["content"] else ""
@@ -106,7 +107,7 @@ def answer(request: Received) -> Say:
 
 
 def server() -> OpenAIServer:
-    """Reports no tokens: the meters of the two bots must not learn different things where one
+    """Report no tokens: the meters of the two bots must not learn different values if one of them
     has asked twice."""
     endpoint = OpenAIServer(answer)
     endpoint.counts = lambda prompt: 0
@@ -114,13 +115,13 @@ def server() -> OpenAIServer:
 
 
 def asked(endpoint: OpenAIServer) -> list[Json]:
-    """Return what the last request of a turn held."""
+    """Return the content of the last request of a turn."""
     turns = [r.body["messages"] for r in endpoint.turns]
     return list(turns[-1]) if turns else []
 
 
 def rows(folder: Path) -> dict[str, list[Any]]:
-    """Return what a bot has on the disk, but for times."""
+    """Return everything that a bot has on disk, except for times."""
     with closing(sqlite3.connect(folder / "data" / "parley.db")) as database:
         return {
             name: [_timeless(row) for row in database.execute(query)]
@@ -133,8 +134,9 @@ def _timeless(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def share_unused(folder: Path, other: Path, answer: str) -> None:
-    """Give another bot the summaries that were written as this one died, and are of no use: their
-    names are not given out again. One that is no use by this answer it writes itself."""
+    """Give another bot the summaries that were written when this one died and are not used: their
+    names are not assigned again. If the answer says that a summary would not help, the other bot
+    writes the last one itself."""
     new = """FROM first.summary WHERE edits = 0 AND id NOT IN (SELECT summary FROM first.job)
         AND id > (SELECT COALESCE(MAX(id), 0) FROM main.summary)"""
     with closing(sqlite3.connect(other / "data" / "parley.db")) as database, database:
@@ -151,7 +153,7 @@ def share_unused(folder: Path, other: Path, answer: str) -> None:
 
 
 class Script:
-    """The script of what is said next, at random."""
+    """The random script of the messages."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance, self._said = chance, 0
@@ -186,7 +188,7 @@ class Script:
 
 
 class Mortal:
-    """The bot that is killed. It is started again whenever something is said to it."""
+    """The bot that is killed. It is restarted when a message is sent to it."""
 
     def __init__(self, folder: Path, endpoint: OpenAIServer, chance: random.Random) -> None:
         self.kills = 0
@@ -197,7 +199,7 @@ class Mortal:
         self._accepted = set[str]()
 
     def arm(self) -> None:
-        """Let one of its next writes be the last thing that it does."""
+        """Kill the bot at one of its next writes."""
         when = self.chance.choice(("before", "after"))
         number = self.chance.randint(1, 9)
         (self._folder / "data" / "dies").write_text(f"{self._said} {number} {when}")
@@ -206,7 +208,7 @@ class Mortal:
         (self._folder / "data" / "dies").unlink(missing_ok=True)
 
     async def says(self, text: str) -> str:
-        """Say a text and return the answer, however often the bot dies of it."""
+        """Send a text and return the answer, however often the bot dies."""
         self._said += 1
         message = f"m{self._said}"
         while not (replies := await self._live(message, text)):
@@ -215,7 +217,7 @@ class Mortal:
         return replies[0]
 
     async def _live(self, message: str, text: str) -> list[str]:
-        """The replies of this life; none if it is over before."""
+        """Return the replies of this process; none if it ends before them."""
         bot = self._bot = self._bot or await self._start()
         if message not in self._accepted:
             await bot.tell(text, id=message)
@@ -232,7 +234,7 @@ class Mortal:
         assert bot is None or bot.errors == "", bot.errors
 
     async def settle(self) -> None:
-        """Until no summary is on its way any more."""
+        """Wait until no summary is being written."""
         while self._has_jobs():
             await self.says("/version")
 
@@ -247,15 +249,15 @@ def _replies(bot: BotProcess, message: str) -> list[str]:
 
 @dataclass
 class Duel:
-    """A bot that is killed, and one that hears what the first one has confirmed."""
+    """A bot that is killed, and one that gets the lines confirmed by the first one."""
 
     mortal: Mortal
     undisturbed: TestBot
     folders: tuple[Path, Path]
 
     async def says(self, text: str, again: str = "") -> Reply:
-        """A line, which is said again (or what stands for it then) where the bot died of it and
-        nothing came of it."""
+        """Send a line. If the bot dies and the line had no effect, send it again, or the line that
+        replaces it by then."""
         kills = self.mortal.kills
         answer = await self.mortal.says(text)
         while _is_cut_short(answer):
@@ -274,7 +276,7 @@ class Duel:
         return told
 
     def _took_effect(self) -> bool:
-        """A summary alone, which was written and not put to use, is no effect."""
+        """Return whether a line had an effect; an unused summary alone is none."""
         killed, whole = (rows(folder) | {"summaries": []} for folder in self.folders)
         return killed != whole
 
@@ -292,8 +294,7 @@ def _is_cut_short(answer: str) -> bool:
 
 
 async def fight(folder: Path, seed: int, context: Json, steps: int) -> int:
-    """Let so many lines be said, and then all of it be taken back; returns how often the bot was
-    killed."""
+    """Send this many lines, then undo everything; return how often the bot was killed."""
     chance, folders = random.Random(seed), (folder / "killed", folder / "undisturbed")
     for one in folders:
         with_plugin(one, PAGES)
@@ -323,8 +324,8 @@ async def fight(folder: Path, seed: int, context: Json, steps: int) -> int:
 
 
 async def step(duel: Duel, script: Script) -> None:
-    """A question or a command, in which the bot may die; not while a tool runs, which it would not
-    run again."""
+    """Send a question or a command during which the bot may be killed, but not while a tool runs,
+    which the bot would not run again."""
     text = duel.mortal.chance.choice((script.ask, script.edit, script.edit))()
     if "count" in text or "look" in text:
         duel.mortal.disarm()

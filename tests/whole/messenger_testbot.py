@@ -21,8 +21,8 @@ from tests.waiting import PATIENCE
 
 @dataclass(kw_only=True)
 class MessengerTestBot:
-    """A bot that runs, and the model's endpoint. `slept` are the seconds that the bot waited
-    because its platform said so or did not answer; one that `is_hurried` is ended as by a kill."""
+    """A running bot, and the model's endpoint. `slept` are the seconds that the bot waited because
+    its platform asked for it or did not answer; a bot that `is_hurried` is ended as by a kill."""
 
     model: OpenAIServer
     slept: list[float] = field(default_factory=list)
@@ -35,12 +35,12 @@ class MessengerTestBot:
         await quick_sleep(seconds)
 
     def sent_to_model(self, index: int = -1) -> list[dict[str, Any]]:
-        """The messages of a request that a turn has made."""
+        """Return the messages of a request made by a turn."""
         messages: list[dict[str, Any]] = self.model.turns[index].body["messages"]
         return messages
 
     async def is_idle(self) -> None:
-        """Wait until nothing is under way in the bot."""
+        """Wait until the bot is idle."""
         app = self.app
         for queues in (app.bot.commands.queues, app.turns.queues, app.delivery.queues):
             await asyncio.wait_for(queues.idle(), PATIENCE)
@@ -54,8 +54,8 @@ class MessengerTestBot:
 async def running_at(
     channel: Channel, bot: MessengerTestBot, folder: Path, settings: Mapping[str, Any]
 ) -> AsyncIterator[None]:
-    """Run a bot on `folder` at one channel, and end it in an orderly way. A channel that can't go
-    on has ended before: `bot.running` holds its error."""
+    """Run a bot on `folder` at one channel, and stop it cleanly. If the channel fails for good, it
+    has ended before: `bot.running` holds its error."""
     config = folder / "config.json"
     config.write_text(json.dumps({"model": "gpt-4o-mini", **settings}))
     environ = {"OPENAI_BASE_URL": bot.model.base_url, "OPENAI_API_KEY": "test-key"}
@@ -65,7 +65,7 @@ async def running_at(
         yield
     finally:
         if bot.is_hurried:
-            await bot.app.turns.queues.close()  # as at a kill: what runs is cut short
+            await bot.app.turns.queues.close()  # as after a kill: running work is interrupted
         for task in asyncio.all_tasks():
             if task.get_name() == f"listen {channel.name}":
                 task.cancel()

@@ -1,4 +1,4 @@
-"""The bot as a script runs it: `python main.py --jsonl`, a real process at the end of two pipes.
+"""The bot as a script runs it: `python main.py --jsonl`, a real process with two pipes.
 
 async with talking(tmp_path, endpoint) as bot:
     assert (await bot.says("Hi"))["text"] == "Hello!"
@@ -29,14 +29,14 @@ Json = dict[str, Any]
 
 
 class Endpoint(Protocol):
-    """A server that plays the model's."""
+    """A server in place of the model's."""
 
     @property
     def base_url(self) -> str: ...
 
 
 class BotProcess:
-    """A bot that runs. `out` are the lines that it wrote, `errors` what stands on its stderr."""
+    """A running bot. `out` are the lines that it wrote, `errors` the text of its stderr."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
@@ -58,7 +58,7 @@ class BotProcess:
 
     @property
     def lines(self) -> list[Json]:
-        """Return what it wrote, parsed; a line that a kill cut short is left out."""
+        """Return its output, parsed; a line truncated by a kill is left out."""
         return [json.loads(line) for line in self.out if line.endswith(b"\n")]
 
     @property
@@ -67,31 +67,31 @@ class BotProcess:
 
     @property
     def is_over(self) -> bool:
-        """Return True if all that it wrote before its end has been read."""
+        """Return whether everything that it wrote before its end has been read."""
         return self._reading.done()
 
     async def write(self, data: bytes) -> None:
-        """Raw bytes to its stdin; a process that is dead takes them as well."""
+        """Write raw bytes to its stdin, also if the process is dead."""
         with suppress(ConnectionError, RuntimeError):  # uvloop raises RuntimeError
             self.stdin.write(data)
             await self.stdin.drain()
 
     async def tell(self, text: str, **fields: object) -> None:
-        """A message; its answer is not waited for."""
+        """Send a message without waiting for its answer."""
         await self.write(json.dumps({"text": text, **fields}).encode() + b"\n")
 
     async def says(self, text: str, **fields: object) -> Json:
-        """A message and the reply to it; the text is its id unless one is given."""
+        """Send a message and return the reply; the text is its id unless one is given."""
         fields.setdefault("id", text)
         await self.tell(text, **fields)
         return await self.reply_to(fields["id"])
 
     async def reply_to(self, message: object) -> Json:
-        """The reply to the message with this id, once it is there."""
+        """Wait for the reply to the message with this id, and return it."""
         return await self.line(lambda line: line.get("reply_to") == message)
 
     async def line(self, is_wanted: Callable[[Json], bool]) -> Json:
-        """The first line of this kind, once it is there."""
+        """Wait for the first line of this kind, and return it."""
 
         def found() -> Json | None:
             return next((line for line in self.lines if is_wanted(line)), None)
@@ -102,7 +102,8 @@ class BotProcess:
         return line
 
     async def until(self, is_so: Callable[[], object]) -> None:
-        """Wait until this holds; it is asked after each line. Fails when the process ends."""
+        """Wait until a condition holds; it is checked after each line. Fails if the process
+        ends."""
 
         async def wait() -> None:
             async with self._arrived:
@@ -117,12 +118,12 @@ class BotProcess:
         assert is_so(), f"it did not come; the bot said {self.out} and {self.errors}"
 
     async def ended(self) -> int:
-        """Close its stdin; returns the exit code, when all that it wrote has been read."""
+        """Close its stdin; return the exit code once all its output has been read."""
         self.stdin.close()
         return await self.gone()
 
     async def gone(self) -> int:
-        """Wait for its end, whoever brings it about, while it goes on to speak; returns the exit
+        """Wait for its end, whatever the cause, while it continues to write; return the exit
         code."""
         said = -1
         while not self._reading.done() and said < (said := len(self.out)):
@@ -132,13 +133,13 @@ class BotProcess:
             return await self.process.wait()
 
     async def lives(self, seconds: float) -> None:
-        """Let it run on for so long, unless it ends before."""
+        """Let it run for this time, unless it ends before."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.gone()
 
     async def kill(self) -> None:
-        """kill -9."""
+        """Kill it with SIGKILL."""
         with suppress(ProcessLookupError):
             self.process.kill()
         await self.gone()
@@ -155,10 +156,11 @@ async def talking(
     stdout: int = PIPE,
     environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[BotProcess]:
-    """A bot on `folder`, which may be one that another has left; killed if it still runs.
+    """Run a bot on `folder`, which may be one that another bot has used; kill it if it still runs
+    at the end.
 
-    `shell` starts the command "$@"; `stdout` may be a file descriptor that nobody reads here;
-    `environ` is what stands in its environment beside what stands in this one.
+    `shell` starts the command "$@"; `stdout` may be a file descriptor that is not read here;
+    `environ` are additions to the environment.
     """
     if settings is not None or not (folder / "config.json").exists():
         config = {"model": "gpt-4o-mini", **(settings or {})}
@@ -187,14 +189,13 @@ def _command(folder: Path) -> tuple[str, ...]:
 
 
 def _surroundings(endpoint: Endpoint | None) -> dict[str, str]:
-    """This environment, and an endpoint: the one that is given, or one that nobody serves."""
+    """Return this environment with an endpoint: the given one, or one without a server."""
     url = endpoint.base_url if endpoint else "http://127.0.0.1:9/v1"
     return os.environ | {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": url}
 
 
 def run_command(folder: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Return what the command line says to a person, on the data that `talking` works with
-    there."""
+    """Return the output of the command line, on the data that `talking` uses there."""
     places = ("--config", str(folder / "config.json"), "--data", str(folder / "data"))
     return subprocess.run(
         [sys.executable, str(MAIN), *places, *arguments],
@@ -207,7 +208,7 @@ def run_command(folder: Path, *arguments: str, stdin: str = "") -> subprocess.Co
 
 
 def run_here(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Return what `run_command` would, without a process: for a start that fails."""
+    """Return the same as `run_command`, without a process: for a start that fails."""
     places = ("--config", str(folder / "config.json"), "--data", str(folder / "data"))
     before = sys.stdin, sys.stdout, sys.stderr
     with open(os.devnull) as stdin, TemporaryFile("w+") as stdout, StringIO() as stderr:

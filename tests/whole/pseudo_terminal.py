@@ -29,7 +29,7 @@ _OURS = re.compile("OPENAI_|PARLEY_|KITTY|WEZTERM|GHOSTTY|KONSOLE|NO_COLOR|TMUX|
 
 
 class Sitter:
-    """Someone at a terminal at which a process runs."""
+    """A person at a terminal in which a process runs."""
 
     def __init__(self, process: asyncio.subprocess.Process, keyboard: int, glass: Glass) -> None:
         self.process, self.glass, self.keyboard = process, glass, keyboard
@@ -38,7 +38,7 @@ class Sitter:
         os.write(self.keyboard, keys.encode())
 
     async def sees(self, text: str | re.Pattern[str], times: int = 1) -> None:
-        """Wait until a text, or what a pattern finds, stands on the screen, so many times."""
+        """Wait until a text, or a match of a pattern, is on the screen this many times."""
         found = re.compile(re.escape(text)) if isinstance(text, str) else text
         try:
             await self.glass.until(lambda: len(found.findall(self.glass.text)) >= times, PATIENCE)
@@ -52,7 +52,7 @@ class Sitter:
             return await self.process.wait()
 
     async def leaves(self) -> int:
-        """Ctrl-D; returns the exit code."""
+        """Press Ctrl-D; return the exit code."""
         self.types("\x04")
         return await self.ended()
 
@@ -66,8 +66,8 @@ async def sitting(
     environ: Mapping[str, str] | None = None,
     columns: int = 80,
 ) -> AsyncIterator[Sitter]:
-    """A bot at a terminal, started in `folder`, where its data are; killed if it still runs.
-    Without an endpoint there is no key."""
+    """Run a bot at a terminal, started in `folder`, with its data there; kill it if it still runs
+    at the end. Without an endpoint there is no key."""
     ours, theirs = pty.openpty()
     glass = Glass(columns)
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", glass.height, columns, 0, 0))
@@ -108,6 +108,6 @@ async def sitting(
 
 
 def _own_terminal(terminal: int) -> None:
-    """In the child: the terminal is its own, so that Ctrl-C is its signal."""
+    """Give the child process a terminal of its own, so that Ctrl-C sends a signal to it."""
     os.setsid()
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)

@@ -1,4 +1,4 @@
-"""The requests of a whole bot to its model, what it keeps on disk, and scripts for the model, for
+"""The requests of a whole bot to its model, its files on disk, and scripts for the model, for
 tests."""
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Json = dict[str, Any]
 
 
 def answered(bot: TestBot) -> list[Json]:
-    """Return the bodies of the requests that turns have made, in order."""
+    """Return the bodies of the requests made by turns, in order."""
     return [request.body for request in bot.server.turns]
 
 
 def steps(bot: TestBot) -> list[list[Json]]:
-    """Return the messages of each request that a turn has made, in order."""
+    """Return the messages of each request made by a turn, in order."""
     return [list(body["messages"]) for body in answered(bot)]
 
 
@@ -73,7 +73,7 @@ def has_results(request: Received) -> bool:
 def answering(
     reply: Callable[[Received], Answer], summary: Callable[[Received], Answer] | str = "They talked"
 ) -> Callable[[Received], Answer]:
-    """Make a script of the answers to turns and the answers to requests for summaries."""
+    """Make a script from the answers to turns and the answers to requests for summaries."""
 
     def script(request: Received) -> Answer:
         if request.is_turn:
@@ -90,10 +90,10 @@ def in_order(*answers: Answer) -> Callable[[Received], Answer]:
 
 
 def looks(request: Received, path: str, times: int = 1) -> Answer:
-    """Answer with so many calls that read a file."""
+    """Answer with this many calls that read a file."""
     number = len(request.body["messages"])
     arguments = json.dumps({"path": path})
-    # An identical call in a turn is answered from what is stored: the lines differ.
+    # An identical call in a turn is answered from the stored result, so the lines differ.
     return Say(
         calls=tuple(
             Call("read_file", arguments[:-1] + f', "offset": {n + 1}}}', f"c{number}_{n}")
@@ -106,18 +106,18 @@ def looks(request: Received, path: str, times: int = 1) -> Answer:
 
 
 async def settled(bot: TestBot) -> None:
-    """Wait until no turn runs and no summary is under way."""
+    """Wait until no turn runs and no summary is being written."""
     await bot.app.turns.queues.idle()
     await bot.app.conversations.flush()
 
 
 async def settle(bot: TestBot) -> None:
-    """Wait until what the conversations do in the background is done."""
+    """Wait until the background work of the conversations is done."""
     await bot.app.conversations.flush()
 
 
 async def talk(bot: TestBot, *lines: str) -> str:
-    """Say each line when all is quiet, and return the text of the last reply."""
+    """Send each line once the bot is idle, and return the text of the last reply."""
     text = ""
     for line in lines:
         text = (await bot.says(line)).text
@@ -126,7 +126,8 @@ async def talk(bot: TestBot, *lines: str) -> str:
 
 
 async def asks(bot: TestBot, question: str, words: str) -> asyncio.Task[Reply]:
-    """Ask, wait until these words have streamed, and return the task that gets the whole reply."""
+    """Ask, wait until these words have streamed, and return the task that gets the complete
+    reply."""
     said = ""
     with (await bot.api()).watch(Address(bot.name, "main")) as happening:
         asking = asyncio.create_task(bot.says(question))
@@ -139,7 +140,7 @@ async def asks(bot: TestBot, question: str, words: str) -> asyncio.Task[Reply]:
 
 
 def heard(bot: TestBot) -> str:
-    """Return all that the person was sent."""
+    """Return everything that was sent to the person."""
     return "\n".join(outbound.reply.text for outbound in bot.sent)
 
 
@@ -159,7 +160,7 @@ async def state(bot: TestBot) -> Json:
 
 
 async def events(bot: TestBot, *kinds: str) -> list[Json]:
-    """Return the events that changed the view, the oldest first."""
+    """Return the events that changed the view, oldest first."""
     found = (await data(bot, "/context history"))["events"]
     return [event for event in found if not kinds or event["kind"] in kinds]
 
@@ -169,7 +170,7 @@ async def compactions(bot: TestBot) -> list[Json]:
 
 
 async def ledger(bot: TestBot) -> Json:
-    """Return what this chat has cost, by `/usage`."""
+    """Return the cost of this chat, by `/usage`."""
     return dict((await data(bot, "/usage"))["chat"]["this chat, total"])
 
 
@@ -182,7 +183,7 @@ async def calls_paid(bot: TestBot) -> int:
 
 
 def audience(folder: Path, chat: str = "pipe-main") -> Path:
-    """Return the folder of what belongs to a chat."""
+    """Return the folder of a chat's data."""
     return folder / "data" / "audiences" / chat
 
 
@@ -194,12 +195,12 @@ def put_file(folder: Path, name: str, text: str) -> None:
 
 
 def memories(folder: Path) -> list[Path]:
-    """Return the files of the daily memory of the chat."""
+    """Return the daily memory files of the chat."""
     return sorted((audience(folder) / "memory").glob("*.md"))
 
 
 def daily(folder: Path) -> str:
-    """Return the text of all daily memory files, also of those in quarantine."""
+    """Return the text of all daily memory files, including those in quarantine."""
     return "\n".join(path.read_text() for path in sorted((folder / "data").rglob("memory/*.md")))
 
 

@@ -1,4 +1,4 @@
-"""Steps that tests of the whole bot share, and models that are not asked again by themselves."""
+"""Steps shared by tests of the whole bot, and models without retries."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tests.whole.testbot import TestBot
 
 
 async def say_all(bot: TestBot, *lines: str) -> None:
-    """Say one line after another; each is answered before the next."""
+    """Send one line after another; each is answered before the next."""
     for line in lines:
         await bot.says(line)
 
 
 async def ask_many(bot: TestBot, count: int, start: int = 1) -> None:
-    """Ask numbered questions; what they lead to in the background is done before the next."""
+    """Ask numbered questions; the background work of each is done before the next."""
     for number in range(start, start + count):
         await bot.says(f"question {number}")
         await bot.app.conversations.flush()
 
 
 async def copy_as_killed(bot: TestBot, folder: Path) -> Path:
-    """Copy what is on disk now of a bot that runs on `folder`, as a kill would leave it once all
-    that it has said is sent; returns the folder of the copy."""
+    """Copy the current files of a bot that runs on `folder`, as a kill would leave them once all
+    replies are sent; return the folder of the copy."""
     await bot.app.delivery.queues.idle()
     copy = folder / "killed"
     shutil.copytree(folder / "data", copy / "data")
@@ -34,5 +34,5 @@ async def copy_as_killed(bot: TestBot, folder: Path) -> Path:
 
 
 def forbid_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the SDK send each request once; how it repeats them is tested in tests/agent."""
+    """Let the SDK send each request once; tests/agent tests its retries."""
     monkeypatch.setattr(FinalRequestOptions, "get_max_retries", lambda options, most: 0)

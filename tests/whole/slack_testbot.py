@@ -36,7 +36,7 @@ class SlackTestBot(MessengerTestBot):
     channel: Messenger = field(init=False)
 
     async def is_idle(self) -> None:
-        """Wait until nothing is under way in the bot, and Slack's events are acknowledged."""
+        """Wait until the bot is idle, and Slack's events are acknowledged."""
         delivery = self.slack.delivery
         await self.slack.until(lambda: not delivery.waiting)
         await super().is_idle()
@@ -50,7 +50,7 @@ async def at_slack(
     slack: SlackServer | None = None,
     secrets: Mapping[str, str] = SOCKET_MODE,
 ) -> AsyncIterator[SlackTestBot]:
-    """A bot on `folder`; `slack` may be one that another bot has talked to."""
+    """Run a bot on `folder`; `slack` may be one that another bot has used."""
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(OpenAIServer(script))
         if slack is None:

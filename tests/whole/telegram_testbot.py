@@ -29,7 +29,7 @@ class TelegramTestBot(MessengerTestBot):
         self.ann: Person = self.telegram.person("Ann", 42)
 
     def rhythm(self) -> Intervals:
-        """No time at all, or hardly any."""
+        """Return after no time, or hardly any."""
         return Intervals(
             0.01, 0.01, 0.05, 0.02, 1, overall=1_000, per_group=1_000, sleep=self.sleep
         )
@@ -43,7 +43,7 @@ async def at_telegram(
     telegram: TelegramServer | None = None,
     token: str = TOKEN,
 ) -> AsyncIterator[TelegramTestBot]:
-    """A bot on `folder`; `telegram` may be one that another bot has talked to."""
+    """Run a bot on `folder`; `telegram` may be one that another bot has used."""
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(OpenAIServer(script))
         if telegram is None:

@@ -1,6 +1,6 @@
-"""A day in the life, with real processes: Telegram and the page, Claude by Anthropic's own
-protocol, an MCP server, a voice message, jobs, a restart in another time zone, and a limit that
-stops it all in the end."""
+"""A day of use, with real processes: Telegram and the page, Claude by Anthropic's own protocol,
+an MCP server, a voice message, jobs, a restart in another time zone, and a limit that stops the bot
+at the end."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ pytestmark = pytest.mark.usefixtures("processes")
 MOVED = Path(__file__).with_name("moved_clock.py")
 KEYS = {"ANTHROPIC_API_KEY": "sk-ant-test-key", "TELEGRAM_BOT_TOKEN": TOKEN}
 LIMIT = 0.05
-"""US dollars that the bot may spend in all."""
+"""The maximum US dollars that the bot may spend."""
 
 
 def claude(request: Received) -> Answer:
-    """The model of that day: it calls the tool that a task wants, and says what came of it."""
+    """The model of that day: it calls the tool that a task needs, and reports the result."""
     said = [one for one in request.body["messages"] if one["role"] == "user"]
     blocks = [block for message in said for block in _blocks(message["content"])]
     task = next(_text(block) for block in reversed(blocks) if block["type"] == "text")
@@ -49,7 +49,7 @@ def _begin(task: str) -> Answer:
         return Say(calls=(Call("use_tool", json.dumps(arguments)),))
     if "plan.pdf" in task:
         return Say(calls=(Call("read_file", '{"path": "plan.pdf"}'),))
-    if "Count" in task:  # and never comes to an end by itself
+    if "Count" in task:  # and never ends by itself
         return Say("counting " * 200, calls=(Call("calculate", '{"expression": "1 + 1"}'),))
     return Say("I heard you." if "[heard]" in task else "Good evening.")
 
@@ -69,7 +69,7 @@ def _clean(text: str) -> str:
 
 @dataclass
 class Life:
-    """The bot's surroundings, which outlive its processes; `ears` hear what is spoken."""
+    """The services around the bot, which outlive its processes; `ears` transcribe speech."""
 
     folder: Path
     telegram: TelegramServer
@@ -79,7 +79,7 @@ class Life:
 
     @asynccontextmanager
     async def bot(self, at: str, zone: str = "Europe/Berlin") -> AsyncIterator[BotProcess]:
-        """A process whose clock says so when it starts."""
+        """Start a process whose clock shows this time."""
         settings = {
             "model": "claude-sonnet-4-5",
             "brain": {"provider": "anthropic", "config": {"base_url": self.model.base_url}},
@@ -100,7 +100,7 @@ class Life:
 
     @property
     def asked(self) -> int:
-        """Return how often the model was asked."""
+        """Return the number of requests to the model."""
         return len(self.model.requests)
 
 
@@ -130,7 +130,7 @@ async def test_a_day(tmp_path: Path) -> None:
 
 
 async def _evening_before(life: Life) -> None:
-    """Ann sets up what the next day shall bring."""
+    """Prepare the actions of the next day."""
     async with life.bot("2026-11-30T22:00:00+01:00") as bot:
         life.ann.says("/jobs add every day 8:00 Look at my notes and say what is to be done")
         made = await life.telegram.shown("Job 1 is set")
@@ -170,7 +170,8 @@ async def _morning(life: Life) -> None:
 
 
 async def _evening_in_new_york(life: Life) -> None:
-    """The reminder comes at nine in Berlin, wherever the bot is by then; and the limit holds."""
+    """The reminder comes at nine in Berlin, in whatever time zone the bot runs then; the limit
+    holds."""
     async with life.bot("2026-12-01T14:59:58-05:00", "America/New_York") as bot:
         told = await life.telegram.shown("Reminder: Call Mom")
         assert "Late" not in told.text

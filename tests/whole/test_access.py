@@ -1,5 +1,4 @@
-"""Tests of who is let in and who is not: strangers, codes, owners, users, chats; and how fast they
-go."""
+"""Tests of access: strangers, codes, owners, users, chats; and rate limits."""
 
 from __future__ import annotations
 
@@ -45,12 +44,12 @@ OWNER = "boss"
 
 
 def afar(folder: Path, **settings: Any) -> AbstractAsyncContextManager[TestBot]:
-    """A bot on a channel whose people sit elsewhere; the owner is `boss`."""
+    """A bot on a channel with remote people; the owner is `boss`."""
     return run_bot(folder, echo, {"owners": [f"afar/{OWNER}"], **settings}, channel="afar")
 
 
 async def code_of(bot: TestBot, user: str, chat: str = "") -> str:
-    """The code that a stranger is given."""
+    """Return the code that a stranger gets."""
     told = (await bot.says("Hello?", chat or user, user)).text
     found = CODE.search(told)
     assert found is not None, told
@@ -58,7 +57,7 @@ async def code_of(bot: TestBot, user: str, chat: str = "") -> str:
 
 
 async def befriended(bot: TestBot, user: str, how: str = "") -> Reply:
-    """A stranger, let in by the owner."""
+    """Add a stranger whom the owner has approved."""
     code = await code_of(bot, user)
     return await bot.says(f"/pair {code} {how}", OWNER, OWNER)
 

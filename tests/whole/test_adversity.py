@@ -1,4 +1,4 @@
-"""Adversity: folder, disk, clock, model or platform fail for a while, and the bot goes on."""
+"""Adversity: a folder, disk, clock, model or platform fails for a while, and the bot continues."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def echo(request: Received) -> Say:
 
 
 def run(folder: Path, *arguments: str) -> int:
-    """The command line, in this process."""
+    """Run the command line in this process."""
     if not (folder / "config.json").exists():
         (folder / "config.json").write_text("{}")
     places = ("--config", str(folder / "config.json"), "--data", str(folder / "data"))
@@ -95,7 +95,7 @@ async def test_a_lost_database_is_said_and_one_that_holds_a_bot_is_not_touched(
     assert await asyncio.to_thread(run, tmp_path, "--jsonl", "--new") == 1
     assert "omit --new" in capsys.readouterr().err
     async with run_bot(tmp_path, echo) as bot:
-        await bot.writes("/context", id="asked")  # the answer before may be sent once more
+        await bot.writes("/context", id="asked")  # the previous answer may be sent once more
         assert "1 turn" in (await bot.reply_to("asked")).reply.text
 
 
@@ -141,7 +141,7 @@ DAY = 86_400.0
 
 
 async def pragma(bot: TestBot, text: str) -> None:
-    """Set something of the connection that writes, outside of any transaction."""
+    """Set an option of the writing connection, outside of any transaction."""
     store = bot.app.store
     await store._put(store._writer, lambda db: db.execute_sql(f"PRAGMA {text}"), is_alone=True)
 
@@ -172,7 +172,7 @@ async def test_on_a_disk_that_becomes_read_only_messages_are_refused_until_it_is
 async def test_a_database_that_gets_locked_in_mid_turn_ends_it_and_no_tool_runs_again(
     tmp_path: Path,
 ) -> None:
-    """Lock the database; what was accepted is not lost: the next start answers it."""
+    """Lock the database. An accepted message is not lost: the next start answers it."""
     with closing(sqlite3.connect(tmp_path / "holder", isolation_level=None)) as holder:
         answers = [Say(calls=(Call("calculate", '{"expression": "6*7"}', "a"),)), Say("It is 42.")]
 
@@ -281,7 +281,7 @@ async def test_a_model_that_is_down_is_told_and_the_next_message_works_when_it_i
 
 
 class Far(TestChannel):
-    """A platform that takes no reply until it is let go."""
+    """A platform that accepts no reply until it is released."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""Agents and brains in a bot that runs: each asks its own endpoint with its own key."""
+"""Agents and brains in a running bot: each uses its own endpoint with its own key."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def answers(text: str) -> Any:
 
 @asynccontextmanager
 async def other(text: str, key: str) -> AsyncIterator[OpenAIServer]:
-    """A second endpoint, which demands a key of its own."""
+    """A second endpoint, which requires its own key."""
     async with OpenAIServer(answers(text), key=key) as server:
         yield server
 

@@ -1,4 +1,5 @@
-"""The owner hears of what only they can mend: once an hour for each cause, and nobody else does."""
+"""Alerts to the owner about causes that only an owner can fix: once an hour per cause, to no one
+else."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ EMPTY = Fail(429, {"message": "You exceeded your quota", "code": "insufficient_q
 
 
 def failing(answers: list[Answer]) -> Script:
-    """Answers as told where the word is "fail"."""
+    """Answer as specified if the word is "fail"."""
     return lambda request: (
         answers[0] if "fail" in request.body["messages"][-1]["content"] else Say("Yes.")
     )
@@ -37,7 +38,7 @@ def failing(answers: list[Answer]) -> Script:
 
 @asynccontextmanager
 async def afar(folder: Path, script: Script, **settings: Any) -> AsyncIterator[TestBot]:
-    """A bot whose owner and user have both written to it, alone."""
+    """A bot whose owner and user have both written to it in private."""
     settings = {"owners": [f"afar/{OWNER}"], **settings}
     async with run_bot(folder, script, settings, channel="afar") as bot:
         await bot.says("Hello", OWNER, OWNER)
@@ -46,13 +47,13 @@ async def afar(folder: Path, script: Script, **settings: Any) -> AsyncIterator[T
 
 
 def alerts(bot: TestChannel) -> list[tuple[str, str]]:
-    """Return what nobody had asked for: (chat, text)."""
+    """Return the unsolicited messages as (chat, text)."""
     return [(o.address.chat, o.reply.text) for o in bot.sent if o.reply_to == ""]
 
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenAI's SDK asks again at once."""
+    """Make OpenAI's SDK retry at once."""
     monkeypatch.setattr(_base_client, "INITIAL_RETRY_DELAY", 0.0)
 
 
@@ -135,7 +136,8 @@ async def test_an_owner_is_not_told_of_what_they_were_answered_with_or_cannot_me
 
 
 async def test_the_owner_does_not_hear_of_it_on_a_page_that_may_be_closed(tmp_path: Path) -> None:
-    """But where they write otherwise, though they wrote on the page last."""
+    """The alert goes to the place where they usually write, although they last wrote on the
+    page."""
     async with OpenAIServer(lambda _: REFUSED) as endpoint:
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
         (tmp_path / "config.json").write_text('{"model": "any", "owners": ["afar/boss"]}')
@@ -157,7 +159,7 @@ async def test_the_owner_does_not_hear_of_it_on_a_page_that_may_be_closed(tmp_pa
 
 
 class Broken(TestChannel):
-    """A channel that breaks when it is told to."""
+    """A channel that fails on request."""
 
     async def listen(self, bot: Bot) -> None:
         await super().listen(bot)
@@ -198,7 +200,7 @@ async def test_the_owner_hears_on_another_channel_that_one_is_down(
 async def test_the_owner_hears_elsewhere_that_telegram_is_out_of_reach_for_a_while(
     tmp_path: Path, tries_before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also one who writes only when the bot has long been trying; each hears of it once."""
+    """Alerts also reach an owner who first writes long after the failure began; each gets one."""
     for module in (retry, pace):
         monkeypatch.setattr(module, "TROUBLE", 2)
     slept, has_tried, is_known, goes_on = 0, asyncio.Event(), asyncio.Event(), asyncio.Event()

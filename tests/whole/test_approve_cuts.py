@@ -1,4 +1,4 @@
-"""Cuts that a person is shown, or asked about, while turns go on."""
+"""Cuts that are shown to a person, or need approval, while turns continue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHOW: dict[str, Any] = {"agent_max_context_turns": 6, "context": {"compaction_ap
 
 
 def told(bot: TestBot) -> list[Reply]:
-    """Return what the bot has said without being asked."""
+    """Return the unsolicited messages of the bot."""
     return [outbound.reply for outbound in bot.sent if not outbound.reply_to]
 
 
@@ -37,7 +37,7 @@ async def settle(bot: TestBot) -> None:
 
 
 async def questioned(bot: TestBot) -> Reply:
-    """Talk until a cut is wanted, and return the question."""
+    """Send messages until a cut is due, and return the question."""
     await talk(bot, 7)
     await settle(bot)
     (question,) = told(bot)
@@ -94,7 +94,7 @@ async def test_ask_waits_and_a_yes_cuts_with_the_summary_seen(tmp_path: Path) ->
         assert done.text.startswith("Compacted t1 to t3")
         assert "No compaction is waiting" in (await bot.says(question.actions[0].command)).text
         assert len(told(bot)) == 1
-        await bot.says("question 10")  # by which the next cut is due
+        await bot.says("question 10")  # at which the next cut is due
         assert "question 1\n" not in asked(bot)
         assert "They talked about Lisbon." in asked(bot)
         assert paid(bot) == 1
@@ -299,7 +299,7 @@ async def test_a_change_of_strategy_or_of_the_setting_ends_it_too(tmp_path: Path
 
 
 async def test_a_no_that_was_cut_short_is_no_yes_by_time(tmp_path: Path) -> None:
-    """As at a kill between the two: the no is on disk, and the question is still there."""
+    """A kill between the two writes: the refusal is on disk, and the question is still stored."""
     async with run_bot(tmp_path, echo, ASK) as bot:
         _, _, no = (await questioned(bot)).actions
         with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database:

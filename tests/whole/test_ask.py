@@ -66,7 +66,7 @@ async def ask(folder: Path, url: str, *arguments: str, piped: bytes | None = Non
 
 
 def texts(request: Received) -> list[str]:
-    """Return what the messages of a request say, but for the system prompt."""
+    """Return the texts of the messages of a request, without the system prompt."""
     return [str(message["content"]) for message in request.body["messages"][1:]]
 
 

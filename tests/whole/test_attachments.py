@@ -33,7 +33,7 @@ def url(attachment: Attachment) -> str:
 
 
 def urls(messages: Sequence[dict[str, Any]]) -> list[str]:
-    """The pictures of a request, in order."""
+    """Return the pictures of a request, in order."""
     lists = [message["content"] for message in messages if isinstance(message["content"], list)]
     return [p["image_url"]["url"] for parts in lists for p in parts if p["type"] == "image_url"]
 
@@ -149,7 +149,7 @@ async def test_a_message_that_was_confirmed_is_answered_with_its_files_after_a_c
     tmp_path: Path,
 ) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        # As after a kill: it is on disk, and nothing was done about it.
+        # As after a kill: it is on disk, and was not processed.
         stored = await store(tmp_path / AUDIENCE, (PHOTO, REPORT), 1)
         said = Inbound("f", Address("pipe", "main"), "Look!")
         await bot.app.delivery.receive(said, key_of(said.address), None, stored)

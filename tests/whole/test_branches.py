@@ -1,4 +1,4 @@
-"""Branches: `/fork`, `/branches`, and a chat that leads from one conversation to another."""
+"""Branches: `/fork`, `/branches`, and a chat that switches from one conversation to another."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.whole.testbot import TestBot, run_bot
 
 
 def asked(bot: TestBot, index: int = -1) -> list[Any]:
-    """Return what a request held besides the system prompt, without the answers."""
+    """Return the content of a request besides the system prompt, without the answers."""
     return [m["content"] for m in bot.sent_to_model(index) if m["role"] == "user"]
 
 
@@ -40,7 +40,7 @@ async def test_a_branch_and_its_parent_go_on_from_where_they_were(tmp_path: Path
         assert told.text in page
         await bot.says("third, here")
         assert asked(bot) == ["by train?", "third, here"]
-    async with run_bot(tmp_path, echo) as bot:  # the chat leads there after a restart, too
+    async with run_bot(tmp_path, echo) as bot:  # the chat resolves to it after a restart, too
         bot.count = 100  # the ids of messages
         await bot.says("on")
         assert asked(bot) == ["by train?", "third, here", "on"]
@@ -170,7 +170,7 @@ async def test_a_message_is_answered_after_a_crash_where_it_was_said(tmp_path: P
         await bot.server.reached.acquire()
         await bot.server.reached.acquire()
         await say_all(bot, "/fork", "aside")
-        await bot.app.turns.queues.close()  # as at a kill: what runs is cut short
+        await bot.app.turns.queues.close()  # as after a kill: running work is interrupted
     async with run_bot(tmp_path, echo) as bot:
         answer = await bot.reply_to("second")
         assert "This answer belongs to branch 1" in answer.reply.text

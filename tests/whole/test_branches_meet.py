@@ -1,4 +1,4 @@
-"""Branches, and what else decides what is kept: retention, quarantine, groups."""
+"""Branches together with retention, quarantine and groups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OWNER: dict[str, Any] = {"owners": ["pipe/ann"], **outside.NEVER}
 
 
 async def says(bot: TestBot, *lines: str) -> str:
-    """Say this in a group; returns the last answer."""
+    """Send this in a group; return the last answer."""
     answers = [(await bot.says(line, "group", "ann")).text for line in lines]
     return answers[-1]
 
@@ -33,14 +33,14 @@ async def let_be_idle(bot: TestBot, key: str) -> None:
 
 
 def sections(folder: Path, place: str = "audiences") -> list[str]:
-    """The turns that each section of the daily files tells of, in order."""
+    """Return the turns of each section of the daily files, in order."""
     days = sorted((folder / "data" / place).rglob("????-??-??.md"))
     text = "".join(day.read_text() for day in days)
     return re.findall(r"^## \d\d:\d\d · \S+ · (.*?) (?:<|$)", text, re.MULTILINE)
 
 
 def script(request: Received) -> Any:
-    """A model that looks at pages when told to, and writes diaries."""
+    """A model that fetches pages on request, and writes diaries."""
     answer = outside.script(request)
     if "=== Diary ===" in str(request.body["messages"][0]["content"]) and isinstance(answer, Say):
         return Say(f"{answer.text}\n=== Diary ===\nOf {len(str(request.body))}.")

@@ -1,4 +1,5 @@
-"""A message that comes while a turn runs: `when_busy`, and a stop at its very beginning."""
+"""A message that arrives while a turn runs: `when_busy`, and a stop at the very beginning of a
+turn."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def is_between(message: Mapping[str, Any]) -> bool:
 
 
 def asked(request: Received) -> list[str]:
-    """Return what people said since the model's last reply."""
+    """Return the messages of people since the model's last reply."""
     said: list[str] = []
     for message in reversed(request.body["messages"]):
         if message["role"] == "user":
@@ -55,7 +56,7 @@ def asked(request: Received) -> list[str]:
 
 
 def script(request: Received) -> Answer:
-    """Waits at the gate when it is told to, hangs when it is told to, and repeats all else."""
+    """Wait at the gate or hang if asked to, and repeat everything else."""
     said = asked(request)
     if said == ["wait"] and request.body["messages"][-1]["role"] == "user":
         return WAIT
@@ -138,9 +139,9 @@ async def test_a_crash_neither_loses_nor_doubles_what_was_joined(tmp_path: Path,
         await bot.writes("three", id="third")
         await bot.says("/stop")
         await bot.server.reached.acquire()
-        await bot.app.turns.queues.close()  # as a kill would: nothing is recorded any more
+        await bot.app.turns.queues.close()  # as after a kill: nothing is recorded any longer
     async with run_bot(tmp_path, script, {"when_busy": mode}) as bot:
-        # The turn that was stopped stands where it stood: the restart is exact.
+        # The turn that was stopped is at the same position: the restart is exact.
         assert (await bot.reply_to("second")).reply.text == "re: two\n\nthree"
         assert await inbox_left(bot) == 0
         assert "third" not in replies(bot)
@@ -188,7 +189,7 @@ def echo(request: Received) -> Say:
 
 
 async def hold_before_the_model(bot: TestBot, gate: asyncio.Event) -> asyncio.Event:
-    """Have features hear what was said until the gate is open; returns an event for the first."""
+    """Make features wait for the gate when they get a message; return an event for the first."""
     heard = asyncio.Event()
 
     async def hear(_words: object) -> None:

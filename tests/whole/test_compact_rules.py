@@ -1,4 +1,5 @@
-"""Hook rules that compact, and `/context compress`, AgentScope's compress_context() by hand."""
+"""Hook rules that compact, and `/context compress`, AgentScope's compress_context() as a
+command."""
 
 from __future__ import annotations
 
@@ -46,12 +47,12 @@ async def talk(bot: TestBot, count: int, words: int = 3) -> None:
 
 
 def holds_the_first(bot: TestBot) -> bool:
-    """Return whether the last request holds the first question, and not only a summary of it."""
+    """Return whether the last request has the first question itself, not only a summary of it."""
     return any(text.startswith("question 1:") for text in texts(steps(bot)[-1]))
 
 
 def stepping(request: Received) -> Answer:
-    """Takes four steps with a tool for a question with "work" in it."""
+    """Take four steps with a tool for a question with "work" in it."""
     messages = request.body["messages"]
     newest = max(n for n, message in enumerate(messages) if message["role"] == "user")
     steps = sum(message["role"] == "tool" for message in messages[newest:])
@@ -61,7 +62,7 @@ def stepping(request: Received) -> Answer:
 
 
 async def test_a_rule_is_not_used_up_by_times_when_it_did_nothing(tmp_path: Path) -> None:
-    """The first turns have nothing that could leave; the one time comes later."""
+    """With only the first turns, no turn can be removed; that is only possible later."""
     limited = rule(COMPACT, max_fires=1, cooldown=3_600.0)
     async with run_bot(tmp_path, talkative, with_rules(limited)) as bot:
         await talk(bot, 8, words=60)
@@ -82,7 +83,7 @@ async def test_a_rule_that_logs_does_not_silence_the_built_in_one_whatever_its_n
 async def test_the_rest_of_a_turn_that_left_in_part_is_not_summarised_again(
     tmp_path: Path,
 ) -> None:
-    """Each step pushes two more messages out; what they belong to was told with their turn."""
+    """Each step removes two more messages; their turn's section covers them."""
     hook = rule({**COMPACT, "strategy": "summarize"}, on="tool_end")
     async with run_bot(tmp_path, answering(stepping), {"hooks": [hook]}) as bot:
         await talk(bot, 5, words=60)
@@ -94,7 +95,8 @@ async def test_the_rest_of_a_turn_that_left_in_part_is_not_summarised_again(
 
 
 async def test_a_turn_that_was_kept_leaves_by_itself_once_nothing_keeps_it(tmp_path: Path) -> None:
-    """It is before the place of the last cut. A rule has paid for it at each step, in vain."""
+    """It is before the position of the last cut. A rule has paid for it at each step, without
+    effect."""
     hook = rule({"type": "compact_context", "strategy": "summarize"}, on="tool_end")
     settings = {"hooks": [hook], "context": {"keep_recent": 4}}
     async with run_bot(tmp_path, answering(stepping), settings) as bot:
@@ -116,7 +118,7 @@ async def test_a_turn_that_was_kept_leaves_by_itself_once_nothing_keeps_it(tmp_p
 async def test_what_a_rule_cut_names_its_strategy_and_stays_cut_under_every_one(
     tmp_path: Path,
 ) -> None:
-    """The strategy in force did not make it: switching brings nothing back; an undo does."""
+    """The strategy in force did not make it: switching restores nothing; an undo does."""
     hooks = [rule({**COMPACT, "strategy": "truncate"}, condition={"turn_count": {"every": 6}})]
     async with run_bot(tmp_path, talkative, {"hooks": hooks}) as bot:
         await talk(bot, 6, words=60)
@@ -145,7 +147,7 @@ async def test_the_built_in_trigger_is_shown_where_it_acts(tmp_path: Path) -> No
 
 
 async def advised(bot: TestBot) -> tuple[str, list[str]]:
-    """Return the words of `/context advise`, without its figures, and the lines to type."""
+    """Return the words of `/context advise`, without its figures, and the commands to type."""
     found = (await data(bot, "/context advise"))["advice"]
     said = " ".join(f"{one['found']} {one['do']}" for one in found)
     return said, [command for one in found for command in one["commands"]]
@@ -154,7 +156,7 @@ async def advised(bot: TestBot) -> tuple[str, list[str]]:
 async def test_a_rule_of_ones_own_is_shown_and_advised_about_in_place_of_the_built_in_one(
     tmp_path: Path,
 ) -> None:
-    """`compression_trigger` moves nothing while an own rule compacts."""
+    """`compression_trigger` removes nothing while a custom rule compacts."""
     own = rule({**COMPACT, "keep_recent": 2}, "every_two", condition={"turn_count": {"every": 2}})
     async with run_bot(tmp_path, talkative, with_rules(own)) as bot:
         await talk(bot, 11, words=200)
@@ -186,7 +188,7 @@ def parley_tools() -> list[Tool]:
 
 
 async def test_advice_on_an_overflow_names_the_tool_whose_result_was_huge(tmp_path: Path) -> None:
-    """Also when the emergency has clipped the result since."""
+    """The emergency may have clipped the result since."""
     with_plugin(tmp_path, WORDS)
     overflow = openai_overflow(20_000, 16_000)
     call = Say(calls=(Call("words", '{"number": 9000}', "c1"),))
@@ -201,7 +203,7 @@ async def test_advice_on_an_overflow_names_the_tool_whose_result_was_huge(tmp_pa
 
 
 async def test_an_advised_rule_does_not_switch_the_pressure_off_unsaid(tmp_path: Path) -> None:
-    """Any own rule that compacts takes the place of the built-in one."""
+    """A custom rule that compacts replaces the built-in one."""
     with_plugin(tmp_path, WORDS)
     calls = tuple(Call("words", '{"number": 60}', f"c{n}") for n in range(20))
     script = in_order(*(Say(calls=calls),) * 3, Say("Seen."))

@@ -30,8 +30,8 @@ EXACT = {"restore": "exact"}
 
 
 def echo(request: Received) -> Answer:
-    """Summaries are one line; replies repeat the question's number, at some length; a question
-    for a sum is answered with the calculator."""
+    """Summaries are one line; replies repeat the question's number, at some length; the calculator
+    answers a question for a sum."""
     if request.is_summary:
         return Say(SUMMARY)
     last = request.body["messages"][-1]
@@ -41,7 +41,7 @@ def echo(request: Received) -> Answer:
 
 
 async def data(bot: TestBot, line: str) -> dict[str, Any]:
-    """A command's data, as JSON has it."""
+    """Return a command's data in its JSON form."""
     reply = await bot.says(line)
     assert reply.data is not None, reply.text
     return dict(orjson.loads(orjson.dumps(reply.data)))
@@ -53,7 +53,7 @@ async def states(bot: TestBot) -> dict[str, str]:
 
 
 async def request_of(bot: TestBot, text: str) -> list[dict[str, Any]]:
-    """Return what the model is sent for a message, without the system prompt."""
+    """Return the text sent to the model for a message, without the system prompt."""
     await bot.says(text)
     return bot.sent_to_model()[1:]
 
@@ -494,7 +494,7 @@ async def test_the_pipe_shows_pictures_as_their_paths() -> None:
 
 
 async def test_pictures_outside_of_the_data_folder_are_not_sent_again(tmp_path: Path) -> None:
-    """A row of the outbox may have come with a backup that somebody else made."""
+    """A row of the outbox may come from a backup made by another person."""
     secret = tmp_path / "secret.png"
     secret.write_text("the key")
     own = tmp_path / "data" / "audiences" / "main" / "files" / "map.png"
@@ -574,7 +574,7 @@ async def test_retry_asks_the_last_question_again_as_a_new_turn(tmp_path: Path) 
 
 
 async def test_what_two_ask_for_at_once_is_done_once(tmp_path: Path) -> None:
-    """As from two tabs of the page: commands there don't wait for one another."""
+    """As from two tabs of the page: their commands do not wait for each other."""
     async with run_bot(tmp_path, lambda request: Say("Well.")) as bot:
         api = await bot.api()
         for line, requests in (("/retry", 3), ("/undo", 2), ("/context drop t2", 2)):
@@ -597,7 +597,7 @@ async def test_a_question_that_is_asked_again_survives_a_crash(tmp_path: Path) -
         assert reply.data is not None
         await bot.server.reached.acquire()
         await bot.server.reached.acquire()
-        await bot.app.turns.queues.close()  # as a kill would
+        await bot.app.turns.queues.close()  # as after a kill
     async with run_bot(tmp_path, [Say("Good.")]) as bot:
         answer = await bot.reply_to(reply.data["asked"])
         assert bot.sent_to_model()[-1]["content"] == "/etc?"

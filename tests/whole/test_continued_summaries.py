@@ -1,5 +1,5 @@
-"""A summary is asked for in the conversation itself where its provider has that at hand: what goes
-over the wire, what is paid, and when it is asked for apart all the same."""
+"""A summary requested in the conversation itself if its provider has that in its cache: the bytes
+sent, the price, and the cases in which a separate request is made."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Body = Mapping[str, Any]
 
 
 def is_behind(body: Body) -> bool:
-    """Return True if it is asked for in the conversation."""
+    """Return whether it is requested in the conversation."""
     is_summary = purpose_of(body) == "summary"
     return is_summary and body["messages"][0]["content"].startswith("You are Parley")
 
@@ -47,7 +47,7 @@ def daily_memory(folder: Path) -> str:
 
 
 async def paid_for_summaries(bot: TestBot) -> list[tuple[int, int]]:
-    """Tokens of each request for one, and how many of them were cached."""
+    """Return the tokens of each request for a summary, and the number of cached ones."""
 
     def read(db: Database) -> list[tuple[int, int]]:
         query = "SELECT prompt, cached FROM usage WHERE purpose = 'summary' ORDER BY id"

@@ -1,4 +1,5 @@
-"""Values that a person corrects, in the chat or by `/memory wrong`, are read as they hold."""
+"""Values that a person corrects, in the chat or by `/memory wrong`, are shown with their current
+value."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ async def test_a_correction_in_the_chat_reaches_the_prompt_and_proposes_an_edit(
 async def test_no_later_summary_brings_an_ended_value_back(
     tmp_path: Path, said: str, wrong: str, old: str
 ) -> None:
-    """Also where the message that corrects was summarised before."""
+    """The message with the correction may have been summarised before."""
 
     def script(request: Received) -> Answer:
         return Say(f"- {wrong}\n- {wrong}" if request.is_summary else "Yes. " * 30)
@@ -203,7 +204,7 @@ async def test_sentences_that_say_what_is_wrong_are_taken_out(tmp_path: Path) ->
 
 
 async def test_a_day_of_the_memory_is_shown_with_the_values_that_hold(tmp_path: Path) -> None:
-    """In the words of the person's language, although the model's summary was rejected."""
+    """The texts are in the person's language, although the model's summary was rejected."""
 
     def script(request: Received) -> Answer:
         return Say("Die Reise ist am 14. März." if request.is_summary else "Gut. " * 30)

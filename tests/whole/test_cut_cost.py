@@ -1,5 +1,5 @@
-"""Tests of what a change breaks in the provider's cache, told where the change is foreseen and
-recorded."""
+"""Tests of the cost of a change to the provider's cache, shown in the forecast and in the
+record."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Tests that what is removed from the context is in the daily memory before anything may delete
-it."""
+"""Tests that turns removed from the context are in the daily memory before they may be deleted."""
 
 from __future__ import annotations
 
@@ -50,18 +49,18 @@ def noted(request: Received) -> Answer:
 
 
 def missing(text: str, numbers: list[int]) -> list[int]:
-    """Return the turns of whose facts nothing is in a text."""
+    """Return the turns without any of their facts in a text."""
     return [number for number in numbers if fact(number) not in text]
 
 
 async def departed(bot: TestBot) -> list[int]:
-    """Return the numbers of the turns that have left, by the events."""
+    """Return the numbers of the removed turns, by the events."""
     left = {turn for event in await events(bot) for turn in event["turns"]}
     return sorted(int(turn[1:]) for turn in left)
 
 
 def refused_once(request: Received) -> Answer:
-    """The request of the turn that asks for "the last" is refused as long as it holds much."""
+    """Refuse the request of the turn that asks for "the last" while it is long."""
     if last_asked(request).startswith("the last") and len(request.raw) > 14_000:
         return openai_overflow(10_500, 10_000)
     return noted(request)
@@ -119,13 +118,13 @@ def tainted_summaries(tmp_path: Path) -> int:
 
 
 def with_diary(request: Received) -> Answer:
-    """A summary that says what is new in it, where it continues another."""
+    """Return a summary that names what is new in it, if it continues another."""
     is_continued = "=== Diary ===" in content(request.body["messages"][0])
     return Say("They talked.\n=== Diary ===\nThey went on." if is_continued else "They talked.")
 
 
 def spans(text: str) -> list[set[int]]:
-    """Return the turns that each section of the daily memory is headed with."""
+    """Return the turns in the heading of each section of the daily memory."""
     found = re.findall(r"^## .*· t(\d+)(?: to t(\d+))?", text, re.MULTILINE)
     return [set(range(int(first), int(last or first) + 1)) for first, last in found]
 
@@ -133,7 +132,8 @@ def spans(text: str) -> list[set[int]]:
 async def test_what_an_emergency_wrote_down_goes_when_a_summary_tells_of_it(
     tmp_path: Path,
 ) -> None:
-    """The summary, and excerpts of the turns that none covers; not both."""
+    """The daily memory has the summary, and excerpts of the turns without one; never both for a
+    turn."""
     script = answering(refused_once, with_diary)
     async with run_bot(tmp_path, script, {"context": SMALL | {"strategy": "trim"}}) as bot:
         await talk(bot, *(told(number) for number in range(1, 9)), "the last word")
@@ -190,12 +190,12 @@ def facts_in(text: str) -> list[str]:
 
 
 def remembering(request: Received) -> Answer:
-    """Summaries name all facts that they are made of, as a good summary does."""
+    """Summaries name all facts of their source, as a good summary does."""
     return Say(f"Known: {', '.join(facts_in(request.raw.decode()))}.")
 
 
 def diarist(request: Received) -> Answer:
-    """Summaries that say what of them is new, as they are asked to."""
+    """Summaries name what is new in them, as requested."""
     task, material = (content(message) for message in request.body["messages"])
     mark = re.search(r"=== .* ===", task)
     new = facts_in(material.rpartition("What followed:")[2])
@@ -205,8 +205,8 @@ def diarist(request: Received) -> Answer:
 
 @pytest.mark.parametrize("model", [remembering, diarist, no_summaries])
 async def test_a_section_does_not_retell_the_earlier_ones(tmp_path: Path, model: Any) -> None:
-    """Compare sections: below the heading of t3 to t4 is what is of t3 and t4; the context's own
-    summary goes on from the one before. fact-7 is said in t7."""
+    """Compare sections: below the heading of t3 to t4 is the content of t3 and t4; the context's
+    own summary continues the previous one. fact-7 is in t7."""
     script = answering(lambda _: Say("I see."), model)
     async with run_bot(tmp_path, script, FEW_TURNS) as bot:
         await talk(bot, *(f"Keep fact-{number}." for number in range(1, 12)))

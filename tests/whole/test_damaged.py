@@ -1,4 +1,5 @@
-"""A damaged database costs what is damaged, never the start, and never without a word."""
+"""A damaged database loses the damaged rows only, never prevents the start, and is always
+reported."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ SETTINGS = {"agent_max_context_turns": 2, "restore": "exact"}
 
 
 async def lived(folder: Path, turns: int = 6) -> Path:
-    """A folder in which turns have left by a cut; returns its database."""
+    """Make a folder with turns removed by a cut; return its database."""
     async with run_bot(folder, yes, SETTINGS) as bot:
         for number in range(turns):
             await bot.says(f"My number is {number}.")
@@ -60,13 +61,13 @@ def alerts(bot: TestBot) -> list[str]:
 
 
 async def started(bot: TestBot) -> None:
-    """Wait until all that is looked at after the start has been told."""
+    """Wait until everything checked after the start has been reported."""
     await until(lambda: bot.app.schedule.next_tick is not None)
     await bot.app.delivery.queues.idle()
 
 
 async def refusal(folder: Path) -> str:
-    """The sentence with which a bot refuses to start on a folder."""
+    """Return the sentence with which a bot refuses to start on a folder."""
     channel = TestChannel()
     channel.leave()
     (folder / "config.json").write_text('{"model": "gpt-4o-mini"}')
@@ -81,7 +82,7 @@ async def refusal(folder: Path) -> str:
 
 
 async def killed(folder: Path) -> Path:
-    """A folder as a bot leaves it that is killed when it has answered twice."""
+    """Make a folder as left by a bot that is killed after two answers."""
     async with run_bot(folder, yes) as bot:
         await bot.says("Hi")
         await bot.says("And again")
@@ -215,7 +216,7 @@ async def test_damage_in_what_was_written_last_is_told(tmp_path: Path) -> None:
         content[place] ^= 1
 
     def lose_frame(content: bytearray, place: int) -> None:
-        """Zero the beginning of a frame in the middle, as a disk does that lost it."""
+        """Zero the beginning of a frame in the middle, as a disk does that has lost it."""
         frame = 32 + (len(content) - 32) // (4096 + 24) // 2 * (4096 + 24)
         content[frame : frame + 512] = bytes(512)
 

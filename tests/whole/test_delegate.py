@@ -1,4 +1,4 @@
-"""Sub-agents, through the whole bot: their context, their bill, their line, and how they end."""
+"""Sub-agents in a whole bot: their context, their cost, their line of progress, and their end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tools_of(request: Received) -> set[str]:
 
 
 def results(bot: TestBot) -> list[str]:
-    """Return what the tools of the last request returned."""
+    """Return the results of the tools in the last request."""
     return [str(m["content"]) for m in bot.sent_to_model() if m["role"] == "tool"]
 
 

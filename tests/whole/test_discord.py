@@ -1,5 +1,5 @@
 """The bot at Discord, through the real SDK: direct messages, servers, threads, slash commands,
-buttons, files; and a gateway that goes away and comes back."""
+buttons, files; and a gateway that disconnects and returns."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ async def test_a_stranger_who_gets_no_answer_is_not_told_that_one_comes(
         await bot.discord.until(lambda: bot.discord.commands)
         bob.uses("status")
         await bot.discord.shown("/pair")
-        second = bob.uses("status")  # within a minute: nothing is said
+        second = bob.uses("status")  # within a minute: no second notice
         bot.ann.says("Hi")
         await bot.discord.shown("One.")
         pending = bot.discord.interactions[bot.ann.uses("retry")]

@@ -1,4 +1,4 @@
-"""The input line of a terminal is there before the bot is."""
+"""The input line of a terminal is ready before the bot is loaded."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ sys.path.remove(str(Path(__file__).parent))
 del sys.modules["peewee"]
 import peewee
 """
-"""A package that stands before the one that the bot needs, and is that one as soon as it may: the
-file `go` says so."""
+"""A package found before the one that the bot needs; it loads the real one once the file `go`
+exists."""
 
 
 async def begin(folder: Path, *left: OutboxRow) -> None:
-    """Make a folder in which somebody has talked to a bot, which has left these replies unsent."""
+    """Make a folder of a bot that was used and has these unsent replies."""
     (folder / "config.json").write_text('{"model": "gpt-4o-mini"}')
     (folder / "data").mkdir(mode=0o700)
     (folder / "data" / "terminal_history").touch()
@@ -61,7 +61,7 @@ async def early(
     arguments: tuple[str, ...] = (),
     editor: str = "",
 ) -> AsyncIterator[Sitter]:
-    """Somebody who sees the line of a bot that is not loaded before the file `go` is there."""
+    """A person who sees the input line of a bot that is not loaded until the file `go` exists."""
     environ = {"PYTHONPATH": str(folder / "python"), "EDITOR": editor}
     async with sitting(folder, endpoint, environ=environ, arguments=arguments) as person:
         await person.sees("›")
@@ -73,14 +73,13 @@ def go(folder: Path) -> None:
 
 
 def is_cooked(person: Sitter) -> bool:
-    """Return True if the terminal shows what is typed and takes Ctrl-C for a signal, as it did
-    before."""
+    """Return whether the terminal echoes input and handles Ctrl-C as a signal, as before."""
     flags = termios.tcgetattr(person.keyboard)[3]
     return bool(flags & termios.ICANON and flags & termios.ECHO and flags & termios.ISIG)
 
 
 def has_open(person: Sitter, file: Path) -> bool:
-    """Return True if the bot has got so far that it has this file open."""
+    """Return whether the bot has started far enough to have this file open."""
     links = Path(f"/proc/{person.process.pid}/fd").iterdir()
     return file in [Path(os.path.realpath(link)) for link in links]
 
@@ -114,7 +113,7 @@ async def test_what_was_not_sent_before_comes_when_somebody_listens_and_commands
     place = AddressColumns("terminal", "main", "", "")
     await begin(tmp_path, OutboxRow(place, "7", "t1", dump_reply(Reply("From before."))))
     async with early(tmp_path) as person:
-        person.types("/vers\t")  # nobody knows yet how it goes on
+        person.types("/vers\t")  # the commands are not loaded yet
         person.types("ion\rhalf a li")
         await person.sees("› half a li")
         go(tmp_path)
@@ -235,7 +234,7 @@ MAIN = Path(__file__).resolve().parents[2] / "main.py"
 
 
 async def test_ctrl_c_after_ctrl_d_ends_the_waiting(tmp_path: Path) -> None:
-    """The end waits for what is under way, in the background too; a signal ends that."""
+    """The end waits for running work, including background work; a signal interrupts it."""
     (tmp_path / "config.json").write_text(
         json.dumps({"model": "gpt-4o-mini", "shutdown_timeout": 0})
     )
@@ -261,7 +260,7 @@ def test_ctrl_c_while_the_program_loads_ends_it_without_a_word(tmp_path: Path) -
     command = [sys.executable, "-X", "importtime", str(MAIN), "--web", "--data", str(tmp_path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
-        # Each module is named once it is loaded, so the others are still to come.
+        # Each module is named once it is loaded, so the others are still missing.
         told = [next(line for line in process.stderr if "agent.models" in line)]
         process.send_signal(signal.SIGINT)
         told += process.stderr

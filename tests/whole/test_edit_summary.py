@@ -1,4 +1,4 @@
-"""The summary is text that a person may change, and that the model sees from then on."""
+"""A summary can be edited by a person; the model sees the edited text from then on."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SHORT = {"agent_max_context_turns": 6}
 
 
 def echo(request: Received) -> Answer:
-    """A model whose summaries say one thing."""
+    """A model whose summaries are always the same."""
     if request.is_summary:
         return Say("They talked about Lisbon.")
     return Say("reply" + " and so on" * 60)
 
 
 def asked(bot: TestBot) -> str:
-    """All that the model received in the newest request of a turn."""
+    """Return the messages of the newest request of a turn."""
     return "\n".join(str(message["content"]) for message in bot.sent_to_model())
 
 
@@ -51,8 +51,7 @@ async def test_it_shows_what_stands_there_and_what_can_be_done_about_it(tmp_path
 
 
 async def test_of_an_edit_that_was_cut_short_nothing_is_left(tmp_path: Path) -> None:
-    """As at a kill between the two: the summary is written, and the event by which it stands there
-    is not."""
+    """A kill between the two writes: the summary is stored, and the event that places it is not."""
     async with run_bot(tmp_path, echo) as bot:
         await compacted(bot)
         with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database:
@@ -140,7 +139,7 @@ async def test_undoing_the_cut_takes_the_edit_along(tmp_path: Path) -> None:
 async def test_a_summary_that_was_prepared_before_an_edit_is_not_used(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, SHORT) as bot:
         await talk(bot, 7)  # the first cut
-        await talk(bot, 2, 8)  # and the next is near: its summary is prepared
+        await talk(bot, 2, 8)  # the next is near: its summary is prepared
         prepared = bot.server.summaries
         assert len(prepared) == 2
         assert (await bot.says(f"/context summary edit {OWN}")).text.startswith("s3 replaces")

@@ -30,13 +30,14 @@ WORDS = ("apple", "river", "stone", "cloud", "paper", "green", "seven", "music",
 
 @pytest.fixture(autouse=True)
 def never_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Left to chance, so small a model says nothing at all now and then, or does not end."""
+    """Sample deterministically: at random, so small a model sometimes answers nothing, or does not
+    end."""
     monkeypatch.setattr(embedded, "Endpoint", partial(Endpoint, temperature=0.0))
 
 
 @asynccontextmanager
 async def at_home(folder: Path) -> AsyncIterator[TestBot]:
-    """A bot as it is on a new machine, or on one where it has run before."""
+    """Run a bot as on a new machine, or on one where it has run before."""
     bot = TestBot()
     bot.patience = 300.0  # a model of our own on a busy machine
     async with running(folder, bot, {"model": "auto"}, {}):
@@ -54,7 +55,7 @@ def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 def answers(folder: Path) -> list[Usage]:
-    """Return what the model reported for each answer."""
+    """Return the usage that the model reported for each answer."""
     query = "SELECT prompt, cached FROM usage WHERE purpose = 'answer' ORDER BY id"
     return [Usage(*row) for row in rows(folder, query)]
 
@@ -83,7 +84,8 @@ async def test_a_question_gets_a_streamed_answer_and_is_remembered_after_a_resta
 
 
 def question(number: int) -> str:
-    """Some 120 tokens, no two alike, that end in what so small a model answers shortly."""
+    """Make about 120 different tokens, followed by a question that so small a model answers
+    briefly."""
     words = (WORDS[(place * 7 + number * 5) % len(WORDS)] for place in range(100))
     return f"{' '.join(words)}. What is the capital of {COUNTRIES[number]}?"
 
@@ -97,7 +99,7 @@ async def test_a_conversation_longer_than_the_window_runs_on_and_keeps_the_cache
     async with at_home(tmp_path) as bot:
         for number in range(len(COUNTRIES)):
             assert (await bot.says(question(number))).text
-            await bot.app.conversations.flush()  # people take longer to type the next one
+            await bot.app.conversations.flush()  # people take longer to type the next message
             context = (await bot.says("/context")).data or {}
             assert context["tokens"] <= SMALL_WINDOW  # a reply fills the room above the budget
     check_transcript(tmp_path)
@@ -106,7 +108,7 @@ async def test_a_conversation_longer_than_the_window_runs_on_and_keeps_the_cache
 
 
 def check_transcript(folder: Path) -> None:
-    """All that was said is there, more than the window holds, and nothing went wrong."""
+    """All messages are stored, more than fit into the window, and nothing failed."""
     messages = rows(folder, "SELECT role, extra, tokens FROM message ORDER BY id")
     assert [role for role, *_ in messages] == ["user", "assistant"] * len(COUNTRIES)
     assert {extra for _, extra, _ in messages} == {"{}"}
@@ -114,9 +116,9 @@ def check_transcript(folder: Path) -> None:
 
 
 def check_requests(folder: Path, budget: int) -> None:
-    """By the model's own count: each fits, and the model reads none of it again that it has read
-    before, but for one request after each cut, and one after each summary that came later than its
-    cut: it is written ahead only where it is certain what will leave."""
+    """By the model's own count: each request fits, and the model reads no part again that is in its
+    cache, except for one request after each cut, and one after each summary that came later than
+    its cut: it is written ahead only if the removed turns are certain."""
     usages = answers(folder)
     assert max(usage.prompt for usage in usages) <= budget
     read_again = sum(after.cached < before.prompt for before, after in pairwise(usages))
@@ -126,7 +128,7 @@ def check_requests(folder: Path, budget: int) -> None:
 
 
 def check_summaries(folder: Path) -> None:
-    """Check that no summary was asked of a model as small as this one, and that the removed turns
+    """Check that a model as small as this one was asked for no summary, and that the removed turns
     are in the daily memory, as questions and replies."""
     events = rows(folder, "SELECT kind FROM view_event")
     assert {"view"} <= {kind for (kind,) in events} <= {"view", "text"}

@@ -1,5 +1,4 @@
-"""Models that stand in for others in a bot that runs: who rests, what it costs, and what is learned
-of whom."""
+"""Fallback models in a running bot: cooldowns, costs, and what is learned about each model."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ SPARE = {"MISTRAL_API_KEY": "mistral-key"}
 
 
 class Flaky:
-    """An endpoint whose model `first` fails as long as it is down."""
+    """An endpoint whose model `first` fails while it is down."""
 
     is_down = True
 
@@ -35,7 +34,7 @@ def models_asked(server: OpenAIServer) -> list[str]:
 
 
 def in_an_hour(bot: TestBot) -> None:
-    """Let all that rests have rested."""
+    """Let every cooldown end."""
     rests = bot.app.config.models._rests
     clock = rests._clock
     rests._clock = lambda: clock() + 3_601
@@ -125,7 +124,7 @@ async def test_what_is_too_long_for_a_stand_in_is_cut_for_it_and_nothing_is_lear
 
 
 class SmallSpare:
-    """The first model is down at first; the second one takes little."""
+    """The first model is down at first; the second one has a small window."""
 
     is_down = False
 
@@ -142,7 +141,7 @@ class SmallSpare:
 
 
 def sent_for(bot: TestBot, question: str) -> str:
-    """Return what was sent last for a question; a summary may have been asked for since."""
+    """Return the last request for a question; a summary may have been requested since."""
     sent = [str(one.body["messages"]) for one in bot.server.requests]
     return [text for text in sent if question in text[-200:]][-1]
 

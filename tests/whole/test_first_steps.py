@@ -1,4 +1,4 @@
-"""`main.py init` at a real terminal: three questions, a try, and what stands in the files then."""
+"""`main.py init` at a real terminal: three questions, a test request, and the written files."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ async def test_the_first_start_without_a_key_offers_it_and_goes_on_either_way(
         assert await person.leaves() == 0
     async with sitting(tmp_path) as person:  # the second start asks nothing
         await person.sees("/help lists the commands")
-        await person.sees(" turns")  # the bottom line: what is typed is read from now on
+        await person.sees(" turns")  # the bottom line: input is read from now on
         assert "1 of 3" not in person.glass.text
         assert await person.leaves() == 0
 
@@ -282,7 +282,7 @@ def read_back(text: str) -> dict[str, str | None]:
 
 
 def other_lines(text: str, values: Collection[str]) -> list[str]:
-    """Return all that does not set one of these: comments and empty lines, too."""
+    """Return all lines that set none of these, including comments and empty lines."""
     bindings = parse_stream(StringIO(text if text.endswith("\n") else f"{text}\n"))
     return "".join(one.original.string for one in bindings if one.key not in values).split("\n")
 
@@ -293,7 +293,7 @@ def test_the_values_are_read_back_and_all_else_stays(before: str, values: dict[s
     try:
         text = with_values(before, values)
     except SettingError:
-        if "open" in before:  # a quote that nothing closes may take what follows into it
+        if "open" in before:  # an unclosed quote may include the text after it
             return
         raise
     kept = {name: value for name, value in read_back(before).items() if name not in values}

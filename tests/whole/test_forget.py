@@ -1,4 +1,4 @@
-"""`/forget`: what it deleted is in no file of the data folder, and the rest goes on."""
+"""`/forget`: its words are deleted from every file of the data folder, and nothing else is."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MARK = "zanzibar"
 
 
 def found_in(folder: Path, word: str = MARK) -> list[str]:
-    """The files of the data folder that hold a word, in whatever case."""
+    """Return the files of the data folder that contain a word, ignoring case."""
     files = (path for path in (folder / "data").rglob("*") if path.is_file())
     return [str(p.relative_to(folder)) for p in files if word.encode() in p.read_bytes().lower()]
 
 
 def echo(request: Received) -> Answer:
-    """Answers with the last words said; summaries repeat all that they are shown."""
+    """Answer with the last message; summaries repeat everything that they are shown."""
     messages = request.body["messages"]
     last = str(messages[-1]["content"])
     if request.is_summary:
@@ -39,7 +39,7 @@ async def says_many(bot: TestBot, *texts: str) -> None:
 
 
 async def confirmed(bot: TestBot, request: str) -> Reply:
-    """Ask, and then do what the question says."""
+    """Send the command, and confirm its question."""
     question = await bot.says(request)
     assert "To do it, send" in question.text
     return await bot.says(question.actions[0].command)
@@ -202,7 +202,7 @@ async def test_what_cannot_be_forgotten_gets_a_sentence(tmp_path: Path) -> None:
 async def test_forget_is_done_at_the_next_start_if_a_crash_came_before(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await bot.says(f"I live in {MARK}.")
-        # As after a kill: it is on disk, and nothing was done about it.
+        # As after a kill: it is on disk, and was not processed.
         await bot.app.bot.intake.take(Inbound("f", Address("pipe", "main"), "/forget chat yes"))
     async with run_bot(tmp_path, echo) as bot:
         await bot.reply_to("f")

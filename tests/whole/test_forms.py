@@ -1,4 +1,4 @@
-"""Input that follows: the next message of the person is what the command asked for."""
+"""Forms: the person's next message is the input that a command asked for."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ async def test_what_was_taken_and_not_carried_out_is_still_for_the_command(tmp_p
     async with run_bot(tmp_path) as bot:
         await bot.says("/note")
         inbound = Inbound("late", Address("pipe", "main"), "taken before the crash")
-        await bot.app.bot.intake.take(inbound)  # on disk, and the process dies
+        await bot.app.bot.intake.take(inbound)  # it is on disk, and the process dies
     async with run_bot(tmp_path) as bot:
         again = await bot.reply_to("late")
         assert again.reply.text == "Kept: taken before the crash"

@@ -1,4 +1,4 @@
-"""Answers and endpoints that want to harm: the bot goes on, and nothing that was said is lost."""
+"""Malicious answers and endpoints: the bot keeps running, and no message is lost."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ asyncio.run(main())
 async def test_what_kills_its_sender_goes_as_plain_text_at_the_third_attempt(
     tmp_path: Path,
 ) -> None:
-    """The first attempt is that of the process which wrote it, here before the test."""
+    """The process that wrote it made the first attempt, here before the test."""
     await _leave(tmp_path, OutboxRow(_ANN, "7", None, _reply("Poison.")))
     ends = []
     for _ in range(3):
@@ -138,7 +138,7 @@ async def test_what_can_never_be_sent_is_put_aside_and_an_owner_is_told(tmp_path
     for start in range(sending.ASIDE_AFTER + 2):
         bot = Refusing()
         async with running(tmp_path, bot, {}, {}):
-            await bot.writes("/help", id=f"h{start}")  # who may be told is known from now on
+            await bot.writes("/help", id=f"h{start}")  # from now on an owner can be notified
             await bot.reply_to(f"h{start}")
             if start == sending.ASIDE_AFTER:
                 await _told(bot, "was put aside")
@@ -152,7 +152,7 @@ async def _told(bot: TestBot, words: str) -> None:
 
 @dataclass
 class Away(TestBot):
-    """A channel whose platform can't be reached until it is there again."""
+    """A channel whose platform is unreachable until the test starts it."""
 
     is_there: bool = False
 
@@ -176,7 +176,7 @@ async def test_a_reply_that_nothing_could_be_sent_beside_is_not_to_blame(tmp_pat
 
 @dataclass
 class Slow(TestBot):
-    """A channel that takes no reply before the test lets it."""
+    """A channel that accepts no reply until the test allows it."""
 
     may_send: asyncio.Event = field(default_factory=asyncio.Event)
     is_asked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -187,7 +187,7 @@ class Slow(TestBot):
         return row.tries
 
     async def is_given_back(self) -> bool:
-        """Return whether the attempt under way no longer counts."""
+        """Return whether the running attempt is no longer counted."""
         return not await self.tries()
 
     async def send(self, outbound: Outbound) -> None:
@@ -220,7 +220,7 @@ def _reply(text: str) -> str:
 
 
 async def _leave(folder: Path, row: OutboxRow) -> None:
-    """A reply that a process before wrote and did not send."""
+    """Store a reply that an earlier process wrote and did not send."""
     (folder / "data").mkdir()
     store = await Store.open(folder / "data" / "parley.db")
     await store.write(lambda db: mailbox.put_out(db, row))
@@ -228,7 +228,7 @@ async def _leave(folder: Path, row: OutboxRow) -> None:
 
 
 MOST_MEMORY = 500
-"""MB; the bot itself takes 110."""
+"""MB; the bot itself uses 110."""
 HEARD = {
     "one huge JSON": "sent more than 4 MB at once",
     "gzip bomb": "answered with compressed text ('gzip')",
@@ -280,7 +280,7 @@ async def test_an_endpoint_that_wants_to_harm_gets_nowhere(tmp_path: Path) -> No
                 (await bot.says(text, chat=chat, id=f"{number} {text}"))["text"]
                 for text in (f"/agent agent{number}", "Hello?", "and now?")
             ]
-            # A busy machine may hold up an endpoint that sends a little now and then.
+            # A busy machine may delay an endpoint that sends a little now and then.
             heard = (HEARD[name], *(["sent nothing for 1 s"] if families[number].pause else ()))
             assert any(words in said[1] for words in heard), (name, said[1][:1_000])
             assert BROKEN not in said[1], name
@@ -288,7 +288,7 @@ async def test_an_endpoint_that_wants_to_harm_gets_nowhere(tmp_path: Path) -> No
             assert endpoints[number].elsewhere == [], "nothing reached another address"
 
         slow = [number for number, family in enumerate(families) if family.pause]
-        waiting = asyncio.gather(*map(meet, slow))  # they take no CPU while the others do
+        waiting = asyncio.gather(*map(meet, slow))  # they use no CPU while the others run
         for number in set(range(len(families))).difference(slow):
             await meet(number)
         await waiting
@@ -296,7 +296,7 @@ async def test_an_endpoint_that_wants_to_harm_gets_nowhere(tmp_path: Path) -> No
 
 
 def many(count: int) -> Say:
-    """An answer with so many calls, all of a tool that there is."""
+    """Answer with this many calls, all of an existing tool."""
     return Say(
         calls=tuple(
             Call("calculate", json.dumps({"expression": f"{n}+1"}), f"c{n}") for n in range(count)

@@ -1,5 +1,5 @@
-"""Answers that fail, break off or are stopped: they are paid for, and what the bot says of them is
-for the person alone. Also the order of results of parallel calls."""
+"""Answers that fail, end early or are stopped: they are billed, and the bot's sentence about them
+is for the person alone. Also the order of results of parallel calls."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REFUSED = Fail(401, {"message": "Incorrect API key provided.", "code": "invalid_
 async def test_a_call_that_was_stopped_is_paid_and_what_had_streamed_is_kept_without_the_bots_note(
     tmp_path: Path,
 ) -> None:
-    """The prompt was read, and what had streamed was written, by the meter."""
+    """The cost of the prompt, and of the streamed text, estimated by the meter."""
     async with run_bot(tmp_path, in_order(Hang(LONG), Say("Yes."))) as bot:
         asking = await asks(bot, "And the last?", LONG)
         await bot.says("/stop")
@@ -74,7 +74,7 @@ async def test_each_answer_that_breaks_off_is_paid(tmp_path: Path, last: Answer)
 
 
 async def test_a_summary_that_breaks_off_or_is_cancelled_is_paid(tmp_path: Path) -> None:
-    """`/context clear` ends the one that is under way."""
+    """`/context clear` ends the running one."""
     hung = asyncio.Event()
 
     def summary(request: Received) -> Answer:
@@ -98,7 +98,7 @@ async def test_a_summary_that_breaks_off_or_is_cancelled_is_paid(tmp_path: Path)
 
 
 def searching(*failures: Answer) -> Any:
-    """A model that fails at "Well?", and searches when it is told to."""
+    """A model that fails at "Well?", and searches on request."""
     left = list(failures)
 
     def answer(request: Received) -> Answer:
@@ -124,7 +124,7 @@ def searching(*failures: Answer) -> Any:
 async def test_an_error_of_the_bot_is_shown_to_the_person_and_never_to_the_model(
     tmp_path: Path, failures: tuple[Answer, ...]
 ) -> None:
-    """Not in a request, a search, a summary, the daily memory, or a file of what left."""
+    """The sentence is in no request, search, summary, daily memory, or file of removed turns."""
     settings = {"agent_max_context_turns": 4}
     async with run_bot(tmp_path, searching(*failures), settings) as bot:
         await talk(bot, "Hello")

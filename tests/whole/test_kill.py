@@ -24,10 +24,11 @@ from tests.whole.requests import with_plugin
 from tests.whole.testbot import run_bot
 
 KILLS = 6
-"""For each of two seeds; `python -m benchmarks.kills` kills hundreds of times."""
+"""The number of kills for each of two seeds; `python -m benchmarks.kills` kills hundreds of
+times."""
 
 MOMENTS = ("start", "line", "line", "request", "request", "rest")
-"""Every third kill comes at rest: a turn that more of them hit is put aside
+"""Every third kill comes at rest: a turn that is killed more often is quarantined
 (test_restart_loop.py)."""
 
 COMMANDS = ("/context", "/context compact", "/context pin t2", "/config agent_max_steps 9")
@@ -50,7 +51,7 @@ def parley_tools():
 
 
 def answer(request: Received) -> Say:
-    """A model that has its question noted when it ends in "!", and then repeats it."""
+    """A model that has its question noted if it ends in "!", and then repeats it."""
     messages = request.body["messages"]
     if messages[0]["content"].startswith("Summarise"):
         diary = "\n=== Diary ===\nOf these." if "=== Diary ===" in messages[0]["content"] else ""
@@ -69,7 +70,7 @@ def _call(word: str, asked: str) -> Call:
 
 @dataclass
 class Script:
-    """The script of what is said, and what has been seen of it; it survives the bot's deaths."""
+    """The script of the messages, and the replies seen so far; it outlives the bot's processes."""
 
     chance: random.Random
     said: list[Json] = field(default_factory=list)
@@ -79,7 +80,7 @@ class Script:
 
     @property
     def asked(self) -> list[Json]:
-        """Return what is for the model."""
+        """Return the messages for the model."""
         return [message for message in self.said if message["text"] not in COMMANDS]
 
     def think_of_more(self) -> None:
@@ -90,7 +91,7 @@ class Script:
             self.said.append({"text": text, "chat": chat, "id": f"m{number}"})
 
     async def speak(self, bot: BotProcess) -> None:
-        """Say what was not accepted, in order."""
+        """Send the messages that were not accepted, in order."""
         for message in self.said:
             if message["id"] not in self.accepted:
                 await bot.tell(**message)
@@ -106,7 +107,7 @@ class Script:
 
 @dataclass(frozen=True)
 class Files:
-    """The files that a bot has left on the disk."""
+    """The files that a bot has left on disk."""
 
     data: Path
 
@@ -119,28 +120,28 @@ class Files:
         return [line for file in files for line in file.read_text().splitlines()]
 
     def noted(self) -> set[str]:
-        """The notes whose result is in the transcript."""
+        """Return the notes whose result is in the transcript."""
         rows = self.rows("SELECT text FROM message WHERE role = 'tool' AND text LIKE 'Noted: %'")
         return {text.removeprefix("Noted: ") for (text,) in rows}
 
     def memory(self) -> str:
-        """All that stands in the daily memory."""
+        """Return the text of the daily memory."""
         return "".join(file.read_text() for file in self.data.glob("audiences/*/memory/*.md"))
 
     def sections(self) -> Counter[int]:
-        """Count how often each job's section stands in the daily memory."""
+        """Count the sections of each job in the daily memory."""
         return Counter(int(job) for job in re.findall(r"<!-- job (\d+) -->", self.memory()))
 
 
 async def live_and_die(
     bot: BotProcess, endpoint: OpenAIServer, script: Script, moments: tuple[str, ...]
 ) -> None:
-    """Talk until a random moment, and kill the bot then."""
+    """Send messages until a random moment, and then kill the bot."""
     chance = script.chance
     count = chance.randint(1, 8)
     match chance.choice(moments):
         case "start":
-            await bot.lives(chance.random() * 0.7)  # no event tells how far a start has come
+            await bot.lives(chance.random() * 0.7)  # no event shows how far a start has come
         case "line":
             await bot.until(lambda: len(bot.out) >= count or script.is_answered(bot))
         case "request":
@@ -203,8 +204,9 @@ async def test_nothing_is_lost_and_nothing_is_doubled_however_often_the_bot_is_k
 async def test_a_summary_that_was_written_down_as_the_bot_died_is_not_written_again(
     tmp_path: Path,
 ) -> None:
-    """Between a section in the daily memory and the word that its job is done is no moment to hit
-    by chance. The model's words look like the mark by which a job finds its own section."""
+    """The moment between writing a section to the daily memory and marking its job as done is too
+    short to hit by chance. The model's text looks like the mark by which a job finds its own
+    section."""
     files, settings = Files(tmp_path / "data"), {"agent_max_context_turns": 3}
 
     def script(request: Received) -> Say:
@@ -231,7 +233,7 @@ async def test_a_summary_that_was_written_down_as_the_bot_died_is_not_written_ag
 async def test_a_turn_that_was_cut_short_keeps_its_tool_results_when_it_goes_on(
     tmp_path: Path,
 ) -> None:
-    """A restart restores earlier turns as text alone, but not the one that was under way."""
+    """A restart restores earlier turns as text alone, but not the one that was running."""
     call = Call("calculate", '{"expression": "6*7"}', "a")
     script: list[Answer] = [
         *(Say(f"answer {number}") for number in range(3)),
@@ -244,7 +246,7 @@ async def test_a_turn_that_was_cut_short_keeps_its_tool_results_when_it_goes_on(
         await bot.writes("6*7?", id="q")
         for _ in script:
             await bot.server.reached.acquire()
-        await bot.app.turns.queues.close()  # as a kill would: nothing is recorded any more
+        await bot.app.turns.queues.close()  # as after a kill: nothing is recorded any longer
     async with run_bot(tmp_path, [Say("It is 42."), Say("Yes.")]) as bot:
         await bot.reply_to("q")
         await bot.says("Sure?")
@@ -257,13 +259,13 @@ async def test_a_turn_that_was_cut_short_keeps_its_tool_results_when_it_goes_on(
 async def test_a_command_takes_nothing_from_a_turn_that_was_cut_short(
     tmp_path: Path, command: str
 ) -> None:
-    """It was accepted as the bot died, and is carried out before the turn goes on."""
+    """It was accepted when the bot died, and is executed before the turn continues."""
     call = Call("calculate", '{"expression": "6*7"}', "a")
     async with run_bot(tmp_path, [Say(calls=(call,)), Hang()]) as bot:
         await bot.writes("6*7?", id="q")
         for _ in range(2):
             await bot.server.reached.acquire()
-        await bot.app.turns.queues.close()  # as a kill would: nothing is recorded any more
+        await bot.app.turns.queues.close()  # as after a kill: nothing is recorded any longer
         await bot.app.bot.intake.take(Inbound("c", Address("pipe", "main"), command))
     async with run_bot(tmp_path, [Say("It is 42.")]) as bot:
         assert (await bot.reply_to("q")).reply.text == "It is 42."
@@ -282,8 +284,8 @@ def check_after_death(files: Files, script: Script) -> None:
 
 
 def check_mail(files: Files, script: Script) -> None:
-    """Each message has a reply, at most one of them without the mark `resent`; answers come in
-    the order of their questions."""
+    """Check that each message has a reply, at most one of them without the mark `resent`, and that
+    answers come in the order of their questions."""
     assert script.accepted == {message["id"] for message in script.said}
     assert files.rows("SELECT * FROM inbox WHERE is_done = 0") == []
     assert files.rows("SELECT * FROM outbox WHERE is_sent = 0") == []
@@ -301,7 +303,7 @@ def check_mail(files: Files, script: Script) -> None:
 
 
 def check_transcript(files: Files, script: Script) -> None:
-    """Each question opened exactly one turn, in order, which ends with the answer to it."""
+    """Check that each question opened exactly one turn, in order, which ends with its answer."""
     for chat in "ab":
         rows = files.rows(
             "SELECT turn, role, text FROM message JOIN conversation c ON c.id = conversation "
@@ -319,7 +321,7 @@ def check_transcript(files: Files, script: Script) -> None:
 
 
 def check_memory(files: Files) -> None:
-    """Check that what was removed from the context is in the daily memory, once."""
+    """Check that the turns removed from the context are in the daily memory, once."""
     jobs = files.rows("SELECT id, conversation, event, turns, is_done FROM job")
     assert all(is_done for *_, is_done in jobs)
     assert files.sections() == Counter(job for job, *_ in jobs)
@@ -336,7 +338,7 @@ def check_memory(files: Files) -> None:
 
 
 def check_offloaded(files: Files) -> None:
-    """Check that what was removed from the context is in its conversation's file, each message
+    """Check that the turns removed from the context are in their conversation's file, each message
     once."""
     for chat in "ab":
         places = files.rows(
@@ -352,8 +354,8 @@ def check_offloaded(files: Files) -> None:
 
 
 def check_tools(files: Files, script: Script) -> None:
-    """No tool ran twice by itself: neither one whose result was recorded when the bot died, nor one
-    that it died of."""
+    """Check that no tool ran twice by itself: neither one with a recorded result, nor one during
+    which the bot died."""
     at_the_end = Counter(files.notes())
     assert files.noted() <= set(at_the_end)
     assert set(at_the_end.values()) == {1}

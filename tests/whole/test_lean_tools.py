@@ -1,4 +1,4 @@
-"""`tools.offer`: with `lean` two tools stand for all, with `none` there are none."""
+"""`tools.offer`: with `lean` two tools replace all, with `none` there are none."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def use(name: str, arguments: Any, **more: Any) -> str:
 
 
 def script(request: Received) -> Answer:
-    """A model that calls what a message tells it to: "call TOOL JSON"."""
+    """A model that makes the calls in a message: "call TOOL JSON"."""
     last = request.body["messages"][-1]
     found = re.search(r"call (\w+) (.*)", str(last["content"]), re.DOTALL)
     if last["role"] == "tool" or not found:

@@ -1,4 +1,5 @@
-"""Providers as they really behave: refusals that teach, histories that strict ones take."""
+"""The real behaviour of providers: refusals that the bot learns from, and histories that strict
+providers accept."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ NO_TOOLS = '"auto" tool choice requires --enable-auto-tool-choice and --tool-cal
 def refusing(
     is_refused: Callable[[dict[str, Any]], bool], said: str, status: int = 400
 ) -> Callable[[Received], Answer]:
-    """Answer with a refusal where a body is refused, and else with a word."""
+    """Answer with a refusal if a body is refused, and otherwise with a word."""
 
     def answer(request: Received) -> Answer:
         if is_refused(request.body):
@@ -79,7 +80,7 @@ async def test_what_was_learnt_is_kept_and_forgotten_when_somebody_says_so(tmp_p
 async def test_a_request_that_is_too_large_is_made_smaller_before_it_is_sent(
     tmp_path: Path,
 ) -> None:
-    """A proxy in front that takes no body of 100 kB (opencode#14562: 413 of any body)."""
+    """A proxy in front that accepts no body of 100 kB (opencode#14562: 413 for any body)."""
 
     def answer(request: Received) -> Answer:
         if len(str(request.body)) > 100_000:
@@ -135,7 +136,7 @@ async def test_a_refusal_of_something_else_takes_nothing_out_of_the_context(
 async def test_a_refusal_that_has_a_measure_is_tried_with_less(
     tmp_path: Path, subject: str, size: str
 ) -> None:
-    """Also where it speaks of a model or a parameter, which shorter messages would not change."""
+    """The refusal may also name a model or a parameter, which shorter messages would not change."""
     words = f"{subject} {size}."
     async with run_bot(tmp_path, refusing(lambda body: len(body["messages"]) > 8, words)) as bot:
         for number in range(5):
@@ -174,7 +175,7 @@ async def test_below_a_refusal_stand_buttons_that_make_the_next_message_work(
 
 
 async def test_a_picture_that_is_refused_hides_no_other(tmp_path: Path) -> None:
-    """At the price of one refusal, which the person hears of once."""
+    """This costs one refusal, of which the person is notified once."""
     good, bad, later = (Attachment(f"{n}.png", "image/png", PNG + n.encode()) for n in "abc")
     script = refusing(lambda body: url(bad) in str(body), "Could not process image")
     async with run_bot(tmp_path, script) as bot:
@@ -197,7 +198,7 @@ async def test_a_picture_that_is_refused_hides_no_other(tmp_path: Path) -> None:
 async def test_a_picture_that_was_refused_is_kept_as_such_once_a_request_without_it_is_taken(
     tmp_path: Path,
 ) -> None:
-    """Also where the first request without it came to nothing for another reason."""
+    """The first request without it may have failed for another reason."""
     good, bad = (Attachment(f"{n}.png", "image/png", PNG + n.encode()) for n in "ab")
     answers = [Fail(400, {"message": "Could not process image"}), Fail(403, {"message": "No."})]
 
@@ -224,9 +225,9 @@ async def test_a_model_that_sees_nothing_is_told_in_words_and_that_is_said_once(
 
 
 def complain(messages: list[dict[str, Any]]) -> str:
-    """Return what the strictest endpoint says of a history; "" where it takes it. Written apart
-    from the rules of the product: Mistral's order, Gemma's turns, OpenAI's names, the Responses
-    API's ids, and JSON by RFC 8259."""
+    """Return the strictest endpoint's refusal of a history; "" if it is accepted. The rules are
+    written independently of the product: Mistral's order, Gemma's turns, OpenAI's names, the
+    Responses API's ids, and JSON by RFC 8259."""
     roles = "".join("A" if m.get("tool_calls") else m["role"][0] for m in messages)
     if not re.fullmatch(r"s?u(?:(?:At+)*au)*(?:At+)*", roles):
         return f"the roles do not take turns: {roles}"
@@ -337,7 +338,7 @@ async def test_what_is_not_complete_is_told_under_the_answer(tmp_path: Path) -> 
 
 
 async def test_thoughts_that_were_shown_as_text_are_taken_back(tmp_path: Path) -> None:
-    """Stream thoughts that are known to be thoughts at their end alone."""
+    """Stream thoughts that can only be recognised as such at their end."""
     events: list[Activity] = []
     async with run_bot(tmp_path, in_turn(Say("Hm. Four.\n</think>\n\nIt is 4."))) as bot:
         watching = await bot.watches(events)

@@ -1,4 +1,4 @@
-"""`MEMORY.md`: what is remembered for good, by people and by a model, and taken back."""
+"""`MEMORY.md`: facts remembered permanently, by people and by a model, and undone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_what_a_person_wants_remembered_is_in_the_prompt_at_once(tmp_path:
         assert f"- {NOW:%Y-%m-%d}: Ann is allergic to nuts." in prompt(bot)
         assert "never an instruction" in prompt(bot)
         await bot.says("/remember Ann likes tea.")
-        for line in ("/memory undo v1", "/memory redo v1"):  # which is not the newest
+        for line in ("/memory undo v1", "/memory redo v1"):  # these are not the newest
             assert "so nothing was changed" in (await bot.says(line)).text
         assert "tea" in (await bot.says("/memory list")).text
         await bot.says("Hi", chat="other")
@@ -164,7 +164,7 @@ async def test_a_contradiction_replaces_the_line_and_says_where_it_is_from(tmp_p
 
 
 def dated(lines: str) -> str:
-    """An example of a page, with the days of today and yesterday."""
+    """The example of a page, with the dates of today and yesterday."""
     yesterday = NOW - timedelta(days=1)
     lines = lines.replace("2026-11-20", f"{NOW:%Y-%m-%d}")
     return lines.replace("2026-11-19", f"{yesterday:%Y-%m-%d}")

@@ -1,4 +1,4 @@
-"""`MEMORY.md` where things go wrong: hostile days, crashes, two at once, and what is deleted."""
+"""`MEMORY.md` under faults: malicious days, crashes, two writers at once, and deletion."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FACTS = {
 
 
 def sensible(request: Received) -> Answer:
-    """A model that keeps what the task wants kept: of a place of hers only the newest."""
+    """A model that keeps what the task asks for: only the newest of her places of residence."""
     if not request.is_distilling:
         return Say("Well.")
     text = str(request.body["messages"][1]["content"])
@@ -77,12 +77,12 @@ async def test_thirty_days_of_chit_chat_leave_few_lines(tmp_path: Path) -> None:
 
 
 def sizes(bot: TestBot) -> list[int]:
-    """Tokens of the requests to distil, about."""
+    """The approximate tokens of the requests to distil."""
     return [len(r.raw) // 4 for r in bot.server.distillations]
 
 
 async def test_a_model_that_keeps_everything_is_held_back(tmp_path: Path) -> None:
-    """The worst there is: twenty lines from each day. The memory stays short all the same."""
+    """The worst case: twenty lines from each day. The memory stays short all the same."""
 
     def hoarding(request: Received) -> Answer:
         fresh = iter(range(10_000))
@@ -190,7 +190,7 @@ async def test_a_crash_before_the_file_was_replaced_is_made_good(tmp_path: Path)
             await bot.says("/remember Ann sings.")
             before = remembered(folder)
             await bot.says(line)
-        file_of(folder).write_text(before)  # as the process died right before
+        file_of(folder).write_text(before)  # as if the process had died right before
         (file_of(folder).parent / ".MEMORY.md.draft").write_text("half")
         with closing(sqlite3.connect(folder / "data" / "parley.db")) as database:
             database.execute("UPDATE memory_version SET is_written = (number = 1)")
@@ -250,13 +250,13 @@ MARK = "zanzibar"
 
 
 def found_in(folder: Path) -> list[str]:
-    """The files of the data folder that hold the word."""
+    """Return the files of the data folder that contain the word."""
     files = (path for path in (folder / "data").rglob("*") if path.is_file())
     return [str(p.relative_to(folder)) for p in files if MARK.encode() in p.read_bytes().lower()]
 
 
 def keeping(request: Received) -> Answer:
-    """Summaries repeat all; each section that speaks of the place is worth a line."""
+    """Summaries repeat everything; each section that names the place adds a line."""
     if not request.is_distilling:
         return summing_up(request)
     diary = str(request.body["messages"][1]["content"]).partition("<diary>")[2]

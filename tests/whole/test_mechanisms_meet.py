@@ -1,4 +1,4 @@
-"""Random days with the whole bot: what people do in a chat, in any order, over restarts.
+"""Random days with the whole bot: actions of people in a chat, in any order, with restarts.
 
 `MEETINGS=60` has that many days instead of four, in a minute.
 """
@@ -30,8 +30,8 @@ _MARK = re.compile(r"mark\d+z")
 
 
 class Day:
-    """A chat, and what must hold in it. `rules` are those in force, by their numbers; `gone` are
-    words that were forgotten or said off the record."""
+    """A chat, and its invariants. `rules` are those in force, by their numbers; `gone` are words
+    that were forgotten or sent off the record."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.chance, self.folder = random.Random(seed), folder
@@ -91,7 +91,7 @@ class Day:
             assert any(mark in str(m["content"]) for m in messages if m["role"] == "user")
 
     async def change(self) -> None:
-        """Let a person change the context, and mostly take it back, and do it again."""
+        """Let a person change the context, usually undo that, and redo it."""
         turn = await self.turn()
         acts = ["compact", f"compact t{turn}", "clear", "free", "summary edit They spoke of tea."]
         acts += [f"{verb} t{turn}" for verb in ("pin", "unpin", "drop", "expand")]
@@ -167,7 +167,7 @@ class Day:
         return (await self.here()).context.view().to_wire(PromptPrefix(""))
 
     def look(self) -> None:
-        """Look at the requests that turns have made since."""
+        """Check the requests that turns have made since."""
         for request in self.server.turns[self.seen :]:
             said = json.dumps(request.body["messages"])
             system = str(request.body["messages"][0]["content"])

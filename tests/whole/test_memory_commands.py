@@ -1,4 +1,4 @@
-"""`/memory`: a day, a search, and how much there is; never another audience's."""
+"""`/memory`: a day, a search, and sizes; never those of another audience."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def echo(request: Received) -> Answer:
 
 
 def write(folder: Path, text: str, back: int = 0, key: ConversationKey = HERE) -> str:
-    """Put a section into a daily file, so many days back; returns the day."""
+    """Put a section into a daily file, this many days ago; return the day."""
     at = NOW - timedelta(days=back)
     daily.append(folder / "data", Section(key, at, "t1 to t3", text, job=back + 1))
     return f"{at:%Y-%m-%d}"

@@ -19,7 +19,8 @@ SETTINGS = {"timezone": "UTC"}
 
 
 def seeker(request: Received) -> Answer:
-    """Looks for what a question that begins with "Find" names; says "Hm." to all else."""
+    """Search for the words of a question that begins with "Find"; answer "Hm." to everything
+    else."""
     last = request.body["messages"][-1]
     if last["role"] == "user" and last["content"].startswith("Find "):
         arguments = json.dumps({"query": last["content"].removeprefix("Find ")})
@@ -28,7 +29,7 @@ def seeker(request: Received) -> Answer:
 
 
 async def finds(bot: TestBot, what: str, chat: str = "main") -> str:
-    """Return what the tool returns to the model."""
+    """Return the tool's result for the model."""
     return (await bot.says(f"Find {what}", chat)).text
 
 
@@ -84,7 +85,7 @@ async def test_it_finds_what_stands_escaped_in_the_input_of_a_tool(
 async def test_a_message_that_was_indexed_with_its_escapes_is_forgotten_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An index of an earlier version has the words as they were written."""
+    """An index of an earlier version has the words unchanged."""
     call = Call("no_such_tool", '{"text": "Gr\\u00fc\\u00dfe\\nzebra"}', "n")
     with monkeypatch.context() as earlier:
         earlier.setattr(index, "to_search_text", said.as_written)
@@ -119,7 +120,7 @@ def looking(arguments: dict[str, Any]) -> Answer:
 
 
 def model(request: Received) -> Answer:
-    """Looks up what a question in JSON asks for, and tells what came of it."""
+    """Search for the words of a question in JSON, and repeat the result."""
     last = request.body["messages"][-1]
     if request.is_summary:
         return Say("A summary.")

@@ -1,4 +1,4 @@
-"""`/memory nightly`, by the whole bot: what is new is distilled each night, without a word."""
+"""`/memory nightly` in a whole bot: new sections are distilled each night, silently."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write_day(folder: Path, text: str, job: int) -> None:
 
 
 async def find_job(bot: TestBot) -> tuple[JobRow, list[RunRow]]:
-    """The job, and its runs, the newest first."""
+    """Return the job, and its runs, newest first."""
     (job,) = await bot.app.store.read(jobs.list_all)
     return job, await bot.app.store.read(lambda db: jobs.list_runs(db, job.id))
 

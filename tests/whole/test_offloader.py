@@ -1,4 +1,5 @@
-"""A plugin that keeps what leaves the context: what it may do wrong, and what it hears."""
+"""A plugin that stores the turns removed from the context: its possible faults, and its
+notifications."""
 
 from __future__ import annotations
 
@@ -287,7 +288,7 @@ KINDS = {
 async def test_files_are_stored_once_by_their_hash_which_names_a_picture_that_is_not_sent(
     tmp_path: Path,
 ) -> None:
-    """However often and by whatever name they come. The model can ask for the picture by it."""
+    """The same picture is stored once, whatever its name. The model can request it by that name."""
     async with run_bot(tmp_path, script, {"context": {"max_images": 1}}) as bot:
         for name in ("one", "one", "again"):
             files = tuple(

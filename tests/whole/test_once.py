@@ -1,4 +1,4 @@
-"""A tool call that a crash cut short is not run again by itself: the model is told."""
+"""A tool call interrupted by a crash is not repeated by itself: the model is told."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def plugin(tmp_path: Path) -> None:
 
 
 def script(request: Received) -> Answer:
-    """A model that calls the tools that it is told to, and repeats their results."""
+    """A model that calls the tools named in the question, and repeats their results."""
     messages = request.body["messages"]
     results = [str(m["content"]) for m in messages if m["role"] == "tool"]
     if results:
@@ -73,7 +73,7 @@ def read(folder: Path) -> list[str]:
 
 @pytest.mark.usefixtures("processes")
 async def test_a_call_that_a_kill_cut_short_is_not_run_again_by_itself(tmp_path: Path) -> None:
-    """Kill the bot during a call that must not run twice, one that the model may call again, and a
+    """Kill the bot during a call that must not run twice, one that the model may repeat, and a
     subagent's."""
     (tmp_path / FILES / "hang").touch()
     async with OpenAIServer(script) as endpoint:
@@ -92,8 +92,8 @@ async def test_a_call_that_a_kill_cut_short_is_not_run_again_by_itself(tmp_path:
 
 @pytest.mark.usefixtures("processes")
 async def test_a_call_that_had_not_begun_runs_after_an_orderly_stop(tmp_path: Path) -> None:
-    """Stop the bot after calls of the same reply that have results; `shutdown_timeout` cuts the
-    turn short."""
+    """Stop the bot after calls of the same reply that have results; `shutdown_timeout` interrupts
+    the turn."""
     (tmp_path / FILES / "hang").touch()
     settings = {"shutdown_timeout": 0}
     async with OpenAIServer(script) as endpoint:

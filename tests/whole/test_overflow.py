@@ -1,5 +1,5 @@
-"""A request that the model's window does not hold: what the retry carries, what the person is told,
-how much is clipped, and what is learned of the window."""
+"""A request larger than the model's window: the content of the retry, the notice to the person, the
+amount clipped, and the learned window."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ NOTES = "\n".join(f"note {number}" for number in range(40))
 
 
 def refusing(times: int, window: int = 10_000) -> Callable[[Received], Answer]:
-    """Refuse the turn that asks for "the last" so many times, and else say Fine. A question that
-    begins with "look" or ends with "notes" reads a file first."""
+    """Refuse the turn that asks for "the last" this many times, and otherwise answer "Fine." A
+    question that begins with "look" or ends with "notes" reads a file first."""
     left = times
 
     def reply(request: Received) -> Answer:
@@ -68,7 +68,7 @@ def context(**settings: Any) -> dict[str, Any]:
 
 
 async def heard_in(bot: TestBot, line: str) -> str:
-    """Return all that the person gets for a line, the reply and what comes beside it."""
+    """Return everything that the person gets for a line: the reply and the notices."""
     before = len(bot.sent)
     await talk(bot, line)
     return "\n".join(outbound.reply.text for outbound in bot.sent[before:])
@@ -139,14 +139,14 @@ async def test_a_call_is_the_same_after_an_overflow_however_its_arguments_are_wr
 
 def overflowing_work(request: Received) -> Answer:
     """`work` reads a file in each of four steps, and the request with the fourth result is refused
-    when it comes first; all else is answered at once."""
+    the first time; everything else is answered at once."""
     roles = [message["role"] for message in request.body["messages"]]
     if not last_asked(request).startswith("work"):
         return Say("Done.")
     if roles[::-1].index("user") < 8:
         return looks(request, "long.txt")
     asked = [m["content"] for m in request.body["messages"] if m["role"] == "user"]
-    is_first = any("hello hello" in text for text in asked)  # a recap tells of it afterwards
+    is_first = any("hello hello" in text for text in asked)  # a recap mentions it afterwards
     return openai_overflow(10_500, 10_000) if is_first else Say("Worked.")
 
 
@@ -154,8 +154,8 @@ def overflowing_work(request: Received) -> Answer:
 async def test_after_an_overflow_in_mid_turn_the_next_cuts_free_something_and_are_paid_once(
     tmp_path: Path, strategy: str
 ) -> None:
-    """`keep_recent` lets the turn's question leave first (Digitorn's safe split). Its summary tells
-    of the whole turn, so that the rest leaves later without another call."""
+    """With `keep_recent` the turn's question is removed first (Digitorn's safe split). Its summary
+    covers the whole turn, so that the rest is removed later without another call."""
     lines = "".join(f"line {n} of the long file that is read\n" for n in range(110))
     put_file(tmp_path, "long.txt", lines[:1_800])
     async with run_bot(tmp_path, answering(overflowing_work), context(strategy=strategy)) as bot:
@@ -287,7 +287,7 @@ async def test_a_learned_window_is_shown_as_learned_and_forgotten_with_the_model
 async def test_results_are_shortened_for_a_window_that_nobody_names(
     tmp_path: Path, strategy: str, window: int
 ) -> None:
-    """The bot takes it for 128,000 tokens, so nothing is too long by the meter."""
+    """The bot assumes 128,000 tokens, so that no request is too long by the meter."""
     put_file(tmp_path, "notes.txt", "a long line of notes " * 300)
 
     def reply(request: Received) -> Answer:

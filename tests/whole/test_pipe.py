@@ -1,4 +1,4 @@
-"""Pipe mode from outside: what a script writes and reads, and what it is told when things fail."""
+"""Pipe mode from outside: a script's input and output, and its errors."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from tests.whole.process import run_here, talking
 from tests.whole.requests import with_plugin
 from tests.whole.testbot import run_bot
 
-LONG_ENOUGH = 250  # messages: more than a conversation's line and a pipe's buffer hold
+LONG_ENOUGH = 250  # messages: more than a conversation's queue and a pipe's buffer hold
 
 
 def echo(request: Received) -> Answer:
-    """A model that repeats the question; "hang" it never answers."""
+    """A model that repeats the question; "hang" is never answered."""
     asked = request.body["messages"][-1]["content"]
     return Hang("Let me think") if asked == "hang" else Say(f"re: {asked}")
 
 
 def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
-    """Return what the database of a bot that has ended says."""
+    """Return rows from the database of a bot that has ended."""
     with closing(sqlite3.connect(folder / "data" / "parley.db")) as database:
         return database.execute(query).fetchall()
 
 
 def texts(folder: Path) -> list[str]:
-    """The transcript's texts, in order."""
+    """Return the transcript's texts, in order."""
     return [text for (text,) in rows(folder, "SELECT text FROM message ORDER BY id")]
 
 
 def daily_memory(folder: Path) -> str:
-    """All that stands in the daily memory files."""
+    """Return the text of the daily memory files."""
     return "".join(file.read_text() for file in folder.glob("data/audiences/*/memory/*.md"))
 
 
@@ -160,7 +160,7 @@ async def test_a_megabyte_is_kept_whole_and_the_next_message_works(tmp_path: Pat
 async def test_broken_characters_of_the_person_and_of_the_model_spoil_nothing(
     tmp_path: Path,
 ) -> None:
-    """Some endpoints escape an emoji's two halves in two chunks, or break off between them."""
+    """Some endpoints escape an emoji's two halves in two chunks, or stop between them."""
     chunks = [{"content": "Hi \ud83d"}, {"content": "\ude00 and \ud83d"}]
     events = "".join(
         f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\n" for delta in chunks
@@ -369,7 +369,7 @@ async def test_streams_that_are_not_there_are_told_in_one_sentence(
 
 
 def refused(folder: Path) -> str:
-    """Return the one line that is told of a start that fails, with the exit code before it."""
+    """Return the one line printed by a start that fails, with the exit code before it."""
     done = run_here(folder, "--jsonl")
     assert (done.stdout, done.stderr.count("\n")) == ("", 1)
     return f"{done.returncode}: {done.stderr}"
@@ -442,7 +442,7 @@ def test_a_data_folder_that_is_no_good_is_told_in_one_sentence(
 
 @pytest.mark.usefixtures("processes")
 async def test_on_a_full_disk_nothing_is_confirmed_and_what_was_is_kept(tmp_path: Path) -> None:
-    """No file may grow beyond a megabyte here: to SQLite that is a disk that fails."""
+    """No file may grow beyond a megabyte here: for SQLite that is a disk failure."""
     long = "word " * 60_000
     async with OpenAIServer(lambda _: Say("Noted.")) as endpoint:
         async with talking(tmp_path, endpoint, shell='ulimit -f 2000; exec "$@"') as bot:

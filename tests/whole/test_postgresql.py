@@ -1,4 +1,4 @@
-"""A bot whose record is on a PostgreSQL server: moved there, killed, saved and brought back."""
+"""A bot whose record is on a PostgreSQL server: moved there, killed, saved and restored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def set_database(folder: Path, url: str) -> None:
 
 
 async def recall(bot: BotProcess) -> list[str]:
-    """Return what the bot knows of what was said."""
+    """Return the messages that the bot has stored."""
     asked = ("/memory search number 3", "/context", "/config agent_max_steps")
     return [str((await bot.says(line, id=f"{line} {uuid4()}"))["text"]) for line in asked]
 

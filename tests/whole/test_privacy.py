@@ -1,4 +1,4 @@
-"""Memory is private to its audience, and secrets stand in no tool result and no export."""
+"""Memory is private to its audience, and secrets are in no tool result and no export."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.whole.testbot import TestBot, run_bot
 
 SECRET = "Xanadu-77"
 OTHERS = [("bob", "bob"), ("family", "ann"), ("boss", "boss")]
-"""Chats that are not Ann's own, and who speaks there: in the family's, she does."""
+"""Chats other than Ann's own, and who writes there: she does in the family's."""
 
 ANN = key_of(Address("afar", "ann"))
 WAYS = [
@@ -28,7 +28,7 @@ WAYS = [
     "/etc/passwd",
     "..",
 ]
-"""Paths that lead, or would lead, to what is Ann's."""
+"""Paths that resolve, or seem to resolve, to Ann's files."""
 
 
 COMMANDS = (
@@ -49,12 +49,12 @@ COMMANDS = (
 
 
 def plain(reply: Reply) -> str:
-    """All that a reply says, without stars around words, and without backslashes."""
+    """Return all texts of a reply, without stars around words, and without backslashes."""
     return f"{reply.text} {json.dumps(reply.data, default=str)}".replace("*", "").replace("\\", "")
 
 
 def hostile_calls() -> list[Call]:
-    """All that a model could ask the tools for to get at it."""
+    """Return every call with which a model could try to get the secret."""
     calls: list[tuple[str, dict[str, str]]] = []
     for way in WAYS:
         calls += [
@@ -74,7 +74,7 @@ def hostile_calls() -> list[Call]:
 
 
 def script(request: Received) -> Answer:
-    """Answers Ann with her words, and turns to the tools in all other chats."""
+    """Answer Ann with her words, and call the tools in all other chats."""
     messages = request.body["messages"]
     if messages[0]["content"].startswith("Summarise"):
         return Say(f"They said: {messages[1]['content']}")
@@ -87,13 +87,13 @@ def script(request: Received) -> Answer:
 
 
 def afar(folder: Path, *owners: str) -> AbstractAsyncContextManager[TestBot]:
-    """A bot on a channel of messages from afar."""
+    """A bot on a channel with remote people."""
     return run_bot(folder, script, {"owners": [f"afar/{one}" for one in owners]}, channel="afar")
 
 
 @asynccontextmanager
 async def told(folder: Path) -> AsyncIterator[TestBot]:
-    """A bot to which Ann has told a secret, alone: it is in her chat, her files, her memory."""
+    """A bot to which Ann has told a secret in private: it is in her chat, her files, her memory."""
     async with afar(folder, "ann", "bob", "boss") as bot:
         await bot.says(f"My secret is {SECRET}.", "ann", "ann")
         await bot.says("Write it into my diary.", "ann", "ann")
@@ -105,7 +105,7 @@ async def told(folder: Path) -> AsyncIterator[TestBot]:
 
 
 def files_with_it(folder: Path) -> set[str]:
-    """The audiences in whose folders the secret is found."""
+    """Return the audiences whose folders contain the secret."""
     audiences = folder / "data" / "audiences"
     found = (path for path in audiences.rglob("*") if path.is_file())
     return {

@@ -1,4 +1,4 @@
-"""Off the record: nothing of a private conversation reaches the disk, or the model afterwards."""
+"""Off the record: no part of a private conversation reaches the disk, or the model afterwards."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MARK = "zebra-4711"
 
 
 def holding(folder: Path, word: str) -> list[str]:
-    """All files under a folder whose bytes hold this word, or whose names do."""
+    """Return all files under a folder whose content or name contains this word."""
     found = [one for one in folder.rglob("*") if one.is_file()]
     return [
         str(one.relative_to(folder))
@@ -46,7 +46,7 @@ def holding(folder: Path, word: str) -> list[str]:
 
 @asynccontextmanager
 async def afar(folder: Path, server: OpenAIServer, **more: Any) -> AsyncIterator[TestBot]:
-    """A bot, with its logs, on a channel over which messages come that were written before."""
+    """A bot, with its logs, on a channel that delivers messages written before its start."""
     environ = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "test-key"}
     bot = TestBot("afar")
     bot.server = server
@@ -78,7 +78,7 @@ async def test_what_is_said_off_the_record_is_on_no_disk_and_in_no_later_request
 
 
 def answer_at_random(request: Received) -> Answer:
-    """Answer as the last words want it: with a tool's call, a failure that quotes them, or so."""
+    """Answer as the last message asks: with a tool call, a failure that quotes it, or similar."""
     said = str(request.body["messages"][-1]["content"])
     if "overflow" in said and len(request.body["messages"]) > 3:
         return openai_overflow(9_000, 8_000)
@@ -119,7 +119,7 @@ async def _live(folder: Path, steps: Sequence[str]) -> None:
             while left:
                 small = {"context.max_tokens": 6_000}
                 async with afar(folder, server, **small) as bot:
-                    bot.count = 1_000 * len(left)  # no id comes twice over a restart
+                    bot.count = 1_000 * len(left)  # no id is repeated over a restart
                     is_private, left = await _say_all(bot, left, is_private)
                     assert holding(folder, MARK) == []
     finally:
@@ -128,8 +128,8 @@ async def _live(folder: Path, steps: Sequence[str]) -> None:
 
 
 async def _say_all(bot: TestBot, steps: list[str], is_private: bool) -> tuple[bool, list[str]]:
-    """Say the steps up to the next restart, words that must not be kept only while the chat is
-    off the record; return whether it is, and the rest."""
+    """Send the steps up to the next restart; words that must not be stored are sent only while the
+    chat is off the record. Return whether it is, and the remaining steps."""
     seen = len(bot.server.turns)
     while steps:
         step = steps.pop(0)
@@ -175,9 +175,9 @@ async def test_after_a_restart_nothing_is_taken_in_until_a_person_has_decided(
                 "ended when the bot was restarted"
                 in (await bot.says("/context", "ann", "ann")).text
             )
-            await bot.says("Hello", "bob", "bob")  # another chat goes on
+            await bot.says("Hello", "bob", "bob")  # another chat continues
             await bot.says("/private off", "ann", "ann")
-            known = await bot.writes(MARK, "ann", "ann", "known")  # the platform sends it again
+            known = await bot.writes(MARK, "ann", "ann", "known")  # the platform redelivers it
             assert known is not None
             assert not known.is_new
             await bot.says("Openly", "ann", "ann")
@@ -260,7 +260,7 @@ async def test_linked_chats_are_private_after_a_restart_wherever_it_was_said(
 ) -> None:
     async with two_channels(tmp_path) as bot:
         await bot.links()
-        await bot.here.says("/private on")  # over a channel that ends with the process
+        await bot.here.says("/private on")  # on a channel that ends with the process
     async with two_channels(tmp_path) as bot:
         bot.here.count, bot.afar.count = 3_000, 4_000
         assert "ended when the bot was restarted" in await bot.from_afar(f"{MARK} again")
@@ -273,7 +273,7 @@ async def test_an_owner_is_not_told_what_a_platform_says_of_a_private_answer(
     tmp_path: Path,
 ) -> None:
     async with two_channels(tmp_path) as bot:
-        await bot.here.says("Hello")  # the owner, who is told of a channel that fails
+        await bot.here.says("Hello")  # the owner, who is notified of a channel that fails
         await bot.from_afar("/private on")
         took = bot.afar.send
 
@@ -303,7 +303,8 @@ async def test_what_waited_is_not_part_of_the_next_private_conversation(tmp_path
 
 
 async def test_what_is_sent_right_behind_the_command_is_off_the_record(tmp_path: Path) -> None:
-    """A channel may hand over a line before the one before it is taken in, as the terminal does."""
+    """A channel may deliver a line before the previous one has been accepted, as the terminal
+    does."""
     async with run_bot(tmp_path, [Say("Aye."), Say("Open.")]) as bot:
         lines = (("/private on", "on"), (MARK, "said"), ("/private off", "off"), ("Openly", "open"))
         await asyncio.gather(*(bot.writes(text, id=name) for text, name in lines[:2]))

@@ -1,4 +1,4 @@
-"""The bot as a process: on either event loop, and what it keeps of the machine's memory."""
+"""The bot as a process: on either event loop, and its use of memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_it_answers_on_uvloop_and_where_there_is_none(tmp_path: Path, is_t
 
 
 HEAP = 64 << 20
-"""Bytes that glibc sets aside for a thread's own heap."""
+"""Bytes that glibc reserves for the heap of a thread."""
 
 
 @pytest.mark.usefixtures("processes")

@@ -74,7 +74,7 @@ async def test_thoughts_are_sent_back_by_a_bot_that_was_restarted_in_the_middle(
                 await asyncio.wait_for(server.reached.acquire(), PATIENCE)
             app = first.app
             for lanes in (app.bot.commands.queues, app.turns.queues, app.delivery.queues):
-                await lanes.close()  # as where the process ends
+                await lanes.close()  # as if the process ended
         second = TestBot()
         async with running(tmp_path, second, settings(server), KEYS):
             assert (await second.reply_to("m1")).reply.text == "It is 42."
@@ -165,8 +165,8 @@ WORDY = "internationalization and compartmentalization of counterintelligence " 
 async def moving_to_claude(
     folder: Path, window: int, strategy: str, is_counted: bool = True
 ) -> AsyncIterator[tuple[TestBot, AnthropicServer]]:
-    """A long conversation with another model, which Claude is about to go on with: it counts three
-    times as much as the meter does, which knows nothing of it."""
+    """A long conversation with another model, which Claude is about to continue: Claude counts
+    three times as many tokens as the meter, which does not know that."""
 
     def answer(received: Received) -> Say:
         return Say("Yes.")

@@ -1,5 +1,5 @@
-"""A summary of any range in its place, and summaries opened again, with the whole bot: what reaches
-the model is looked at on the wire."""
+"""A summary of any range in its place, and summaries expanded again, in a whole bot: the requests
+to the model are checked as sent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.whole.testbot import TestBot, run_bot
 
 
 def echo(request: Received) -> Answer:
-    """A summary names the marks that it was made of; a reply repeats the question's, at length."""
+    """A summary names the marks of its source; a reply repeats the question's, at length."""
     if request.is_summary:
         task, told = (content(message) for message in request.body["messages"])
         new = "\n=== Diary ===\nNEW " if "=== Diary ===" in task else ""
@@ -36,7 +36,7 @@ def echo(request: Received) -> Answer:
 
 
 def marks(text: str) -> list[str]:
-    """The questions that a text tells of, each once."""
+    """Return the questions that a text mentions, each once."""
     return list(dict.fromkeys(word for word in text.split() if word.startswith("mark")))
 
 
@@ -45,7 +45,7 @@ async def say(bot: TestBot, *numbers: int) -> None:
 
 
 async def sent_for(bot: TestBot, number: int) -> list[str]:
-    """The texts of the request in which a question is asked, without the system prompt."""
+    """Return the texts of the request with this question, without the system prompt."""
     await say(bot, number)
     return [content(message) for message in steps(bot)[-1] if message["role"] != "system"]
 
@@ -416,7 +416,7 @@ async def test_the_preview_goes_by_a_strategy_that_is_in_force_from_the_next_tur
 
 @pytest.mark.parametrize("name", ["trim", "structured"])
 async def test_summaries_leave_in_an_emergency_too(tmp_path: Path, name: str) -> None:
-    """Leave nothing but summaries of ranges to remove: they are removed."""
+    """Leave only summaries of ranges to remove: they are removed."""
 
     def long(request: Received) -> Answer:
         return Say("word " * 300) if request.is_summary else echo(request)
@@ -429,7 +429,7 @@ async def test_summaries_leave_in_an_emergency_too(tmp_path: Path, name: str) ->
         before = await state(bot)
         parts = before["parts"]
         words = before["budget"] - parts["system prompt"] - parts["tools"] - 150
-        assert parts["summaries of turns"] > 150  # so that the question fits, but not beside them
+        assert parts["summaries of turns"] > 150  # the question fits, but not with them
         reply = await bot.says("word " * words + "mark99")
         assert reply.text.startswith("reply to mark99")
         now = await state(bot)
@@ -487,7 +487,7 @@ async def test_a_summary_in_its_place_goes_on_as_it_was_edited(tmp_path: Path) -
 
 
 async def test_the_tree_of_the_page_is_what_the_command_answers(tmp_path: Path) -> None:
-    """docs/context.md, "Expand a summary", but for the sizes."""
+    """Check docs/context.md, "Expand a summary", except for the sizes."""
     async with run_bot(tmp_path, echo, strategy("full")) as bot:
         await say(bot, *range(1, 9))
         await bot.says("/context compact")
@@ -534,7 +534,7 @@ async def test_the_only_summary_is_meant_and_one_of_several_is_named(tmp_path: P
 
 
 async def test_a_turn_in_log_and_summary_is_not_dropped_from_one_alone(tmp_path: Path) -> None:
-    """Under slim, what is freed stands in the log, too; its words would stay in the summary."""
+    """Under slim, the log has the freed turns as well; their words would stay in the summary."""
     settings = strategy("slim", full_turns=3, fold_turns=1)
     async with run_bot(tmp_path, echo, settings) as bot:
         await say(bot, 1, 2, 3, 4)

@@ -1,4 +1,4 @@
-"""After a compaction a person sees what the summary kept, and may add what it did not."""
+"""After a compaction a person sees the facts that the summary kept, and may add others."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_a_fact_of_an_earlier_summary_is_added_in_its_sentence_too(tmp_pat
 
 
 async def test_the_page_shows_what_a_person_sees(tmp_path: Path) -> None:
-    """docs/context.md, "Edit a summary", but for the sizes."""
+    """Check docs/context.md, "Edit a summary", except for the sizes."""
     async with run_bot(tmp_path, model) as bot:
         await compacted(bot)
         shown = (await bot.says("/context summary")).text
@@ -190,5 +190,5 @@ async def test_a_value_that_was_corrected_is_missed_by_nobody(tmp_path: Path) ->
         await bot.says("question 9")
         sent = asked(bot)
     assert "4711" not in done.data["receipt"]["missing"]
-    assert "4712" in sent  # the sentence that corrects was added
+    assert "4712" in sent  # the sentence with the correction was added
     assert "4711" not in sent

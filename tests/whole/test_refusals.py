@@ -1,4 +1,4 @@
-"""A command that is refused has changed nothing, whatever it was given."""
+"""A refused command changes nothing, whatever its arguments."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tests.whole.testbot import TestBot, run_bot
 
 COMMANDS = load(Path(os.devnull)).commands
 LINES = 600
-_ENDS = {"private", "link", "new"}  # which lead elsewhere, or leave nothing to try the others on
+_ENDS = {"private", "link", "new"}  # which switch the chat, or make the other commands impossible
 _MOVES = {
     *("inbox", "outbox", "call_start", "clock", "usage", "calibration", "channel_state", "sitting"),
     *("sqlite_sequence", "request", "request_prefix", "learnt_model", "spending_note"),
 }
-"""Tables in which each message leaves something, refused or not."""
+"""Tables in which each message adds a row, refused or not."""
 
 
 def kept(folder: Path) -> dict[str, Any]:
-    """All that is on disk, but for what passes through."""
+    """Return everything on disk, except for transient rows."""
     path = next(folder.rglob("*.db"))
     with sqlite3.connect(path) as database:
         names = [
@@ -44,7 +44,7 @@ def kept(folder: Path) -> dict[str, Any]:
 
 
 def lines(seed: int) -> Iterator[str]:
-    """Command lines, most of which name something that is there, and ask something odd of it."""
+    """Command lines, most of which name an existing object and an unusual action on it."""
     chosen = random.Random(seed)
     names = [
         f"{command.name} {sub}".strip()
@@ -140,7 +140,8 @@ def answer(request: Received) -> Answer:
 
 
 async def look(bot: TestBot) -> tuple[int, int, str]:
-    """Return how many changes of the context hold, how many lines are remembered, and the rules."""
+    """Return the number of changes of the context in force, the number of remembered lines, and the
+    rules."""
     history = (await bot.says("/context history")).data
     memory = (await bot.says("/memory list")).data
     assert history is not None

@@ -1,5 +1,4 @@
-"""Tests that what a person took out of the context is out of the model's reach until it is brought
-back."""
+"""Tests that turns removed by a person are out of the model's reach until they are restored."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ SEARCHES = ("context_search", "memory_search")
 
 
 def model(request: Received) -> Answer:
-    """Calls the tool that a question in JSON names, and answers everything else."""
+    """Call the tool that a question in JSON names, and answer everything else."""
     last = request.body["messages"][-1]
     asked = str(last["content"]).rpartition("\n\n")[2]
     if last["role"] == "user" and asked.startswith("{"):
@@ -56,14 +55,14 @@ script = answering(model, "They talked.")
 
 
 async def looks(bot: TestBot, tool: str, **arguments: Any) -> str:
-    """Return the result of a tool that the model calls."""
+    """Return the result of a tool called by the model."""
     await bot.says(json.dumps({"tool": tool, **(arguments or LOOKS[tool])}))
     read = [body for body in answered(bot) if body["messages"][-1]["role"] == "tool"]
     return results(read[-1])[-1]
 
 
 def in_files(folder: Path) -> str:
-    """Return all that the model's file tools find of the conversation."""
+    """Return everything that the model's file tools find of the conversation."""
     files = (audience(folder) / "sessions").rglob("*")
     return "\n".join(file.read_text() for file in files if file.is_file())
 
@@ -71,7 +70,7 @@ def in_files(folder: Path) -> str:
 async def test_what_was_cleared_is_out_of_the_reach_of_every_tool_until_it_is_back(
     tmp_path: Path,
 ) -> None:
-    """It had left into the offloaded file before."""
+    """It was already in the offloaded file before."""
     async with run_bot(tmp_path, script, FEW_TURNS) as bot:
         await talk(bot, FACT, "two", "three", "four", "five", "six")
         assert FACT in in_files(tmp_path)
@@ -87,8 +86,8 @@ async def test_what_was_cleared_is_out_of_the_reach_of_every_tool_until_it_is_ba
 async def test_what_was_dropped_is_not_offloaded_afterwards_nor_summarised(
     tmp_path: Path,
 ) -> None:
-    """It is dropped after a cut that was undone, so the file had it already; a later cut passes the
-    place where it was."""
+    """It is dropped after a cut that was undone, so it was already in the file; a later cut passes
+    its position."""
     async with run_bot(tmp_path, script, FEW_TURNS) as bot:
         await talk(bot, FACT, "two", "three", "four", "five", "/context undo")
         assert "Dropped: t1" in (await bot.says("/context drop t1")).text
@@ -118,8 +117,8 @@ async def test_the_whole_result_of_a_cleared_turn_is_out_of_reach(tmp_path: Path
 async def test_a_turn_that_was_taken_back_is_found_by_no_search_of_the_model_until_it_is_back(
     tmp_path: Path, line: str
 ) -> None:
-    """After `/retry` the question stands there anew, and the old reply does not. The person finds
-    it, and sees that it was taken back."""
+    """After `/retry` the question is there again, and the old reply is not. The person finds it,
+    and sees that it was removed."""
     asked = 0
 
     def reply(request: Received) -> Answer:
@@ -180,7 +179,7 @@ async def test_an_undo_that_a_later_change_hides_says_so(tmp_path: Path) -> None
 
 
 async def test_what_an_undo_holds_off_is_said_in_a_sentence(tmp_path: Path) -> None:
-    """Until which turn or size no cut is made, by the undo, the overview and the preview."""
+    """The undo, the overview and the preview name the turn or size before which no cut is made."""
     async with run_bot(tmp_path, script, FEW_TURNS) as bot:
         await talk(bot, "one", "two", "three", "four", "five", "six")
         undone = (await bot.says("/context undo")).text
@@ -201,7 +200,7 @@ async def test_what_an_undo_holds_off_is_said_in_a_sentence(tmp_path: Path) -> N
 
 
 async def test_after_a_new_start_no_turn_is_called_summarised_that_was_not(tmp_path: Path) -> None:
-    """No summary is in front, since none could be had. Words after `/new` are refused."""
+    """No summary is in front, since none could be made. Words after `/new` are refused."""
     async with run_bot(tmp_path, answering(model, "")) as bot:
         await talk(bot, "one", "two")
         assert "zzz" in (await bot.says("/new zzz")).text
@@ -215,7 +214,7 @@ async def test_after_a_new_start_no_turn_is_called_summarised_that_was_not(tmp_p
 
 
 async def test_the_bottom_line_follows_a_setting_at_once(tmp_path: Path) -> None:
-    """The terminal's bar shows the usage that it was told last."""
+    """The terminal's bar shows the last reported usage."""
     seen: list[Activity] = []
     async with run_bot(tmp_path, script) as bot:
         await talk(bot, "one")

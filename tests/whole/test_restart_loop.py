@@ -1,4 +1,4 @@
-"""A message that brings the bot down is put aside; a command cut short is not run again."""
+"""A message that crashes the bot is quarantined; an interrupted command is not repeated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def parley_tools():
 
 
 def poisoned(request: Received) -> Answer:
-    """A model that can't let it be."""
+    """A model that always makes the deadly call."""
     asked = request.body["messages"][-1]["content"]
     is_poison = asked in ("poison", NOT_RUN_AGAIN.format(name="poison"))
     return Say(calls=(Call("poison", "{}", "a"),)) if is_poison else Say(f"re: {asked}")
@@ -61,7 +61,7 @@ async def test_a_turn_that_brings_the_bot_down_again_and_again_is_put_aside(
 
 
 async def cut_short(bot: TestBot) -> None:
-    """End the turns as a kill would: nothing is recorded any more."""
+    """End the turns as a kill would: nothing is recorded any longer."""
     await bot.app.turns.queues.close()
     await bot.app.store.close()
 
@@ -133,7 +133,7 @@ async def test_a_command_that_was_cut_short_is_not_carried_out_again(
         inbound = Inbound("cut", Address("pipe", "main"), command)
         taken = await bot.app.bot.intake.take(inbound)
         assert taken is not None
-        await bot.app.delivery.begin(taken[0])  # and here the process dies
+        await bot.app.delivery.begin(taken[0])  # the process dies here
     async with run_bot(tmp_path) as bot:
         told = (await bot.reply_to("cut")).reply.text
         assert told == INTERRUPTED.format(name=command[1:])
@@ -154,7 +154,7 @@ async def test_a_command_that_was_accepted_and_not_begun_is_carried_out_after_a_
 
 @pytest.mark.usefixtures("processes")
 async def test_a_command_is_marked_before_it_takes_effect(tmp_path: Path) -> None:
-    """The process ends inside of the command, whose effect is there; the next start knows."""
+    """The process ends within the command, whose effect is stored; the next start detects that."""
     plugins = tmp_path / "data" / "plugins"
     plugins.mkdir(parents=True)
     (plugins / "deadly.py").write_text(

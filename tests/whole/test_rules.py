@@ -33,7 +33,7 @@ def parley_listeners() -> list[Listener]:
 
 
 def with_ear(folder: Path) -> Path:
-    """Install the plugin; returns the file in which it writes what it hears."""
+    """Install the plugin; return the file in which it writes its events."""
     plugins = folder / "data" / "plugins"
     plugins.mkdir(parents=True, exist_ok=True)
     (plugins / "ear.py").write_text(EAR)
@@ -94,7 +94,7 @@ async def test_of_a_sub_agent_only_its_tools_are_heard(tmp_path: Path) -> None:
 
 
 def heard_of(file: Path, prefix: str) -> list[str]:
-    """The events of a kind that the plugin has heard."""
+    """Return the events of a kind that the plugin has received."""
     return [line for line in file.read_text().splitlines() if line.startswith(prefix)]
 
 
@@ -144,7 +144,7 @@ async def compactions(bot: TestBot) -> list[dict[str, Any]]:
 
 
 def talkative(request: Received) -> Answer:
-    """A model that answers everything, a request for a summary too."""
+    """A model that answers everything, including requests for summaries."""
     if request.body["messages"][-1]["role"] == "user" and request.is_turn:
         return Say("Yes. " * 30)
     return Say("They talked.")
@@ -160,7 +160,7 @@ async def test_a_number_of_tool_calls_compacts_whatever_the_pressure(tmp_path: P
         return Say(calls=(call,) * 2) if is_asked else Say("It is 4.")
 
     async with run_bot(tmp_path, tools_first, {"hooks": hooks}) as bot:
-        for number in range(1, 8):  # the last one waits until all is done about those before it
+        for number in range(1, 8):  # the last one waits until the work of those before it is done
             await bot.says(f"Question {number}")
         events = await compactions(bot)
     # Two calls a turn: after t3 there are six, and after t6 six more.

@@ -1,4 +1,5 @@
-"""A whole bot at Slack: the real SDK, and a Slack that refuses what Slack refuses."""
+"""A whole bot at Slack: the real SDK, and a Slack server that refuses the same requests as
+Slack."""
 
 from __future__ import annotations
 
@@ -272,7 +273,7 @@ async def test_a_thread_below_an_answer_in_private_knows_that_answer(
     async with at_slack(tmp_path, reply, {"slack": {"threads": threads}}) as bot:
         said = bot.ann.says("How many?")
         answer = await bot.slack.shown("It is 2.")
-        await bot.is_idle()  # it was a draft until then
+        await bot.is_idle()  # before that it is a draft
         bot.ann.says("What is?", thread=said.ts if threads == "everywhere" else answer.ts)
         await bot.slack.shown("It is 4." if threads == "everywhere" else "It is 2.")
         await bot.slack.until(lambda: len(bot.model.turns) == 2)

@@ -1,4 +1,4 @@
-"""A whole bot at Slack whose connection breaks, ends, or comes by calls of the Events API."""
+"""A whole bot at Slack whose connection breaks, ends, or is replaced by calls of the Events API."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a_token_of_an_account_that_was_closed_is_a_sentence_for_the_owner
 
 
 async def until_down(bot: SlackTestBot) -> None:
-    """Wait until the channel has ended for good."""
+    """Wait until the channel has ended permanently."""
     await bot.is_over()
     assert bot.channel.health.state == "down"
 
@@ -118,7 +118,7 @@ def test_a_token_goes_over_no_open_connection() -> None:
 
 @asynccontextmanager
 async def called(folder: Path) -> AsyncIterator[SlackTestBot]:
-    """A bot that Slack calls."""
+    """A bot that is called by Slack."""
     async with at_slack(folder, echo, secrets=EVENTS_API) as bot:
         api: Bot = bot.app.bot
         async with webhooks(api, bot.channel) as address:

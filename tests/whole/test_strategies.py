@@ -1,4 +1,5 @@
-"""The strategies from wire to wire, as their documents have them, and changed in mid-talk."""
+"""The strategies, checked in the requests as their documents describe them, and switched during a
+conversation."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ LINE = "created dashboard with shopping, todo, schedule sections"
 
 
 def tagged(request: Received) -> Answer:
-    """A reply that ends with a tag, as the system prompt asks for."""
+    """Return a reply that ends with a tag, as the system prompt asks."""
     number = str(request.body["messages"][-1]["content"]).split()[-1]
     return Say(f"reply {number}\n<terse>did {number}</terse>")
 
@@ -192,12 +193,12 @@ def echo(request: Received) -> Answer:
 
 
 def turns_sent(bot: TestBot) -> list[str]:
-    """Return what the last request of a turn held, without the system prompt."""
+    """Return the last request of a turn, without the system prompt."""
     return [str(message["content"]) for message in bot.sent_to_model()[1:]]
 
 
 async def test_a_squeeze_is_shown_as_a_squeeze(tmp_path: Path) -> None:
-    """Nothing has left but what was between question and reply."""
+    """Only the messages between question and reply were removed."""
 
     def script(request: Received) -> Answer:
         if last_asked(request) == "look" and not has_results(request):

@@ -1,4 +1,5 @@
-"""Old tool results as stubs, in a whole bot: what the model is sent, and what it reads again."""
+"""Old tool results as stubs, in a whole bot: the requests to the model, and the results that it
+reads again."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def pages(tmp_path: Path) -> None:
 
 
 def script(request: Received) -> Answer:
-    """A model that looks and counts when it is told to, and reads the first stub when asked."""
+    """A model that reads and counts on request, and expands the first stub when asked."""
     last = str(request.body["messages"][-1]["content"])
     if request.body["messages"][-1]["role"] == "tool":
         return Say("Done.")
@@ -56,7 +57,7 @@ def script(request: Received) -> Answer:
 
 
 def named(body: dict[str, Any]) -> Iterator[str]:
-    """Yield what the stubs of a request say that the model has to ask for."""
+    """Yield the calls that the stubs of a request name for the model."""
     return (found[1] for text in results(body) if (found := ARRIVED.search(text)))
 
 

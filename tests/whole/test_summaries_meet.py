@@ -1,4 +1,4 @@
-"""Edited summaries and cuts that ask, where they meet the other mechanisms."""
+"""Edited summaries and cuts that need approval, together with the other mechanisms."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Tests that a compaction is one call for a summary: prepared ahead, then used; a summary stays in
-its block; and no cut is paid for that frees nothing."""
+"""Tests that a compaction is one call for a summary, which is prepared and then used, that a
+summary stays in its block, and that no cut that frees nothing is paid for."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def with_strategy(strategy: str) -> dict[str, Any]:
 
 
 async def talk_until_it_compacts(bot: TestBot, line: str) -> int:
-    """Say the line again and again; return how many summaries were asked for during the turn in
-    which turns left."""
+    """Send the line repeatedly; return the number of summaries requested during the turn in which
+    turns were removed."""
     for _ in range(40):
         before = len(bot.server.summaries)
         await bot.says(line)
@@ -83,7 +83,7 @@ def work(request: Received) -> Answer:
 async def test_under_structured_each_cut_frees_something_and_one_summary_is_paid_for_it(
     tmp_path: Path,
 ) -> None:
-    """Four results in one step, of which a cut leaves the end; then five steps near the trigger."""
+    """Four results in one step, of which a cut keeps the end; then five steps near the trigger."""
     put_file(tmp_path, "long.txt", LINES)
     context = SMALL | {"strategy": "structured", "output_reserved": 500, "reserve_ratio": 0.35}
     settings = {"context": context, "agent_max_steps": 12}
@@ -153,7 +153,7 @@ async def test_chinese_fits_the_window_of_a_small_summary_model(tmp_path: Path) 
 
 
 def outside_the_block(text: str) -> str:
-    """Return the text behind the first closing mark, however that is spelled."""
+    """Return the text behind the first closing mark, in any spelling."""
     end = re.search(r"<\s*/\s*summary-of-earlier-turns\s*>", text, re.IGNORECASE)
     return text[end.end() :] if end else ""
 

@@ -1,4 +1,4 @@
-"""The system prompt in a whole bot: the base, the skills, and what plugins make of it, in order."""
+"""The system prompt in a whole bot: the base, the skills, and the changes by plugins, in order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def echo(request: Received) -> Answer:
 
 
 async def prompt(bot: TestBot, chat: str = "main") -> str:
-    """The system prompt of a turn."""
+    """Return the system prompt of a turn."""
     await bot.says("Hi", chat=chat)
     first = asked(bot, "Hi")[0]
     assert first["role"] == "system"
@@ -47,7 +47,7 @@ async def prompt(bot: TestBot, chat: str = "main") -> str:
 
 
 def asked(bot: TestBot, text: str) -> list[dict[str, Any]]:
-    """The messages of the newest request that ends with these words of a person."""
+    """Return the messages of the newest request that ends with these words of a person."""
     requests = [request.body["messages"] for request in bot.server.requests]
     return next(m for m in reversed(requests) if str(m[-1]["content"]).endswith(text))
 
@@ -206,8 +206,8 @@ async def test_a_change_while_the_bot_was_down_is_recorded_too(tmp_path: Path) -
 
 
 async def test_skills_that_are_left_out_are_told_of_by_status(tmp_path: Path) -> None:
-    """Leave out a skill with a name that is taken, one with a file in small letters, and the one
-    above a hundred."""
+    """Leave out a skill with a name that exists already, one with a file name in lower case, and
+    the one above a hundred."""
     for place, name, file in (
         ("cooker", "cooking", "SKILL.md"),
         ("kitchen", "cooking", "SKILL.md"),

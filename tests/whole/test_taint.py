@@ -1,5 +1,5 @@
-"""Tests of text that is said with text from outside in view, and may repeat it, so it is kept out
-of the memory too: whatever becomes of its source, it takes an owner to let it in."""
+"""Tests of text written while text from outside is in the context. It may repeat that text, so it
+is kept out of the memory as well: whatever happens to its source, only an owner can approve it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ WORD = re.compile(r"word_[0-9a-f]{8}")
 
 
 def repeats(request: Received) -> Answer:
-    """A model that repeats every word from outside that it can see, wherever it is asked to."""
+    """A model that repeats every word from outside in the context of each request."""
     messages = request.body["messages"]
     seen = " ".join(sorted(set(WORD.findall(str(messages))))) or "nothing"
     if str(messages[0]["content"]).startswith("Summarise"):
@@ -78,7 +78,7 @@ def web(tmp_path: Path) -> None:
 
 
 def remembered(folder: Path) -> str:
-    """All that stands in the daily memory."""
+    """Return the text of the daily memory."""
     files = (folder / "data" / "audiences").rglob("memory/*.md")
     return "\n".join(file.read_text() for file in files)
 
@@ -222,9 +222,9 @@ def _between_restarts(steps: Sequence[str]) -> Iterator[list[str]]:
 
 
 async def _taken(bot: TestBot, step: str) -> set[str]:
-    """Take a step; returns the words that an owner has let in by it."""
+    """Take a step; return the words that an owner approved with it."""
     if step not in ("approve", "reject"):
-        name = uuid4().hex  # which no message had before the restart
+        name = uuid4().hex  # an id that no message had before the restart
         await bot.writes(step, id=name)
         await bot.reply_to(name)
         return set()

@@ -1,4 +1,4 @@
-"""The main job, as a person does it: talk, look at the context, tune it, come back."""
+"""The main use, as a person does it: talk, look at the context, tune it, come back."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def test_a_turn_that_takes_too_long_is_ended(
         book = bot.app.turns.runner.rules.book
         effective = book.effective
 
-        def hasten(chat: str = "") -> Settings:  # below what they allow: the test need not wait
+        def hasten(chat: str = "") -> Settings:  # below the minimum: the test need not wait
             return effective(chat).model_copy(update={"turn_timeout": 0.2})
 
         monkeypatch.setattr(book, "effective", hasten)

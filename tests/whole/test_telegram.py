@@ -1,4 +1,5 @@
-"""A whole bot at Telegram: the real SDK, and a Bot API that refuses what Telegram refuses."""
+"""A whole bot at Telegram: the real SDK, and a Bot API that refuses the same requests as
+Telegram."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ CHANNEL = {"id": -1007, "type": "channel", "title": "News"}
 
 
 async def answers(bot: TelegramTestBot, words: str) -> list[str]:
-    """All messages with these words, once the bot has nothing more to do."""
+    """Return all messages with these words, once the bot is idle."""
     await bot.is_idle()
     return [text for text in bot.telegram.texts if words in text]
 
@@ -55,7 +56,7 @@ async def test_a_bot_that_is_stopped_in_mid_turn_answers_at_its_next_start(tmp_p
             bot.ann.says("What is it?")
             await telegram.shown("Half an ans …")
             bot.is_hurried = True
-        assert telegram.texts == []  # the draft was taken back
+        assert telegram.texts == []  # the draft was deleted
         async with at_telegram(tmp_path, [Say("A whole answer")], telegram=telegram) as bot:
             await telegram.shown("A whole answer")
             assert await answers(bot, "answer") == ["A whole answer"]

@@ -1,4 +1,5 @@
-"""Groups and topics at Telegram: who is answered, what is one conversation, and its branches."""
+"""Groups and topics at Telegram: the messages that are answered, the extent of a conversation, and
+its branches."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ async def test_the_model_knows_who_speaks_and_to_whose_words(tmp_path: Path) -> 
         quoted = bot.ann.at(group).message("Lisbon is far.")
         bob.at(group).says("@parley_bot is it?", reply_to_message=quoted)
         await bot.telegram.shown("re: Bob: Ann wrote:\nLisbon is far.\n\nis it?")
-        bob.says("And here?")  # in private nobody else can be meant
+        bob.says("And here?")  # in private it is always for the bot
         await bot.telegram.shown("re: And here?", chat=43)
 
 
@@ -69,12 +70,12 @@ async def test_each_person_in_a_group_can_have_a_conversation(tmp_path: Path) ->
 
 
 def questions(bot: TelegramTestBot) -> list[str]:
-    """Return what people said, as the last request to the model holds it."""
+    """Return the messages of people in the last request to the model."""
     return [m["content"] for m in bot.sent_to_model() if m["role"] == "user"]
 
 
 def hidden(bot: TelegramTestBot) -> dict[str, Any]:
-    """Return how Telegram shows an administrator who hides: as the group itself."""
+    """Return an anonymous administrator as Telegram shows it: as the group itself."""
     robot = {"id": 1087968824, "is_bot": True, "first_name": "Group"}
     return {"from": robot, "sender_chat": bot.telegram.chats[GROUP]}
 
@@ -151,7 +152,7 @@ async def test_settings_with_few_values_are_changed_by_buttons(tmp_path: Path) -
 
 
 def forged(bot: TelegramTestBot, who: Person, below: Sent | None, data: str) -> None:
-    """Send what a client sends that presses a button which the bot has not made."""
+    """Send the update of a client that presses a button which the bot has not made."""
     message = (
         bot.telegram._as_message(below)
         if below
@@ -212,7 +213,7 @@ def echo_of_group(request: Received) -> Say:
 
 
 async def said(bot: TelegramTestBot, person: Person, text: str) -> None:
-    """Say something to the bot in a group, and wait for the model's answer."""
+    """Send a message to the bot in a group, and wait for the model's answer."""
     person.says(f"@parley_bot {text}")
     await bot.telegram.shown(f"re: {text}")
 

@@ -1,4 +1,4 @@
-"""The whole bot at a real pseudo-terminal, as a person sits at it."""
+"""The whole bot at a real pseudo-terminal, as a person uses it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONFIG = '{"model": "gpt-4o-mini"}'
 
 
 def install(folder: Path) -> None:
-    """Write the files of the folder where the bot is started."""
+    """Write the files of the folder in which the bot is started."""
     (folder / "config.json").write_text(CONFIG)
 
 
@@ -29,7 +29,7 @@ def allow_shell(folder: Path) -> None:
 
 
 async def find_command(person: Sitter, name: str) -> str:
-    """The command that answers the question about a tool."""
+    """Return the command that answers the question about a tool."""
     await person.sees("Run shell with exactly this")
     await person.sees("Next: /approve")
     found = re.search(rf"/{name} \w{{4}}", person.glass.text)
@@ -187,7 +187,7 @@ async def test_up_changes_the_last_question_in_a_branch_and_goes_on_to_older_lin
         await person.sees("One.")
         person.types("second question\r")
         await person.sees("Two.")
-        await person.sees(re.compile("\ngpt-4o-mini · 2/20 turns"))  # and runs no more
+        await person.sees(re.compile("\ngpt-4o-mini · 2/20 turns"))  # and runs no longer
         person.types("\x1b[A")
         await person.sees("Enter asks it again in a branch")
         person.types("\x1b[A")

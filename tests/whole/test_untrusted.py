@@ -1,5 +1,5 @@
-"""Tests that what comes from outside is marked for the model, and remembered once a person looked
-at it."""
+"""Tests that text from outside is marked for the model, and remembered once a person has approved
+it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def web(tmp_path: Path) -> None:
 
 
 def script(request: Received) -> Answer:
-    """A model that looks when it is told to, delegates that when told so, and sums up."""
+    """A model that reads on request, delegates that on request, and summarises."""
     messages = request.body["messages"]
     if str(messages[0]["content"]).startswith("Summarise"):
         return Say(
@@ -78,7 +78,8 @@ async def test_what_was_made_of_it_waits_until_a_person_says_so(tmp_path: Path) 
         assert "Summary: bitcoin." in (await bot.says("/memory")).text
         assert (await bot.says("/memory pending")).text.startswith("Nothing is waiting")
         assert "Nothing is waiting under the number" in (await bot.says(approve)).text
-        # Once the turns are gone that were said with it in view, what continues it was looked
+        # Once the turns with it in context are removed, a person has approved the summary that
+        # continues it.
         # through with it.
         await bot.says("/context drop t3")
         await compacted(bot, "Hello", "Hello", "Hello")
@@ -130,7 +131,7 @@ async def test_results_from_outside_stay_marked_whatever_a_file_says(tmp_path: P
         assert clean != exported.read_bytes()
         await bot.says("/new")
         await bot.says("/context import")
-        await bot.app.conversations.flush()  # so that no summary is what was asked last
+        await bot.app.conversations.flush()  # so that no summary is the last request
         await bot.says("And now?")
         (result,) = results(bot)
         assert result.startswith("<untrusted"), "its own export keeps the mark"
@@ -149,8 +150,8 @@ GREP = 'call grep {"pattern": "Buy", "path": "files"}'
 
 
 async def is_marked(bot: TestBot, question: str, source: str, chat: str = "main") -> bool:
-    """Return True if the result of what is asked for came marked."""
-    await bot.app.conversations.flush()  # so that no summary is what is asked last
+    """Return whether the result of the requested tool was marked."""
+    await bot.app.conversations.flush()  # so that no summary is the last request
     await bot.says(question, chat)
     result = [*results(bot)][-1]
     is_marked = result.startswith(f'<untrusted source="{source}">\n')
@@ -355,7 +356,7 @@ async def let_in(bot: TestBot, user: str) -> None:
 
 
 async def compacted(bot: TestBot, *questions: str, chat: str = "main", user: str = "") -> None:
-    """Say this, and have what was said leave the context."""
+    """Send this, and remove the turn from the context."""
     for question in questions:
         await bot.says(question, chat, user)
     await bot.says("/context compact", chat, user)

@@ -1,5 +1,5 @@
-"""Tests of what people who are no owners may set for themselves, in a private chat and in a group,
-and how far; what they had set when the owner narrows the list; and who was an owner once."""
+"""Tests of the settings that users who are not owners may change, in a private chat and in a group,
+within limits; of their values when the owner narrows the list; and of former owners."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.whole.testbot import TestBot
 
 
 async def in_force(bot: TestBot, key: str, chat: str) -> object:
-    """Return what an owner sees of a setting in a chat."""
+    """Return a setting of a chat as an owner sees it."""
     data = (await bot.says(f"/config {key}", chat, OWNER)).data or {}
     return data["value"]
 

@@ -1,4 +1,4 @@
-"""`/regenerate` and `/edit`: a question asked again, beside what was said first."""
+"""`/regenerate` and `/edit`: a question asked again, in a branch next to the first answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.whole.testbot import TestBot, run_bot
 
 
 async def again(bot: TestBot, line: str, chat: str = "main", user: str = "") -> tuple[Reply, str]:
-    """A command that asks again: what it answers, and what the model does."""
+    """A command that asks again: its reply, and the model's request."""
     reply = await bot.says(line, chat, user)
     assert reply.data, reply.text
     return reply, (await bot.reply_to(reply.data["asked"])).reply.text

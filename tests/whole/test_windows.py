@@ -1,4 +1,4 @@
-"""Windows of models: who says them, prompts that are cut silently, and talks in small ones."""
+"""Windows of models: their sources, silently truncated prompts, and conversations in small ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ agreeing = answering(lambda _: Say("Yes."))
 
 
 def at(server: OpenAIServer, provider: str, model: str, **more: Any) -> dict[str, Any]:
-    """Return the settings with which a provider answers that is reached at this server."""
+    """Return the settings of a provider that is reached at this server."""
     config = {"base_url": server.base_url, "api_key": "{{secret.THEIR_KEY}}"}
     if provider == "ollama":
         del config["api_key"]
@@ -53,7 +53,7 @@ async def test_each_conversation_hears_once_of_cut_prompts_and_context_says_it_u
     tmp_path: Path,
 ) -> None:
     """4,096 prompt tokens are reported for a request of more than 7,000. The meter is not corrected
-    by such a report: what was not read is still sent with every request."""
+    by such a report: the unread part is still sent with every request."""
     async with (
         OpenAIServer(agreeing, cuts_at=4_096) as server,
         run_bot(tmp_path, (), at(server, "ollama", "llama3.1:8b")) as bot,
@@ -76,7 +76,7 @@ async def test_each_conversation_hears_once_of_cut_prompts_and_context_says_it_u
 
 
 async def test_a_report_that_is_a_little_below_the_estimate_alarms_nobody(tmp_path: Path) -> None:
-    """Tokenizers differ; only what is far below was cut."""
+    """Tokenizers differ; only a count far below means that the prompt was truncated."""
     async with (
         OpenAIServer(agreeing, cuts_at=6_500) as server,
         run_bot(tmp_path, (), at(server, "ollama", "llama3.1:8b")) as bot,
@@ -110,13 +110,13 @@ async def test_no_part_is_negative_however_few_tokens_a_provider_counts(
 KEY = ConversationKey("pipe/main", "pipe-main")
 ALL_TOOLS = {"shell": True, "web_fetch": True}
 MOST = 1_600
-"""Tokens that the prompt may have, with all built-in tools on."""
+"""The maximum tokens of the prompt, with all built-in tools on."""
 
 
 async def test_the_prompt_with_all_built_in_tools_has_at_most_1600_tokens(
     tmp_path: Path,
 ) -> None:
-    """Under `slim`, which has the longest."""
+    """The test uses `slim`, which has the longest prompt."""
     settings = {"tools": ALL_TOOLS, "context": {"strategy": "slim"}}
     async with run_bot(tmp_path, settings=settings) as bot:
         await bot.says("/context")
@@ -141,8 +141,8 @@ FIELDS = {
 
 
 class Clerk:
-    """A model that reads, reckons and writes as the turn's number says, then answers at length. In
-    a lean offer it calls by `use_tool`."""
+    """A model that reads, calculates and writes by the turn's number, then answers at length. With
+    lean tools it calls by `use_tool`."""
 
     def __call__(self, request: Received) -> Answer:
         body = request.body

@@ -25,7 +25,7 @@ from tests.waiting import PATIENCE, ended
 
 @dataclass
 class TestChannel:
-    """A channel that submits what a test says and keeps what the bot sends; `closed` are the
+    """A channel that submits a test's messages and keeps the bot's replies; `closed` are the
     questions that are over, and how each ended."""
 
     __test__ = False
@@ -66,14 +66,14 @@ class TestChannel:
         id: str = "",
         files: tuple[Attachment, ...] = (),
     ) -> Accepted | None:
-        """Submit a message and do not wait for its answer."""
+        """Submit a message without waiting for its answer."""
         self.count += 1
         address = Address(self.name, chat, user=user)
         inbound = Inbound(id or f"m{self.count}", address, text, attachments=files)
         return await (await self.api()).submit(inbound)
 
     async def reply_to(self, message: str) -> Outbound:
-        """The reply to a message, once it is there."""
+        """Wait for the reply to a message, and return it."""
 
         def found() -> Outbound | None:
             return next((o for o in self.sent if o.reply_to == message), None)
@@ -87,7 +87,7 @@ class TestChannel:
     async def says(
         self, text: str, chat: str = "main", user: str = "", files: tuple[Attachment, ...] = ()
     ) -> Reply:
-        """Say something and wait for the answer to it."""
+        """Send a message and wait for its answer."""
         self.count += 1
         message = f"m{self.count}"
         await self.writes(text, chat, user, message, files)
@@ -96,7 +96,7 @@ class TestChannel:
     async def watches(
         self, events: list[Activity], chat: str = "main", channel: str = ""
     ) -> asyncio.Task[None]:
-        """Keep what happens in a chat from now on in `events`; cancel the task to stop."""
+        """Collect the events of a chat in `events` from now on; cancel the task to stop."""
         bot = await self.api()
         watching = asyncio.Event()
 
@@ -113,13 +113,13 @@ class TestChannel:
 
 @dataclass
 class TestBot(TestChannel):
-    """A running bot with its endpoint, driven through a channel of its own."""
+    """A running bot with its endpoint, used over its own channel."""
 
     app: App = field(init=False)
     server: OpenAIServer = field(init=False)
 
     def sent_to_model(self, index: int = -1) -> list[dict[str, Any]]:
-        """The messages of a request that a turn has made."""
+        """Return the messages of a request made by a turn."""
         messages: list[dict[str, Any]] = self.server.turns[index].body["messages"]
         return messages
 
@@ -133,9 +133,9 @@ async def run_bot(
     channel: str = "pipe",
     **server: Any,
 ) -> AsyncIterator[TestBot]:
-    """A bot on `folder`, which may be one that another bot has left, with a scripted endpoint.
-    `settings` that are a text are the configuration, as YAML. People at the channel "afar" sit
-    elsewhere."""
+    """Run a bot on `folder`, which may be one that another bot has used, with a scripted endpoint.
+    `settings` given as a text are the configuration in YAML. People at the channel "afar" are
+    remote."""
     async with OpenAIServer(script, **server) as endpoint:
         surroundings = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
         bot = TestBot(channel)
@@ -151,7 +151,7 @@ async def running(
     settings: Mapping[str, Any] | str | None,
     environ: Mapping[str, str],
 ) -> AsyncIterator[None]:
-    """Assemble, run, and stop the bot in an orderly way."""
+    """Assemble, run, and stop the bot cleanly."""
     config = folder / ("config.yaml" if isinstance(settings, str) else "config.json")
     if not isinstance(settings, str):
         settings = json.dumps({"model": "gpt-4o-mini", **(settings or {})})

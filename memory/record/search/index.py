@@ -317,8 +317,8 @@ def lagging(database: Database) -> list[tuple[int, int]]:
 
 
 def catch_up_all(database: Database, tell: Callable[[int, int], None]) -> None:
-    """Index all missing messages. No other code uses the record meanwhile; `tell` is called with
-    the number of indexed messages and the total."""
+    """Index all missing messages. No other code uses the record meanwhile; `show_progress` is
+    called with the number of indexed messages and the total."""
     waiting = lagging(database)
     done, total = 0, sum(missing for _, missing in waiting)
     for row, missing in waiting:

@@ -64,7 +64,7 @@ def _say(name: str, field: Any) -> Any:
 
 
 def say_of(numbers: Sequence[int], one: str, many: str, **values: Any) -> str:
-    """Return a sentence about these turns: `say_of((3,), "{turns} is pinned.", "{turns} are
+    """Return a sentence about these turns: `sentence_about((3,), "{turns} is pinned.", "{turns} are
     pinned.")`. The sentence for one turn may use {turn} if both sentences are identical in
     English."""
     named = format_turns(numbers)

@@ -1,5 +1,5 @@
-"""The contract of every channel to a messenger, tried before its platform.
+"""The contract of every messenger channel, tested with its platform.
 
-Authors of channels from outside import this: `stages.STAGES["letters"] = …`, and the tests of
-`test_contract.py` run over it too.
+Authors of external channels import this: `stages.STAGES["letters"] = …`, and the tests of
+`test_contract.py` run with it too.
 """

@@ -1,4 +1,4 @@
-"""Discord: the real SDK in front of a strict gateway and API."""
+"""Discord: the real SDK with a strict gateway and API."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class DiscordStage(Stage):
         return bool(self.server.typing)
 
     async def ask_to_wait(self, seconds: int) -> None:
-        self.server.limit(min(seconds, 0.05))  # the SDK waits by a clock of its own
+        self.server.limit(min(seconds, 0.05))  # the SDK waits by its own clock
 
     async def ask_to_wait_to_edit(self, seconds: int) -> None:
         self.server.edit_limits.append(min(seconds, 0.05))

@@ -1,4 +1,4 @@
-"""Feishu: its long connection and its open platform, as a strict fake has them."""
+"""Feishu: a strict fake of its long connection and its open platform."""
 
 from __future__ import annotations
 

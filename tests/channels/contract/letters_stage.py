@@ -1,4 +1,4 @@
-"""Letters, the channel of docs/channels.md: nothing but lines in files, so choices have numbers."""
+"""Letters, the channel of docs/channels.md: only lines in files, so choices have numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mail: a real Dovecot, and an SMTP server that checks who signs in."""
+"""Mail: a real Dovecot, and an SMTP server that checks the login."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class MailStage(Stage):
     async def _write(
         self, by: str, text: str, file: tuple[str, bytes, str] | None = None, **fields: str
     ) -> str:
-        """All that somebody writes belongs to one thread."""
+        """All messages of a person belong to one thread."""
         last = next((message for who, message in reversed(self.written) if who == by), None)
         person = self.people[by]
         message = await asyncio.to_thread(

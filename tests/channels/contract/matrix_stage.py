@@ -1,4 +1,4 @@
-"""Matrix: the real SDK in front of a real Synapse."""
+"""Matrix: the real SDK with a real Synapse."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BREAKS = {"p", "br", "tr", "pre", "ul", "blockquote", "h1", "h2", "h3", "table"
 
 
 class Repeating(Matrix):
-    """Reads all from its first beginning again, when it is told to."""
+    """A platform that rereads everything from the beginning on request."""
 
     def __init__(self, stage: MatrixStage, token: str) -> None:
         super().__init__(f"http://127.0.0.1:{stage.link.port}", token)
@@ -71,11 +71,11 @@ class MatrixStage(Stage):
     async def open(self) -> None:
         self.account = self.server.register("parley")
         self.people = {"ann": MatrixPerson(self.server, "ann")}
-        self.rooms: dict[str, str] = {}  # "group", and each person's own
+        self.rooms: dict[str, str] = {}  # "group", and the room of each person
         self.owner, self.secrets = self.people["ann"].user, (self.account.token,)
         self.link = await Link(self.server.port).__aenter__()
         self.files: dict[str, bytes] = {}
-        self.since: dict[str, str] = {}  # how far each person has followed what happens
+        self.since: dict[str, str] = {}  # the position up to which each person has read
 
     async def close(self) -> None:
         await self.link.__aexit__(None, None, None)
@@ -89,7 +89,7 @@ class MatrixStage(Stage):
         return self.people[by]
 
     def _room(self, chat: str, by: str) -> str:
-        """Return a room, made when it is first needed: that takes a while."""
+        """Return a room, created on first use, since that takes a while."""
         name = "group" if chat == "group" else by
         if name not in self.rooms:
             self.rooms[name] = self._make_room(name)
@@ -165,7 +165,7 @@ class MatrixStage(Stage):
                 if target in found:
                     new = words_of(content["m.new_content"])
                     found[target] = replace(found[target], text=new)
-            elif content:  # it is there still
+            elif content:  # it still exists
                 found[event["event_id"]] = self._seen(event["event_id"], content, relation, by)
         return [*found.values()]
 
@@ -207,7 +207,7 @@ class MatrixStage(Stage):
 
 
 def words_of(content: dict[str, Any]) -> str:
-    """A message as an app shows it: lists that are numbered have numbers."""
+    """Return a message as an app shows it: numbered lists have numbers."""
     if "formatted_body" not in content:
         return str(content["body"])
     counts: list[int | None] = []

@@ -1,4 +1,4 @@
-"""Slack: the real SDK in front of a strict Slack, over Socket Mode, and over the Events API."""
+"""Slack: the real SDK with a strict server, over Socket Mode, and over the Events API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _NAMES = {"👍": "+1", "🛑": "octagonal_sign"}
 
 
 class SlackStage(Stage):
-    """Over Socket Mode. In private, outside of threads, Slack lets no bot show that it thinks."""
+    """Over Socket Mode. In private chats, outside of threads, Slack does not let a bot show that it
+    is thinking."""
 
     name, owner = "slack", "U1ANN"
     can: Collection[Ability] = (
@@ -54,7 +55,7 @@ class SlackStage(Stage):
         await self.server.__aexit__(None)
 
     async def is_listening(self) -> None:
-        """Over websockets, what comes earlier waits."""
+        """Earlier events wait in the websocket."""
 
     def channel(self, settings: Callable[[], Any]) -> Channel:
         own = SlackSettings(base_url=f"{self.server.base_url}/api/")
@@ -147,7 +148,7 @@ class SlackStage(Stage):
 
 
 class SlackCallsStage(SlackStage):
-    """Over the Events API, in what differs there: how it is called, and told of its end."""
+    """Over the Events API, with its differences: its calls, and the notice of its end."""
 
     can: Collection[Ability] = ("buttons", "redeliver", "revoke")
     tokens = EVENTS_API
@@ -165,7 +166,7 @@ class SlackCallsStage(SlackStage):
         return super().channel(settings)
 
     async def is_listening(self) -> None:
-        """Else there is no draft of what is said: another process may be the one that answers."""
+        """Otherwise there is no draft of an answer: another process may be the answering one."""
         await self.server.called("auth.test", self._known + 2)  # when it opens, and listens
 
     async def revoke(self) -> None:

@@ -1,4 +1,4 @@
-"""The stage on which a test acts as a person at a platform, and sees what is there."""
+"""The stage with which a test acts as a person on a platform, and sees the messages there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Ability = Literal[
     "stream",  # an answer is edited while it comes
     "settle",  # so is a message with choices, at any time
     "typing",
-    "buttons",  # else choices have numbers
+    "buttons",  # otherwise choices have numbers
     "stranger",  # others than its owner can write to it
     "file",  # from the person to the bot
     "group",
@@ -23,9 +23,9 @@ Ability = Literal[
     "react",
     "picture",  # from the bot to the person
     "voice",  # from the person to the bot
-    "redeliver",  # the platform may bring the same again
-    "wait",  # the platform says how long to wait
-    "cut",  # a connection that can be lost
+    "redeliver",  # the platform may redeliver events
+    "wait",  # the platform requests a wait
+    "cut",  # a connection that can be cut
     "outage",
     "revoke",
     "refuse",  # the platform refuses a message's markup
@@ -35,9 +35,9 @@ Ability = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A message of the bot as a person sees it: its id there, its words without markup, the labels
-    of its buttons, the bytes of a file that it is; `thread` is "" outside of threads, and `answers`
-    the message it names."""
+    """A message of the bot as a person sees it: its id, its words without markup, the labels of its
+    buttons, the bytes of its file; `thread` is "" outside of threads, and `answers` is the message
+    that it replies to."""
 
     id: str
     text: str
@@ -48,35 +48,35 @@ class Seen:
 
 
 class Stage:
-    """A platform with a bot, its owner Ann, and Bob, whom nobody has let in. Chats are "private"
-    (each person's with the bot) and "group". Subclasses leave out what `can` does not name."""
+    """A platform with a bot, its owner Ann, and Bob, who has no access. Chats are "private" (each
+    person's with the bot) and "group". Subclasses omit the methods that `can` does not name."""
 
     name: str
     server_fixture = ""
-    """The fixture of the real server that `open` is given, where one is needed."""
+    """The fixture of the real server that `open` gets, if one is needed."""
     owner: str
-    """Ann's id, as it stands in `owners` after the channel's name and a slash."""
+    """Ann's id, as it is in `owners` after the channel's name and a slash."""
     can: Collection[Ability] = ()
     secrets: tuple[str, ...] = ()
     """The secrets that must not be found in any log."""
     address = ""
-    """The address of the web channel's server, once the bot runs, for platforms that call."""
+    """The address of the web channel's server, once the bot runs, for platforms with webhooks."""
 
     def use(self, server: Any) -> None:
-        """Take the real server, before `open`."""
+        """Receive the real server, before `open`."""
 
     async def open(self) -> None:
         """Start the platform."""
 
     async def close(self) -> None:
-        """End it."""
+        """Stop the platform."""
 
     def settings(self) -> Mapping[str, Any]:
-        """More of the bot's configuration."""
+        """Return additional configuration of the bot."""
         return {}
 
     def channel(self, settings: Callable[[], Any]) -> Channel:
-        """The channel, made anew as at a start; `settings` are the bot's."""
+        """Return the channel, created anew as at a start; `settings` are the bot's."""
         raise NotImplementedError
 
     async def say(
@@ -89,8 +89,8 @@ class Stage:
         thread: str = "",
         age: float = 0.0,
     ) -> str:
-        """Write something; returns the message's id. In a group the bot is mentioned or not; `age`
-        is how many seconds ago it was written, by the platform's clock."""
+        """Write a message; return its id. In a group the bot is mentioned or not; `age` is the
+        number of seconds since it was written, by the platform's clock."""
         raise NotImplementedError
 
     async def send_file(self, name: str, content: bytes, media_type: str, text: str = "") -> str:
@@ -110,30 +110,30 @@ class Stage:
         raise NotImplementedError
 
     async def open_thread(self) -> str:
-        """A thread in the group."""
+        """Return a thread in the group."""
         raise NotImplementedError
 
     async def redeliver(self) -> None:
-        """Bring all that was said so far once more."""
+        """Redeliver all messages so far."""
         raise NotImplementedError
 
     async def see(self, chat: str = "private", by: str = "ann") -> list[Seen]:
-        """Return what the bot has written there and is there now, in order."""
+        """Return the current messages of the bot there, in order."""
         raise NotImplementedError
 
     def has_streamed(self) -> bool:
-        """Return True if a message of the bot was edited."""
+        """Return whether a message of the bot was edited."""
         raise NotImplementedError
 
     def has_typed(self) -> bool:
         raise NotImplementedError
 
     async def ask_to_wait(self, seconds: int) -> None:
-        """Refuse what is sent next with the platform's own signal to wait so long."""
+        """Refuse the next message with the platform's own signal to wait for this time."""
         raise NotImplementedError
 
     async def ask_to_wait_to_edit(self, seconds: int) -> None:
-        """Do the same to what is edited next."""
+        """Refuse the next edit in the same way."""
         await self.ask_to_wait(seconds)
 
     async def refuse_markup(self) -> None:
@@ -147,17 +147,17 @@ class Stage:
         raise NotImplementedError
 
     async def revoke(self) -> None:
-        """The token is no longer known."""
+        """Revoke the token."""
         raise NotImplementedError
 
     async def wait_for_news(self, by: str) -> None:
-        """Return soon, or earlier when something is new to this person; where a look is cheap, at
-        once."""
+        """Return soon, or earlier when there is a new event for this person; at once if checking is
+        cheap."""
 
     async def until(
         self, holds: Callable[[list[Seen]], Any], chat: str = "private", by: str = "ann"
     ) -> list[Seen]:
-        """Return what is seen there once it is like this."""
+        """Wait until the visible messages meet a condition, and return them."""
         seen: list[Seen] = []
 
         async def look() -> bool:
@@ -172,8 +172,8 @@ class Stage:
     async def shown(
         self, words: str, chat: str = "private", by: str = "ann", button: str = ""
     ) -> Seen:
-        """Return the newest message that has these words, and a button with this label where one is
-        named, once there is one."""
+        """Wait for the newest message that has these words, and a button with this label if one is
+        named, and return it."""
 
         def is_it(one: Seen) -> bool:
             return words in one.text and (not button or any(button in it for it in one.buttons))

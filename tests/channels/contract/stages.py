@@ -1,4 +1,4 @@
-"""The stages, by the name of the channel; each module is imported where it is needed."""
+"""The stages, by the name of the channel; each module is imported when it is needed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ STAGES: dict[str, str] = {
     "feishu": "tests.channels.contract.feishu_stage:FeishuStage",
     "wecom": "tests.channels.contract.wecom_stage:WeComStage",
 }
-"""Module and class; more are added by whoever imports this."""
+"""Module and class; importers of this module may add more."""
 SERVERS = ("mail", "matrix")
 """The stages whose platforms are real servers."""
 
 
 def list_stages(wanted: Collection[Ability], names: Collection[str]) -> list[ParameterSet]:
-    """Return those of these names that can do this, each as a parameter that makes one; a platform
-    whose SDK is not installed is skipped with the reason."""
+    """Return the stages of these names that can do this, each as a parameter that makes one; a
+    platform whose SDK is not installed is skipped with the reason."""
     found = []
     for name, place in STAGES.items():
         if name not in names:

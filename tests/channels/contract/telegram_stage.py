@@ -1,4 +1,4 @@
-"""Telegram: the real SDK in front of a strict Bot API."""
+"""Telegram: the real SDK with a strict Bot API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of what every channel to a messenger has to do, by a whole bot before each platform."""
+"""Tests of the duties of every messenger channel, by a whole bot on each platform."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ MARKUP = {
         *("fruit", "price", "apple", "3", "pear & plum", "4"),
     ),
 }
-"""Answers, and what is seen of them."""
+"""Answers, and their visible text."""
 
 
 IN_PROCESS = STAGES.keys() - SERVERS
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test over the platforms that have what it needs, with servers in this process."""
+    """Run each test with the platforms that have its requirements, with servers in this process."""
     run_over(metafunc, IN_PROCESS)
 
 
 def run_over(metafunc: pytest.Metafunc, names: Collection[str]) -> None:
-    """Run a test over those of these platforms that have what it needs."""
+    """Run a test with those of these platforms that have its requirements."""
     if "stage" in metafunc.fixturenames:
         metafunc.parametrize("stage", find_stages(metafunc.function, names), indirect=True)
 
 
 def find_stages(test: Any, names: Collection[str]) -> list[ParameterSet]:
-    """Return those of these platforms that have what a test needs."""
+    """Return those of these platforms that have a test's requirements."""
     marker = next((one for one in getattr(test, "pytestmark", ()) if one.name == "needs"), None)
     if marker is None:
         return list_stages((), names)
@@ -80,7 +80,7 @@ async def stage(request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
 
 
 def question_of(got: Received) -> str:
-    """The newest question, as the model has it; in a group who speaks stands before it."""
+    """Return the newest question as the model gets it; in a group the author's name precedes it."""
     return str(got.body["messages"][-1]["content"])
 
 
@@ -90,7 +90,7 @@ WITH_SHELL = {"tools": {"shell": True, "shell_unboxed": True}}
 
 @pytest.fixture
 def runs_hello(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a command that is allowed say hello, whatever it is."""
+    """Make a permitted command print hello, whatever it is."""
 
     async def run(*_given: object) -> CommandResult:
         return CommandResult(0, b"hello", b"", 0)
@@ -104,7 +104,8 @@ def echo(got: Received) -> Say:
 
 
 def needs(*abilities: Ability, **only: str) -> pytest.MarkDecorator:
-    """For platforms that have all of these; `only` is one, for what no platform's code changes."""
+    """Select the platforms that have all of these; `only` is one, for behaviour without platform
+    code."""
     return pytest.mark.needs(*abilities, **only)
 
 
@@ -138,7 +139,7 @@ async def test_a_stranger_gets_a_code_and_nothing_else(stage: Stage, tmp_path: P
 
 @needs("redeliver")
 async def test_what_comes_again_is_answered_once(stage: Stage, tmp_path: Path) -> None:
-    """Messages and choices, while the bot runs, and after a restart."""
+    """Messages and choices are handled while the bot runs, and after a restart."""
     async with at_platform(stage, tmp_path, echo) as bot:
         await stage.say("one")
         await stage.shown("re one")
@@ -164,7 +165,7 @@ async def test_an_edited_message_is_taken_as_it_is_now(stage: Stage, tmp_path: P
     async with at_platform(stage, tmp_path, echo) as bot:
         message = await stage.say("Wat?")
         await stage.shown("re Wat?")
-        await stage.edit(message, "Wat?")  # the same text: nothing has changed
+        await stage.edit(message, "Wat?")  # the same text: no change
         await stage.edit(message, "What?")
         await stage.shown("re What?")
         await bot.is_idle()
@@ -236,7 +237,7 @@ async def test_files_go_both_ways(stage: Stage, tmp_path: Path) -> None:
 
 async def choose(stage: Stage, label: str, words: str) -> None:
     """Press a button, or answer with its number, below the message with these words."""
-    if "buttons" in stage.can:  # which may be put below a message after its words
+    if "buttons" in stage.can:  # which may be added below a message later
         seen = await stage.shown(words, button=label)
         await stage.press(seen, next(one for one in seen.buttons if label in one))
         return
@@ -365,7 +366,7 @@ async def test_a_reaction_approves_and_another_stops(stage: Stage, tmp_path: Pat
 async def test_a_question_that_was_answered_says_so_and_has_no_more_buttons(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """A message that can be edited says it; an answer that is refused changes nothing."""
+    """A message that can be edited shows it; a refused answer changes nothing."""
     monkeypatch.setattr(Approvals, "_new_name", lambda *_: "K7QM")
     script = [ASKS, *([] if way == "stopped" else [Say("It is done.")])]
     async with at_platform(stage, tmp_path, script, WITH_SHELL):
@@ -457,7 +458,7 @@ async def test_status_and_doctor_say_that_the_platform_is_out_of_reach(
 
 @needs("outage", only="feishu")
 async def test_an_outage_does_not_keep_the_bot_from_ending(stage: Stage, tmp_path: Path) -> None:
-    """The reply stays for the next start."""
+    """The reply is kept for the next start."""
     gate = asyncio.Event()
     hurried = {"shutdown_timeout": 0}
     async with at_platform(stage, tmp_path, [Say("Here it is.", gate=gate)], hurried) as bot:
@@ -498,7 +499,7 @@ async def test_another_clock_confuses_nothing(stage: Stage, tmp_path: Path) -> N
 
 
 def searching(got: Received) -> Say:
-    """Looks for a word where it is asked to, and tells what it found."""
+    """A model that searches for a word on request, and reports the result."""
     last = got.body["messages"][-1]
     if last["role"] == "tool":
         return Say(f"found {last['content']}")

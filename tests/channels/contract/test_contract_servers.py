@@ -1,4 +1,4 @@
-"""The contract, by the messengers whose platforms are real servers: Dovecot and Synapse."""
+"""The contract, for the messengers whose platforms are real servers: Dovecot and Synapse."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ globals().update(
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test over the platforms that have what it needs."""
+    """Run each test with the platforms that have its requirements."""
     contract.run_over(metafunc, SERVERS)

@@ -1,4 +1,4 @@
-"""A whole bot at a platform."""
+"""A whole bot on a platform."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.whole.testbot import TestChannel
 
 @dataclass
 class PlatformTestBot:
-    """A bot that runs at a platform, and its endpoint."""
+    """A bot running on a platform, and its endpoint."""
 
     stage: Stage
     model: OpenAIServer
@@ -33,7 +33,7 @@ class PlatformTestBot:
     running: asyncio.Task[None] = field(init=False)
 
     def asked(self) -> list[str]:
-        """The questions that reached the model, in order."""
+        """Return the questions that reached the model, in order."""
         return [
             str(request.body["messages"][-1]["content"])
             for request in self.model.requests
@@ -47,7 +47,7 @@ class PlatformTestBot:
         return self.channel.health.state
 
     async def is_idle(self) -> None:
-        """Wait until nothing is under way in the bot."""
+        """Wait until the bot is idle."""
         app = self.app
         for part in (app.bot.commands, app.turns, app.delivery, app.sender):
             await asyncio.wait_for(part.queues.idle(), PATIENCE)
@@ -61,8 +61,8 @@ async def at_platform(
     settings: Mapping[str, Any] | None = None,
     beside: TestChannel | None = None,
 ) -> AsyncIterator[PlatformTestBot]:
-    """A bot on `folder` at an open stage, until the block ends; Ann owns it. `beside` is another
-    channel of hers."""
+    """Run a bot on `folder` with an open stage, until the block ends; Ann owns it. `beside` is
+    another channel of the bot."""
     async with AsyncExitStack() as stack:
         endpoint = await stack.enter_async_context(OpenAIServer(script))
         bot = PlatformTestBot(stage, endpoint)

@@ -1,4 +1,4 @@
-"""WeCom: its gateway, as a strict fake has it."""
+"""WeCom: a strict fake of its gateway."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class WeComStage(Stage):
         if chat == "private":
             return await person.says(text)
         if not mention:
-            return ""  # the gateway keeps it to itself
+            return ""  # the gateway does not show it
         return await replace(person, group=GROUP).says(f"@Parley {text}")
 
     async def send_file(self, name: str, content: bytes, media_type: str, text: str = "") -> str:

@@ -1,4 +1,4 @@
-"""WhatsApp: the real SDK in front of a strict Cloud API, which calls the bot's webhook."""
+"""WhatsApp: the real SDK with a strict Cloud API, which calls the bot's webhook."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class WhatsAppStage(Stage):
         return self.messenger
 
     async def _until_called(self) -> None:
-        """The web channel's server is up once the bot listens."""
+        """Wait until the web channel's server is up, once the bot listens."""
         self.server.webhook_url = f"{self.address}/webhooks/whatsapp"
         await until(lambda: self.messenger.health.state != "starting")
 
