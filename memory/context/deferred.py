@@ -26,7 +26,8 @@ _PUTS_OFF = lazy(
 _TELLS = lazy(
     r"\b(?:was|were|has been|have been|had been|is|are|got|has|have"
     r"|can be|may be|will be|should be)"
-    r"(?: (?:now|already|also|been|just))?\s(?P<en>\w{3,16})\b"
+    r"(?: (?:now|already|also|been|just))?"
+    r"\s(?P<en>\w{2,14}(?:ed|en|wn|ne)|sent|bought|paid|told|made|sold|built|spent|held)\b"
     r"|\b(?:wurden?|ist|sind|worden|hat|haben|kann|können|darf|soll)\b"
     r"(?:\s[^\s.,;]{1,24}){0,5}?\s(?P<de>\w{0,12}ge\w{3,12}(?:t|en))\b"
     r"|(?:已经?|可以)(?:[给把向为][^，。；]{1,6})?(?P<zh>(?-i:[\u4e00-\u9fff]))|(?P<le>(?-i:[\u4e00-\u9fff]))(?:出|好|完)?了(?=$|[，。；])",
