@@ -55,17 +55,17 @@ from bot.command_line import (
     CommandRefused,
     Commands,
     LineParser,
-    say,
     with_places,
+    write_line,
 )
 from bot.data_folder import (
     FolderError,
-    begin_anew,
     check_moved,
     check_not_emptied,
     find_database,
     has_bot,
     lock_data_folder,
+    start_fresh,
 )
 from bot.paragraphs import write_paragraph
 from bot.process import announced, keep_fault
@@ -98,21 +98,21 @@ def main(arguments: Sequence[str] | None = None, early: EarlyInput | None = None
     try:
         return _run(options)
     except KeyboardInterrupt:
-        return _complain("Stopped.", options, 130)
+        return _report_error("Stopped.", options, 130)
     except SettingError as error:
-        return _complain(str(error), options, 2)
+        return _report_error(str(error), options, 2)
     except (CommandRefused, CommandError, FolderError, StoreError, ChannelError) as error:
-        return _complain(str(error), options, 1)
+        return _report_error(str(error), options, 1)
     except OSError as error:
         if error.filename is None:
             raise
         place = os.fsdecode(error.filename)
         text = f"{place} can't be used ({error.strerror}); correct its permissions, or name another"
-        return _complain(f"{text} one.", options, 1)
+        return _report_error(f"{text} one.", options, 1)
     except Exception as error:  # noqa: BLE001 - shown as a sentence; the log has the rest
         place = str(keep_fault(options.data, error))
         text = f"This failed because of a fault in Parley ({type(error).__name__}); the details are"
-        return _complain(f"{text} in {place}.", options, 1)
+        return _report_error(f"{text} in {place}.", options, 1)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -181,7 +181,7 @@ def _talk(options: argparse.Namespace) -> int:
         raise CommandRefused(NO_CLUSTER)
     with lock_data_folder(options.data):
         if isinstance(place, Path):
-            (begin_anew if options.new else check_not_emptied)(options.data)
+            (start_fresh if options.new else check_not_emptied)(options.data)
         elif not options.new:
             check_moved(place, options.data)
         close_logs = start.set_up_logs(options.data / "logs")
@@ -216,7 +216,7 @@ async def _live(start: BotStart) -> int:
         gc.freeze()
         if sys.stdout.isatty() and standing is None and not start.has_page:
             names = ", ".join(channel.name for channel in channels)
-            say(f"Parley {VERSION} serves {names} (Ctrl-C stops it).")
+            write_line(f"Parley {VERSION} serves {names} (Ctrl-C stops it).")
         async with announced(os.environ):
             await app.run(until=standing.name if standing else "")
     return int(isinstance(standing, Pipe) and standing.has_failed and not start.options.jsonl)
@@ -227,12 +227,12 @@ def _pair(options: argparse.Namespace) -> int:
     place = find_database(load_layers(options.config, os.environ), options.data)
     if not has_bot(place):
         raise CommandRefused(f"There is no bot in {options.data}; name its folder with --data DIR.")
-    stranger = asyncio.run(_let_in(options, place))
-    say(f"{stranger.person} has access now.")
+    stranger = asyncio.run(_approve_code(options, place))
+    write_line(f"{stranger.person} has access now.")
     return 0
 
 
-async def _let_in(options: argparse.Namespace, place: Path | str) -> PendingPerson:
+async def _approve_code(options: argparse.Namespace, place: Path | str) -> PendingPerson:
     store = await Store.open(engine_for(place))
     try:
         role: Role = "owner" if options.owner else "user"
@@ -243,7 +243,7 @@ async def _let_in(options: argparse.Namespace, place: Path | str) -> PendingPers
         await store.close()
 
 
-def _complain(text: str, options: argparse.Namespace, code: int) -> int:
+def _report_error(text: str, options: argparse.Namespace, code: int) -> int:
     write_paragraph(clean_text(with_places(text, options)), sys.stderr)
     return code
 

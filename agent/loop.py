@@ -35,7 +35,7 @@ from agent.models.base import (
     unseen,
 )
 from agent.models.catalogue import price_reply
-from agent.pictures import Pictures, put_in
+from agent.pictures import Pictures, attach_pictures
 from agent.prompt import SUBAGENT
 from agent.tools import ToolError
 from agent.tools.base import ToolContext
@@ -150,14 +150,16 @@ class Agent(Struct, frozen=True):
             if not self.toolbox.wire:
                 await self._step(turn, output, limits)
             elif _is_cut_again(turn):
-                await self._conclude(turn, output, limits, CUT_CALLS)
+                await self._request_final_answer(turn, output, limits, CUT_CALLS)
             elif turn.steps < limits.steps:
                 await self._step(turn, output, limits)
             else:
-                await self._conclude(turn, output, limits, _out_of_steps(turn, limits.steps))
+                await self._request_final_answer(
+                    turn, output, limits, _out_of_steps(turn, limits.steps)
+                )
         return reply
 
-    async def answer_aside(self, turn: OpenTurn, output: Output) -> Message:
+    async def answer_without_tools(self, turn: OpenTurn, output: Output) -> Message:
         """Ask once. The tools are sent, because the request begins with them, but none is run.
         Raises ModelError."""
         await self.model.ready()
@@ -176,7 +178,7 @@ class Agent(Struct, frozen=True):
             reply = replace(reply, tool_calls=reply.tool_calls[: limits.calls])
         await self._record(turn, view, reply, note)
 
-    async def _conclude(
+    async def _request_final_answer(
         self, turn: OpenTurn, output: Output, limits: StepLimits, note: str
     ) -> None:
         """Make one last request without tool calls; `note` says why."""
@@ -196,14 +198,14 @@ class Agent(Struct, frozen=True):
         the emergency ladder. An unexplained refusal of the longest request so far may be an
         overflow as well: it is worth one retry with less."""
         if self.model.is_up:
-            await turn.bring_back()
+            await turn.restore_removed()
         while True:
             view = await turn.fit(self.prefix)
             try:
                 return view, await self._ask_once(turn, view, tool_choice, output, limits)
             except (ContextOverflow, UnexplainedRefusal) as error:
                 output.step_restarted()
-                if not await turn.make_room(view, self.prefix, _to_overflow(error)):
+                if not await turn.shrink_request(view, self.prefix, _to_overflow(error)):
                     raise
 
     async def _measure(self, turn: OpenTurn) -> None:
@@ -230,7 +232,7 @@ class Agent(Struct, frozen=True):
         tools = self.prefix.tools
         named, sees = view.to_wire(self.prefix), self.model.sees
         pictures = await self.pictures.parts(named, sees, limits.pictures)
-        messages = put_in(named, pictures, sees)
+        messages = attach_pictures(named, pictures, sees)
         lost: list[ModelReply] = []
         talk = self.surroundings.conversation
         request = ModelRequest(
@@ -322,7 +324,7 @@ class Agent(Struct, frozen=True):
     async def _run(self, turn: OpenTurn, call: ToolCall, output: Output) -> tuple[str, ...]:
         """Run a call and record its result; return the notes of listeners for the model."""
         output.tool_started(call)
-        before = await turn.tell("tool_start", call=call)
+        before = await turn.notify("tool_start", call=call)
         helpers = SubAgents(partial(self._send_out, output), turn, call)
         text, is_error = await self._result(turn, call, before.veto, helpers)
         result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)
@@ -331,7 +333,7 @@ class Agent(Struct, frozen=True):
         result = replace(result, terse=helpers.line, is_untrusted=is_untrusted, files=files)
         await turn.record(result)
         output.tool_ended(call, is_error)
-        after = await turn.tell("tool_end", text, call, is_error=is_error)
+        after = await turn.notify("tool_end", text, call, is_error=is_error)
         return before.inject + after.inject
 
     async def _result(
@@ -476,4 +478,4 @@ class SubAgents:
         finally:
             self.is_untrusted |= any(entry.message.is_untrusted for entry in own.entries)
         self._lines.append(reply.terse or first_words(task, reply.text))
-        return reply.told
+        return reply.text_with_notice

@@ -121,7 +121,7 @@ def names_in(messages: Wire) -> list[str]:
     return [name for message in messages for name in message.get("images", ())]
 
 
-def put_in(messages: Wire, parts: Sequence[dict[str, Any]], sees: bool) -> Wire:
+def attach_pictures(messages: Wire, parts: Sequence[dict[str, Any]], sees: bool) -> Wire:
     """Return the messages with the parts for their pictures; a client's messages may have other
     pictures as well."""
     if parts:

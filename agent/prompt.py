@@ -264,7 +264,7 @@ def base(
     return "\n\n".join(filter(None, parts))
 
 
-def base_alone(persona: str, has_tools: bool, skills: str = "") -> str:
+def stateless_base(persona: str, has_tools: bool, skills: str = "") -> str:
     """Return the prompt for a stateless request of a client: only the parts that its own messages
     lack."""
     parts = (persona, FOR_A_REQUEST, skills) if has_tools else (persona,)

@@ -75,7 +75,7 @@ class ModelSummarizer(Struct, frozen=True):
             self, model, request, self.models.summary_window(request.key), model.name
         )
         try:
-            text = await work.go_on() or await work.run()
+            text = await work.continue_summary() or await work.run()
         except ModelError as error:
             log.warning("a summary failed: %s", error)
             self.watch.summary_failed()
@@ -92,7 +92,7 @@ class ModelSummarizer(Struct, frozen=True):
             try:
                 return await self._reply(model, request)
             except (ModelRefused, ModelAnswerBroken, ModelUnreachable) as error:
-                if _is_hopeless(error):
+                if _is_permanent(error):
                     raise
                 log.info("%s is asked without a schema: %s", model.name, error)
         reply = await self._reply(model, _in_words(request))
@@ -163,7 +163,7 @@ class _SummaryProgress(Struct):
         """Return the news for the daily memory, if the model has named them for every piece."""
         return "\n\n".join(self.diary) if all(self.diary) else ""
 
-    async def go_on(self) -> str:
+    async def continue_summary(self) -> str:
         """Return the summary, requested in the conversation itself, if that is cheaper; "" if it is
         not, or the result is not a summary. Raises ModelError."""
         beginning = self.request.beginning
@@ -172,13 +172,13 @@ class _SummaryProgress(Struct):
         try:
             reply = await self.by.ask_behind(self.model, self.request, beginning)
         except ModelError as error:
-            if _is_hopeless(error):
+            if _is_permanent(error):
                 raise
             self.by.misses[self.model.name] += isinstance(error, ModelRefused)
             log.info("a summary is asked for apart from its conversation: %s", error)
             return ""
         is_whole = reply.finish == "complete" and not reply.tool_calls
-        if not is_whole or not (text := self._take(reply)):
+        if not is_whole or not (text := self._extract_summary(reply)):
             self.diary.clear()
             return ""
         return text
@@ -231,9 +231,9 @@ class _SummaryProgress(Struct):
             request = replace(request, task=f"{request.task}\n\n{shorter}")
             reply = await self.by.ask(self.model, request)
         self.finish = reply.finish
-        return self._take(reply)
+        return self._extract_summary(reply)
 
-    def _take(self, reply: ModelReply) -> str:
+    def _extract_summary(self, reply: ModelReply) -> str:
         """Return the summary in a reply; a thought is not one. With `slim` the model may add its
         activity line."""
         self.model_name, (text, _) = reply.model, extract("" if reply.is_thought else reply.text)
@@ -260,7 +260,7 @@ def _piece(parts: Sequence[Part], room: int) -> tuple[list[Part], list[Part]]:
     return list(parts[:count]), list(parts[count:])
 
 
-def _is_hopeless(error: ModelError) -> bool:
+def _is_permanent(error: ModelError) -> bool:
     """Return whether a model that failed like this would fail for any wording of the request."""
     is_out_of_reach = isinstance(error, ModelUnreachable) and error.status < 500
     return is_out_of_reach or isinstance(error, AccountRefused)

@@ -114,7 +114,7 @@ class Pairs:
     owners: Integers
     messages: Integers
     factors: Floats
-    is_meant: Floats
+    is_selected: Floats
 
 
 def read_pairs(rows: Iterable[Row]) -> Pairs:
@@ -122,7 +122,7 @@ def read_pairs(rows: Iterable[Row]) -> Pairs:
     hashes: list[int] = []
     sizes: list[int] = []
     messages: list[int] = []
-    is_meant: list[bool] = []
+    is_selected: list[bool] = []
     for number, row in enumerate(rows):
         said, before = (
             ParsedMessage(row["said"]),
@@ -137,13 +137,13 @@ def read_pairs(rows: Iterable[Row]) -> Pairs:
             hashes.extend(crc32(feature.encode()) for feature in found)
             sizes.append(len(found))
             messages.append(number)
-        is_meant.extend(meant)
+        is_selected.extend(meant)
     return Pairs(
         np.array(hashes, np.int64),
         np.repeat(np.arange(len(sizes)), sizes),
         np.unique(np.array(messages, np.int64), return_inverse=True)[1],
         1 / np.sqrt(np.array(sizes, np.float64) + correction_score.LENGTH),
-        np.array(is_meant, np.float64),
+        np.array(is_selected, np.float64),
     )
 
 
@@ -152,14 +152,14 @@ def learn(said: Pairs) -> tuple[Integers, Floats]:
     a message and none."""
     kept, places, owners = _place(said.hashes, said.owners, said.messages[said.owners])
     count = int(said.messages[-1]) + 1
-    corrects = np.bincount(said.messages, said.is_meant, minlength=count) > 0
+    corrects = np.bincount(said.messages, said.is_selected, minlength=count) > 0
 
     def find_slope(weights: Floats) -> Floats:
         sums = np.bincount(owners, weights[places], minlength=len(said.factors))
         odds = np.exp(np.clip(sums * said.factors, -30, 30))
         total = np.bincount(said.messages, odds, minlength=count) + 1
-        right = np.bincount(said.messages, odds * said.is_meant, minlength=count)
-        share = odds * said.is_meant / np.maximum(right, 1e-30)[said.messages]
+        right = np.bincount(said.messages, odds * said.is_selected, minlength=count)
+        share = odds * said.is_selected / np.maximum(right, 1e-30)[said.messages]
         wanted = np.where(corrects[said.messages], share, 0.0)
         wrong = (odds / total[said.messages] - wanted) * said.factors
         return np.bincount(places, wrong[owners], minlength=len(weights)) + PENALTY * weights

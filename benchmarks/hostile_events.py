@@ -69,7 +69,7 @@ FEISHU_MESSAGE: Json = {
     "sender": {"sender_type": "user", "sender_id": {"open_id": "u"}},
 }
 _FEISHU_BOT = at_feishu.FeishuBot("me", "Bot")
-_MATRIX_BOT = at_matrix.OwnUser("@bot:here", "Bot", frozenset({"help", "a"}))
+_MATRIX_BOT = at_matrix.BotUser("@bot:here", "Bot", frozenset({"help", "a"}))
 _SLACK = at_slack.EventContext("UB", {"U1": Author("U1", "Ann")}, {"text": "a", "user": "U1"})
 _TELEGRAM_BOT = BotIdentity(1, "bot", frozenset({"help", "a"}))
 _PERSON: Json = {"id": "2", "username": "ann", "discriminator": "0", "avatar": None}
@@ -138,7 +138,7 @@ def _mail(body: Json) -> object:
 def _opened_mail(body: Json) -> object:
     """Return the part of a mail that is read here; what is read apart counts nothing."""
     nothing = msgspec.msgpack.encode(read_mail(b"", "<1@imap>", "bot@example.org"))
-    bot: Any = SimpleNamespace(read_apart=lambda *_: nothing)
+    bot: Any = SimpleNamespace(run_limited=lambda *_: nothing)
     return open_letter(bot, _raw_mail(body), "<1@imap>", "bot@example.org")
 
 
@@ -178,7 +178,7 @@ def _told(event: str, body: Json) -> Any:
 
 
 def _discord_message(body: Json) -> object:
-    return at_discord.heard(_told("MESSAGE_CREATE", body), 1, "channel")
+    return at_discord.read_message(_told("MESSAGE_CREATE", body), 1, "channel")
 
 
 def _interaction(body: Json, read: Callable[..., object]) -> object:
@@ -300,7 +300,7 @@ _MAIL: Json = {
     "body": "a",
 }
 EVENTS: Mapping[str, EventReader] = {
-    "discord.incoming.heard": EventReader(_discord_message, (DISCORD_MESSAGE,)),
+    "discord.incoming.read_message": EventReader(_discord_message, (DISCORD_MESSAGE,)),
     "discord.incoming.commanded": EventReader(
         partial(_interaction, read=at_discord.commanded), (_INTERACTION,)
     ),
@@ -344,8 +344,9 @@ EVENTS: Mapping[str, EventReader] = {
     "pipe.inbound_of": EventReader(
         _line, ({"text": "a", "chat": "c", "user": "u", "attachments": []},)
     ),
-    "slack.incoming.hear": EventReader(
-        lambda body: at_slack.said_in(body) and at_slack.hear(body, _SLACK), (_SLACK_MESSAGE,)
+    "slack.incoming.read_message": EventReader(
+        lambda body: at_slack.said_in(body) and at_slack.read_message(body, _SLACK),
+        (_SLACK_MESSAGE,),
     ),
     "slack.incoming.press": EventReader(
         lambda body: at_slack.press(body, Author("U1")), (_SLACK_PRESS,)
@@ -363,7 +364,7 @@ EVENTS: Mapping[str, EventReader] = {
         lambda body: at_slack.command(body, body["text"], Author("U1")),
         ({"channel_id": "C1", "trigger_id": "1.2.a", "text": "a"},),
     ),
-    "telegram.incoming.heard": EventReader(
+    "telegram.incoming.read_message": EventReader(
         _at_telegram, (_telegram(), _telegram(text="/a b"), _CALLBACK, _REACTION)
     ),
     "wecom.reading.read_message": EventReader(at_wecom.read_message, (_WECOM_MESSAGE,)),

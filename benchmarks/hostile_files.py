@@ -27,7 +27,7 @@ from agent.tools import ToolError
 from benchmarks.hostile_events import places, values
 from memory.record.store import StoreError
 from plugins.documents.feature import DocumentTexts
-from plugins.moving.export import NotPlain
+from plugins.moving.export import UnsupportedFormat
 from plugins.moving.kinds import open_source
 from plugins.moving.plain_arrival import PlainExport
 from plugins.moving.source import MovingError
@@ -219,7 +219,7 @@ def _import_cost(kind: str, importer: Importer, content: bytes) -> float:
 def read_all(kind: str, path: Path) -> list[object]:
     """All that an importer makes of a file; what it refuses is left out."""
     found: list[object] = []
-    with suppress(MovingError, StoreError, NotPlain):
+    with suppress(MovingError, StoreError, UnsupportedFormat):
         source = open_source(kind, path, "", path)
         if isinstance(source, PlainExport):
             for one, folder in source.conversations()[0]:

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from benchmarks.hostile_requests import SIZES, ReadCost, cpu
-from bot.attachments import read_apart
+from bot.attachments import run_limited
 from channels.base import Bot
 from channels.mail.mail import SMALL, is_small, open_letter
 from channels.mail.reading import read
@@ -195,5 +195,5 @@ def _read(raw: bytes) -> None:
 
 
 def _open(raw: bytes) -> None:
-    bot = cast(Bot, SimpleNamespace(read_apart=read_apart))
+    bot = cast(Bot, SimpleNamespace(run_limited=run_limited))
     open_letter(bot, raw, "<1@imap>", "bot@example.org")

@@ -318,11 +318,11 @@ class Run:
     def expected(self) -> list[str]:
         return [f"re: {text}" for text in self.asked]
 
-    async def live_and_die(self, is_at_rest: bool) -> None:
+    async def live_and_die(self, is_inactive: bool) -> None:
         self._say_more()
         async with talking(self.folder, self.model, arguments=self.platform.arguments) as bot:
             await self.platform.hand_over(bot)
-            await self._moment(bot, is_at_rest)
+            await self._moment(bot, is_inactive)
             await bot.kill()
         self._remember(bot)
 
@@ -333,9 +333,9 @@ class Run:
             self.asked[text] = chat
             self.platform.says(chat, text)
 
-    async def _moment(self, bot: BotProcess, is_at_rest: bool) -> None:
+    async def _moment(self, bot: BotProcess, is_inactive: bool) -> None:
         count = self.chance.randint(1, 6)
-        kind = "rest" if is_at_rest else self.chance.choice(("start", "platform", "model"))
+        kind = "rest" if is_inactive else self.chance.choice(("start", "platform", "model"))
         over = self.platform.until_shown(bot, self.expected)
         match kind:
             case "start":  # no event shows how far a start has come
@@ -483,7 +483,7 @@ async def run(folder: Path, channel: str, kills: int, seed: int, is_once: bool =
         platform = platforms[channel]()
         running = Run(folder, chance, platform, model)
         for life in range(kills):
-            await running.live_and_die(is_at_rest=life % 3 == 2)
+            await running.live_and_die(is_inactive=life % 3 == 2)
         await running.end_well()
     return running.figures(kills)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory.context.told_requests import list_tasks
+from memory.context.represented_requests import list_tasks
 from memory.context.wording import split_sentences
 
 KINDS = ("instructions", "corrections", "open", "finished", "numbers", "identifiers")

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bot.settings import Settings
-from channels.guessing import Throttle
+from channels.guess_limit import Throttle
 from channels.language import _
 from channels.message import Address, Inbound
 from memory.record import people
@@ -83,7 +83,7 @@ def is_local(address: Address) -> bool:
     return address.channel in LOCAL and not address.user
 
 
-def knock(code: str) -> str:
+def greet_stranger(code: str) -> str:
     """Return the reply to a stranger: how to get access, and nothing about the bot."""
     return _(KNOCK, code=f"{code[:4]}-{code[4:]}")
 
@@ -237,7 +237,7 @@ class Access:
             return _(CROWDED)
         if kept is stranger:
             self._codes[kept.person] = code
-        return knock(self._codes[kept.person]) if kept.person in self._codes else _(ASKED)
+        return greet_stranger(self._codes[kept.person]) if kept.person in self._codes else _(ASKED)
 
     async def approve(self, code: str, role: Role, by: str) -> PendingPerson:
         """Grant access to the stranger with this code, and return that stranger. Raises
@@ -245,7 +245,7 @@ class Access:
         digest, since, now = digest_of(code), self._valid_since, self._clock()
         refuse_guesser(self._guesses.wait(by))
 
-        def let_in(db: Any) -> PendingPerson | None:
+        def load_access(db: Any) -> PendingPerson | None:
             stranger = people.answer(db, digest, since)
             if stranger is not None:
                 people.grant_access(
@@ -253,7 +253,7 @@ class Access:
                 )
             return stranger
 
-        if (stranger := await self._store.write(let_in)) is None:
+        if (stranger := await self._store.write(load_access)) is None:
             refuse_guesser(self._guesses.check(by, digest, is_right=False))
             raise CommandError(
                 _(

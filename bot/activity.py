@@ -77,10 +77,10 @@ class EventBus:
         """Return the events of the running turn, from its beginning."""
         return [] if self._running is None else list(self._running.get(topic, ()))
 
-    def forget(self, is_gone: Callable[[str], bool]) -> None:
+    def forget(self, is_deleted: Callable[[str], bool]) -> None:
         """Drop the kept events of these topics: their turns continue in another process."""
         if self._running is not None:
-            for topic in [topic for topic in self._running if is_gone(topic)]:
+            for topic in [topic for topic in self._running if is_deleted(topic)]:
                 del self._running[topic]
 
     def announce(self, event: Activity, but: str = "") -> None:

@@ -16,7 +16,7 @@ from bot.logs import is_off_record
 from bot.sending import address_of
 from channels.language import _, explain
 from channels.message import Address, Outbound
-from channels.retry import MessageLeftOut, reason_of
+from channels.retry import MessageSkipped, reason_of
 from memory.keys import ConversationKey
 from memory.record import mailbox, people
 from memory.record.mailbox import AddressColumns
@@ -35,7 +35,7 @@ class CutNotices:
     def __init__(self, store: Store, delivery: Delivery, in_force: Sequence[InForce] = ()) -> None:
         self._store, self._delivery, self._in_force = store, delivery, in_force
 
-    async def tell(self, key: ConversationKey, notice: CutNotice) -> None:
+    async def notify(self, key: ConversationKey, notice: CutNotice) -> None:
         """Notify the people in a conversation of a cut. If that is impossible, the cut is in the
         log and in `/context`."""
         try:
@@ -45,7 +45,7 @@ class CutNotices:
                 return
             with self._delivery.speaking_to(address_of(place), key.id):
                 said = add_in_force(describe(notice), key, self._in_force)
-            await self._delivery.tell(address_of(place), said.text, said.actions)
+            await self._delivery.notify(address_of(place), said.text, said.actions)
         except StoreError:
             log.exception("%s: nobody could be told of a cut", key.id)
 
@@ -72,31 +72,31 @@ class Alerts:
         `heard_at`. A private conversation is not reported: the provider's words may quote the
         question."""
         if not is_off_record.get():
-            self.tasks.start(self._tell(sentence, sentence, heard_at=heard_at))
+            self.tasks.start(self._notify_owner(sentence, sentence, heard_at=heard_at))
 
     def channel_unreachable(self, channel: str, error: BaseException) -> None:
         """Note that a channel could not reach its platform for a while, or has skipped a
         message."""
-        if isinstance(error, MessageLeftOut):
+        if isinstance(error, MessageSkipped):
             sentence = (
                 f"A message on {channel} was left out: the bot stopped twice while it read it. It "
                 "is still there; the log says which one it is (`python main.py logs`)."
             )
-            self.tasks.start(self._tell(f"left out {error}", sentence))
+            self.tasks.start(self._notify_owner(f"left out {error}", sentence))
             return
         sentence = (
             f"The channel {channel} can't be reached ({_reason_of(error)}). The bot keeps trying, "
             "and will go on where it left off."
         )
-        self.tasks.start(self._tell(f"no way to {channel}", sentence, without=channel))
+        self.tasks.start(self._notify_owner(f"no way to {channel}", sentence, without=channel))
 
     async def report_damage(self, sentence: str) -> None:
         """Report that stored data is damaged, or was put aside."""
-        await self._tell(sentence, sentence)
+        await self._notify_owner(sentence, sentence)
 
     async def clock_jumped(self, sentence: str) -> bool:
         """Note that the clock is not trusted; return whether an owner was notified."""
-        return await self._tell("clock", sentence)
+        return await self._notify_owner("clock", sentence)
 
     def channel_down(self, channel: str, error: BaseException) -> None:
         """Note that a channel has ended with an error, or rejected a reply."""
@@ -104,7 +104,7 @@ class Alerts:
             f"The channel {channel} does not work ({_reason_of(error)}). Unsent messages go out at "
             "the next start."
         )
-        self.tasks.start(self._tell(_down(channel), sentence, without=channel))
+        self.tasks.start(self._notify_owner(_down(channel), sentence, without=channel))
 
     def find_told(self, channel: str) -> Address | None:
         """Return the address at which an owner was notified that this channel is down, or None."""
@@ -119,17 +119,17 @@ class Alerts:
             "attempts, so it was put aside. What the model said is still in the conversation's "
             "transcript; the log says why (`python main.py logs`)."
         )
-        self.tasks.start(self._tell(f"outbox {outbound.id}", sentence))
+        self.tasks.start(self._notify_owner(f"outbox {outbound.id}", sentence))
 
     def report(self, cause: str, sentence: str) -> None:
         """Send a feature's message to an owner, as soon as possible."""
-        self.tasks.start(self._tell(cause, sentence))
+        self.tasks.start(self._notify_owner(cause, sentence))
 
     async def job_failed(self, job: int, sentence: str, heard_at: Address) -> None:
         """Note that a job has failed for good; `sentence` was sent to `heard_at`."""
-        await self._tell(f"job {job}", sentence, heard_at=heard_at)
+        await self._notify_owner(f"job {job}", sentence, heard_at=heard_at)
 
-    async def _tell(
+    async def _notify_owner(
         self, cause: str, sentence: str, without: str = "", heard_at: Address | None = None
     ) -> bool:
         """Notify an owner, unless that was done lately; return whether an owner was reachable."""
@@ -144,7 +144,7 @@ class Alerts:
             elif address != heard_at:
                 with self._delivery.speaking_to(address):
                     told = _("To you as an owner: {sentence}", sentence=explain(sentence))
-                await self._delivery.tell(address, told)
+                await self._delivery.notify(address, told)
                 self._places[cause] = address
             return address is not None
         except StoreError:

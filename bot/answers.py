@@ -34,7 +34,7 @@ MOST_PICTURES = 6
 class TextToSpeech(Protocol):
     """The feature that reads answers aloud."""
 
-    def is_wanted(self, key: ConversationKey, *, was_spoken_to: bool) -> bool:
+    def is_needed(self, key: ConversationKey, *, was_spoken_to: bool) -> bool:
         """Return whether an answer is to be read aloud in this conversation, as a reply to a voice
         or to a written message."""
         ...
@@ -72,7 +72,7 @@ class Answers:
         self.runner, self.features = runner, features
 
 
-def offer_ways_on(problem: Problem, turn: str | None) -> tuple[Action, ...]:
+def recovery_buttons(problem: Problem, turn: str | None) -> tuple[Action, ...]:
     """Return the buttons below an error message that help the next attempt. They remain visible, so
     the retry button names its turn."""
     if not problem:
@@ -138,12 +138,16 @@ class TurnAnswer(Struct):
             "" if is_here else await self._name_branch(),
         )
         # In the person's language, except for the model's text.
-        words = replace(last, notice=explain(last.notice)).told if last.notice else last.told
+        words = (
+            replace(last, notice=explain(last.notice)).text_with_notice
+            if last.notice
+            else last.text_with_notice
+        )
         self.text = "\n\n".join((words, *filter(None, told)))
         sound = "" if last.mark or self._is_silent else await self._speak(turn, last)
         return Reply(
             self.text,
-            actions=(*offer_ways_on(problem, self.turn_id), *actions),
+            actions=(*recovery_buttons(problem, self.turn_id), *actions),
             images=self._list_pictures(turn),
             problem=problem,
             sound=sound,
@@ -164,7 +168,7 @@ class TurnAnswer(Struct):
         received = self._context.received
         was_spoken_to = any(file.heard for file in received.files)
         for speech in self._answers.features.text_to_speech:
-            if speech.is_wanted(self._context.key, was_spoken_to=was_spoken_to):
+            if speech.is_needed(self._context.key, was_spoken_to=was_spoken_to):
                 form = self._answers.delivery.find_sound_form(received.address.channel)
                 return (speech if form else None), form
         return None, ""

@@ -76,7 +76,7 @@ EXAMINED = 60.0
 """The maximum number of seconds for checking the database after the start."""
 
 
-async def _unspoken() -> None:
+async def _write_nothing() -> None:
     """Write nothing."""
 
 
@@ -120,7 +120,7 @@ class App(Kernel, frozen=True):
         try:
             await channel.listen(self.bot)
         except ChannelError as error:
-            await self._tell_of_end(channel.name, error, str(error))
+            await self._report_end(channel.name, error, str(error))
             raise
         except Exception as error:
             log.exception("the channel %s has ended", channel.name)
@@ -128,10 +128,10 @@ class App(Kernel, frozen=True):
                 f"The channel {channel.name} has ended because of a fault ({error}); the log has "
                 "the details (`python main.py logs`)."
             )
-            await self._tell_of_end(channel.name, error, sentence)
+            await self._report_end(channel.name, error, sentence)
             raise ChannelError(sentence) from error
 
-    async def _tell_of_end(self, channel: str, error: BaseException, sentence: str) -> None:
+    async def _report_end(self, channel: str, error: BaseException, sentence: str) -> None:
         """Notify an owner that a channel has ended, and the watchers of all other chats."""
         self.sender.recent.channel_down(channel, error)
         await self.alerts.tasks.idle()
@@ -146,11 +146,11 @@ class App(Kernel, frozen=True):
         await self.bot.private.load()
         await self.config.spending.load()
 
-    async def load_conversations(self, is_meant: Scope = everything) -> None:
+    async def load_conversations(self, is_selected: Scope = everything) -> None:
         """Resume the work of the previous process in these conversations."""
         await self.links.load()  # the previous process may have linked chats
-        await self.conversations.load(is_meant)
-        await self.forms.load(is_meant)
+        await self.conversations.load(is_selected)
+        await self.forms.load(is_selected)
 
     async def warm_up(self) -> None:
         """Load the slow parts while the person reads the greeting."""
@@ -220,7 +220,7 @@ class App(Kernel, frozen=True):
         await cancel_and_wait(ending, sending, stopped, warming)
         await self.close()
 
-    async def finish(self, is_meant: Scope, first: Collection[asyncio.Task[None]] = ()) -> None:
+    async def finish(self, is_selected: Scope, first: Collection[asyncio.Task[None]] = ()) -> None:
         """Let these tasks end, and then the running work of these conversations, within
         `shutdown_timeout`."""
         with suppress(TimeoutError):
@@ -228,25 +228,25 @@ class App(Kernel, frozen=True):
                 if first:
                     await asyncio.wait(first)
                 for queues in (self.bot.commands.queues, self.turns.queues):
-                    await queues.idle_in(_queues_of(is_meant))
+                    await queues.idle_in(_queues_of(is_selected))
 
-    async def cut_short(self, is_meant: Scope) -> None:
+    async def cut_short(self, is_selected: Scope) -> None:
         """Drop the running work of these conversations without counting a failure: another process
         resumes it."""
-        await self._drop(is_meant)
-        await self.delivery.excuse(is_meant)
+        await self._drop(is_selected)
+        await self.delivery.mark_clean_stop(is_selected)
         with suppress(StoreError):
-            await self.conversations.excuse(is_meant)
+            await self.conversations.mark_clean_stop(is_selected)
 
-    async def _drop(self, is_meant: Scope) -> None:
-        await self.bot.commands.queues.drop(_queues_of(is_meant))
-        await self.turns.drop(is_meant)
+    async def _drop(self, is_selected: Scope) -> None:
+        await self.bot.commands.queues.drop(_queues_of(is_selected))
+        await self.turns.drop(is_selected)
 
-    async def evict(self, is_meant: Scope) -> None:
+    async def evict(self, is_selected: Scope) -> None:
         """Stop the work of these conversations and evict them from memory."""
-        await self._drop(is_meant)
-        self.forms.drop(is_meant)
-        await self.conversations.evict(is_meant)
+        await self._drop(is_selected)
+        self.forms.drop(is_selected)
+        await self.conversations.evict(is_selected)
 
     async def _stop_features(self) -> None:
         for background in self.features.background:
@@ -266,15 +266,15 @@ class App(Kernel, frozen=True):
         await self.config.models.close()
         await self.store.close()
 
-    async def close(self, farewell: Callable[[], Awaitable[None]] = _unspoken) -> None:
+    async def close(self, farewell: Callable[[], Awaitable[None]] = _write_nothing) -> None:
         """End all work, and close; `farewell` is the last function that may write."""
         await self.schedule.stop()
         await self._stop_features()
         for queues in self._work:
             await queues.close()
-        await self.delivery.excuse(self.conversations.is_ours)
+        await self.delivery.mark_clean_stop(self.conversations.is_ours)
         with suppress(StoreError):
-            await self.conversations.excuse()
+            await self.conversations.mark_clean_stop()
         for channel in self.channels.values():
             if isinstance(channel, WithConnections):
                 await channel.close()
@@ -287,9 +287,9 @@ class App(Kernel, frozen=True):
         await self.store.close()
 
 
-def _queues_of(is_meant: Scope) -> Callable[[Hashable], bool]:
+def _queues_of(is_selected: Scope) -> Callable[[Hashable], bool]:
     """Return a predicate that selects the queues of these conversations."""
-    return lambda queue: is_meant(str(queue[0] if isinstance(queue, tuple) else queue))
+    return lambda queue: is_selected(str(queue[0] if isinstance(queue, tuple) else queue))
 
 
 async def _first_of(

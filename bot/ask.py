@@ -111,7 +111,7 @@ ANSWERED, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 """Exit codes: answered; no answer; wrong arguments; Ctrl-C."""
 
 
-class WrongCall(Exception):
+class InvalidCall(Exception):
     """An invalid call of the command; the text says why, and what to do."""
 
 
@@ -147,19 +147,19 @@ def add_command(commands: Commands) -> None:
 def _ask(options: argparse.Namespace) -> int:
     try:
         inbound = compose(" ".join(options.question), _read_input(), options.file, options.chat)
-    except WrongCall as error:
-        _complain(str(error))
+    except InvalidCall as error:
+        _report_error(str(error))
         return WRONG
     except LocalFileError as error:
-        _complain(f"{error}.")
+        _report_error(f"{error}.")
         return WRONG
     channel = OneQuestion(inbound)
     _run(options, channel)
     if channel.answer is None or channel.is_cut_short:
-        _complain("It was stopped before it was answered.")
+        _report_error("It was stopped before it was answered.")
         return INTERRUPTED
     for wanted in channel.refused:
-        _complain(f"Not allowed, since nobody could be asked: {wanted}")
+        _report_error(f"Not allowed, since nobody could be asked: {wanted}")
     return _print(channel, is_json=options.json)
 
 
@@ -171,7 +171,7 @@ def compose(words: str, piped: bytes, files: Sequence[Path], chat: str) -> Inbou
         attachments.append(Attachment("stdin", "application/octet-stream", piped))
     whole = "\n\n".join(part for part in (words.strip(), (text or "").strip()) if part)
     if not whole and not attachments:
-        raise WrongCall('There is no question; write one: python main.py ask "What is new?"')
+        raise InvalidCall('There is no question; write one: python main.py ask "What is new?"')
     place = Address(NAME, chat) if chat else Address(NAME, "main", thread=uuid4().hex)
     return Inbound(f"ask-{uuid4().hex}", place, whole, attachments=tuple(attachments))
 
@@ -194,7 +194,7 @@ def _read_input() -> bytes:
             pieces.append(piece)
             size += len(piece)
             if size > LONGEST:
-                raise WrongCall(
+                raise InvalidCall(
                     f"More than {LONGEST // 1_000_000} MB were piped in; attach a file with -f."
                 )
     return b"".join(pieces)
@@ -245,7 +245,7 @@ def _print(channel: OneQuestion, is_json: bool) -> int:
         }
         _write(orjson.dumps(answer, default=str).decode())
     elif is_failed:
-        _complain(reply.text.removeprefix("(").removesuffix(")"))
+        _report_error(reply.text.removeprefix("(").removesuffix(")"))
     else:
         _write("\n".join((reply.text, *reply.images)))
     return FAILED if is_failed else ANSWERED
@@ -260,5 +260,5 @@ def _write(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes at its end
 
 
-def _complain(text: str) -> None:
+def _report_error(text: str) -> None:
     write_paragraph(as_called(text), sys.stderr)

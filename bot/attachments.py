@@ -22,8 +22,8 @@ from msgspec.structs import asdict, replace
 
 from agent.pictures import find_picture_type
 from agent.tools.allowance import PICTURES, refusal
-from agent.tools.apart import ReaderFailure
-from agent.tools.apart import read_apart as read
+from agent.tools.child_process import ReaderFailure
+from agent.tools.child_process import run_limited as read
 from agent.tools.text_lines import is_document
 from agent.tools.workspace import WRITABLE
 from channels.base import SaidFile, UnreadableError
@@ -71,11 +71,11 @@ async def store(
 ) -> tuple[Stored, ...]:
     """Store the files of a message in its audience's folder, which may hold this many megabytes.
     The same files again are stored once. Raises AttachmentRefused."""
-    if complaint := _complaint(attachments):
+    if complaint := _attachments_fault(attachments):
         raise AttachmentRefused(complaint)
     workspace = LocalWorkspace(folder)
     try:
-        if why := await asyncio.to_thread(_lack_of_room, folder, attachments, megabytes):
+        if why := await asyncio.to_thread(_space_fault, folder, attachments, megabytes):
             raise AttachmentRefused(
                 _(
                     "Your message was not taken, because {why}. Delete some files, or ask the "
@@ -98,7 +98,7 @@ async def store(
         ) from error
 
 
-def _complaint(attachments: Sequence[Attachment]) -> str:
+def _attachments_fault(attachments: Sequence[Attachment]) -> str:
     if len(attachments) > MOST_ATTACHMENTS:
         return _(
             "Your message has {n} files; at most {most_attachments} are taken at once. Send them "
@@ -117,7 +117,7 @@ def _complaint(attachments: Sequence[Attachment]) -> str:
     )
 
 
-def _lack_of_room(folder: Path, attachments: Sequence[Attachment], megabytes: int) -> str:
+def _space_fault(folder: Path, attachments: Sequence[Attachment], megabytes: int) -> str:
     """Return why these files can't be stored, or "". A redelivered message adds no bytes."""
     more = sum(
         len(one.data) for one in attachments if not is_saved(_choose_path(folder, one), one.data)
@@ -259,7 +259,9 @@ def split_files(said: Message) -> tuple[str, tuple[SaidFile, ...]]:
     """Return the words of a message, and its files."""
     pictures = [SaidFile("", image.file, is_picture=True) for image in said.images]
     if said.role == "tool":
-        return said.told, tuple(SaidFile("", file, is_picture=True) for file in said.files)
+        return said.text_with_notice, tuple(
+            SaidFile("", file, is_picture=True) for file in said.files
+        )
     lines, named = said.text.split("\n") if said.role == "user" else [], []
     while lines and (found := _NAMED.fullmatch(lines[-1])):
         name, path, size = found.groups()
@@ -267,7 +269,7 @@ def split_files(said: Message) -> tuple[str, tuple[SaidFile, ...]]:
         lines.pop()
     if not named:
         is_bare = bool(pictures) and said.text == PICTURE
-        return "" if is_bare else said.told, tuple(pictures)
+        return "" if is_bare else said.text_with_notice, tuple(pictures)
     return "\n".join(lines), (*pictures, *reversed(named))
 
 
@@ -284,8 +286,8 @@ def _size(size: int) -> str:
     return f"{-(-size // 1_000)} kB" if size < _MEGABYTE else f"{size / _MEGABYTE:.1f} MB"
 
 
-def read_apart(script: Path, content: bytes, *arguments: str) -> bytes:
-    """Implement `Bot.read_apart`."""
+def run_limited(script: Path, content: bytes, *arguments: str) -> bytes:
+    """Implement `Bot.run_limited`."""
     try:
         return read(script, content, *arguments)
     except ReaderFailure as error:

@@ -47,7 +47,7 @@ def exit_code(findings: Iterable[Finding]) -> int:
     return 0 if all(finding.is_ok for finding in findings) else 1
 
 
-def say_verdict(lines: Sequence[str], findings: Iterable[Finding], well: str, to_do: str) -> str:
+def add_verdict(lines: Sequence[str], findings: Iterable[Finding], well: str, to_do: str) -> str:
     """Return lines, followed by the number of findings that need action."""
     wrong = sum(not finding.is_ok for finding in findings)
     verdict = f"{to_do}: {wrong}." if wrong else well

@@ -73,7 +73,7 @@ class CommandParser(LineParser):
             )
 
 
-def say(text: str) -> None:
+def write_line(text: str) -> None:
     """Write a line for the person; on a terminal it wraps at words."""
     write_paragraph(as_called(text), sys.stdout)
 

@@ -79,7 +79,7 @@ class Completions:
         begun, steps, is_stopped = time.monotonic(), 0, True
         problem: Problem = ""
         try:
-            agent = self._config.agent_alone(key, request)
+            agent = self._config.stateless_agent(key, request)
             user = self._access.find_limited_user(address)
             model = self._config.spending.limit(agent.model, key, user, is_chat=False)
             agent = replace(agent, model=model)

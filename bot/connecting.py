@@ -353,7 +353,7 @@ def plan_files(
     tree = read_tree(config) if config.exists() else {}
     wanted = {**with_model(tree, served.model, provider), **(more or {})}
     if wanted != tree:
-        asked += _ask_of_config(config, tree, served.model)
+        asked += _confirmation_question(config, tree, served.model)
         contents[config] = json.dumps(wanted, indent=2, ensure_ascii=False) + "\n"
     if _OWN_ADDRESS in unwanted:
         asked.append(OverwriteNeeded(f"{env} names another endpoint. Remove that line?"))
@@ -366,7 +366,9 @@ def plan_files(
     return PlannedFiles(contents, tuple(asked), words)
 
 
-def _ask_of_config(config: Path, tree: Mapping[str, Any], model: str) -> list[OverwriteNeeded]:
+def _confirmation_question(
+    config: Path, tree: Mapping[str, Any], model: str
+) -> list[OverwriteNeeded]:
     """Return the question before a change of the person's configuration. Raises SettingError."""
     if config.suffix.lower() in (".yaml", ".yml"):
         raise SettingError(

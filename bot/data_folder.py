@@ -27,7 +27,7 @@ if sys.platform != "win32":
 
 
 @contextmanager
-def hold_alone(folder: Path) -> Iterator[None]:
+def lock_exclusively(folder: Path) -> Iterator[None]:
     """Lock an existing folder. Raises BlockingIOError if another process holds it, and OSError."""
     with ExitStack() as stack:
         try:
@@ -82,9 +82,9 @@ def has_bot(place: Path | str) -> bool:
 def check_moved(place: Path | str, data: Path) -> None:
     """Refuse to start with an empty server database while the data folder holds a bot, which would
     seem to have forgotten everything. Raises FolderError and StoreError."""
-    if isinstance(place, Path) or _is_unborn(data / DATABASE):
+    if isinstance(place, Path) or _is_unfinished(data / DATABASE):
         return
-    if engines.engine_for(place).is_unborn():
+    if engines.engine_for(place).is_pristine():
         raise FolderError(
             f"The setting database names an empty database, and {data / DATABASE} holds a bot. "
             "Move it over with `python main.py migrate --to postgresql`, or start afresh with "
@@ -103,7 +103,7 @@ def lock_data_folder(data: Path) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             data.mkdir(mode=0o700, parents=True, exist_ok=True)  # messages are for one person
-            stack.enter_context(hold_alone(data))
+            stack.enter_context(lock_exclusively(data))
         except BlockingIOError:
             raise FolderError(
                 f"Another Parley is running on the data folder {data}; stop it, or choose another "
@@ -126,7 +126,7 @@ def check_not_emptied(data: Path) -> None:
     """Refuse a folder in which a bot has run, and whose database is missing or empty: a silent
     start would lose all messages. Raises FolderError."""
     database = data / DATABASE
-    if not (signs := _signs_of_life(data)) or not _is_unborn(database):
+    if not (signs := _find_bot_files(data)) or not _is_unfinished(database):
         return
     state = "is empty" if database.exists() else "is gone"
     raise FolderError(
@@ -136,11 +136,11 @@ def check_not_emptied(data: Path) -> None:
     )
 
 
-def begin_anew(data: Path) -> None:
+def start_fresh(data: Path) -> None:
     """Prepare a start with a new database: the files of the old one are renamed, never deleted.
     Raises FolderError if the old one holds data, and OSError."""
     database = data / DATABASE
-    if not _is_unborn(database):
+    if not _is_unfinished(database):
         raise FolderError(
             f"The database {database} holds a bot, so it is not started afresh; omit --new, "
             "or choose another folder with --data DIR."
@@ -152,7 +152,7 @@ def begin_anew(data: Path) -> None:
             old.rename(old.with_name(f"{old.name}.before-{now}"))
 
 
-def _is_unborn(database: Path) -> bool:
+def _is_unfinished(database: Path) -> bool:
     """Return whether the creation of a database was never finished. Raises FolderError if that
     can't be read."""
     try:
@@ -164,15 +164,15 @@ def _is_unborn(database: Path) -> bool:
         ) from None
 
 
-def _signs_of_life(data: Path) -> list[str]:
+def _find_bot_files(data: Path) -> list[str]:
     """Return the names in the folder that a bot has left, besides its database."""
     wal = data / f"{DATABASE}-wal"
     names = (*_SIGNS, *(path.name for path in data.glob(f"{MOVED_ASIDE}*")))
-    found = [name for name in names if _holds_something(data / name)]
-    return [*found, wal.name] if _holds_something(wal) else found
+    found = [name for name in names if _has_content(data / name)]
+    return [*found, wal.name] if _has_content(wal) else found
 
 
-def _holds_something(path: Path) -> bool:
+def _has_content(path: Path) -> bool:
     if path.is_dir():
         return any(path.iterdir())
     return path.is_file() and path.stat().st_size > 0

@@ -47,7 +47,7 @@ class Languages:
         self._book, self._links = book, links
         self._said: OrderedDict[Address, str] = OrderedDict()
 
-    def hear(self, address: Address) -> None:
+    def remember_language(self, address: Address) -> None:
         """Remember the language that the platform reports in this context."""
         language = choose(asked_in.get()) if asked_in.get() else ""
         if language and self._said.get(address) != language:
@@ -79,7 +79,7 @@ class ReplySender(Protocol):
         that chat."""
         ...
 
-    async def excuse(self) -> None:
+    async def mark_clean_stop(self) -> None:
         """Note that the bot stops in an orderly way: replies cut short did not fail."""
         ...
 
@@ -237,22 +237,22 @@ class Delivery:
             lambda db: mailbox.count_resume(db, received.row, progress, is_call)
         )
 
-    async def excuse(self, is_meant: Scope = everything) -> None:
+    async def mark_clean_stop(self, is_selected: Scope = everything) -> None:
         """Note that the bot stops in an orderly way: turns and replies cut short did not fail."""
         with suppress(StoreError):
             begun = [row for row in await self._store.read(mailbox.list_inbox) if row.attempts]
-            rows = [row.id for row in begun if is_meant(self._key_of(row).id)]
-            await self._store.write(lambda db: mailbox.excuse(db, rows))
-            await self.sender.excuse()
+            rows = [row.id for row in begun if is_selected(self._key_of(row).id)]
+            await self._store.write(lambda db: mailbox.mark_clean_stop(db, rows))
+            await self.sender.mark_clean_stop()
 
-    async def tell(self, address: Address, text: str, actions: tuple[Action, ...] = ()) -> None:
+    async def notify(self, address: Address, text: str, actions: tuple[Action, ...] = ()) -> None:
         """Send an unsolicited message through the outbox. Raises StoreError."""
         reply = Reply(text, actions=actions)
         row = OutboxRow(columns_of(address), "", None, dump_reply(reply))
-        row_id = await self._store.write(lambda db: mailbox.put_out(db, row))
+        row_id = await self._store.write(lambda db: mailbox.enqueue_reply(db, row))
         self.send(Outbound(row_id, address, reply, ""))
 
-    async def tell_if(
+    async def notify_if(
         self, address: Address, reply: Reply, put: Callable[[Database, list[OutboxRow]], list[int]]
     ) -> bool:
         """Send an unsolicited message if `put` puts it into the outbox: it returns the ids there,
@@ -277,13 +277,13 @@ class Delivery:
         """Edit the message with this question to show its outcome and remove its buttons."""
         self.sender.close_question(address, question, how)
 
-    async def list_unanswered(self, is_meant: Scope = everything) -> list[Received]:
+    async def list_unanswered(self, is_selected: Scope = everything) -> list[Received]:
         """Return the messages that the previous process accepted and did not answer."""
         found = []
         for row in await self._store.read(mailbox.list_inbox):
             try:
                 key, line = self._key_of(row), command_line(row.text)
-                if not is_meant(key.id):
+                if not is_selected(key.id):
                     continue
                 found.append(to_received(row, key, line))
             except UNREADABLE as error:

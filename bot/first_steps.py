@@ -23,7 +23,7 @@ from agent.models.brain import PROVIDERS
 from agent.models.endpoint import ANTHROPIC, OPENAI_URL, is_anthropic_installed
 from agent.models.selection import UNCACHED, USUAL
 from bot import packages
-from bot.command_line import CommandRefused, Commands, say
+from bot.command_line import CommandRefused, Commands, write_line
 from bot.connecting import (
     LocalServer,
     ServedModel,
@@ -73,7 +73,7 @@ def _init(options: argparse.Namespace) -> int:
         return 2
     if not set_up(options.config):
         return 1
-    say("`/model` shows which model answers; restart a bot that is running.")
+    write_line("`/model` shows which model answers; restart a bot that is running.")
     return 0
 
 
@@ -87,9 +87,9 @@ def offer(config: Path) -> bool:
         *(f"{model} ({server.name} on this machine)" for server, model in found),
         "another model: provider, key, name",
     ]
-    say("Choose a model:")
+    write_line("Choose a model:")
     for place, text in enumerate(shown, 1):
-        say(f"{place}  {text}")
+        write_line(f"{place}  {text}")
     try:
         place = _ask_for_number(len(shown))
     except SetupAborted:
@@ -111,7 +111,7 @@ def _install_demo_model() -> None:
         try:
             packages.install("embedded")
         except CommandRefused as error:
-            say(str(error))
+            write_line(str(error))
 
 
 def _ask_for_number(most: int) -> int:
@@ -119,7 +119,7 @@ def _ask_for_number(most: int) -> int:
         answer = _ask("Number", "1")
         if answer.isascii() and answer.isdigit() and 0 < int(answer[:6]) <= most:
             return int(answer)
-        say(f"{answer!r} is no number from 1 to {most}. Ctrl-D takes the {embedded.SHOWN}.")
+        write_line(f"{answer!r} is no number from 1 to {most}. Ctrl-D takes the {embedded.SHOWN}.")
 
 
 def set_up(config: Path, chosen: ServedModel | None = None) -> bool:
@@ -129,18 +129,18 @@ def set_up(config: Path, chosen: ServedModel | None = None) -> bool:
         served = _find_model(chosen)
         written = _write(config, served)
     except (SetupAborted, KeyboardInterrupt):
-        say("\nNothing was written.")
+        write_line("\nNothing was written.")
         return False
     except (OSError, SettingError) as error:
-        say(f"Nothing was written: {error}")
+        write_line(f"Nothing was written: {error}")
         return False
     told = f"Done: {'; '.join(written)}." if written else "All of that was written down already."
-    say(told)
+    write_line(told)
     if served.protocol == ANTHROPIC and not is_anthropic_installed():
-        say(UNCACHED)
+        write_line(UNCACHED)
     for name, value in served.secrets.items():
         if os.environ.get(name, value) != value:
-            say(f"Note that {name} is also set in the environment, and that value is used.")
+            write_line(f"Note that {name} is also set in the environment, and that value is used.")
     return True
 
 
@@ -180,7 +180,7 @@ def _find_model(chosen: ServedModel | None) -> ServedModel:
             served = chosen or _ask_for_model(served)
             _try_out(served)
         except ModelError as error:
-            say(f"That did not work: {error}")
+            write_line(f"That did not work: {error}")
         else:
             return served
         if not _agrees("Try again?"):
@@ -191,10 +191,12 @@ def _find_model(chosen: ServedModel | None) -> ServedModel:
 def _ask_for_place(usual: str) -> ServedModel:
     local = {server.provider: server for server in asyncio.run(find_servers(usual_addresses()))}
     names = order_providers(local)
-    say("1 of 3: Which provider? " + number(names))
+    write_line("1 of 3: Which provider? " + number(names))
     for server in local.values():
-        say(f"{server.name} runs on this machine, with {', '.join(server.models[:_MOST_SHOWN])}.")
-    say(
+        write_line(
+            f"{server.name} runs on this machine, with {', '.join(server.models[:_MOST_SHOWN])}."
+        )
+    write_line(
         "Type a number or a name, or the address of an endpoint that speaks OpenAI's protocol "
         "(http://127.0.0.1:8000/v1)."
     )
@@ -206,14 +208,14 @@ def _ask_for_place(usual: str) -> ServedModel:
             variables = {name: _ask_for_value(name) for name in known.variables}
             served = of_provider(place.lower(), variables)
             if known.is_free and place.lower() not in local:
-                _say_absent(served)
+                _describe_missing(served)
             return served
-        say(f"{place!r} is neither a name in the list nor an address that begins with http.")
+        write_line(f"{place!r} is neither a name in the list nor an address that begins with http.")
 
 
-def _say_absent(served: ServedModel) -> None:
+def _describe_missing(served: ServedModel) -> None:
     name = LocalServer(served.provider, "", ()).name
-    say(
+    write_line(
         f"{name} does not answer at {served.base_url}, or has no model yet. Start it, or load a "
         "model there, before you go on."
     )
@@ -237,17 +239,17 @@ def _ask_for_value(name: str) -> str:
         try:
             check_value(name, value)
         except SettingError as error:
-            say(str(error))
+            write_line(str(error))
         else:
             return value
 
 
 def _ask_for_key(served: ServedModel) -> ServedModel:
     if not served.key_name:
-        say(f"2 of 3: {PROVIDERS[served.provider].title} wants no key.")
+        write_line(f"2 of 3: {PROVIDERS[served.provider].title} wants no key.")
         return served
     more = "" if served.provider else "; leave it empty if the address needs none"
-    say(f"2 of 3: Your key. It is hidden while you type{more}.")
+    write_line(f"2 of 3: Your key. It is hidden while you type{more}.")
     return _read_key(served)
 
 
@@ -261,7 +263,7 @@ def _read_key(served: ServedModel) -> ServedModel:
         try:
             check_key(served, key)
         except SettingError as error:
-            say(f"{error} Ctrl-C cancels.")
+            write_line(f"{error} Ctrl-C cancels.")
         else:
             return replace(served, key=key)
 
@@ -273,9 +275,9 @@ def _ask_for_model(served: ServedModel) -> ServedModel:
     shown = number(names[:_MOST_SHOWN]) + (
         f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
     )
-    say(f"3 of 3: Which model?{f' It lists {shown}.' if names else ''}")
+    write_line(f"3 of 3: Which model?{f' It lists {shown}.' if names else ''}")
     while not (model := choose(_ask("Model", usual), names)):
-        say("Type the name of a model, as its provider writes it. Ctrl-C cancels.")
+        write_line("Type the name of a model, as its provider writes it. Ctrl-C cancels.")
     return replace(served, model=model)
 
 
@@ -291,10 +293,10 @@ def _list_models(served: ServedModel) -> tuple[ServedModel, list[str]]:
         except ModelError as error:
             if isinstance(error, ModelUnreachable) and not error.status:
                 raise
-            say(f"Its models can't be listed: {error}")
+            write_line(f"Its models can't be listed: {error}")
             again = served
             if error.status == _WRONG_KEY:  # or a key that may chat, but not list them
-                say("Type the key again, or press Enter to keep it.")
+                write_line("Type the key again, or press Enter to keep it.")
                 again = _read_key(served)
             if again == served:
                 return served, []
@@ -303,10 +305,10 @@ def _list_models(served: ServedModel) -> tuple[ServedModel, list[str]]:
 
 def _try_out(served: ServedModel) -> None:
     """Ask the model for a word, and show its answer. Raises ModelError."""
-    say(f"Asking {served.model} for a word…")
+    write_line(f"Asking {served.model} for a word…")
     started = time.monotonic()
     word = asyncio.run(try_out(served))
-    say(f"It answered after {time.monotonic() - started:.1f} s: “{word}”")
+    write_line(f"It answered after {time.monotonic() - started:.1f} s: “{word}”")
 
 
 # Writing
@@ -331,7 +333,7 @@ def _ask_for_limit(tree: Mapping[str, Any], served: ServedModel) -> dict[str, An
     if window < _WIDE or TURNS in tree or "context" in tree:
         return {}
     usual = MemorySettings.model_fields[TURNS].default
-    say(
+    write_line(
         f"A chat keeps its last {usual} turns in the context, and older ones are summarised; "
         f"{served.model} can read {window:,} tokens at once."
     )

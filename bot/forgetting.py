@@ -37,7 +37,7 @@ class Forgetter:
         self._conversations, self._turns, self._channels = conversations, turns, channels
         self._bus, self._stops = bus, stops
 
-    async def weigh(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
+    async def estimate(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
         """Return a report of the data that would be deleted."""
         if wish.is_audience or wish.is_branches:
             keys = await self._keys(key, wish)
@@ -57,9 +57,9 @@ class Forgetter:
             here, others = conversations[key.id], [conversations[one.id] for one in sharing]
             gone = await here.forget(wish.turns or None, others if wish.turns else ())
             is_whole = not wish.turns and not gone.staying
-            await self._tell_channel(key, None if is_whole else gone.questions)
+            await self._forget_in_channel(key, None if is_whole else gone.questions)
             names = await self._names(sharing)  # so late that deleted branches are not named
-            self._tell_watchers([key, *(sharing if wish.turns else ())], wish.turns)
+            self._notify_watchers([key, *(sharing if wish.turns else ())], wish.turns)
             await self._finish()
         return _sum_up([gone], names=names)
 
@@ -77,12 +77,12 @@ class Forgetter:
             if wish.is_audience:
                 async with conversations[key.id].long_term.hold_while_forgetting_all():
                     await asyncio.to_thread(delete_folder, self._folder(key))
-            await self._tell_channel(key, None)
-            self._tell_watchers(keys)
+            await self._forget_in_channel(key, None)
+            self._notify_watchers(keys)
             await self._finish()
         return _sum_up(held, files)
 
-    def _tell_watchers(self, keys: Sequence[ConversationKey], turns: Sequence[int] = ()) -> None:
+    def _notify_watchers(self, keys: Sequence[ConversationKey], turns: Sequence[int] = ()) -> None:
         """Notify the watchers of these conversations."""
         for key in filter(self._conversations.branches.is_current, keys):
             self._bus.publish(key.home, TurnsDeleted(tuple(turns)))
@@ -127,10 +127,10 @@ class Forgetter:
             if self._turns.is_awaited(key) or not await self._conversations.is_idle(key, before):
                 return False
             conversation = await self._conversations.get(key, is_restart=False)
-            if is_gone := await conversation.retire(lambda: self._turns.is_awaited(key)):
-                self._tell_watchers([key])
+            if is_deleted := await conversation.retire(lambda: self._turns.is_awaited(key)):
+                self._notify_watchers([key])
         await self._conversations.branches.load()  # it may have been the chat's current one
-        return is_gone
+        return is_deleted
 
     @asynccontextmanager
     async def _quiet(
@@ -153,7 +153,7 @@ class Forgetter:
         """Return the number of an audience's files that would be deleted."""
         return await asyncio.to_thread(_count, self._folder(key)) if wish.is_audience else 0
 
-    async def _tell_channel(self, key: ConversationKey, said: Sequence[str] | None) -> None:
+    async def _forget_in_channel(self, key: ConversationKey, said: Sequence[str] | None) -> None:
         """Have a channel forget these texts, or everything (None), including its stored state of
         the chat."""
         name, chat = map(unquote, key.home.split("/")[:2])

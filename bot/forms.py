@@ -68,16 +68,16 @@ class Forms:
         self._links = links
         self._waiting: dict[Address, AwaitedText] = {}
 
-    async def load(self, is_meant: Scope = everything) -> None:
+    async def load(self, is_selected: Scope = everything) -> None:
         """Resume waiting for the open forms of the previous process."""
         for place, command, until in await self._store.read(mailbox.open_forms):
             address = address_of(place)
-            if is_meant(self._links.key_of(address).id):
-                self.put_back(AwaitedText(address, command, until))
+            if is_selected(self._links.key_of(address).id):
+                self.restore_form(AwaitedText(address, command, until))
 
-    def drop(self, is_meant: Scope) -> None:
+    def drop(self, is_selected: Scope) -> None:
         """Drop the forms of these conversations: another process waits for them from now on."""
-        for address in [one for one in self._waiting if is_meant(self._links.key_of(one).id)]:
+        for address in [one for one in self._waiting if is_selected(self._links.key_of(one).id)]:
             del self._waiting[address]
 
     async def ask(self, address: Address, reply: Reply) -> Reply:
@@ -124,7 +124,7 @@ class Forms:
             cancel=CANCEL,
         )
 
-    def put_back(self, one: AwaitedText) -> None:
+    def restore_form(self, one: AwaitedText) -> None:
         self._waiting.setdefault(one.address, one)
 
     async def cancel(self, address: Address) -> str:

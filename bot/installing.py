@@ -46,24 +46,24 @@ class PackageInstallation:
         self._before = self._count_installed()
         self._fetched = self._size = 0
         self._shown = ProgressLine("Fetching", "packages")
-        self._tell = self._tell_fetched
+        self._tell = self._show_fetched
 
-    def hear(self, line: str) -> None:
+    def read_line(self, line: str) -> None:
         """Process a line of pip's output."""
         if found := _FILE.match(line):
             self._size = round(float(found[2]) * _UNITS[found[3]])
             if self._size >= _LARGE:
-                self._turn_to(ProgressLine(f"Downloading {found[1].split('/')[-1]}", BYTES))
-                self._tell = self._tell_file
+                self._set_stage(ProgressLine(f"Downloading {found[1].split('/')[-1]}", BYTES))
+                self._tell = self._show_file
         elif _FETCHED.match(line):
             self._fetched += 1
-            if self._tell == self._tell_file:
-                self._turn_to(ProgressLine("Fetching", "packages"))
-            self._tell = self._tell_fetched
+            if self._tell == self._show_file:
+                self._set_stage(ProgressLine("Fetching", "packages"))
+            self._tell = self._show_fetched
         elif line.startswith("Installing collected packages: "):
             self._packages = line.count(",") + 1
-            self._turn_to(ProgressLine("Installing", "packages"))
-            self._tell = self._tell_installed
+            self._set_stage(ProgressLine("Installing", "packages"))
+            self._tell = self._show_installed
 
     def show(self) -> None:
         """Show the progress."""
@@ -72,19 +72,21 @@ class PackageInstallation:
     def close(self) -> None:
         self._shown.close()
 
-    def _turn_to(self, shown: ProgressLine) -> None:
+    def _set_stage(self, shown: ProgressLine) -> None:
         self._shown.close()
         self._shown = shown
 
-    def _tell_fetched(self) -> None:
-        self._shown.tell(max(0, self._fetched - 1), self._packages)  # the last one is being fetched
+    def _show_fetched(self) -> None:
+        self._shown.show_progress(
+            max(0, self._fetched - 1), self._packages
+        )  # the last one is being fetched
 
-    def _tell_file(self) -> None:
+    def _show_file(self) -> None:
         files = [path for path in self._work.rglob("*") if path.is_file()]
-        self._shown.tell(max((_size(path) for path in files), default=0), self._size)
+        self._shown.show_progress(max((_size(path) for path in files), default=0), self._size)
 
-    def _tell_installed(self) -> None:
-        self._shown.tell(self._count_installed() - self._before, self._packages)
+    def _show_installed(self) -> None:
+        self._shown.show_progress(self._count_installed() - self._before, self._packages)
 
     def _count_installed(self) -> int:
         return len([*self._installed.glob("*.dist-info")])
@@ -139,7 +141,7 @@ def install(arguments: Sequence[str], errors: IO[bytes]) -> int:
 def _read(process: subprocess.Popen[str], state: PackageInstallation) -> None:
     assert process.stdout is not None
     for line in process.stdout:
-        state.hear(line)
+        state.read_line(line)
 
 
 def find_uv(python: Path) -> str | None:

@@ -12,7 +12,7 @@ from bot.commands import CommandRunner
 from bot.delivery import Delivery
 from bot.forms import AwaitedText, Forms, fill
 from bot.logs import off_record
-from bot.private import PrivateTalks
+from bot.private import PrivateConversations
 from bot.received import CommandLine, Received, clean_name, command_line
 from bot.turns import BUSY, Turns
 from bot.workspaces import Workspaces
@@ -37,7 +37,7 @@ class Intake:
         forms: Forms,
         workspaces: Workspaces,
         commands: CommandRunner,
-        private: PrivateTalks,
+        private: PrivateConversations,
     ) -> None:
         self._access, self._delivery, self._turns = access, delivery, turns
         self._forms, self._workspaces, self._commands = forms, workspaces, commands
@@ -59,11 +59,11 @@ class Intake:
             inbound = replace(inbound, text=text, sender=sender)
         line, key = command_line(inbound.text), self._turns.resolve(inbound.address)
         if self._private.covers(key) or self._private.knows(inbound):
-            return await self._take_privately(inbound, key, line)
+            return await self._accept_privately(inbound, key, line)
         form = self._forms.claim(inbound, line)
         taken: tuple[Received, bool] | None = None
         try:
-            taken = await self._take(inbound, key, line, form)
+            taken = await self._accept_for_form(inbound, key, line, form)
         except StoreError as error:
             self._refuse(inbound, Reply(explain(str(error)), problem="failed"))
         except AttachmentRefused as error:
@@ -71,10 +71,10 @@ class Intake:
         finally:
             is_new = taken is not None and taken[1]
             if form is not None and not is_new:
-                self._forms.put_back(form)
+                self._forms.restore_form(form)
         return taken
 
-    async def _take(
+    async def _accept_for_form(
         self,
         inbound: Inbound,
         key: ConversationKey,
@@ -94,7 +94,7 @@ class Intake:
             command = None if form is None else form.command if is_text else ""
             return await self._delivery.receive(inbound, key, line, files, command)
 
-    async def _take_privately(
+    async def _accept_privately(
         self, inbound: Inbound, key: ConversationKey, line: CommandLine | None
     ) -> tuple[Received, bool] | None:
         """Accept a message that is off the record: only its id is put on disk."""

@@ -32,12 +32,12 @@ class Signal(Generic[P]):
     def __init__(self) -> None:
         self._listeners: list[Callable[P, object]] = []
 
-    def connect(self, hear: Callable[P, object]) -> None:
-        self._listeners.append(hear)
+    def connect(self, listener: Callable[P, object]) -> None:
+        self._listeners.append(listener)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        for hear in self._listeners:
-            hear(*args, **kwargs)
+        for listener in self._listeners:
+            listener(*args, **kwargs)
 
 
 def format_home(home: str) -> str:

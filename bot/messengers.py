@@ -135,7 +135,7 @@ def _make(
                 f"The channel {name} is called by its platform, at the web channel's server, which "
                 'does not run: set "web": true under channels.'
             )
-        if missing := what_is_missing(kind, secrets):
+        if missing := describe_missing(kind, secrets):
             raise ChannelError(missing)
         given = {key: secrets[key] for key in (*kind.secrets, *kind.may_have) if secrets.get(key)}
         channel = kind.make(_read(kind, settings), given)
@@ -186,7 +186,7 @@ def _load(file: Path) -> Any:
     return module
 
 
-def what_is_missing(kind: ChannelType, secrets: Mapping[str, str]) -> str:
+def describe_missing(kind: ChannelType, secrets: Mapping[str, str]) -> str:
     """Return what a channel lacks to run, and what to do; "" for nothing."""
     packages = [name for name in kind.packages if not _is_installed(name)]
     if packages:

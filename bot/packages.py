@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from bot import installing
-from bot.command_line import CommandRefused, Commands, say
+from bot.command_line import CommandRefused, Commands, write_line
 from channels.program import ALONE, EXTRAS, ROOT
 
 
@@ -27,16 +27,16 @@ def add_command(commands: Commands) -> None:
 
 def _add(options: argparse.Namespace) -> int:
     install(options.name)
-    say("Installed. A bot that runs already needs a restart.")
+    write_line("Installed. A bot that runs already needs a restart.")
     return 0
 
 
 def install(name: str) -> None:
     """Install an extra into this Python. Raises CommandRefused."""
-    carry_out = find_installer()
-    say(f"Installing what {name} needs.")
+    execute = find_installer()
+    write_line(f"Installing what {name} needs.")
     wanted = ("--no-deps",) if name in ALONE else ()
-    if carry_out((*wanted, "-r", str(ROOT / EXTRAS[name]))):
+    if execute((*wanted, "-r", str(ROOT / EXTRAS[name]))):
         raise CommandRefused(
             f"The packages of {name} could not be installed, for the reason above. Correct that, "
             f"and run `python main.py add {name}`."

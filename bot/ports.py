@@ -211,7 +211,7 @@ class AccessCommands:
         place = address_of(stranger.place)
         with self._delivery.speaking_to(place):
             welcome = _(WELCOME)
-        await self._delivery.tell(place, welcome)
+        await self._delivery.notify(place, welcome)
         return stranger
 
     async def open_chat(self, address: Address, by: str) -> None:

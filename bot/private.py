@@ -113,7 +113,7 @@ class PrivateLocation(Struct):
     ids: list[str] = field(default_factory=list)
 
 
-class PrivateTalks:
+class PrivateConversations:
     """The private conversations of this process, at most one per chat."""
 
     def __init__(
@@ -207,7 +207,7 @@ class PrivateTalks:
         if line is not None or self.knows(inbound):
             return None
         if key.home not in self._talks:
-            return _gone()
+            return _deleted_reply()
         if inbound.attachments:
             return Reply(_(NO_FILES), problem="refused")
         waiting = self.queues.depth(key.home)
@@ -238,7 +238,7 @@ class PrivateTalks:
         info = self.status(key)
         assert info is not None, "only private chats are asked about"
         if not info.is_alive:
-            return _gone()
+            return _deleted_reply()
         left = info.turns - info.in_view
         text = _(
             "The model sees {turns} of this private conversation, {tokens:,} tokens, and nothing "
@@ -281,7 +281,7 @@ class PrivateTalks:
                 log.warning("a private answer failed", exc_info=error)
                 said = without_commands(explain(str(error)))  # they work on what is kept
                 reply = Reply(said, problem=problem_of(error))
-            except _NotAnswered as error:
+            except _NoAnswer as error:
                 reply = Reply(explain(str(error)), problem=error.problem)
             except Exception:
                 log.exception("a private answer failed")
@@ -301,12 +301,12 @@ class PrivateTalks:
         self, talk: PrivateConversation | None, received: Received
     ) -> tuple[Reply, PrivateTurn]:
         if talk is None or self._talks.get(received.key.home) is not talk:
-            raise _NotAnswered(_(ENDED), "refused")
+            raise _NoAnswer(_(ENDED), "refused")
         if (person := self._access.identify(received.address)) is None:
-            raise _NotAnswered(_(CLOSED), "refused")
+            raise _NoAnswer(_(CLOSED), "refused")
         key, config, user = talk.key, self._config, person.limited
         if refusal := config.spending.refusal(key, user):
-            raise _NotAnswered(refusal, "spent")
+            raise _NoAnswer(refusal, "spent")
         shared = received.address if self._links.followers(key.home) else None
         self._bus.publish(key.home, TurnStarted(received.id, received.text, shared))
         config.spending.begin(key, user)
@@ -314,19 +314,21 @@ class PrivateTalks:
         turn = await talk.open(text, received.speaker, name_of(received.address))
         agent = config.agent_off_record(key, user)
         with in_turn(f"{key.id} private"), speaking(ENGLISH):
-            task = asyncio.create_task(agent.answer_aside(turn, _PrivateOutput(self._bus, key)))
+            task = asyncio.create_task(
+                agent.answer_without_tools(turn, _PrivateOutput(self._bus, key))
+            )
         seconds = config.turn_timeout(key)
         with self._tasks.running(key, task) as running:
             done, _pending = await asyncio.wait({task}, timeout=seconds)
             if not done:
                 await cancel_and_wait(task)
-                raise _NotAnswered(describe_timeout(seconds), "timeout")
+                raise _NoAnswer(describe_timeout(seconds), "timeout")
         if running.stopped or task.cancelled():
-            raise _NotAnswered(running.stopped or STOPPED, "")
+            raise _NoAnswer(running.stopped or STOPPED, "")
         answer: Message = task.result()
         talk.keep(turn)
         warnings = await config.spending.warnings(key, user)
-        return Reply("\n\n".join((answer.told, *warnings))), turn
+        return Reply("\n\n".join((answer.text_with_notice, *warnings))), turn
 
     def stop(self, key: ConversationKey) -> bool:
         talk = self._talks.get(key.home)
@@ -345,7 +347,7 @@ class PrivateTalks:
             TranscriptMessage(
                 f"p{turn.number}",
                 entry.message.role,
-                entry.message.told,
+                entry.message.text_with_notice,
                 entry.at,
                 reasoning=entry.message.reasoning,
                 notice=explain(entry.message.notice) if entry.message.notice else "",
@@ -364,12 +366,12 @@ def _place_of(address: Address) -> tuple[str, str, str]:
     return address.channel, address.chat, address.thread
 
 
-def _gone() -> Reply:
+def _deleted_reply() -> Reply:
     ways = (Action(_("Private again"), "/private on"), Action(_("Go on"), "/private off"))
     return Reply(_(GONE), actions=ways, problem="refused")
 
 
-class _NotAnswered(Exception):
+class _NoAnswer(Exception):
     """Raised if there is no answer; the text is a sentence that says why."""
 
     def __init__(self, sentence: str, problem: Problem) -> None:

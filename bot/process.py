@@ -81,12 +81,12 @@ async def announced(environ: Mapping[str, str]) -> AsyncIterator[None]:
     """Notify systemd that the bot is ready, and at the end of this context that it stops."""
     where = environ.get("NOTIFY_SOCKET", "")
     seconds = int(environ.get("WATCHDOG_USEC") or 0) / 1_000_000
-    _tell(where, "READY=1")
+    _notify_systemd(where, "READY=1")
     living = asyncio.create_task(_live(where, seconds / 2)) if where and seconds else None
     try:
         yield
     finally:
-        _tell(where, "STOPPING=1")
+        _notify_systemd(where, "STOPPING=1")
         if living:
             await cancel_and_wait(living)
 
@@ -94,11 +94,11 @@ async def announced(environ: Mapping[str, str]) -> AsyncIterator[None]:
 async def _live(where: str, pause: float) -> None:
     """Send watchdog messages in time, as long as the event loop runs."""
     while True:
-        _tell(where, "WATCHDOG=1")
+        _notify_systemd(where, "WATCHDOG=1")
         await asyncio.sleep(pause)
 
 
-def _tell(where: str, state: str) -> None:
+def _notify_systemd(where: str, state: str) -> None:
     if not where or not hasattr(socket, "AF_UNIX"):
         return
     address = f"\0{where[1:]}" if where.startswith("@") else where

@@ -58,9 +58,9 @@ def format_progress(
     unit = "" if is_size else f" {unit}"
     if total <= 0:
         return f"{what}: {shown}{unit}"[: room if room >= 0 else None]
-    of_all = _format_size(total) if is_size else f"{total:,}"
+    all_states = _format_size(total) if is_size else f"{total:,}"
     left = format_left(done / total, elapsed) if done < total else ""
-    count, share = f"{what}: {shown} of {of_all}", f"{100 * done // total} %"
+    count, share = f"{what}: {shown} of {all_states}", f"{100 * done // total} %"
     for parts in ((count + unit, share, left), (count, share, left), (f"{what}: {share}", left)):
         line = ", ".join(filter(None, parts))
         if room < 0 or len(line) <= room:
@@ -90,7 +90,7 @@ class ProgressLine:
         self._next = self._begun + (0 if self._is_drawn else _SELDOM)
         self._line = ""
 
-    def tell(self, done: int, total: int) -> None:
+    def show_progress(self, done: int, total: int) -> None:
         """Show the amount done; a total of 0 means unknown."""
         now = self._clock()
         if now < self._next or self._stream is None:
@@ -106,7 +106,7 @@ class ProgressLine:
             self._stream.write(f"{line}\n")
             self._stream.flush()
 
-    def say(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Write a line for the person to stdout, above this one."""
         line = self._line
         self.close()

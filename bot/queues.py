@@ -63,14 +63,14 @@ class KeyedQueues:
         """Wait until every queue is empty, including jobs that are added meanwhile."""
         await self._tasks.idle()
 
-    async def idle_in(self, is_meant: Callable[[Hashable], bool]) -> None:
+    async def idle_in(self, is_selected: Callable[[Hashable], bool]) -> None:
         """Wait until the selected queues are empty."""
-        while runs := [run for queue, run in self._runs.items() if is_meant(queue)]:
+        while runs := [run for queue, run in self._runs.items() if is_selected(queue)]:
             await asyncio.wait(runs)
 
-    async def drop(self, is_meant: Callable[[Hashable], bool]) -> None:
+    async def drop(self, is_selected: Callable[[Hashable], bool]) -> None:
         """Cancel the running jobs of the selected queues, and drop their waiting jobs."""
-        await cancel_and_wait(*(run for queue, run in self._runs.items() if is_meant(queue)))
+        await cancel_and_wait(*(run for queue, run in self._runs.items() if is_selected(queue)))
 
     async def close(self) -> None:
         """Cancel the running jobs, and drop the waiting ones."""

@@ -27,7 +27,7 @@ from agent.models.base import ModelCall
 from bot.settings import Layers
 from channels.language import list_sentences
 from channels.message import Address, Outbound, Problem
-from channels.retry import MessageLeftOut
+from channels.retry import MessageSkipped
 from memory.context.change import ViewEvent
 from memory.ledger import Spent
 from plugins.features import find_modules
@@ -220,7 +220,7 @@ class RecentActivity:
     def channel_unreachable(self, channel: str, error: BaseException) -> None:
         """Note that a channel could not reach its platform for a while, or has skipped a
         message."""
-        if not isinstance(error, MessageLeftOut):
+        if not isinstance(error, MessageSkipped):
             self.channel_failed(channel)
         for alert in self.alerts:
             alert.channel_unreachable(channel, error)
@@ -250,7 +250,7 @@ class FailureLog(logging.Handler):
     def __init__(self, mask: Callable[[str], str] = str) -> None:
         super().__init__(logging.WARNING)
         self.mask = mask
-        self.on_kept: Callable[[logging.LogRecord], None] = _unheard
+        self.on_kept: Callable[[logging.LogRecord], None] = _ignore
         self._known: dict[Kind, RecentFailure] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -300,7 +300,7 @@ def _median(numbers: Collection[float]) -> float:
     return sorted(numbers)[(len(numbers) - 1) // 2] if numbers else 0.0
 
 
-def _unheard(record: logging.LogRecord) -> None:
+def _ignore(record: logging.LogRecord) -> None:
     """Ignore the record."""
 
 

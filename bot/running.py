@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agent.tools.base import NOT_RUN
 from bot.access import Access
 from bot.activity import EventBus
-from bot.attachments import read_apart, split_files
+from bot.attachments import run_limited, split_files
 from bot.commands import CommandRunner
 from bot.completions import Completions
 from bot.delivery import Languages
@@ -22,7 +22,7 @@ from bot.intake import Intake
 from bot.links import Links
 from bot.listing import Listing, place_in_list
 from bot.logs import off_record
-from bot.private import PrivateTalks
+from bot.private import PrivateConversations
 from bot.received import CommandLine, Received, command_line, key_of, unescape_slash
 from bot.turns import Turns
 from bot.workspaces import Workspaces, list_spoken
@@ -82,7 +82,7 @@ class RunningBot(Struct, frozen=True):
     languages: Languages
     features: LoadedPlugins
     state: ChannelState
-    private: PrivateTalks
+    private: PrivateConversations
     nobody: Logins = field(default_factory=Logins)
 
     @property
@@ -92,7 +92,7 @@ class RunningBot(Struct, frozen=True):
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
         """Accept a message, put it on disk, and dispatch it."""
-        self.languages.hear(inbound.address)
+        self.languages.remember_language(inbound.address)
         chat = self.links.key_of(inbound.address).id
         if self.commands.may_switch(self.intake.find_command(inbound)):
             async with self.commands.switching(chat):
@@ -110,12 +110,12 @@ class RunningBot(Struct, frozen=True):
                     inbound.address.channel, is_command=received.line is not None
                 )
                 if received.row:
-                    self.dispatch(self._as_meant(inbound, received))
+                    self.dispatch(self._with_recognized_command(inbound, received))
                 else:
                     await self._dispatch_privately(received)
         return Accepted(inbound.id, is_new)
 
-    def _as_meant(self, inbound: Inbound, received: Received) -> Received:
+    def _with_recognized_command(self, inbound: Inbound, received: Received) -> Received:
         """Return a message with the command that its words mean, if a feature recognises one."""
         person = self.access.identify(received.address)
         if person is None or received.line is not None or received.files:
@@ -160,11 +160,11 @@ class RunningBot(Struct, frozen=True):
     def must_wait(self, inbound: Inbound) -> bool:
         return self.intake.must_wait(inbound)
 
-    def read_apart(self, script: Path, content: bytes, *arguments: str) -> bytes:
+    def run_limited(self, script: Path, content: bytes, *arguments: str) -> bytes:
         """Run a script on this content in a process with limits."""
-        return read_apart(script, content, *arguments)
+        return run_limited(script, content, *arguments)
 
-    def trouble(self, channel: str, error: BaseException) -> None:
+    def report_trouble(self, channel: str, error: BaseException) -> None:
         self.turns.recent.channel_unreachable(channel, error)
 
     def admits(self, address: Address) -> bool:
@@ -173,12 +173,12 @@ class RunningBot(Struct, frozen=True):
 
     def language_of(self, address: Address) -> str:
         """Return the language of the person at this address."""
-        self.languages.hear(address)
+        self.languages.remember_language(address)
         return self.languages.of(address)
 
     async def command(self, address: Address, line: str) -> Reply:
         """Execute a command line now."""
-        self.languages.hear(address)
+        self.languages.remember_language(address)
         parsed = command_line(line)
         if parsed is None:
             with speaking(self.languages.of(address)):

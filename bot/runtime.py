@@ -26,8 +26,8 @@ from agent.prompt import (
     Prompt,
     Skill,
     base,
-    base_alone,
     format_skills,
+    stateless_base,
 )
 from agent.tools.base import (
     Permission,
@@ -243,7 +243,7 @@ class RuntimeConfig(Struct, frozen=True):
         most_calls = settings.agent_max_calls if most_calls is None else most_calls
         return StepLimits(settings.agent_max_steps, most_calls, settings.context.max_images)
 
-    def agent_alone(self, key: ConversationKey, request: CompletionRequest) -> Agent:
+    def stateless_agent(self, key: ConversationKey, request: CompletionRequest) -> Agent:
         """Return the agent for a stateless request. It has the client's tools, or the bot's tools
         that need no conversation; permission can't be asked for."""
         self.spending.begin(key)
@@ -254,7 +254,7 @@ class RuntimeConfig(Struct, frozen=True):
         has_system = any(one.role == "system" for one in request.messages)
         is_asked = settings.tools.approve == "ask"
         skills = self.skills.of(workspace) if toolbox.wire else ()
-        system = base_alone(
+        system = stateless_base(
             "" if has_system else settings.system_prompt or PERSONA,
             bool(toolbox.wire) and model.takes_tools,
             format_skills(skills),

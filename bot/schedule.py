@@ -53,7 +53,7 @@ class ClockWatch(Struct):
     `uptime`, in seconds, which no jump affects)."""
 
     store: Store
-    tell: Callable[[str], Awaitable[bool]]
+    notify: Callable[[str], Awaitable[bool]]
     zone: Callable[[], tzinfo]
     clock: Callable[[], float] = time.time
     uptime: Callable[[], float] = time.monotonic
@@ -89,7 +89,7 @@ class ClockWatch(Struct):
             return
         sentence = _sentence(kept, self.zone())
         log.warning("%s", sentence)
-        if not kept.is_told and await self.tell(sentence):
+        if not kept.is_told and await self.notify(sentence):
             await self._keep(replace(self._kept or kept, is_told=True))
 
     async def _keep(self, kept: Clock) -> None:

@@ -111,7 +111,7 @@ class Sender:
         if outbound.is_resent:
             self._trying[outbound.id] = tries
             await self._count({outbound.id: tries + 1})
-            excusing = asyncio.create_task(self._excuse_later(outbound.id))
+            excusing = asyncio.create_task(self._count_when_slow(outbound.id))
         try:
             await channel.send(outbound)
         except ChannelError:
@@ -126,7 +126,7 @@ class Sender:
                 excusing.cancel()
         self._trying.pop(outbound.id, None)
 
-    async def _excuse_later(self, outbox: int) -> None:
+    async def _count_when_slow(self, outbox: int) -> None:
         await asyncio.sleep(PATIENCE)
         if outbox in self._trying:
             await self._count({outbox: self._trying[outbox]})
@@ -145,7 +145,7 @@ class Sender:
         )
         self.recent.reply_put_aside(outbound)
 
-    async def excuse(self) -> None:
+    async def mark_clean_stop(self) -> None:
         """Note that the bot stops in an orderly way: replies cut short did not fail."""
         await self._count(self._trying)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from bot.command_line import Commands, say
+from bot.command_line import Commands, write_line
 from channels.program import CALL
 
 Words = Mapping[tuple[str, ...], Sequence[str]]
@@ -39,7 +39,7 @@ def add_command(commands: Commands, program: argparse.ArgumentParser) -> None:
 
 
 def _print(shell: str, program: argparse.ArgumentParser) -> int:
-    say(script_for(shell, CALL[-1], list_words(program)))
+    write_line(script_for(shell, CALL[-1], list_words(program)))
     return 0
 
 

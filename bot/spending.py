@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from agent.models.base import Model, ModelError, ModelInFront, ModelReply, ModelRequest, OnDelta
+from agent.models.base import Model, ModelError, ModelReply, ModelRequest, ModelWrapper, OnDelta
 from agent.models.catalogue import input_price
 from agent.models.selection import ModelChoice
 from bot.settings import Settings
@@ -86,7 +86,7 @@ class SpendingRules:
 UNLIMITED = SpendingRules()
 
 
-class BudgetedModel(ModelInFront):
+class BudgetedModel(ModelWrapper):
     """A model that answers as long as a budget allows it: that of the month or of a job's run,
     including sub-agents. A request that would surely exceed it is not sent. The cost of an answer
     is unknown before it, so a turn may end one request over its budget."""

@@ -39,7 +39,7 @@ from bot.ports import (
     RecentWork,
     StoredSettings,
 )
-from bot.private import PrivateTalks
+from bot.private import PrivateConversations
 from bot.recent import RecentActivity
 from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
@@ -204,7 +204,7 @@ def open_memory(
         people.feed.show,
         recent.view_changed,
         book,
-        CutNotices(store, people.delivery, plugins.in_force).tell,
+        CutNotices(store, people.delivery, plugins.in_force).notify,
         feature_rows=plugins.rows,
         ledger=plugins.ledger or Ledger(),
         request_log=plugins.request_log or RequestLog,
@@ -231,8 +231,8 @@ def make_turns(
 
 def make_private(
     people: People, thinking: ModelSetup, conversations: Conversations
-) -> PrivateTalks:
-    return PrivateTalks(
+) -> PrivateConversations:
+    return PrivateConversations(
         conversations,
         thinking.config,
         people.delivery,
@@ -252,7 +252,7 @@ class SettingChange(Struct, frozen=True):
 
     def __call__(self, key: str) -> None:
         self.record.changes()
-        self.plugins.tell_settings_changed()
+        self.plugins.notify_settings_changed()
         if key in ("model", "context.max_tokens"):
             self.people.loaded.models.forget_windows()
         self.people.feed.show_all()
@@ -281,7 +281,7 @@ def make_ports(
     thinking: ModelSetup,
     work: RecentWork,
     forgetting: Forgetter,
-    private: PrivateTalks,
+    private: PrivateConversations,
     plugins: LoadedPlugins,
 ) -> Ports:
     config, book, store = thinking.config, record.book, record.store
@@ -320,7 +320,7 @@ def make_bot(
     thinking: ModelSetup,
     work: RecentWork,
     ports: Ports,
-    private: PrivateTalks,
+    private: PrivateConversations,
     plugins: LoadedPlugins,
 ) -> RunningBot:
     config, access, links = thinking.config, people.access, people.links

@@ -18,7 +18,7 @@ from agent.models.embedded import is_installed
 from agent.models.selection import Models
 from bot.app import VERSION
 from bot.choices import choice_of
-from bot.command_line import CommandRefused, call_of, say
+from bot.command_line import CommandRefused, call_of, write_line
 from bot.data_folder import plugins_folder
 from bot.early import history_in
 from bot.logs import set_up_logs
@@ -144,7 +144,7 @@ class BotStart(Struct, frozen=True):
     def _make_page(self, is_quiet: bool) -> Web:
         """Make the web channel, bound to its port."""
         # slow, and not needed by others
-        from channels.web import CannotListen, Web, WebConfig  # noqa: PLC0415
+        from channels.web import ListenError, Web, WebConfig  # noqa: PLC0415
 
         web = self.settings.web
         try:
@@ -160,10 +160,10 @@ class BotStart(Struct, frozen=True):
                     pages=self.watch.pages,
                 )
             )
-        except CannotListen as error:
+        except ListenError as error:
             raise CommandRefused(str(error)) from None
         if not is_quiet:
-            say(f"Parley {VERSION} is at {channel.url} (Ctrl-C stops it).")
+            write_line(f"Parley {VERSION} is at {channel.url} (Ctrl-C stops it).")
         return channel
 
     def _make_terminal(self, settings: Callable[[], Settings]) -> Channel:

@@ -247,9 +247,9 @@ class TurnRunner:
             if not done:
                 await cancel_and_wait(task)
         if ending := _judge_ending(running, seconds, is_late=not done):
-            await turn.break_off(ending.mark, output.draft, ending.sentence)
+            await turn.end_early(ending.mark, output.draft, ending.sentence)
             if ending.mark == "failed":
-                await turn.tell("error", ending.sentence)
+                await turn.notify("error", ending.sentence)
             if ending.is_for_owner:
                 self.recent.model_refused(ending.sentence, address)
         took = time.monotonic() - started

@@ -37,7 +37,7 @@ from memory.messages import Mark, Message
 from memory.record.store import StoreError
 from memory.tasks import run_shielded
 from memory.turn_log import AnswerRows, OpenTurn
-from plugins.api import CommandError, Person, SaidWords
+from plugins.api import CommandError, Person, UserWords
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class _WaitingMessage(Struct, eq=False):
     at: float = field(default_factory=time.monotonic)
 
     @property
-    def says_nothing(self) -> bool:
+    def has_no_content(self) -> bool:
         """Return whether it has no content that a model could answer."""
         is_heard = self.text.strip() or any(file.heard for file in self.received.files)
         return bool(self.unheard) and (self.is_stopped or not is_heard)
@@ -93,7 +93,7 @@ class _WaitingMessage(Struct, eq=False):
 class SpeechToText(Protocol):
     """The feature that transcribes voice messages."""
 
-    def is_wanted(self, received: Received) -> bool:
+    def is_needed(self, received: Received) -> bool:
         """Return whether part of a message is not transcribed yet."""
         ...
 
@@ -152,7 +152,7 @@ class Turns:
         self._waiting[key.id].append(said)
         if self.runner.rules.book.effective(key.id).when_busy == "interrupt" and not received.run:
             self.stop(key, INTERRUPTED)
-        self.queues.put(key.id, lambda: self._carry_out(key, said))
+        self.queues.put(key.id, lambda: self._execute(key, said))
 
     def check(self, key: ConversationKey, address: Address, model: str = "") -> None:
         """Raise CommandError if a question from this address would be refused (for this model, if
@@ -206,14 +206,14 @@ class Turns:
         the last one is on disk; later messages wait."""
         return self._exclusive.setdefault(key.id, asyncio.Lock())
 
-    async def drop(self, is_meant: Scope) -> None:
+    async def drop(self, is_selected: Scope) -> None:
         """Cancel the turns of these conversations, which resume in another process; their waiting
         messages remain in the inbox."""
-        await self.queues.drop(lambda queue: is_meant(str(queue)))
-        for name in [name for name in self._waiting if is_meant(name)]:
+        await self.queues.drop(lambda queue: is_selected(str(queue)))
+        for name in [name for name in self._waiting if is_selected(name)]:
             del self._waiting[name]
 
-    async def _carry_out(self, key: ConversationKey, said: _WaitingMessage) -> None:
+    async def _execute(self, key: ConversationKey, said: _WaitingMessage) -> None:
         waiting = self._waiting.get(key.id, [])
         if said not in waiting:
             return  # an earlier turn has included it
@@ -223,7 +223,7 @@ class Turns:
             with self._delivery.speaking_to(received.address, key.id):
                 refusal = await self._runs.refusal(received) if received.run else ""
                 # While this waited, the chat may have switched; a job with its own branch stays.
-                if not refusal and await self._branches.is_gone(key):
+                if not refusal and await self._branches.is_deleted(key):
                     here = self._branches.current(key)
                     self.put(replace(received, key=here), said.text)
                 else:
@@ -269,7 +269,7 @@ class Turns:
         return person, spending.refusal(key, person.limited, is_free=is_free)
 
     def _find_speech(self, received: Received) -> SpeechToText | None:
-        return next((speech for speech in self._speech if speech.is_wanted(received)), None)
+        return next((speech for speech in self._speech if speech.is_needed(received)), None)
 
     async def _transcribe(self, key: ConversationKey, said: _WaitingMessage) -> None:
         """Transcribe a voice message before its turn; `/stop` ends that, too."""
@@ -309,9 +309,9 @@ class Turns:
             resumes = await self._delivery.count_resume(received, progress, is_call)
             if resumes > MOST_RESUMES:
                 log.error("the turn for %s is put aside after %d crashes", received.id, resumes)
-                await turn.break_off("failed", "", PUT_ASIDE)
-        if said.says_nothing and turn.reply is None:
-            await turn.break_off("stopped" if said.is_stopped else "failed", "", said.unheard)
+                await turn.end_early("failed", "", PUT_ASIDE)
+        if said.has_no_content and turn.reply is None:
+            await turn.end_early("stopped" if said.is_stopped else "failed", "", said.unheard)
         return turn
 
     async def add_waiting(self, key: ConversationKey, turn: OpenTurn) -> None:
@@ -321,7 +321,7 @@ class Turns:
         mode = self.runner.rules.book.effective(key.id).when_busy
         if mode == "steer" or (mode != "queue" and not turn.steps):
             ready = await self._find_ready(key)
-            await run_shielded(self._hand_over(key, turn, ready))
+            await run_shielded(self._add_waiting(key, turn, ready))
 
     async def _find_ready(self, key: ConversationKey) -> list[_WaitingMessage]:
         """Return the waiting messages that may join, in order, up to one that can't be transcribed:
@@ -343,19 +343,21 @@ class Turns:
             ready.append(said)
         return ready
 
-    async def _hand_over(
+    async def _add_waiting(
         self, key: ConversationKey, turn: OpenTurn, ready: list[_WaitingMessage]
     ) -> None:
         waiting = self._waiting[key.id]
         heard = [said for said in ready if said in waiting]
         if not heard:
             return
-        await turn.hear([said.message for said in heard], [said.received.row for said in heard])
-        await self._tell_said(await self._conversations.get(key), turn, heard)
+        await turn.add_messages(
+            [said.message for said in heard], [said.received.row for said in heard]
+        )
+        await self._notify_words(await self._conversations.get(key), turn, heard)
         for said in heard:
             waiting.remove(said)
 
-    async def _tell_said(
+    async def _notify_words(
         self, conversation: Conversation, turn: OpenTurn, heard: Sequence[_WaitingMessage]
     ) -> None:
         """Notify features of the words that people wrote themselves."""
@@ -367,10 +369,10 @@ class Turns:
             )
             if person is None or not is_own or not (said.text or spoken):
                 continue
-            words = SaidWords(key, turn.number, said.text, spoken, received.address, person)
-            for hear in self.answers.features.said:
+            words = UserWords(key, turn.number, said.text, spoken, received.address, person)
+            for add_messages in self.answers.features.said:
                 try:
-                    await hear(words)
+                    await add_messages(words)
                 except Exception:  # the person is answered all the same
                     log.exception("a feature did not hear %s", received.id)
 
@@ -379,13 +381,13 @@ class Turns:
         waited, question = rules.count_waited(key), turn.entries[0].message.text
         shared = received.address if self._links.followers(key.home) else None
         self._bus.publish(key.home, TurnStarted(received.id, question, shared))
-        says_nothing = asked.says_nothing
-        problem: Problem = "failed" if says_nothing and not asked.is_stopped else ""
+        has_no_content = asked.has_no_content
+        problem: Problem = "failed" if has_no_content and not asked.is_stopped else ""
         restart = context.conversation.compactor.set_aside(turn.number)
-        besides = (explain(restart), "" if says_nothing else asked.unheard)
+        besides = (explain(restart), "" if has_no_content else asked.unheard)
         answer = TurnAnswer(self.answers, context, besides)
         if turn.reply is None:
-            await self._tell_said(context.conversation, turn, [asked])
+            await self._notify_words(context.conversation, turn, [asked])
             spending = rules.spending
             spending.begin(key, context.user)
             agent = rules.agent(context.conversation, received.address)
@@ -411,7 +413,9 @@ class Turns:
         if self._links.followers(key.home):
             done = replace(done, address=received.address, text=answer.text)
         self._bus.publish(key.home, done)
-        await turn.tell("turn_end", last.told)  # the next message need not wait for it
+        await turn.notify(
+            "turn_end", last.text_with_notice
+        )  # the next message need not wait for it
 
 
 class _Host(Struct, frozen=True):

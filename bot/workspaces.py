@@ -91,7 +91,7 @@ def _is_text(name: str) -> bool:
 def _open(folder: Path, path: str) -> OpenedFile | None:
     try:
         target = resolve(folder, path, must_write=False)
-        if not _is_theirs(target.relative_to(folder).parts):
+        if not _is_user_file(target.relative_to(folder).parts):
             return None
         with open_file(folder, target) as file:
             opened = os.fdopen(os.dup(file.fileno()), "rb")
@@ -112,7 +112,7 @@ def find_sound_type(start: bytes) -> str:
     return next((kind for beginning, kind in _SOUNDS.items() if start.startswith(beginning)), "")
 
 
-def _is_theirs(parts: tuple[str, ...]) -> bool:
+def _is_user_file(parts: tuple[str, ...]) -> bool:
     """Return whether a path is a file of the people, and not the bot's memory or skills."""
     if len(parts) == 2 and parts[0] == PICTURES:
         return _KEPT.fullmatch(parts[1]) is not None

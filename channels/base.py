@@ -429,13 +429,13 @@ class Bot(Protocol):
         none."""
         ...
 
-    def read_apart(self, script: Path, content: bytes, *arguments: str) -> bytes:
+    def run_limited(self, script: Path, content: bytes, *arguments: str) -> bytes:
         """Run a script on foreign content in a process with limits of memory and time: its standard
         input is the content, its output is returned. Call it in a thread. Raises
         UnreadableError."""
         ...
 
-    def trouble(self, channel: str, error: BaseException) -> None:
+    def report_trouble(self, channel: str, error: BaseException) -> None:
         """Notify an owner on another channel. This channel could not reach its platform for a
         while, for this reason, and keeps trying; or it has skipped a message (MessageSkipped)."""
         ...

@@ -117,7 +117,7 @@ def _inline(state: StateInline, silent: bool) -> bool:
     content = state.src[begin:end]
     if end < 0 or not content.strip():
         return False
-    if opening == "$" and not _is_meant(content, state.src[end + 1 : end + 2]):
+    if opening == "$" and not _is_formula(content, state.src[end + 1 : end + 2]):
         return False
     if not silent:
         _push(state, opening, content)
@@ -134,7 +134,7 @@ def _closing(opening: str) -> str:
     return _CLOSING.get(opening) or opening.replace("begin", "end", 1)
 
 
-def _is_meant(content: str, after: str) -> bool:
+def _is_formula(content: str, after: str) -> bool:
     """Return whether the text between two dollars is a formula."""
     return content == content.strip() and not after.isdigit() and content[-1] != "\\"
 

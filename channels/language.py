@@ -43,11 +43,11 @@ def choose(wanted: str) -> str:
     for place, part in enumerate(wanted[:500].split(",")):
         tag = _TAG.fullmatch(part)
         if tag and tag[1].lower() in LANGUAGES:
-            found.append((-_weigh(tag[2]), place, tag[1].lower()))
+            found.append((-_score(tag[2]), place, tag[1].lower()))
     return min(found)[2] if found and min(found)[0] < 0 else ""
 
 
-def _weigh(text: str | None) -> float:
+def _score(text: str | None) -> float:
     try:
         return float(text) if text else 1.0
     except ValueError:
@@ -219,20 +219,20 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-def say_date(day: date) -> str:
+def format_date(day: date) -> str:
     """Return a date: 23 Nov 2026."""
     return _("{day} {month} {year}", day=day.day, month=_(MONTHS[day.month - 1]), year=day.year)
 
 
-def say_day(day: date) -> str:
+def format_weekday(day: date) -> str:
     """Return a date with its weekday: Mon 23 Nov 2026."""
-    return _("{weekday} {date}", weekday=_(DAYS[day.weekday()]), date=say_date(day))
+    return _("{weekday} {date}", weekday=_(DAYS[day.weekday()]), date=format_date(day))
 
 
-def say_moment(at: datetime | float, zone: tzinfo) -> str:
+def format_datetime(at: datetime | float, zone: tzinfo) -> str:
     """Return a date and time: 23 Nov 2026, 09:00. A number is seconds since 1970."""
     wall = (at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)).astimezone(zone)
-    return at_clock(say_date(wall), f"{wall:%H:%M}")
+    return at_clock(format_date(wall), f"{wall:%H:%M}")
 
 
 def at_clock(day: str, clock: str) -> str:
@@ -240,10 +240,10 @@ def at_clock(day: str, clock: str) -> str:
     return _("{date}, {clock}", date=day, clock=clock)
 
 
-def say_written(day: str, clock: str = "") -> str:
+def format_stored_date(day: str, clock: str = "") -> str:
     """Return a day stored as text (2026-11-23) in words; other text is unchanged."""
     try:
-        said = say_date(date.fromisoformat(day))
+        said = format_date(date.fromisoformat(day))
     except ValueError:
         said = day
     return at_clock(said, clock) if said and clock else said or clock

@@ -36,7 +36,7 @@ class LineReader(ABC):
     async def next(self) -> bytes:
         """Return the next line; b"" at the end. A line that is too long is truncated."""
         line = await self._read.get()
-        self._make_room(line)
+        self._free_space(line)
         return b"" if self.was_stopped else line
 
     def stop(self) -> None:
@@ -45,11 +45,11 @@ class LineReader(ABC):
         self.close()
         self._read.put_nowait(b"")  # for a waiting caller
 
-    def _make_room(self, line: bytes) -> None:
+    def _free_space(self, line: bytes) -> None:
         self._ahead -= 1
         self._bytes -= len(line)
 
-    def _take_room(self, line: bytes) -> None:
+    def _reserve_space(self, line: bytes) -> None:
         self._ahead += 1
         self._bytes += len(line)
 
@@ -75,7 +75,7 @@ class _PipeReader(LineReader):
         self._is_watched = self._has_ended = False
 
     def start(self) -> None:
-        asyncio.get_running_loop().add_reader(self._number, self._take)
+        asyncio.get_running_loop().add_reader(self._number, self._read_input)
         self._is_watched = True
 
     def close(self) -> None:
@@ -83,13 +83,13 @@ class _PipeReader(LineReader):
             asyncio.get_running_loop().remove_reader(self._number)
             self._is_watched = False
 
-    def _make_room(self, line: bytes) -> None:
-        super()._make_room(line)
+    def _free_space(self, line: bytes) -> None:
+        super()._free_space(line)
         is_over = self.was_stopped or self._has_ended
         if not self._is_watched and not is_over and self._has_room():
             self.start()
 
-    def _take(self) -> None:
+    def _read_input(self) -> None:
         try:
             piece = os.read(self._number, _PIECE)
         except BlockingIOError:
@@ -117,7 +117,7 @@ class _PipeReader(LineReader):
     def _end_line(self) -> None:
         line = b"".join(self._begun)
         self._begun, self._size = [], 0
-        self._take_room(line)
+        self._reserve_space(line)
         self._read.put_nowait(line)
 
 
@@ -142,7 +142,7 @@ class _ThreadedReader(LineReader):
                 line = b""  # a closed terminal, or an unreadable file: the end
             with self._room:
                 self._room.wait_for(self._has_room)
-                self._take_room(line)
+                self._reserve_space(line)
             try:
                 loop.call_soon_threadsafe(self._read.put_nowait, line)
             except RuntimeError:
@@ -154,9 +154,9 @@ class _ThreadedReader(LineReader):
             piece = self._source.readline(LONGEST + 1)
         return line
 
-    def _make_room(self, line: bytes) -> None:
+    def _free_space(self, line: bytes) -> None:
         with self._room:
-            super()._make_room(line)
+            super()._free_space(line)
             self._room.notify()
 
 

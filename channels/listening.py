@@ -157,7 +157,7 @@ class ConnectionRegistry:
         is_full = not connection.is_trusted and self._counts[origin] >= self.caps.of_one
         if is_full and not self._evict(origin):
             return False
-        if len(self) >= self.caps.in_all and not self._evict(self._fullest()):
+        if len(self) >= self.caps.in_all and not self._evict(self._busiest_origin()):
             return False
         self._by_number[connection.fileno()] = connection
         self._counts[origin] += 1
@@ -190,7 +190,7 @@ class ConnectionRegistry:
         if not waiting:
             self._waiting.pop(connection.origin, None)
 
-    def _fullest(self) -> str:
+    def _busiest_origin(self) -> str:
         """Return the origin with the most waiting connections."""
         return max(self._waiting, key=lambda origin: len(self._waiting[origin]), default="")
 
@@ -251,7 +251,7 @@ class ListeningSocket(socket.socket):
         super().close()
 
     def _refuse(self, connection: Connection) -> None:
-        self._tell(
+        self._log_once(
             "no connection is left for %s; ulimit -n says how many files and connections there "
             "may be",
             connection.origin,
@@ -263,7 +263,7 @@ class ListeningSocket(socket.socket):
 
     def _turn_away(self) -> None:
         """Accept with the spare descriptor, and close the connection."""
-        self._tell(
+        self._log_once(
             "no file descriptor is left to accept with; ulimit -n says how many there may be"
         )
         if self._spare is None:
@@ -280,7 +280,7 @@ class ListeningSocket(socket.socket):
         with suppress(OSError):
             self._spare = os.open(os.devnull, os.O_RDONLY)
 
-    def _tell(self, line: str, *values: object) -> None:
+    def _log_once(self, line: str, *values: object) -> None:
         now = time.monotonic()
         if now - self._lines.get(line, -_SILENCE) >= _SILENCE:
             self._lines[line] = now

@@ -63,7 +63,7 @@ class Pipe:
 
     async def listen(self, bot: Bot) -> None:
         """Submit every line until the input ends. Raises PipeClosed if the output has ended."""
-        held = _HeldMessages(lambda inbound: self._submit(bot, inbound), self._lines.stop)
+        held = _QueuedMessages(lambda inbound: self._submit(bot, inbound), self._lines.stop)
         try:
             await self._read(bot, held)
             await held.drain()
@@ -75,7 +75,7 @@ class Pipe:
         if self._lines.was_stopped:
             raise PipeClosed(GONE)
 
-    async def _read(self, bot: Bot, held: _HeldMessages) -> None:
+    async def _read(self, bot: Bot, held: _QueuedMessages) -> None:
         """Submit or hold every line until the input ends."""
         self._lines.start()
         while line := await self._lines.next():
@@ -143,7 +143,7 @@ def _line_of(inbound: Inbound) -> _Line:
     return inbound.address.chat, inbound.text.lstrip().startswith("/")
 
 
-class _HeldMessages:
+class _QueuedMessages:
     """Messages that wait for their conversation, in order within a chat. `fail` is called if one
     could not be submitted: the pipe must end, with `error` if there is one."""
 
@@ -176,7 +176,7 @@ class _HeldMessages:
             self._lines[line].append(inbound)
             return self._tasks[line]
         self._lines[line] = deque([inbound])
-        task = asyncio.create_task(self._hand_over(line), name=f"pipe {line[0]}")
+        task = asyncio.create_task(self._submit_in_order(line), name=f"pipe {line[0]}")
         self._tasks[line] = task
         task.add_done_callback(partial(self._over, line))
         return task
@@ -187,7 +187,7 @@ class _HeldMessages:
         if not task.cancelled():
             self.error = self.error or task.exception()
 
-    async def _hand_over(self, line: _Line) -> None:
+    async def _submit_in_order(self, line: _Line) -> None:
         """Submit the waiting messages of a chat, one after the other."""
         waiting = self._lines[line]
         try:

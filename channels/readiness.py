@@ -53,12 +53,12 @@ class _SelectThread:
                     return
                 self._is_taken.clear()
                 try:
-                    self._loop.call_soon_threadsafe(self._take)
+                    self._loop.call_soon_threadsafe(self._call_ready)
                 except RuntimeError:  # the loop is closed
                     return
                 self._is_taken.wait()
 
-    def _take(self) -> None:
+    def _call_ready(self) -> None:
         try:
             if not self._is_closed:
                 self._on_ready()

@@ -24,7 +24,7 @@ TROUBLE = 6
 _backoff = tenacity.wait_exponential_jitter(initial=1, max=LONGEST_WAIT)
 
 
-def patient(
+def make_retrying(
     is_passing: Callable[[BaseException], bool],
     told: Told,
     trouble: Trouble,
@@ -68,7 +68,7 @@ _TICKET = re.compile(r"(?<=\?)[^\s'\")]+(?==)[^\s'\")]*")
 """The query of a URL: on some platforms it is a ticket that grants access."""
 
 
-class MessageLeftOut(Exception):
+class MessageSkipped(Exception):
     """Raised for a message, by its id, that is no longer read, since the bot crashed on it."""
 
 

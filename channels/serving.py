@@ -97,12 +97,12 @@ class TimedProtocol(H11Protocol):
             self._unread = now
         is_unread = self._unread is not None and now - self._unread > self.patience.reader
         if is_unread or (self._leaves_at is not None and now > self._leaves_at):
-            self._hang_up()
+            self._abort()
         elif self._leaves_at is None and self._is_too_slow(now):
-            self._say_too_slow()
+            self._answer_too_slow()
             self._leaves_at = now + LINGER
 
-    def _hang_up(self) -> None:
+    def _abort(self) -> None:
         """Close at once, and discard unread data."""
         wrapped = self.transport.get_extra_info("socket")
         with suppress(OSError, AttributeError):  # it is closed, and uvloop then has no socket
@@ -132,7 +132,7 @@ class TimedProtocol(H11Protocol):
         if self._connection is not None:
             self._connection.is_busy = not is_waiting
 
-    def _say_too_slow(self) -> None:
+    def _answer_too_slow(self) -> None:
         """Answer with a sentence, if a request was begun and no answer has started; then end."""
         has_asked = self._waiting is not None and bool(self._waiting.body or self._waiting.come)
         if has_asked and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):

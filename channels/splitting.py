@@ -180,13 +180,13 @@ def _find_boundary(text: str, end: int) -> int:
     """Return the nearest place up to `end` that separates no accent from its letter, and no parts
     of an emoji."""
     for place in range(end, max(1, end - 16) - 1, -1):
-        is_whole = text[place - 1] != _JOINER and not _clings(text[place : place + 1])
+        is_whole = text[place - 1] != _JOINER and not _is_combining(text[place : place + 1])
         if is_whole and not _halves_flag(text, place):
             return place
     return end
 
 
-def _clings(sign: str) -> bool:
+def _is_combining(sign: str) -> bool:
     """Return whether a character belongs to the one before it: accents, joiners, skin tones, tags
     of a flag."""
     is_tone = "\U0001f3fb" <= sign <= "\U0001f3ff"

@@ -63,18 +63,18 @@ class Indexer:
 
     async def catch_up(self, audience: str) -> None:
         """Index all messages of an audience's conversations so far. Raises StoreError."""
-        for row in await self._store.read(lambda db: index.behind(db, audience)):
+        for row in await self._store.read(lambda db: index.list_unindexed(db, audience)):
             await self._index_one(row)
 
-    async def catch_up_all(self, tell: Callable[[int, int], None]) -> None:
+    async def catch_up_all(self, show_progress: Callable[[int, int], None]) -> None:
         """Index all messages; `show_progress` is called with the number of indexed messages and the
         total. Raises StoreError."""
-        waiting = await self._store.read(index.lagging)
+        waiting = await self._store.read(index.count_unindexed)
         done, total = 0, sum(missing for _, missing in waiting)
         for row, missing in waiting:
             await self._index_one(row)
             done += missing
-            tell(done, total)
+            show_progress(done, total)
 
     async def idle(self) -> None:
         """Wait until no batch is running."""
@@ -172,7 +172,7 @@ class AudienceMemory:
             return search.find(database, scope, text, most, zone, likeness, corrections)
 
         def find_if_indexed(database: Database) -> SearchHits | None:
-            return None if index.behind(database, scope.audience) else find(database)
+            return None if index.list_unindexed(database, scope.audience) else find(database)
 
         if (said := await read(find_if_indexed)) is None:
             await self._indexer.catch_up(scope.audience)

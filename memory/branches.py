@@ -26,7 +26,7 @@ def carry(database: Database, key: ConversationKey, branch: ConversationKey, tur
     found = [
         event
         for event in find_steering(later, shared, turn)
-        if all(number <= turn for number in _told(database, event))
+        if all(number <= turn for number in _covered_turns(database, event))
     ]
     branches.keep_steering(database, branch.id, [event.id for event in found])
 
@@ -36,7 +36,7 @@ def _row(database: Database, key: ConversationKey) -> int:
     return int(columns.select(columns.id).where(columns.key == key.id).scalar(database))
 
 
-def _told(database: Database, event: ViewEvent) -> tuple[int, ...]:
+def _covered_turns(database: Database, event: ViewEvent) -> tuple[int, ...]:
     """Return the turns covered by the summaries that an event adds to the context."""
     found = (summaries.summary(database, text) for text in event.change.summaries)
     return tuple(
@@ -55,11 +55,11 @@ class Branches:
         self._store = store
         self._leading: dict[str, str] = {}
 
-    async def load(self, is_meant: Scope = everything) -> None:
+    async def load(self, is_selected: Scope = everything) -> None:
         """Load the current branch of each chat."""
         found = await self._store.read(branches.list_current)
-        kept = {home: lead for home, lead in self._leading.items() if not is_meant(home)}
-        self._leading = kept | {home: lead for home, lead in found.items() if is_meant(home)}
+        kept = {home: lead for home, lead in self._leading.items() if not is_selected(home)}
+        self._leading = kept | {home: lead for home, lead in found.items() if is_selected(home)}
 
     def current(self, key: ConversationKey) -> ConversationKey:
         """Return the current conversation of a chat, by the key of any of its branches."""
@@ -75,7 +75,7 @@ class Branches:
         """Return whether this conversation is the current one of its chat."""
         return self.current_id(key.home) == key.id
 
-    async def is_gone(self, key: ConversationKey) -> bool:
+    async def is_deleted(self, key: ConversationKey) -> bool:
         """Return whether this was a branch that was deleted."""
         if not key.is_branch or self.is_current(key):
             return False

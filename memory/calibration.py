@@ -196,7 +196,7 @@ class Calibration:
         report, counted = Report(reported, cached), _count(view)
         belief = reconcile(report, counted, self._known(view, model))
         if belief.size:
-            await self._believe(view, belief, model)
+            await self._accept(view, belief, model)
             return True
         if belief.doubt is not None:
             self._doubts[model] = belief.doubt
@@ -227,7 +227,7 @@ class Calibration:
             is_newest=False,
         )
 
-    async def _believe(self, view: View, belief: SizeDecision, model: str) -> None:
+    async def _accept(self, view: View, belief: SizeDecision, model: str) -> None:
         self.cuts.newest.pop(model, None)
         self.models.accepted.setdefault(model, deque(maxlen=_LATELY)).append(belief.size)
         self._note_accepted(model, belief.size)
@@ -277,7 +277,7 @@ class Calibration:
             self.models.ratios[model] = new
             await self._store.write(lambda db: learnt.save_ratio(db, model, new), is_synced=False)
 
-    def believe_refusal(self, view: View, limits: Limits, window: int) -> None:
+    def accept_refusal(self, view: View, limits: Limits, window: int) -> None:
         """Record that the request made from `view` was longer than the model's window, which the
         error named (0: not named); `limits` as they are set. The meter is scaled up accordingly,
         within limits: an error that is far off has another cause."""

@@ -95,7 +95,7 @@ class Compactor:
         if actor in BY_ITSELF:
             if self.approval.current is not None and self.forecaster.concerns(plan, actor):
                 return await self.resolve_proposal()
-            if await self._is_held_off(plan):
+            if await self._is_blocked(plan):
                 return None
             if self.forecaster.asks(plan, actor):
                 await self.approval.put(plan, actor)
@@ -114,16 +114,16 @@ class Compactor:
                 and self.summaries.find_prepared(self.forecaster.spec(plan, actor)) is None
             ):
                 return Compacted(None, summary, is_overtaken=True)
-            return Compacted(await self.carry_out(plan, actor), summary)
+            return Compacted(await self.execute(plan, actor), summary)
 
     async def resolve_proposal(self) -> Compacted | None:
         """Make the compaction that waits for a person, if its wait is over. None: it still waits,
         or there is none."""
         proposal = self.approval.current
-        why = self.approval.why_due(proposal) if proposal is not None else ""
-        return await self._carry_out_proposal(proposal, why) if proposal and why else None
+        why = self.approval.due_reason(proposal) if proposal is not None else ""
+        return await self._execute_proposal(proposal, why) if proposal and why else None
 
-    async def _carry_out_proposal(self, proposal: Proposal, how: str) -> Compacted:
+    async def _execute_proposal(self, proposal: Proposal, how: str) -> Compacted:
         """Make a compaction exactly as the person has approved it, or not at all."""
         if (
             not proposal.summary
@@ -139,7 +139,7 @@ class Compactor:
                 self.summaries.written_ahead = (proposal.spec, summary)
             change = renew(self._state.view(), proposal.plan)
             plan = replace(proposal.plan, change=change, why=f"{proposal.plan.why}; {how}")
-            event = await self.carry_out(plan, proposal.actor)
+            event = await self.execute(plan, proposal.actor)
             await self.approval.drop()
             return Compacted(event, summary)
 
@@ -147,7 +147,7 @@ class Compactor:
         """Make the waiting compaction, since the person approves it. Return None if none waits."""
         if (proposal := self.approval.current) is None:
             return None
-        return await self._carry_out_proposal(proposal, _APPROVED)
+        return await self._execute_proposal(proposal, _APPROVED)
 
     async def _show_cut(self, job: Job, summary: Summary) -> None:
         """Notify the person of an automatic compaction, if they want notices."""
@@ -245,7 +245,7 @@ class Compactor:
         is_told, self._told = move.id == self._told, move.id
         return "" if is_told else trim.describe_restart(move)
 
-    def tell_stuck(self, turn: int) -> str:
+    def describe_stuck(self, turn: int) -> str:
         """Return a sentence on turns that exceed a limit and can't be removed, as the turn of this
         number is answered; "" if there are none. It is returned once, until it changes."""
         limits = self._state.limits
@@ -255,7 +255,7 @@ class Compactor:
             self._stuck = stuck, turn
         return explain_stuck(view, limits) if stuck and self._stuck == (stuck, turn) else ""
 
-    async def carry_out(self, plan: Plan, actor: Actor) -> ViewEvent | None:
+    async def execute(self, plan: Plan, actor: Actor) -> ViewEvent | None:
         """Carry a plan out: its removed turns are queued for the daily memory. A summary that was
         prepared for exactly this, or needs no model, is in the very next request. Return None, and
         record nothing, if the model would see the same as before, or if that summary is no shorter
@@ -291,7 +291,7 @@ class Compactor:
             self.summaries.add(kept)
         return stored
 
-    async def _is_held_off(self, plan: Plan) -> bool:
+    async def _is_blocked(self, plan: Plan) -> bool:
         """Return whether a listener vetoes this compaction."""
         event = Event("pre_compact", self._state.key, self._state.current, plan.why)
         verdict = await self._services.events.emit(event)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from memory.compactor import Compactor
 from memory.context.change import Change, ViewEvent
-from memory.context.forms import ASIDE, CLEARED, DROPPED, WHOLE, TurnForm, give, overlay
+from memory.context.forms import ASIDE, CLEARED, DROPPED, WHOLE, TurnForm, assign_form, overlay
 from memory.context.layout import RemovedTurns, newest_undoable, redoable, undoable
 from memory.context.plan import ASKED, Plan
 from memory.context.view import View, apply_layout
@@ -89,19 +89,21 @@ class ContextEditor:
             if kind == "clear":
                 await self._compactor.summaries.cancel()
             if cleared.turns or view.preface is not None:
-                event = await self._put_away(cleared, view, kind, told)
+                event = await self._clear_turns(cleared, view, kind, told)
                 cleared = replace(cleared, event=event)
             return cleared
 
-    async def _put_away(
+    async def _clear_turns(
         self, cleared: ClearResult, view: View, kind: Literal["clear", "new"], told: Collection[int]
     ) -> ViewEvent:
         last = max((t.number for t in view.whole if t.is_complete), default=0)
         last = max(last, *cleared.turns, *(span.last for span in view.layout.forms), 0)
         gone = TurnForm("gone", CLEARED if kind == "clear" else ASIDE)
         # A clear includes turns that were summarised or dropped before.
-        numbers = range(1, last + 1) if kind == "clear" else self._not_away(range(1, last + 1))
-        change = Change.clearing(give(numbers, gone))
+        numbers = (
+            range(1, last + 1) if kind == "clear" else self._without_removed(range(1, last + 1))
+        )
+        change = Change.clearing(assign_form(numbers, gone))
         after = replace(view.apply(change), preface=None).tokens
         plan = Plan(change, ASKED, cleared.turns)
         job, untold = None, tuple(turn for turn in cleared.turns if turn not in told)
@@ -112,7 +114,7 @@ class ContextEditor:
         await self._compactor.approval.drop()
         return event
 
-    def _not_away(self, numbers: Iterable[int]) -> list[int]:
+    def _without_removed(self, numbers: Iterable[int]) -> list[int]:
         away = self._state.layout.removed_turns
         return [number for number in numbers if not away.has(number)]
 
@@ -124,7 +126,7 @@ class ContextEditor:
             named = (event for event in undoable(events) if event.id == event_id)
             event = next(named, None) if event_id else newest_undoable(events)
             if event is not None:
-                await self._state.take_back("undo", event, "person", ASKED)
+                await self._state.set_undone("undo", event, "person", ASKED)
             return event
 
     async def redo(self, event_id: int = 0) -> ViewEvent | None:
@@ -133,7 +135,7 @@ class ContextEditor:
             undone = redoable(await self._state.history())
             if undone is None or event_id not in (0, undone.id):
                 return None
-            await self._state.take_back("redo", undone, "person", ASKED)
+            await self._state.set_undone("redo", undone, "person", ASKED)
             return undone
 
     async def expand(self, numbers: Collection[int]) -> ExpandResult:
@@ -162,7 +164,7 @@ class ContextEditor:
     async def _expansion(self, back: Sequence[int], left: Collection[int]) -> Change:
         """Return the change that brings turns back. A summary in front all of whose turns are back
         is replaced by the one that it continues."""
-        layout, change = self._state.layout, Change(give(back, WHOLE))
+        layout, change = self._state.layout, Change(assign_form(back, WHOLE))
         front, text = layout.front, layout.preface
         writer = self._compactor.summaries
         summary = await writer.read(text) if text else None
@@ -172,19 +174,19 @@ class ContextEditor:
         if (
             front is None
             or not text
-            or (is_same and not await self._is_coming_for(front, back, left))
+            or (is_same and not await self._is_pending_for(front, back, left))
         ):
             return change
         rest = [turn for turn in layout.turns("summary") if turn in left]
         if summary is None:
-            gone = give(rest, TurnForm("gone", ASIDE))  # no summary covers them any more
+            gone = assign_form(rest, TurnForm("gone", ASIDE))  # no summary covers them any more
             return replace(change.with_forms(gone), reference="")
         slot = await self._state.read(summaries.event_of, summary.origin) or -summary.id
-        return change.with_forms(give(rest, TurnForm("summary", slot))).with_summary(
+        return change.with_forms(assign_form(rest, TurnForm("summary", slot))).with_summary(
             summary.id, slot
         )
 
-    async def _is_coming_for(self, front: int, back: Sequence[int], left: Collection[int]) -> bool:
+    async def _is_pending_for(self, front: int, back: Sequence[int], left: Collection[int]) -> bool:
         """Return whether the summary in front is not written yet, and all its turns are back."""
         if front in self._state.layout.texts:
             return False
@@ -202,7 +204,7 @@ class ContextEditor:
         """Return the first of these turns that fit into this many tokens; all of them if they fit
         once the summaries that cover them are removed."""
         view = self._state.view()
-        part, layout = view.scale.part, view.layout.apply(Change(give(wanted, WHOLE)))
+        part, layout = view.scale.part, view.layout.apply(Change(assign_form(wanted, WHOLE)))
         freed = view.range_tokens - replace(view, layout=layout).range_tokens
         size, fitting = 0, list[int]()
         for first in range(0, len(wanted), _READ_AT_ONCE):
@@ -217,16 +219,16 @@ class ContextEditor:
 
     async def pin(self, turns: Collection[int]) -> ViewEvent | None:
         """Pin turns, for a person; turns that do not exist yet are ignored."""
-        return await self._steer(Change.pinning(self._known(turns)))
+        return await self._put_unless_empty(Change.pinning(self._known(turns)))
 
     async def unpin(self, turns: Collection[int]) -> ViewEvent | None:
         """Unpin turns."""
-        return await self._steer(Change.unpinning(self._known(turns)))
+        return await self._put_unless_empty(Change.unpinning(self._known(turns)))
 
     def _known(self, turns: Collection[int]) -> frozenset[int]:
         return frozenset(range(1, self._state.newest + 1)).intersection(turns)
 
-    async def _steer(self, change: Change) -> ViewEvent | None:
+    async def _put_unless_empty(self, change: Change) -> ViewEvent | None:
         async with self._change():
             return None if change.is_empty else await self._put(change, ASKED)
 
@@ -238,12 +240,12 @@ class ContextEditor:
         async with self._change():
             running = {turn.number for turn in state.whole if not turn.is_complete}
             gone = {turn for turn in turns if 1 <= turn <= state.newest} - running
-            dropped = state.layout.turns_gone(DROPPED)
+            dropped = state.layout.turns_removed_by(DROPPED)
             if gone <= dropped:
                 return None
             hit = (one.turns for one in state.layout.ranges if not gone.isdisjoint(one.turns))
-            back = give({turn for turns in hit for turn in turns}, WHOLE)
-            forms = overlay(back, give(gone, TurnForm("gone", DROPPED)))
+            back = assign_form({turn for turns in hit for turn in turns}, WHOLE)
+            forms = overlay(back, assign_form(gone, TurnForm("gone", DROPPED)))
             return await self._put(Change(forms), why)
 
     async def _put(self, change: Change, why: str) -> ViewEvent:

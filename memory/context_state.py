@@ -353,7 +353,7 @@ class ContextState:
         self.notify()
         return stored
 
-    async def take_back(
+    async def set_undone(
         self, kind: Literal["undo", "redo"], event: ViewEvent, actor: Actor, why: str
     ) -> ViewEvent:
         """Undo or redo an event; return the event for that. Raises StoreError."""
@@ -362,7 +362,7 @@ class ContextState:
         return await self.record_measured(move, before)
 
     async def _move_by(self, event: ViewEvent) -> None:
-        if event.change.brings_back or event.kind == "setting":  # what comes back is read
+        if event.change.restores_turns or event.kind == "setting":  # what comes back is read
             await self.replay(await self.history())
         else:
             after = self.replayed.after(event, self._strategy)

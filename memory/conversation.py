@@ -167,7 +167,7 @@ class Conversation:
         there = await asyncio.to_thread(ended.read, path)
         return [one for one in there if one.conversation == self.key.id and one.value.turn == turn]
 
-    async def words_said(self, texts: Sequence[str]) -> None:
+    async def handle_words(self, texts: Sequence[str]) -> None:
         """Store the corrections in these messages, if there are any."""
         if any(map(may_correct, texts)):
             await self._keep_corrections()
@@ -201,7 +201,7 @@ class Conversation:
     # --- in memory -----------------------------------------------------------------------------
 
     @property
-    def is_at_rest(self) -> bool:
+    def is_inactive(self) -> bool:
         """Return whether the conversation is inactive: without a running turn, a change, a summary
         in progress, and a strategy that waits for the next turn."""
         context, is_writing = self.context, self.compactor.summaries.is_busy
@@ -328,23 +328,23 @@ class Conversation:
         person removed, since the model's tools may read there. Raises OSError."""
         async with self._writing_files:
             turns: list[Turn] = []
-            away = await self._turns_away(self.context.layout.removed_turns)
+            away = await self._removed_by_person(self.context.layout.removed_turns)
             for first in range(1, self.context.newest + 1, _READ_AT_ONCE):
                 some = (n for n in range(first, first + _READ_AT_ONCE) if n not in away)
                 turns += await self.context.turns([*some])
             return await asyncio.to_thread(write, self.folder, turns)
 
-    async def _turns_away(self, own: RemovedTurns) -> frozenset[int]:
+    async def _removed_by_person(self, own: RemovedTurns) -> frozenset[int]:
         """Return the turns that a person removed: here (`own`), or in a branch that shares them."""
-        return await self.context.read(transcript.turns_away_anywhere, own)
+        return await self.context.read(transcript.find_removed_anywhere, own)
 
     async def _follow(self, before: RemovedTurns) -> None:
         """Update the files that the model's tools may read, after a person removed turns, or
         brought back some that were removed `before`: the files have exactly the turns that the
         model may read. A file that can't be written is an error in the log; the turns are removed
         from the context nevertheless."""
-        away = await self._turns_away(self.context.layout.removed_turns)
-        was = await self._turns_away(before)
+        away = await self._removed_by_person(self.context.layout.removed_turns)
+        was = await self._removed_by_person(before)
         await self._update_files(away, was - away)
         if away != was and not await self._is_cleared():
             await self._keep_corrections()
@@ -358,13 +358,13 @@ class Conversation:
 
     async def follow_branch(self, turns: Collection[int]) -> None:
         """Update the files after shared turns were removed or brought back in another branch."""
-        away = await self._turns_away(self.context.layout.removed_turns)
+        away = await self._removed_by_person(self.context.layout.removed_turns)
         await self._update_files(away, frozenset(turns) - away)
 
     async def _update_files(self, away: frozenset[int], back: frozenset[int]) -> None:
         """Remove turns from the files, and write others to them again."""
         try:
-            await self._take_out(away)
+            await self._delete_from_files(away)
             await self._put_back(back)
             await self._shared.mirror.renew(self)
         except OSError:
@@ -372,7 +372,7 @@ class Conversation:
             with suppress(OSError):
                 await asyncio.to_thread(forget.delete_folder, self.folder)
 
-    async def _take_out(self, away: frozenset[int]) -> None:
+    async def _delete_from_files(self, away: frozenset[int]) -> None:
         row, is_running = self.context.row, bool(self.context.current)
         attached = await self._services.store.read(
             lambda db: forget.list_attached(db, self.key, row, away)
@@ -386,9 +386,9 @@ class Conversation:
         async with self._writing_files:
             await asyncio.to_thread(offload.remove_turns, self.folder, away, goes)
         if away:
-            await self._tell_offloader(away, attached.references)
+            await self._notify_offloader(away, attached.references)
 
-    async def _tell_offloader(
+    async def _notify_offloader(
         self, turns: Collection[int] | None, references: Collection[str]
     ) -> bool:
         """Notify a plugin that stores removed turns of those that a person removed. False: it may
@@ -498,7 +498,7 @@ class Conversation:
             if await read(summaries.list_open_jobs):
                 return False
             async with self.compactor.summaries.halted():
-                await self.long_term.pass_over()
+                await self.long_term.mark_removed_distilled()
                 await self._delete(None, await self.count_stored(), is_told=True)
                 await self._load()
         return True
@@ -524,11 +524,11 @@ class Conversation:
         row = self.context.row
         async with self._writing_files:
             is_whole = turns is None and not gone.has_children
-            is_gone = await self._delete_files(None if is_whole else gone.turns)
+            is_deleted = await self._delete_files(None if is_whole else gone.turns)
             for one in sharing:
                 last = gone.shared[one.context.row]
                 mine = [turn for turn in gone.turns if turn <= last]
-                is_gone &= await one._delete_files(mine)
+                is_deleted &= await one._delete_files(mine)
             await self._services.store.write(
                 lambda db: forget.delete(
                     db,
@@ -540,7 +540,7 @@ class Conversation:
                     features=self._services.feature_rows,
                 )
             )
-        return is_gone
+        return is_deleted
 
     async def _delete_files(self, turns: Collection[int] | None) -> bool:
         row = self.context.row
@@ -555,4 +555,4 @@ class Conversation:
             )
         folder = self._services.audience_folder(self.key.audience)
         await asyncio.to_thread(forget.delete_data, folder, attached.lone)
-        return await self._tell_offloader(turns, attached.references)
+        return await self._notify_offloader(turns, attached.references)

@@ -80,7 +80,7 @@ class Conversations:
             self.models,
             self._mirror,
             self._indexer,
-            self._look_through,
+            self._reload_preface,
             self.long_term,
             self._spread,
         )
@@ -126,7 +126,7 @@ class Conversations:
         excess = len(self._open) - self._most_open
         if excess <= 0:
             return
-        at_rest = (name for name, one in self._open.items() if one.is_at_rest)
+        at_rest = (name for name, one in self._open.items() if one.is_inactive)
         for name in list(islice(at_rest, excess)):  # nearly always the first ones
             self._evict(name)
 
@@ -146,7 +146,7 @@ class Conversations:
                 self._evict(name)
 
     def _may_rest(self, name: str, before: float) -> bool:
-        return self._used.get(name, before) < before and self._open[name].is_at_rest
+        return self._used.get(name, before) < before and self._open[name].is_inactive
 
     def _evict(self, name: str) -> None:
         del self._used[name]
@@ -155,7 +155,7 @@ class Conversations:
         while len(self._evicted) > MOST_EVICTED:
             self._evicted.popitem(last=False)
 
-    async def _look_through(self, name: str) -> None:
+    async def _reload_preface(self, name: str) -> None:
         """Read the preface of the conversation of this name again: an owner approved a summary that
         may be part of it."""
         if (conversation := self._alive.get(name)) is not None:
@@ -172,19 +172,19 @@ class Conversations:
         """Return the conversation of this key, if it is in memory."""
         return self._alive.get(key.id)
 
-    async def load(self, is_meant: Scope = everything) -> None:
+    async def load(self, is_selected: Scope = everything) -> None:
         """Load each model's calibration, and resume the work that a crash interrupted: the memory
         files in the prompt, and jobs."""
         self.models.ratios = await self.services.store.read(learnt.ratios)
-        await self.branches.load(is_meant)
-        for audience in await self._list_unwritten(is_meant):
+        await self.branches.load(is_selected)
+        for audience in await self._list_unwritten(is_selected):
             key, state = ConversationKey("", audience), self.long_term[audience]
             try:
                 await LongTermMemory(self.services, key, state).read()
             except (MemoryFileError, StoreError) as error:
                 log.warning("%s", error)  # the commands of the memory report this
         unfinished = await self.services.store.read(summaries.list_unfinished)
-        for key, job in [(key, job) for key, job in unfinished if is_meant(key.id)]:
+        for key, job in [(key, job) for key, job in unfinished if is_selected(key.id)]:
             try:
                 if await self._count_attempt(job) <= MOST_ATTEMPTS:
                     await self.get(key)  # it resumes its own jobs when restored
@@ -194,11 +194,11 @@ class Conversations:
                 continue
             await self._put_job_aside(key, job)
 
-    async def _list_unwritten(self, is_meant: Scope) -> list[str]:
+    async def _list_unwritten(self, is_selected: Scope) -> list[str]:
         """Return the audiences whose memory file differs from the database."""
         found = await self.services.store.read(memory_file.list_unwritten)
         keys = {audience: await self.of_audience(audience) for audience in found}
-        return [one for one in found if all(is_meant(key.id) for key in keys[one])]
+        return [one for one in found if all(is_selected(key.id) for key in keys[one])]
 
     async def _count_attempt(self, job: int) -> int:
         return await self.services.store.write(lambda db: summaries.count_attempt(db, job))
@@ -214,20 +214,20 @@ class Conversations:
         log.error("%s", sentence)
         self.troubles.append(sentence)
 
-    async def excuse(self, is_meant: Scope = everything) -> None:
+    async def mark_clean_stop(self, is_selected: Scope = everything) -> None:
         """Record a clean stop: the interrupted jobs and tool calls have not failed."""
-        names = [name for name in self._alive if is_meant(name) and self.is_ours(name)]
-        await self.services.store.write(lambda db: summaries.excuse(db, names))
-        await self.services.store.write(lambda db: transcript.excuse_calls(db, names))
+        names = [name for name in self._alive if is_selected(name) and self.is_ours(name)]
+        await self.services.store.write(lambda db: summaries.mark_clean_stop(db, names))
+        await self.services.store.write(lambda db: transcript.delete_repeatable_calls(db, names))
 
-    async def evict(self, is_meant: Scope) -> None:
+    async def evict(self, is_selected: Scope) -> None:
         """Evict these conversations, which other processes own from now on."""
-        leaving = [one for one in self.list_loaded() if is_meant(one.key.id)]
-        self._mirror.drop(is_meant)
+        leaving = [one for one in self.list_loaded() if is_selected(one.key.id)]
+        self._mirror.drop(is_selected)
         for conversation in leaving:
             await conversation.compactor.summaries.close()
             self.long_term.pop(conversation.key.audience, None)
-        for name in [name for name in {*self._alive, *self._evicted} if is_meant(name)]:
+        for name in [name for name in {*self._alive, *self._evicted} if is_selected(name)]:
             for known in (self._open, self._used, self._evicted, self._alive):
                 known.pop(name, None)
 
@@ -299,10 +299,10 @@ class Conversations:
         await self._mirror.flush()
         await self._indexer.idle()
 
-    async def index(self, tell: Callable[[int, int], None]) -> None:
+    async def index(self, show_progress: Callable[[int, int], None]) -> None:
         """Index all messages, so that no search waits for it; `show_progress` is called with the
         number of indexed messages and the total."""
-        await self._indexer.catch_up_all(tell)
+        await self._indexer.catch_up_all(show_progress)
 
     async def close(self) -> None:
         """End the sessions, and stop background work; it resumes at the next start."""

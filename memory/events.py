@@ -69,7 +69,7 @@ class Listener(Struct, frozen=True):
     event."""
 
     name: str
-    hear: Callable[[Event], Awaitable[Verdict | None]]
+    handle: Callable[[Event], Awaitable[Verdict | None]]
     priority: int = 100
     timeout: float | None = 5.0
     minds: Callable[[EventName], bool] = lambda name: True
@@ -81,7 +81,7 @@ class Events:
     def __init__(self, listeners: Sequence[Listener] = ()) -> None:
         self._given, self._sorted = listeners, tuple[Listener, ...]()
 
-    def find_minding(self, name: EventName) -> list[Listener]:
+    def find_interested(self, name: EventName) -> list[Listener]:
         """Return the listeners that want such an event; without any, the event need not be made."""
         if len(self._sorted) != len(self._given):
             self._sorted = tuple(sorted(self._given, key=lambda listener: listener.priority))
@@ -99,7 +99,7 @@ class Events:
         """Call each listener (None: those that want the event), in order, and combine their
         answers."""
         verdict = NOTHING
-        for listener in self.find_minding(event.name) if listeners is None else listeners:
+        for listener in self.find_interested(event.name) if listeners is None else listeners:
             verdict = verdict.plus(await _notify(listener, event))
         return verdict
 
@@ -107,7 +107,7 @@ class Events:
 async def _notify(listener: Listener, event: Event) -> Verdict:
     try:
         async with asyncio.timeout(listener.timeout):
-            return _checked(await listener.hear(event))
+            return _checked(await listener.handle(event))
     except TimeoutError:
         log.warning("%s took longer than %s s over %s", listener.name, listener.timeout, event.name)
     except (Exception, SystemExit, asyncio.CancelledError) as error:

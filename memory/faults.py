@@ -97,7 +97,7 @@ _SAID: Sequence[tuple[str, str]] = (
 _DEEPEST = 8
 
 
-def say_fault(error: BaseException, otherwise: str = DAMAGED) -> str:
+def describe_fault(error: BaseException, otherwise: str = DAMAGED) -> str:
     """Return a sentence, without its end, about an error of a library or of the system; `otherwise`
     says what is wrong where that is not known by its kind. What the library says goes to the log.
     """

@@ -124,7 +124,7 @@ class Forecaster:
         if not state.current:
             now = with_question(await self._with_late(now))
         preview = Preview(now, now)
-        if back := self.find_outgrown(limits):
+        if back := self.plan_unfold(limits):
             preview = Preview(now, await state.view_with(back.change, now), (back,))
         preview = apply_emergency_steps(preview, limits, emergency.STEPS[:1])
         by_rule = state.strategy.by_rule and not state.current
@@ -141,7 +141,7 @@ class Forecaster:
         return apply_emergency_steps(preview, limits, emergency.STEPS[1:])
 
     async def _with_late(self, now: View) -> View:
-        if not (late := await self.find_late()):
+        if not (late := await self.find_late_summaries()):
             return now
         layout = now.layout.apply(Change.showing(late))
         texts = await self._state.read_texts(layout, now.layout)
@@ -163,7 +163,7 @@ class Forecaster:
             return None
         return None if self.holds_off(view) else plan
 
-    def find_outgrown(self, limits: Limits) -> Plan | None:
+    def plan_unfold(self, limits: Limits) -> Plan | None:
         """Return the plan that restores turns which `slim` has folded with lower settings than
         those in force. None: there are none, or an undo holds it off."""
         state = self._state
@@ -181,7 +181,7 @@ class Forecaster:
             return ""
         return "ready" if await self._summaries.summary_of(slot) else "coming"
 
-    async def find_late(self) -> dict[int, int]:
+    async def find_late_summaries(self) -> dict[int, int]:
         """Return the late summaries that are not shown yet, by the events that removed their
         turns."""
         layout = self._state.layout
@@ -256,8 +256,8 @@ class CutApproval:
         """Return whether the context has no changes that affect the proposal."""
         state, plan = self._state, proposal.plan
         limits, view = state.limits, state.view()
-        is_wanted = plan.strategy == limits.strategy and next_cut(view, limits) is not None
-        if proposal.actor == "strategy" and not is_wanted:
+        is_needed = plan.strategy == limits.strategy and next_cut(view, limits) is not None
+        if proposal.actor == "strategy" and not is_needed:
             return False  # turns were removed, for example, or a limit was raised
         there = {turn.number for turn in view.complete} | {*view.logged}
         there.update(turn for one in view.layout.ranges for turn in one.turns)
@@ -267,7 +267,7 @@ class CutApproval:
             and not self._forecaster.is_held(view, limits)
         )
 
-    def why_due(self, proposal: Proposal) -> str:
+    def due_reason(self, proposal: Proposal) -> str:
         """Return why a cut waits no longer; "" where it does."""
         limits = self._state.limits
         if 0 < proposal.asked_at <= self.clock() - PATIENCE:

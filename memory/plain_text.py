@@ -30,11 +30,11 @@ def unescape(text: str) -> str:
     for _ in range(_NESTED):
         if "\\" not in text:
             break
-        text = _ESCAPE.sub(_meant, text)
+        text = _ESCAPE.sub(_unescaped, text)
     return text
 
 
-def _meant(found: re.Match[str]) -> str:
+def _unescaped(found: re.Match[str]) -> str:
     return _joined(found) if found[1] else _SIGNS.get(found[2], found[2])
 
 
@@ -162,4 +162,4 @@ def paragraphs(message: Message) -> list[str]:
     if message.role != "assistant":
         return []
     used = [f"*used `{call.name}`*" for call in message.tool_calls]
-    return [*(["**Parley:**", message.told] if message.told else []), *used]
+    return [*(["**Parley:**", message.text_with_notice] if message.text_with_notice else []), *used]

@@ -81,7 +81,7 @@ class RequestFitter:
         if known is None:
             return view, limits  # the usual case
         tighter = limits.but(window=known.target, output_reserved=0)
-        return await self._climb(prefix, tighter, emergency.STEPS[:1]), limits
+        return await self._run_ladder(prefix, tighter, emergency.STEPS[:1]), limits
 
     async def _fit(self, prefix: PromptPrefix) -> tuple[View, Limits]:
         state = self._state
@@ -89,7 +89,7 @@ class RequestFitter:
         limits = state.limits
         await self._note_changed_prompt(prefix, limits)
         await self._refuse_hopeless(state.view(prefix, limits), limits)
-        view = await self._climb(prefix, limits, emergency.STEPS[:1])
+        view = await self._run_ladder(prefix, limits, emergency.STEPS[:1])
         if limits.strategy == "slim":
             await self._unfold(prefix, limits)
             view = state.view(prefix, limits)
@@ -104,16 +104,16 @@ class RequestFitter:
         elif view.tokens <= limits.ceiling:
             return view, limits  # the usual case
         limits = state.limits
-        return await self._climb(prefix, limits, emergency.STEPS[1:]), limits
+        return await self._run_ladder(prefix, limits, emergency.STEPS[1:]), limits
 
     async def _unfold(self, prefix: PromptPrefix, limits: Limits) -> None:
         """Restore turns that `slim` has folded with lower settings than those in force; one event
         records the result."""
         state = self._state
-        if self._forecaster.find_outgrown(limits) is None:
+        if self._forecaster.plan_unfold(limits) is None:
             return
         async with state.changing:
-            if (back := self._forecaster.find_outgrown(limits)) is None:
+            if (back := self._forecaster.plan_unfold(limits)) is None:
                 return
             before = state.view(prefix, limits)
             now = await state.view_with(back.change, before)
@@ -125,7 +125,9 @@ class RequestFitter:
             spec = self._forecaster.spec(again, "strategy")
             await self._compactor.record(event, Job(0, spec) if again.leaving else None)
 
-    async def _climb(self, prefix: PromptPrefix, limits: Limits, steps: tuple[int, ...]) -> View:
+    async def _run_ladder(
+        self, prefix: PromptPrefix, limits: Limits, steps: tuple[int, ...]
+    ) -> View:
         """Take these steps of the ladder while the request exceeds the ceiling; the last one raises
         NoRoom if that is not enough."""
         async with self._state.changing:
@@ -133,7 +135,7 @@ class RequestFitter:
             for step in steps:
                 if view.tokens <= limits.ceiling and (step or not view.lines):
                     return view  # the usual case; removed turns may make a log longer
-                await self._take_step(view, limits, step)
+                await self._run_step(view, limits, step)
                 view = self._state.view(prefix, limits)
             if view.tokens > limits.ceiling and steps[-1]:
                 raise emergency.no_room(view, limits)
@@ -148,7 +150,7 @@ class RequestFitter:
             if emergency.is_hopeless(view, limits, last.change):
                 raise emergency.no_room(view, limits)
 
-    async def _take_step(
+    async def _run_step(
         self, view: View, limits: Limits, step: int, why: str = emergency.REASON
     ) -> bool:
         """Take a step of the ladder; return False if it changes nothing."""
@@ -156,7 +158,7 @@ class RequestFitter:
         plan = replace(plan, why=why)
         if plan.change.is_empty or not frees_enough(view, plan, limits):
             return False
-        if await self._compactor.carry_out(plan, "emergency") is None:
+        if await self._compactor.execute(plan, "emergency") is None:
             return False
         self._emergency_in = self._state.current
         return True
@@ -174,7 +176,7 @@ class RequestFitter:
         view, limits = self._state.view(), self._state.limits
         return emergency.describe(events, view, limits, turn, refused)
 
-    async def make_room(
+    async def shrink_request(
         self, view: View, prefix: PromptPrefix, overflow: Overflow, attempt: int
     ) -> bool:
         """After the provider refused the request made from `view`, the so many-th attempt of its
@@ -184,7 +186,7 @@ class RequestFitter:
         window, why = overflow.window, overflow.why
         async with self._state.changing:
             if why == emergency.REASON:
-                self._calibration.believe_refusal(view, self._state.limits_as_set, window)
+                self._calibration.accept_refusal(view, self._state.limits_as_set, window)
             limits = self._state.limits
             if why != emergency.REASON:
                 limits = replace(limits, window=min(window or view.tokens // 2, limits.window))
@@ -193,7 +195,7 @@ class RequestFitter:
             if window and why == emergency.REASON:
                 await self._refuse_hopeless(self._state.view(prefix, limits), limits)
             for step in emergency.STEPS[min(attempt, 3) - 1 :]:
-                if await self._take_step(self._state.view(prefix, limits), limits, step, why):
+                if await self._run_step(self._state.view(prefix, limits), limits, step, why):
                     return True
             return overflow.is_sure and await self._shorten_blindly(prefix, limits, why)
 
@@ -208,13 +210,13 @@ class RequestFitter:
             self._shortened = newest, _SHARES.index(share) + 1
             most = view.tokens - round(view.scale.part(own) * (1 - share))
             tighter = limits.but(window=most, output_reserved=0)
-            if await self._take_step(view, tighter, emergency.STEPS[-1], why):
+            if await self._run_step(view, tighter, emergency.STEPS[-1], why):
                 if why == emergency.REASON:
                     self._calibration.note_refused(view, limits.model)
                 return True
         return False
 
-    async def bring_back(self) -> None:
+    async def restore_removed(self) -> None:
         """Restore the messages of earlier turns that were removed for a fallback model, or for a
         refusal with an unknown reason, before this turn's first request."""
         state = self._state
@@ -224,10 +226,10 @@ class RequestFitter:
             held = undoable(await state.history())
             out = [e for e in held if e.reason in emergency.PASSING]
             for event in reversed([e for e in out if e.turn < state.current]):
-                await state.take_back("undo", event, "emergency", event.reason)
+                await state.set_undone("undo", event, "emergency", event.reason)
             self._looked_in = state.current
 
-    async def take_back(self) -> None:
+    async def set_undone(self) -> None:
         """Restore what the ladder removed in this turn, since the provider refused for another
         reason."""
         state = self._state
@@ -236,7 +238,7 @@ class RequestFitter:
             mine = [e for e in held if e.reason in emergency.REASONS]
             if not mine or mine[-1].turn != state.current:
                 return
-            await state.take_back("undo", mine[-1], "emergency", mine[-1].reason)
+            await state.set_undone("undo", mine[-1], "emergency", mine[-1].reason)
             self._emergency_in = 0
 
     # --- between turns -------------------------------------------------------------------------
@@ -281,7 +283,7 @@ class RequestFitter:
     async def _show_late(self) -> None:
         """Show the summaries that came late, and a reference to what left; between turns only, so
         that no request of a running turn is rewritten."""
-        state, late = self._state, await self._forecaster.find_late()
+        state, late = self._state, await self._forecaster.find_late_summaries()
         layout = state.replayed.layout
         front = layout.front
         kept = self._new_reference(is_late=front in late)

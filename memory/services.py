@@ -79,7 +79,7 @@ class Mirror:
     async def flush(self) -> None:
         """Write all pending files now."""
 
-    def drop(self, is_meant: Scope) -> None:
+    def drop(self, is_selected: Scope) -> None:
         """Stop updating these conversations, which other processes own from now on."""
 
     async def close(self) -> None:
@@ -195,7 +195,7 @@ class CutNotice(Struct, frozen=True):
     is_late: bool = False
 
 
-async def _unheard(key: ConversationKey, notice: CutNotice) -> None:
+async def _ignore(key: ConversationKey, notice: CutNotice) -> None:
     """Do nothing."""
 
 
@@ -219,7 +219,7 @@ class MemoryServices(Struct, frozen=True):
     on_change: Callable[[ConversationKey], None] = lambda key: None
     on_event: OnEvent = lambda event: None
     on_spent: OnSpent = lambda key, person, spent: None
-    on_cut: Callable[[ConversationKey, CutNotice], Awaitable[None]] = _unheard
+    on_cut: Callable[[ConversationKey, CutNotice], Awaitable[None]] = _ignore
     feature_rows: Sequence[FeatureRows] = ()
     ledger: Ledger = field(default_factory=Ledger)
     chat_bills: ChatBills = field(default_factory=ChatBills)

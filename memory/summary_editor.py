@@ -96,7 +96,7 @@ class SummaryEditor:
         stood."""
         state, count = self._state, self._services.meter.text
         layout, front, scale = state.layout, state.layout.front or 0, state.view().scale
-        late, events = await self._compactor.forecaster.find_late(), await state.history()
+        late, events = await self._compactor.forecaster.find_late_summaries(), await state.history()
         places = [(late.get(front) or layout.preface, front, tuple[int, ...]())]
         places += [(one.summary, one.event, one.turns) for one in layout.ranges]
         found = []
@@ -108,7 +108,7 @@ class SummaryEditor:
                     turns or await self._covered_turns(summary),
                     scale.part(await count(summary.text)),
                     is_late=not turns and front in late,
-                    coming=() if turns else await self.find_coming(),
+                    coming=() if turns else await self.find_pending_turns(),
                     event=_find_showing(events, summary.id) or slot,
                     slot=slot,
                     is_range=bool(turns),
@@ -135,13 +135,13 @@ class SummaryEditor:
                 return one
         return None
 
-    async def find_meant(self) -> CurrentSummary | None:
+    async def find_default(self) -> CurrentSummary | None:
         """Return the summary that is selected if none is named: the one in front, or else the only
         one in place of its turns."""
         found = await self.list_standing()
         return found[0] if found and (not found[0].is_range or len(found) == 1) else None
 
-    async def find_coming(self) -> tuple[int, ...]:
+    async def find_pending_turns(self) -> tuple[int, ...]:
         """Return the turns whose summary is being written and will replace the one in force."""
         front = self._state.layout.front
         if await self._compactor.forecaster.find_pending(front) != "coming":
@@ -255,7 +255,7 @@ class SummaryEditor:
         seen; or the one with this number of a compaction that waits. Raises EditRefused."""
         if number and (here := await self._find_named(number, is_newest=True)) is not None:
             return here
-        standing = await self.find_meant()
+        standing = await self.find_default()
         if standing is None:
             raise EditRefused(_explain_none(await self.list_standing()))
         now = standing.summary

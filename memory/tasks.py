@@ -48,7 +48,7 @@ async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
     if tasks:
         await asyncio.wait(tasks)
     for task in tasks:
-        hear(task)
+        retrieve_error(task)
 
 
 def is_stopped() -> bool:
@@ -58,7 +58,7 @@ def is_stopped() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def hear(task: asyncio.Task[Any]) -> None:
+def retrieve_error(task: asyncio.Task[Any]) -> None:
     """Retrieve the error of a finished task, if it failed, so that asyncio does not report it."""
     if not task.cancelled():
         task.exception()
@@ -68,7 +68,7 @@ async def run_shielded(work: Coroutine[Any, Any, T]) -> T:
     """Run work that must not be interrupted: a `/stop` during it takes effect after its end. Work
     that is committed but not known in memory would be done again."""
     task = asyncio.create_task(work)
-    task.add_done_callback(hear)  # a cancelled caller does not retrieve the result
+    task.add_done_callback(retrieve_error)  # a cancelled caller does not retrieve the result
     try:
         await asyncio.wait({task})
     except asyncio.CancelledError:

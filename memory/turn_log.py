@@ -61,7 +61,7 @@ class TurnOwner(Protocol):
         """Handle the end of a turn, or the addition of whole turns."""
         ...
 
-    async def words_said(self, texts: Sequence[str]) -> None:
+    async def handle_words(self, texts: Sequence[str]) -> None:
         """Handle new messages of people, once they are on disk."""
         ...
 
@@ -122,7 +122,7 @@ class TurnLog:
             state.person = person
             self._begin(number)
             state.append([entry])
-        await self._tell_said([entry])
+        await self._notify_words([entry])
         return OpenTurn(self, Turn(number, (entry,)))
 
     async def append(
@@ -153,16 +153,16 @@ class TurnLog:
             entries = [replace(e, at=at) for e, at in zip(entries, times, strict=True)]
         await self.services.store.write(lambda db: transcript.insert(db, state.row, entries))
         state.append(entries)
-        await self._tell_said(entries)
+        await self._notify_words(entries)
         if self._owner is not None:
             self._owner.turn_ended()
         return state.whole[-len(turns) :]
 
-    async def _tell_said(self, entries: Sequence[Entry]) -> None:
+    async def _notify_words(self, entries: Sequence[Entry]) -> None:
         """Notify the owner of what people wrote in these entries, which are on disk."""
         texts = [entry.message.text for entry in entries if entry.message.role == "user"]
         if texts and self._owner is not None:
-            await self._owner.words_said(texts)
+            await self._owner.handle_words(texts)
 
     async def _find_known_turn(self, inbox: int) -> OpenTurn | None:
         """Return the turn that was opened for this inbox row, if one was."""
@@ -181,14 +181,14 @@ class TurnLog:
         turn = transcript.as_turns(entries)[0]
         if not turn.is_complete:
             self._begin(turn.number)
-        await self._tell_said(entries)  # the process may have died before this
+        await self._notify_words(entries)  # the process may have died before this
         return OpenTurn(self, turn, not turn.is_complete, begun)
 
     async def _close_left_open(self) -> None:
         whole = self.state.whole
         if whole and not whole[-1].is_complete:
             left = OpenTurn(self, whole[-1])
-            await left.break_off("failed", "", LEFT_OPEN)
+            await left.end_early("failed", "", LEFT_OPEN)
 
     def _begin(self, number: int) -> None:
         self.state.current = number
@@ -240,7 +240,7 @@ class TurnLog:
             await self.services.store.write(insert, is_synced=is_synced)
             state.last_inbox = max(state.last_inbox, *inbox, 0)
             state.append(entries)
-        await self._tell_said(entries)
+        await self._notify_words(entries)
         return entries
 
     async def _entry(self, message: Message, turn: int) -> Entry:
@@ -258,7 +258,7 @@ class TurnLog:
         longest, text = limits.longest_result, message.text
         # A token has at least a byte; of a long text only the shown part is counted.
         may_be_long = message.role == "tool" and _MOST_BYTES * len(text) > longest
-        if may_be_long and len(await meter.clip_aside(text, longest)) < len(text):
+        if may_be_long and len(await meter.clip_in_thread(text, longest)) < len(text):
             message = await self._cut_on_arrival(message, longest)
         return message, await meter.message(message, limits.picture)
 
@@ -271,7 +271,7 @@ class TurnLog:
         if offloader is not None:
             file = await offload.attempt(lambda: offloader.offload_tool_result(key.id, message))
         room = max(1, limit - meter.count(format_truncation(file)))
-        beginning = await meter.clip_aside(message.text, room)
+        beginning = await meter.clip_in_thread(message.text, room)
         return replace(message, kept=max(1, len(beginning)), offloaded=file)
 
     async def begin_call(self, turn: int, call: str, *, is_once: bool) -> None:
@@ -399,12 +399,12 @@ class OpenTurn:
         first step. For a resumed turn this was done before."""
         if len(self.entries) == 1:
             session = await self.log.begin_session()
-            turn = await self.tell("turn_start", self.entries[0].message.text)
+            turn = await self.notify("turn_start", self.entries[0].message.text)
             if inject := session.inject + turn.inject:
                 await self.note(inject)
             await self.log.compactor.at_turn_start()
 
-    async def tell(
+    async def notify(
         self,
         name: EventName,
         text: str = "",
@@ -414,7 +414,7 @@ class OpenTurn:
     ) -> Verdict:
         """Notify listeners of an event in this turn; cheap without listeners."""
         events = self.log.services.events
-        if not (listeners := events.find_minding(name)):
+        if not (listeners := events.find_interested(name)):
             return NOTHING
         tool, arguments = (call.name, call.arguments) if call else ("", "")
         key = self.log.state.key
@@ -465,19 +465,19 @@ class OpenTurn:
         is_tainted = self._has_seen_outside and message.role != "user"
         return replace(message, is_tainted=True) if is_tainted else message
 
-    async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
+    async def shrink_request(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
         """Take the next step of the emergency ladder, after the provider refused the request made
         from `view` as too long, or perhaps so. Return False if none is left."""
         if not overflow.is_sure and not await self._treat_as_overflow(view):
             return False
         self._overflows += 1
         self._sent = self.log.requests.finish(self._sent, "too long")
-        return await self.log.fitter.make_room(view, prefix, overflow, self._overflows)
+        return await self.log.fitter.shrink_request(view, prefix, overflow, self._overflows)
 
-    async def bring_back(self) -> None:
+    async def restore_removed(self) -> None:
         """Restore the messages that were removed for another model's smaller window, before the
         first model is called again."""
-        await self.log.fitter.bring_back()
+        await self.log.fitter.restore_removed()
 
     async def _treat_as_overflow(self, view: View) -> bool:
         """Return whether an unclear refusal is treated as an overflow: the request had several
@@ -492,7 +492,7 @@ class OpenTurn:
             return True
         if self._is_doubtful:
             self._is_doubtful = False
-            await self.log.fitter.take_back()
+            await self.log.fitter.set_undone()
         return False
 
     def view_to_measure(self, prefix: PromptPrefix, model: str) -> View | None:
@@ -525,7 +525,7 @@ class OpenTurn:
         """List the notices for the person besides the reply; they are shown with it, and sent in no
         request."""
         said = [*self.notices, self._cut, await self.log.fitter.emergency_in(self.number)]
-        return [*said, self.log.compactor.tell_stuck(self.number)]
+        return [*said, self.log.compactor.describe_stuck(self.number)]
 
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
         """Add messages to the turn; on disk when this returns. A final one ends the turn."""
@@ -542,7 +542,7 @@ class OpenTurn:
         await run_shielded(self.log.book(self.number, spent))
         self.bill = self.bill.plus(spent)
 
-    async def hear(self, messages: Sequence[Message], inbox: Sequence[int]) -> None:
+    async def add_messages(self, messages: Sequence[Message], inbox: Sequence[int]) -> None:
         """Add new messages to the turn and mark their `inbox` rows as done, in one transaction."""
         await run_shielded(self._add(messages, None, inbox))
 
@@ -561,7 +561,7 @@ class OpenTurn:
         self.entries += await self.log.add(self.number, said, spent, inbox, sent, rows)
         self._sent = []
 
-    async def break_off(self, mark: Mark, text: str, sentence: str) -> None:
+    async def end_early(self, mark: Mark, text: str, sentence: str) -> None:
         """End the turn early: calls without a result get one that says so, and the model's partial
         text is kept. `sentence` is for the person only. A turn that has ended is left unchanged."""
         if self.entries[-1].message.is_final:

@@ -94,35 +94,35 @@ class UnrecordedTurn(OpenTurn):
         view, limits = self.view(prefix), self.log.state.limits
         for step in self.steps_taken:
             if view.tokens > limits.ceiling:
-                view = await self._take_step(view, step)
+                view = await self._run_step(view, step)
         if view.tokens > limits.ceiling:
             raise emergency.no_room(view, limits)
         return view
 
-    async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
+    async def shrink_request(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
         """Take the next step of the ladder, after the provider refused the request made from `view`
         as too long; return whether that changed anything."""
         if not overflow.is_sure:
             return False
         if self.is_of_conversation and overflow.is_own:
             limits = self.log.state.limits_as_set
-            self.log.calibration.believe_refusal(view, limits, overflow.window)
+            self.log.calibration.accept_refusal(view, limits, overflow.window)
         self._overflows += 1
         before = self.cuts
         for step in self.steps_taken[min(self._overflows, len(self.steps_taken)) - 1 :]:
-            await self._take_step(self.view(prefix), step)
+            await self._run_step(self.view(prefix), step)
             if self.cuts != before:
                 return True
         return False
 
-    async def _take_step(self, view: View, step: int) -> View:
+    async def _run_step(self, view: View, step: int) -> View:
         limits, meter = self.log.state.limits, self.log.services.meter
         plan = await emergency.step_of_ladder(view, limits, step, meter)
         change = await measure(plan.change, view, meter)
         self.cuts = self.cuts.combine(change)
         return view.apply(change)
 
-    async def bring_back(self) -> None:
+    async def restore_removed(self) -> None:
         """Do nothing: the cuts end with the turn, or with the conversation."""
 
     def view_to_measure(self, prefix: PromptPrefix, model: str) -> View | None:
@@ -281,7 +281,7 @@ class StatelessTurn(UnrecordedTurn):
             )
         return view
 
-    async def make_room(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
+    async def shrink_request(self, view: View, prefix: PromptPrefix, overflow: Overflow) -> bool:
         """Return False: a client's messages are never removed."""
         return False
 
@@ -342,7 +342,7 @@ class PrivateTurn(UnrecordedTurn):
         """Return False: all text is from the person or the model."""
         return False
 
-    async def tell(
+    async def notify(
         self,
         name: EventName,
         text: str = "",

@@ -427,7 +427,7 @@ class ForgetReport(Struct, frozen=True):
 
 
 class ForgetPort(Protocol):
-    async def weigh(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
+    async def estimate(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
         """Return a report of the data that would be deleted."""
         ...
 
@@ -528,7 +528,7 @@ class Ask(Struct, frozen=True):
             )
 
 
-class SaidWords(Struct, frozen=True):
+class UserWords(Struct, frozen=True):
     """The words that a person has written or spoken, from a message that was added to a turn of
     this number. A job's prompt, text that was marked as another person's, and a repeated message
     are excluded. `spoken` are the transcripts of its recordings, by any speaker."""

@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from channels.base import ChannelHealth
-from channels.language import _, explain, figure, number_of, say_moment
+from channels.language import _, explain, figure, format_datetime, number_of
 from plugins.wording import cell, count, duration, literal, table
 
 SLOW = 5.0
@@ -239,7 +239,7 @@ def _describe_channel(name: str, one: ChannelHealth, zone: tzinfo) -> list[str]:
     lines = []
     known = {
         "name": name,
-        "time": say_moment(one.since, zone),
+        "time": format_datetime(one.since, zone),
         "why": literal(explain(one.reason)),
     }
     if one.state == "troubled":

@@ -34,8 +34,8 @@ from plugins.api import (
     InForce,
     Offer,
     Person,
-    SaidWords,
     Tool,
+    UserWords,
     Verb,
 )
 
@@ -188,7 +188,7 @@ def parley_prompt_section() -> PromptSection:
 
 
 @hookspec
-def parley_said() -> Callable[[SaidWords], Awaitable[None]]:
+def parley_said() -> Callable[[UserWords], Awaitable[None]]:
     """Return a function that is called with the words of a person, once they are added to a turn
     and before the model is called."""
     raise NotImplementedError

@@ -47,8 +47,8 @@ from plugins.api import (
     InForce,
     Offer,
     Person,
-    SaidWords,
     Tool,
+    UserWords,
     Verb,
 )
 from plugins.features import FOLDER, is_guard, list_features
@@ -101,7 +101,7 @@ class LoadedPlugins(Struct):
     listeners: list[Listener] = field(default_factory=list)
     prompt_hooks: list[PromptHook] = field(default_factory=list)
     prompt_sections: list[PromptSection] = field(default_factory=list)
-    said: list[Callable[[SaidWords], Awaitable[None]]] = field(default_factory=list)
+    said: list[Callable[[UserWords], Awaitable[None]]] = field(default_factory=list)
     in_force: list[InForce] = field(default_factory=list)
     offers: list[Offer] = field(default_factory=list)
     offloader: Offloader | None = None
@@ -136,10 +136,10 @@ class LoadedPlugins(Struct):
         """Return the object of this class that a feature has opened. Raises KeyError."""
         return cast(T, self.services[kind])
 
-    def tell_settings_changed(self) -> None:
+    def notify_settings_changed(self) -> None:
         """Notify the features that settings were changed."""
-        for hear in self.setting_changed:
-            hear()
+        for handle in self.setting_changed:
+            handle()
 
     async def close(self) -> None:
         """Let the features release the resources of turns and commands."""
@@ -285,12 +285,12 @@ def _add(
         listeners = _collect(manager, plugin, "parley_listeners", Listener, context=context)
         offloader = _offloader(manager, plugin, loaded)
         ledger = _ledger(manager, plugin, loaded)
-        request_log = _take_class(
+        request_log = _get_class(
             manager, plugin, "parley_request_log", RequestLog, loaded.request_log
         )
-        mirror = _take_class(manager, plugin, "parley_mirror", Mirror, loaded.mirror)
+        mirror = _get_class(manager, plugin, "parley_mirror", Mirror, loaded.mirror)
         feature_tables.STEPS.update((name, s) for s in _ask(manager, plugin, "parley_tables"))
-        likeness = _take_class(manager, plugin, "parley_likeness", Likeness, loaded.likeness)
+        likeness = _get_class(manager, plugin, "parley_likeness", Likeness, loaded.likeness)
         verbs = _collect(manager, plugin, "parley_verbs", Verb)
         _refuse_names("command", commands, loaded.commands)
         _refuse_names("tool", tools, loaded.tools)
@@ -298,7 +298,7 @@ def _add(
         if name not in _own() and (why := find_misplaced(verbs, there, loaded.verbs)):
             raise PluginFault(why)
         json.dumps([tool.to_wire() for tool in tools])
-        part = _take_runtime(manager, opened_by or name, plugin)
+        part = _collect_runtime(manager, opened_by or name, plugin)
         if part.spending and loaded.spending:
             raise PluginFault("another plugin limits what is spent already")
         for call in part.calls.keys() & loaded.calls.keys():
@@ -335,7 +335,7 @@ def _refuse_hooks_of_modules(manager: pluggy.PluginManager, made: Any) -> None:
             )
 
 
-def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> LoadedPlugins:
+def _collect_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> LoadedPlugins:
     """Collect a plugin's run-time contributions; those that may fail are guarded."""
 
     def ask(hook: str, *methods: str) -> list[Any]:
@@ -384,8 +384,8 @@ def _take_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> Load
         ],
         routes=guard("parley_routes", (), _is_sequence),
         runs=ask("parley_runs", "refusal", "prepare", "answer"),
-        speech_to_text=guard_object("parley_speech_to_text", {"is_wanted": False}, "transcribe"),
-        text_to_speech=guard_object("parley_text_to_speech", {"is_wanted": False}, "speak"),
+        speech_to_text=guard_object("parley_speech_to_text", {"is_needed": False}, "transcribe"),
+        text_to_speech=guard_object("parley_text_to_speech", {"is_needed": False}, "speak"),
         rows=ask("parley_rows", "count", "forget", "prune"),
         logins=ask_for("parley_logins", Logins),
         approvals=guard_object("parley_approvals", {"count_waited": 0.0}, "ask"),
@@ -462,7 +462,7 @@ def _offloader(
     manager: pluggy.PluginManager, plugin: Any, loaded: LoadedPlugins
 ) -> Offloader | None:
     hook, methods = "parley_offloader", ("offload_context", "offload_tool_result")
-    made = _take_one(manager, plugin, hook, methods, "what leaves the context", loaded.offloader)
+    made = _get_single(manager, plugin, hook, methods, "what leaves the context", loaded.offloader)
     if not isinstance(getattr(made, "offers", ""), str):
         raise PluginFault(f"{hook} must return an object whose offers is text")
     if not callable(getattr(made, "forget", len)):
@@ -472,11 +472,11 @@ def _offloader(
 
 def _ledger(manager: pluggy.PluginManager, plugin: Any, loaded: LoadedPlugins) -> Ledger | None:
     hook, methods = "parley_ledger", ("insert", "bill", "bills_by_turn")
-    made = _take_one(manager, plugin, hook, methods, "the ledger", loaded.ledger)
+    made = _get_single(manager, plugin, hook, methods, "the ledger", loaded.ledger)
     return cast("Ledger | None", made)
 
 
-def _take_class(
+def _get_class(
     manager: pluggy.PluginManager, plugin: Any, hook: str, kind: type[T], taken: object
 ) -> type[T] | None:
     """Return the class that a plugin provides, of which there may be one; None without it."""
@@ -490,7 +490,7 @@ def _take_class(
     return None
 
 
-def _take_one(
+def _get_single(
     manager: pluggy.PluginManager,
     plugin: Any,
     hook: str,

@@ -94,15 +94,15 @@ def sentence(said: str) -> str:
 
 def format_turns(numbers: Sequence[int]) -> str:
     """Return turns in words: "t3", "t1 to t5", "t1 to t3, t7"."""
-    return say_turns(memory.turns.format_turns(numbers))
+    return localize_turns(memory.turns.format_turns(numbers))
 
 
-def say_turns(written: str) -> str:
+def localize_turns(written: str) -> str:
     """Return stored names of turns in the person's language."""
     return written.replace(" to ", _(" to "))
 
 
-def say_marks(shown: str) -> str:
+def localize_marks(shown: str) -> str:
     """Return a text with the marks of corrected values in the person's language."""
 
     def say(mark: re.Match[str]) -> str:

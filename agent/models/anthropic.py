@@ -84,7 +84,7 @@ class AnthropicModel(EndpointModel):
         trial.changes |= {"thinking": {"type": "disabled"}, "without_thoughts": True}
         return True
 
-    async def _converse(
+    async def _stream_conversation(
         self,
         body: Mapping[str, Any],
         request: ModelRequest,

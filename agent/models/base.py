@@ -96,7 +96,7 @@ OnLost = Callable[["ModelReply"], None]
 """Called with the partial answer when a request fails."""
 
 
-def _unheard(reply: ModelReply) -> None:
+def _ignore(reply: ModelReply) -> None:
     """Ignore the reply."""
 
 
@@ -108,7 +108,7 @@ def unseen(body: Mapping[str, Any], content: bytes) -> None:
     """Ignore the request."""
 
 
-def _unthought(text: str) -> None:
+def _ignore_thought(text: str) -> None:
     """Ignore the thought."""
 
 
@@ -138,9 +138,9 @@ class ModelRequest(Struct, frozen=True):
     affinity: str = ""
     is_hasty: bool = False
     is_told: bool = False
-    on_lost: OnLost = _unheard
+    on_lost: OnLost = _ignore
     on_sent: OnSent = unseen
-    on_thought: Callable[[str], None] = _unthought
+    on_thought: Callable[[str], None] = _ignore_thought
 
     def within(self, temperature: float | None, max_tokens: int) -> ModelRequest:
         """Return this request with the general values (None, 0: none) where it has none of its own;
@@ -302,7 +302,7 @@ def _of_inner(name: str) -> Any:
     return property(lambda self: getattr(self.inner, name))
 
 
-class ModelInFront(Model):
+class ModelWrapper(Model):
     """A model in front of another one: what it does not say itself, `inner` says."""
 
     inner: Model
@@ -360,7 +360,7 @@ class UnexplainedRefusal(ModelRefused):
     """Raised for a refusal with an unknown reason: the request may have been too long."""
 
 
-class WantsResponses(ModelRefused):
+class ResponsesRequired(ModelRefused):
     """Raised for a model that is served by OpenAI's Responses API alone."""
 
 

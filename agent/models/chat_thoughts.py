@@ -71,7 +71,7 @@ def keep(field: str, text: str, details: Sequence[Json], signatures: Sequence[ob
     return orjson.dumps({field: kept}).decode()
 
 
-def put_back(
+def restore_thoughts(
     message: Mapping[str, Any], field: str, thoughts: str, reasoning: str
 ) -> Mapping[str, Any]:
     """Return a message that calls tools with its kept thoughts; those of another model's protocol

@@ -21,8 +21,8 @@ from agent.models.base import (
     ModelSilent,
     ModelUnlisted,
     ModelUnreachable,
+    ResponsesRequired,
     UnexplainedRefusal,
-    WantsResponses,
     read_finish,
 )
 from agent.models.endpoint import Endpoint
@@ -79,7 +79,7 @@ def refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> Mo
     return error
 
 
-def _say_when(url: str, wait: float) -> str:
+def _describe_wait(url: str, wait: float) -> str:
     """Return a sentence that an endpoint accepts no more requests, and when to retry."""
     days, hours, minutes, seconds = (math.ceil(wait / unit) for unit in (86_400, 3_600, 60, 1))
     if wait >= 2 * 86_400:
@@ -103,7 +103,7 @@ def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> M
             "another model."
         )
     if status == 429 and wait > 1:
-        return ModelUnreachable(_say_when(endpoint.shown_url, wait))
+        return ModelUnreachable(_describe_wait(endpoint.shown_url, wait))
     if status == 429:
         return ModelUnreachable(
             f"{endpoint.shown_url} takes no more requests for now (error 429); wait a moment, and "
@@ -117,10 +117,10 @@ def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> M
     if status >= 500 and not _IS_REFUSAL.search(body):
         return ModelUnreachable(
             f"{endpoint.shown_url} failed with error {status}; ask again later, or choose another "
-            f"model.{_say_reason(endpoint, body)}"
+            f"model.{_quote_reason(endpoint, body)}"
         )
     if status in (400, 404) and "v1/responses" in body and "chat/completions" in body:
-        return WantsResponses(
+        return ResponsesRequired(
             f"{endpoint.shown_url} serves {endpoint.model!r} by the Responses API alone; set the "
             "model's backend to openai_responses."
         )
@@ -129,7 +129,7 @@ def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> M
             f"{endpoint.model} called a tool in a way that can't be read; ask again, or choose "
             "another model."
         )
-    meant = _meant_by(status, body.lower())
+    meant = _status_of(status, body.lower())
     return _kind_of(meant, body)(_refusal_sentence(endpoint, status, meant, body))
 
 
@@ -142,7 +142,7 @@ def _kind_of(meant: int, body: str) -> type[ModelError]:
     return UnexplainedRefusal if may_help else ModelRefused
 
 
-def _meant_by(status: int, body: str) -> int:
+def _status_of(status: int, body: str) -> int:
     """Return the best matching status: some servers answer 400 to every invalid request, some
     500."""
     if status >= 500:
@@ -172,19 +172,19 @@ def _refusal_sentence(endpoint: Endpoint, status: int, meant: int, body: str) ->
         case 404 if not endpoint.model:
             return (
                 f"{endpoint.shown_url} lists no models, or is not the address of "
-                f"{endpoint.protocol}; check {_setting(endpoint)}.{_say_reason(endpoint, body)}"
+                f"{endpoint.protocol}; check {_setting(endpoint)}.{_quote_reason(endpoint, body)}"
             )
         case 403:
             what = repr(endpoint.model) if endpoint.model else "its list of models"
             return (
                 f"{endpoint.shown_url} does not let this API key use {what}; "
-                f"check the key's rights or choose another model.{_say_reason(endpoint, body)}"
+                f"check the key's rights or choose another model.{_quote_reason(endpoint, body)}"
             )
         case 404:
             return (
                 f"{endpoint.shown_url} has no model {endpoint.model!r}, or is not the address of "
                 f"{endpoint.protocol}; check the model's name and {_setting(endpoint)}."
-                f"{_say_reason(endpoint, body)}"
+                f"{_quote_reason(endpoint, body)}"
             )
         case _:
             return (
@@ -221,7 +221,7 @@ def too_large(endpoint: Endpoint, size: int) -> ContextOverflow:
     return error
 
 
-def unlisted(endpoint: Endpoint) -> ModelUnlisted:
+def no_model_list_error(endpoint: Endpoint) -> ModelUnlisted:
     """Return the error for an endpoint without a list of models."""
     return ModelUnlisted(f"{endpoint.shown_url} does not list its models; type the name of one.")
 
@@ -240,11 +240,11 @@ def unsendable(endpoint: Endpoint) -> ModelRefused:
     )
 
 
-def silent(endpoint: Endpoint) -> ModelSilent:
+def silent_error(endpoint: Endpoint) -> ModelSilent:
     return ModelSilent(_silence(endpoint))
 
 
-def fell_silent(endpoint: Endpoint) -> ModelAnswerBroken:
+def answer_stalled_error(endpoint: Endpoint) -> ModelAnswerBroken:
     """Return the error of `silent_error` for an answer that had begun."""
     return ModelAnswerBroken(_silence(endpoint))
 
@@ -297,11 +297,11 @@ def no_progress(endpoint: Endpoint, seconds: float) -> ModelAnswerBroken:
     )
 
 
-def broke_off(endpoint: Endpoint) -> ModelAnswerBroken:
+def connection_broken_error(endpoint: Endpoint) -> ModelAnswerBroken:
     return ModelAnswerBroken(f"The answer from {endpoint.model} broke off; ask again.")
 
 
-def not_the_protocol(endpoint: Endpoint, content_type: str) -> ModelAnswerBroken:
+def wrong_protocol_error(endpoint: Endpoint, content_type: str) -> ModelAnswerBroken:
     what = "a web page" if "html" in content_type else "something else"
     return ModelAnswerBroken(
         f"{endpoint.shown_url} answered with {what} instead of the chat protocol; "
@@ -385,9 +385,9 @@ def _quote(endpoint: Endpoint, body: str) -> str:
     return line if line.endswith((".", "!", "?")) else f"{line}."
 
 
-def _say_reason(endpoint: Endpoint, body: str) -> str:
+def _quote_reason(endpoint: Endpoint, body: str) -> str:
     """Return a sentence with the provider's message on a failure; "" if it has none."""
-    return f" It said: {_quote(endpoint, body)}" if _is_said(reason_of(body)) else ""
+    return f" It said: {_quote(endpoint, body)}" if _is_readable(reason_of(body)) else ""
 
 
 _NO_REASON = "it gave no reason"
@@ -399,7 +399,7 @@ _REASONS = (
 _MARKUP = lazy(r"\s*<[!?a-z]", re.IGNORECASE)
 
 
-def _is_said(reason: str) -> bool:
+def _is_readable(reason: str) -> bool:
     return reason != _NO_REASON and any(map(str.isspace, reason.strip()))
 
 

@@ -15,11 +15,11 @@ from agent.models.base import (
     ContextOverflow,
     Model,
     ModelError,
-    ModelInFront,
     ModelRefused,
     ModelReply,
     ModelRequest,
     ModelUnreachable,
+    ModelWrapper,
     OnDelta,
 )
 from agent.pictures import blind
@@ -87,7 +87,7 @@ class Cooldowns:
         self._known.pop((model.name, model.provider), None)
 
 
-class FallbackModel(ModelInFront):
+class FallbackModel(ModelWrapper):
     """A chain of models; name and window are those of the first.
 
     Paused models are skipped, unless all are paused. An error that another model would cause as

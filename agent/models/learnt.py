@@ -211,7 +211,7 @@ class ModelFacts:
 
     def _keep(self) -> None:
         if self._keeper is not None:
-            self._keeper.tell(*self._place, self.facts)
+            self._keeper.notify(*self._place, self.facts)
 
     def forget(self) -> bool:
         """Forget all facts; return whether there were any."""
@@ -222,7 +222,7 @@ class ModelFacts:
             self._keep()
         return was_known
 
-    def take_untold(self) -> list[str]:
+    def take_unreported(self) -> list[str]:
         """Return the sentences that were not reported yet; each is returned once."""
         untold, self._untold = self._untold, []
         return untold
@@ -274,7 +274,7 @@ class LearntModels:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], ModelFacts] = {}
         self._keeping = BackgroundTasks()
-        self.keep: Callable[[str, str, str], Coroutine[Any, Any, None]] = _kept_by_nobody
+        self.keep: Callable[[str, str, str], Coroutine[Any, Any, None]] = _store_nothing
 
     async def close(self) -> None:
         """Wait until all facts are stored."""
@@ -291,12 +291,12 @@ class LearntModels:
             self._known[place, model] = ModelFacts(keeper=self, place=(place, model))
         return self._known[place, model]
 
-    def tell(self, place: str, model: str, facts: Mapping[str, Any]) -> None:
+    def notify(self, place: str, model: str, facts: Mapping[str, Any]) -> None:
         """Have all facts of a model kept."""
         self._keeping.start(self.keep(place, model, orjson.dumps(facts).decode() if facts else ""))
 
 
-async def _kept_by_nobody(place: str, model: str, facts: str) -> None:
+async def _store_nothing(place: str, model: str, facts: str) -> None:
     """Store nothing: the facts end with the process."""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from agent.models.base import ContextOverflow, ModelError, UnexplainedRefusal, WantsResponses
+from agent.models.base import ContextOverflow, ModelError, ResponsesRequired, UnexplainedRefusal
 from agent.models.chat_thoughts import DETAILS, SIGNATURES, TEXT
 from agent.models.endpoint import ANTHROPIC, RESPONSES, Endpoint
 from agent.models.history import EVERYWHERE, OWN, THOUGHTS
@@ -156,7 +156,7 @@ def find_lesson(
 ) -> Lesson | None:
     """Return the fact about the model that this refusal teaches; None if there is none to keep.
     `given` are parameters of a client, which must learn of their refusal itself."""
-    if isinstance(error, WantsResponses):
+    if isinstance(error, ResponsesRequired):
         is_so = body.get("protocol") == RESPONSES
         return None if is_so else Lesson("protocol", RESPONSES)
     if isinstance(error, ContextOverflow):
@@ -187,7 +187,7 @@ def _lessons(
     yield _length(body, said)
     yield _parameter(body, said, learnt, given)
     yield _tools(endpoint, body, said)
-    yield _sight(endpoint, body, said)
+    yield _learn_vision(endpoint, body, said)
     if _ONE_SYSTEM.search(said) and not body.get("one_system"):
         yield Lesson("system", "one")
     elif _NO_SYSTEM.search(said) and not body.get("no_system"):
@@ -277,7 +277,7 @@ def _type(body: Body, name: str) -> object:
     return value.get("type") if isinstance(value, dict) else None
 
 
-def _sight(endpoint: Endpoint, body: Body, said: str) -> Lesson | None:
+def _learn_vision(endpoint: Endpoint, body: Body, said: str) -> Lesson | None:
     is_blind = _BLIND.search(said) and not _ONE_PICTURE.search(said)
     if not has_pictures(_said(body)) or not (is_blind or _NO_PICTURES.search(said)):
         return None
@@ -329,7 +329,7 @@ def refuse_pictures(urls: Sequence[str]) -> Lesson:
     return Lesson("refused", [*map(digest, urls)])
 
 
-def say_refused(endpoint: Endpoint) -> str:
+def describe_refused(endpoint: Endpoint) -> str:
     """Return the sentence for the person whose request had a refused picture."""
     return f"{endpoint.shown_url} refused a picture, so {endpoint.model} was told of it in words."
 

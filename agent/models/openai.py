@@ -96,7 +96,7 @@ class OpenAIModel(EndpointModel):
             whole[EVERYWHERE] = True
         return api.leave_out(whole, self.learnt.unwanted)
 
-    async def _converse(
+    async def _stream_conversation(
         self, body: Mapping[str, Any], request: ModelRequest, on_delta: OnDelta
     ) -> ModelReply:
         api, name = self._api, self._known.cache_key

@@ -11,7 +11,7 @@ from typing import Any
 
 from agent.models.base import ModelRequest
 from agent.models.brain import Provider
-from agent.models.chat_thoughts import TEXT, UNRECORDED, put_back
+from agent.models.chat_thoughts import TEXT, UNRECORDED, restore_thoughts
 from agent.models.endpoint import Endpoint
 from agent.models.history import (
     CALL_IDS,
@@ -115,7 +115,9 @@ def _with_thoughts(
         is_answer = is_everywhere and message["role"] == "assistant"
         return {**message, TEXT: UNRECORDED} if is_answer else message
     first = calls[0]["id"]
-    return put_back(message, field, beside.thoughts.get(first, ""), beside.reasoning.get(first, ""))
+    return restore_thoughts(
+        message, field, beside.thoughts.get(first, ""), beside.reasoning.get(first, "")
+    )
 
 
 def _with_ids(message: Mapping[str, Any], length: int) -> Mapping[str, Any]:

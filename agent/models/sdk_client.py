@@ -107,14 +107,14 @@ class TimedClient(httpx2.AsyncClient):
         request = httpx2.Request(
             method,
             _parse(url),
-            headers=self._take_apart(headers),
+            headers=self._parse_headers(headers),
             stream=httpx2.ByteStream(content),
             extensions={"timeout": httpx2.Timeout(more["timeout"]).as_dict()},
         )
         request.read()
         return request
 
-    def _take_apart(self, given: list[tuple[str, str]]) -> httpx2.Headers:
+    def _parse_headers(self, given: list[tuple[str, str]]) -> httpx2.Headers:
         """Return parsed headers, which are the same for nearly all requests."""
         if self._parsed is None or self._parsed[0] != given:
             self._parsed = given, httpx2.Headers(given)
@@ -253,7 +253,7 @@ class SdkClient:
                 content = await wire.document(response, wire.Progress(seconds))
                 return self._document(_kind(response), content)
         except TimeoutError:
-            raise failures.silent(replace(self._endpoint, timeout=seconds)) from None
+            raise failures.silent_error(replace(self._endpoint, timeout=seconds)) from None
         except wire.ResponseTooLarge as error:
             raise failures.too_much(self._endpoint, str(error)) from None
         except (self._kinds.error, httpx2.HTTPError, aiohttp.ClientError, ValueError) as error:
@@ -294,7 +294,7 @@ class SdkClient:
                     raise failures.compressed_answer_error(self._endpoint, packed)
                 yield response
         except (TimeoutError, wire.NoProgress):
-            raise failures.silent(replace(self._endpoint, timeout=patience)) from None
+            raise failures.silent_error(replace(self._endpoint, timeout=patience)) from None
         except wire.ResponseTooLarge as error:
             raise failures.too_much(self._endpoint, str(error)) from None
         except (self._kinds.error, httpx2.HTTPError, aiohttp.ClientError, ValueError) as error:
@@ -434,7 +434,9 @@ class SdkClient:
         message."""
         said = words.strip()
         if said.startswith("<") or not is_words(said.encode(errors="replace")):
-            return failures.not_the_protocol(self._endpoint, "html" if said[:1] == "<" else kind)
+            return failures.wrong_protocol_error(
+                self._endpoint, "html" if said[:1] == "<" else kind
+            )
         return failures.error_in_answer(self._endpoint, said)
 
     def _failure(self, error: Exception) -> ModelError:
@@ -451,11 +453,11 @@ class SdkClient:
             error.__cause__ if isinstance(error, self._kinds.connection_error) else error
         )  # one of the SDKs hides it in an error of its own
         if isinstance(cause, aiohttp.ClientError):
-            return failures.not_the_protocol(self._endpoint, "")
+            return failures.wrong_protocol_error(self._endpoint, "")
         if not is_lost or isinstance(cause, ValueError):
             return failures.unsendable(self._endpoint)
         if _is_silence(error):
-            return failures.silent(self._endpoint)
+            return failures.silent_error(self._endpoint)
         return failures.unreachable(self._endpoint)
 
     def _break(self, error: Exception) -> ModelError:
@@ -466,8 +468,8 @@ class SdkClient:
         if isinstance(error, wire.NoProgress):
             return failures.no_progress(self._endpoint, error.seconds)
         if _is_silence(error):
-            return failures.fell_silent(self._endpoint)
-        return failures.broke_off(self._endpoint)
+            return failures.answer_stalled_error(self._endpoint)
+        return failures.connection_broken_error(self._endpoint)
 
 
 async def _drain(events: AsyncGenerator[list[bytes], None]) -> None:

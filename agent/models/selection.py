@@ -116,7 +116,7 @@ def place_of(brain: Brain, given: Credentials) -> ModelEndpoint:
     own = brain.config
     if own.base_url and brain.provider not in PROVIDERS:
         return ModelEndpoint(own.base_url, own.api_key, bool(brain.quirks.local))
-    usual = _usual_place(brain.provider, given)
+    usual = _default_endpoint(brain.provider, given)
     return ModelEndpoint(
         own.base_url or usual.base_url,
         own.api_key or usual.api_key,
@@ -125,7 +125,7 @@ def place_of(brain: Brain, given: Credentials) -> ModelEndpoint:
     )
 
 
-def _usual_place(provider: str, given: Credentials) -> ModelEndpoint:
+def _default_endpoint(provider: str, given: Credentials) -> ModelEndpoint:
     if provider in ("", "openai"):
         missing = "" if given.are_given else "OPENAI_API_KEY"
         return ModelEndpoint(given.base_url or OPENAI_URL, given.api_key, missing=missing)
@@ -199,7 +199,7 @@ class Models:
         if chain not in self._chosen:
             models = [self._one(single) for single in chain]
             self._chosen[chain] = (
-                FallbackModel(models, self._tell, self._rests) if models[1:] else models[0]
+                FallbackModel(models, self._report_model, self._rests) if models[1:] else models[0]
             )
         return self._chosen[chain]
 
@@ -256,7 +256,7 @@ class Models:
         ModelError."""
         choice = ModelChoice("", (), LISTING_TIMEOUT, brain)  # a list needs no model
         if missing := place_of(brain, self._credentials).missing:
-            raise ModelRefused(_want(missing))
+            raise ModelRefused(_require_model(missing))
         endpoint = self._endpoint(choice)
         return await self._lists.of(endpoint, lambda: connect(endpoint, protocol_of(brain)))
 
@@ -280,19 +280,23 @@ class Models:
             brain = choice.brain
             return EmbeddedModel(self._embedded, brain.temperature, brain.max_tokens)
         if choice.is_agents:
-            return _UnavailableModel(choice.model, _want_agent(choice.model))
+            return _UnavailableModel(choice.model, _require_agent(choice.model))
         place = place_of(choice.brain, self._credentials)
         if place.missing:
             is_key = any(place.missing == one.key_name for one in PROVIDERS.values())
-            told = _want_key(choice.model, place.missing) if is_key else _want(place.missing)
+            told = (
+                _require_key(choice.model, place.missing)
+                if is_key
+                else _require_model(place.missing)
+            )
             return _UnavailableModel(choice.model, told)
         if choice.brain.backend == ANTHROPIC and not is_anthropic_installed():
-            return _UnavailableModel(choice.model, _want_sdk(choice.model))
+            return _UnavailableModel(choice.model, _require_sdk(choice.model))
         if choice.model != AUTO:
             return self._connect_to_server(choice)
         if place.base_url == OPENAI_URL:
             return self._connect_to_server(replace(choice, model=USUAL))
-        return _FirstListed(lambda name: self._connect_to_server(replace(choice, model=name)))
+        return _FirstListedModel(lambda name: self._connect_to_server(replace(choice, model=name)))
 
     def _connect_to_server(self, choice: ModelChoice) -> EndpointModel:
         if advice := self.advise(choice):
@@ -311,7 +315,7 @@ class Models:
         is_embedded = self.uses_embedded(choice)
         return UNCACHED if is_theirs and not is_asked_so and not is_embedded else ""
 
-    def _tell(self, name: str, error: ModelError) -> None:
+    def _report_model(self, name: str, error: ModelError) -> None:
         log.warning("%s answered, because the first model failed: %s", name, error)
         if isinstance(error, AccountRefused):
             self.on_refused(str(error))
@@ -342,7 +346,7 @@ def _name_setting(choice: ModelChoice) -> str:
     return "OPENAI_BASE_URL" if is_usual else f"{choice.group}.provider"
 
 
-def _want_key(model: str, key_name: str) -> str:
+def _require_key(model: str, key_name: str) -> str:
     is_own = key_name == "OPENAI_API_KEY"
     key = f"{key_name}{' (or OPENAI_BASE_URL for an endpoint of your own)' * is_own}"
     instead = ", or say /config model auto for the demo model" * is_own
@@ -352,21 +356,21 @@ def _want_key(model: str, key_name: str) -> str:
     )
 
 
-def _want(name: str) -> str:
+def _require_model(name: str) -> str:
     return (
         f"{name} is missing: put it into the environment, or into a file .env beside config.json, "
         "and restart the bot."
     )
 
 
-def _want_agent(name: str) -> str:
+def _require_agent(name: str) -> str:
     return (
         f"{name!r} is no model: in `fallback_models`, agent:NAME stands for the model of an agent "
         "in the configuration; /agent shows them all."
     )
 
 
-def _want_sdk(model: str) -> str:
+def _require_sdk(model: str) -> str:
     return (
         f"The model {model!r} is to be asked by Anthropic's protocol, which is not installed: run "
         f"`{INSTALL_ANTHROPIC}`, and restart the bot."
@@ -432,12 +436,12 @@ class ModelLists:
 
 def find_served(model: Model) -> EndpointModel | None:
     """Return the model as one at an endpoint; None if it is not one, or not found yet."""
-    if isinstance(model, _FirstListed):
+    if isinstance(model, _FirstListedModel):
         return model.found
     return model if isinstance(model, EndpointModel) else None
 
 
-class _FirstListed(Model):
+class _FirstListedModel(Model):
     """`auto` at a custom endpoint: the first model that it lists, found before the first turn;
     `USUAL` if it lists none."""
 

@@ -35,7 +35,7 @@ from agent.models.endpoint import Endpoint
 from agent.models.history import THOUGHTS, sign, signer_of
 from agent.models.learnt import Lesson, ModelFacts
 from agent.models.listed import ListedModel, read_list
-from agent.models.spoken_calls import lift_calls, may_have_calls
+from agent.models.spoken_calls import extract_calls, may_have_calls
 from agent.pictures import blind, has_pictures, picture_urls, without_pictures
 from memory.context.terse import extract
 
@@ -102,7 +102,7 @@ class EndpointModel(Model):
         """Return all chat models that the endpoint lists. Raises ModelError."""
         provider = self._known
         if not provider.lists:
-            raise failures.unlisted(self._endpoint)
+            raise failures.no_model_list_error(self._endpoint)
         client = await self._connect()
         return read_list(await client.fetch(self.LIST), provider)
 
@@ -129,7 +129,7 @@ class EndpointModel(Model):
             trial.version = self.learnt.version
             watch = _Watch(on_delta)
             try:
-                reply = await self._converse(body, adapted, watch)
+                reply = await self._stream_conversation(body, adapted, watch)
             except ModelError as error:
                 trial.lessons += 1
                 if watch.has_told or trial.lessons > MOST_LESSONS:
@@ -143,7 +143,7 @@ class EndpointModel(Model):
                     await self.learnt.kept()
                 notices: tuple[str, ...] = ()
                 if request.is_told:
-                    notices = (*self.learnt.take_untold(), *trial.notices)
+                    notices = (*self.learnt.take_unreported(), *trial.notices)
                 thoughts = sign(reply.thoughts, self._signer) if reply.thoughts else ""
                 return replace(reply, thoughts=thoughts, notices=notices)
 
@@ -152,7 +152,7 @@ class EndpointModel(Model):
         """Return a request's body, with its history in the shape that all protocols share."""
 
     @abstractmethod
-    async def _converse(
+    async def _stream_conversation(
         self, body: Mapping[str, Any], request: ModelRequest, on_delta: OnDelta
     ) -> ModelReply:
         """Send a body in the endpoint's protocol, and stream the answer. Raises ModelError."""
@@ -245,7 +245,7 @@ class EndpointModel(Model):
     def _refuse(self, urls: Sequence[str], trial: Trial) -> None:
         """Store that pictures are refused, with a notice for the person whose request it is."""
         if self.learnt.learn(lessons.refuse_pictures(urls)):
-            trial.notices = (lessons.say_refused(self._endpoint),)
+            trial.notices = (lessons.describe_refused(self._endpoint),)
 
     @abstractmethod
     def _open(self) -> SdkClient:
@@ -306,7 +306,7 @@ class EndpointModel(Model):
             if request.is_hasty:
                 options["max_retries"] = 0
             async with aclosing(client.chunks(encode, lambda: answer.size, options)) as chunks:
-                await _take_in(chunks, answer, on_delta, request.on_thought, first)
+                await _read_stream(chunks, answer, on_delta, request.on_thought, first)
             may_be_empty = request.parameters is not None or answer.is_paused
             reply = finish_reply(self._endpoint, answer, may_be_empty)
             return _with_lifted(reply, request) if answer.THINKS_ALOUD else reply
@@ -396,7 +396,7 @@ class Trial:
         return bool(urls)
 
 
-async def _take_in(
+async def _read_stream(
     chunks: AsyncIterator[Iterable[object]],
     answer: Answer,
     on_delta: OnDelta,
@@ -411,17 +411,17 @@ async def _take_in(
                 if not first and (piece or answer.has_begun):
                     first.append(time.monotonic())
                 if answer.thought:
-                    _tell(text, on_delta)
+                    _stream_text(text, on_delta)
                     on_thought(answer.thought)
                 if piece:
                     text.append(piece)
                 if answer.is_full:
                     return
         finally:  # including text before an error
-            _tell(text, on_delta)
+            _stream_text(text, on_delta)
 
 
-def _tell(text: list[str], on_delta: OnDelta) -> None:
+def _stream_text(text: list[str], on_delta: OnDelta) -> None:
     if text:
         on_delta("".join(text))
         text.clear()
@@ -435,7 +435,7 @@ def _with_lifted(reply: ModelReply, request: ModelRequest) -> ModelReply:
         return reply
     offered = [tool["function"] for tool in request.tools]
     schemas = {one["name"]: one.get("parameters") or {} for one in offered}
-    text, calls = lift_calls(reply.text, schemas)
+    text, calls = extract_calls(reply.text, schemas)
     return replace(reply, text=text, tool_calls=calls, finish="tools") if calls else reply
 
 
@@ -456,5 +456,5 @@ def finish_reply(endpoint: Endpoint, answer: Answer, may_be_empty: bool = False)
             raise failures.error_in_answer(endpoint, said)
         raise failures.empty_answer_error(endpoint, answer.finish)
     if not answer.is_whole:
-        raise failures.broke_off(endpoint)
+        raise failures.connection_broken_error(endpoint)
     return reply

@@ -90,7 +90,7 @@ def may_have_calls(text: str) -> bool:
     return _SIGN.search(text) is not None
 
 
-def lift_calls(
+def extract_calls(
     text: str, tools: Collection[str] | Mapping[str, Mapping[str, object]]
 ) -> tuple[str, tuple[ToolCall, ...]]:
     """Return a text without its calls of these tools, and the calls; calls in a code fence are only

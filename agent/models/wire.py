@@ -316,7 +316,7 @@ async def document(response: httpx2.Response, progress: Progress) -> bytes:
             progress.check()
             pieces.append(piece)
             size += len(piece)
-            _hold(size)
+            _buffer(size)
     return b"".join(pieces)
 
 
@@ -335,7 +335,7 @@ async def events(
             if not came:
                 cut = lines.feed(piece)
                 came = [data for line in cut if (data := reader.read(line)) is not None]
-                _hold(reader.held)
+                _buffer(reader.held)
             if came:
                 has_come = True
                 yield came
@@ -370,7 +370,7 @@ class _LineSplitter:
             self._rest = bytearray(rest)
         else:
             self._rest += rest
-        _hold(len(self._rest))
+        _buffer(len(self._rest))
         return lines
 
     def finish(self) -> list[bytes]:
@@ -378,6 +378,6 @@ class _LineSplitter:
         return [bytes(self._rest)] if self._rest else []
 
 
-def _hold(size: int) -> None:
+def _buffer(size: int) -> None:
     if size > LONGEST_LINE:
         raise ResponseTooLarge(f"more than {LONGEST_LINE // 1_000_000} MB at once")

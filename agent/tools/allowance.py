@@ -61,7 +61,7 @@ class Allowance(Struct, frozen=True):
         while if there are many."""
         return _full(self.most) if measure_usage(self.workspace) > self.most else ""
 
-    def urgent_complaint(self) -> str:
+    def quick_refusal(self) -> str:
         """Return the same, mostly judged by the free disk space: the files are checked only if more
         was written to the disk, by any process, than the audience may still store."""
         free, _ = _disk(self.workspace)
@@ -87,7 +87,7 @@ def refusal(workspace: Path, megabytes: int, more: int) -> str:
     return _full(most) if measure_usage(workspace) + more > most else ""
 
 
-def demand(workspace: Path, megabytes: int, more: int) -> None:
+def require_space(workspace: Path, megabytes: int, more: int) -> None:
     """Check that tools may write `more` bytes. Raises ToolError."""
     if why := refusal(workspace, megabytes, more):
         raise ToolError(f"Nothing was written, because {why}. Delete something first.")

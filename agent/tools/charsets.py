@@ -56,7 +56,7 @@ def is_utf8(content: bytes, *, is_cut: bool = False) -> bool:
 
 def guess(content: bytes) -> str:
     """Return the label of the encoding of a text that is neither UTF-8 nor UTF-16."""
-    sample = _telling(content)
+    sample = _sample_lines(content)
     runs = _HIGH.findall(sample)
     if sum(len(run) for run in runs if len(run) == 1) >= _ALONE * sum(map(len, runs)):
         return "windows-1252"
@@ -74,7 +74,7 @@ def guess(content: bytes) -> str:
     return "windows-1252"
 
 
-def _telling(content: bytes) -> bytes:
+def _sample_lines(content: bytes) -> bytes:
     """Return the lines that are not ASCII, up to the sample's size, without cutting a character."""
     found, size = [], 0
     for line in content.split(b"\n"):

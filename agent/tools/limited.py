@@ -17,11 +17,11 @@ def main() -> None:
     """Limit this process, and run the script in it."""
     megabytes, seconds, room = map(int, sys.argv[1:4])
     del sys.argv[:4]
-    _take_limits(megabytes, seconds, room)
+    _apply_limits(megabytes, seconds, room)
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 
-def _take_limits(megabytes: int, seconds: int, room: int) -> None:
+def _apply_limits(megabytes: int, seconds: int, room: int) -> None:
     try:
         import resource  # noqa: PLC0415
     except ImportError:  # on Windows only the time limit applies, enforced by the parent

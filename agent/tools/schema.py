@@ -161,10 +161,12 @@ def shorten_schema(node: Any) -> Any:
     match node:
         case {"anyOf": [dict(kind), {"type": "null"}], "default": None}:
             node = {**kind, **{key: value for key, value in node.items() if key != "anyOf"}}
-    return {key: shorten_schema(value) for key, value in node.items() if not _is_untold(key, value)}
+    return {
+        key: shorten_schema(value) for key, value in node.items() if not _is_omitted(key, value)
+    }
 
 
-def _is_untold(keyword: str, value: Any) -> bool:
+def _is_omitted(keyword: str, value: Any) -> bool:
     match keyword:
         case "title" | "minLength" | "maxLength":
             return not isinstance(value, dict)
@@ -214,7 +216,7 @@ def _runner(
         try:
             checked = adapter.validate_python(arguments)
         except ValidationError as error:
-            complaints = _complaints(error)
+            complaints = _describe_faults(error)
             raise ToolError(f"{function.__name__} was not run: {complaints}. {wanted}") from None
         values = vars(checked) | dict.fromkeys(handed_in, context)
         if is_async:
@@ -249,14 +251,14 @@ def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
         raise RuntimeError("the tool let a StopIteration out") from error
 
 
-def _complaints(error: ValidationError) -> str:
+def _describe_faults(error: ValidationError) -> str:
     """Describe the error of each field, briefly."""
-    found = [_complaint(detail) for detail in error.errors(include_url=False)]
+    found = [_describe_error(detail) for detail in error.errors(include_url=False)]
     rest = len(found) - _MOST_COMPLAINTS
     return "; ".join(found[:_MOST_COMPLAINTS]) + (f"; and {rest} more" if rest > 0 else "")
 
 
-def _complaint(detail: Mapping[str, Any]) -> str:
+def _describe_error(detail: Mapping[str, Any]) -> str:
     name = ".".join(map(str, detail["loc"]))
     if detail["type"] == "missing":
         return f"`{name}` is missing"

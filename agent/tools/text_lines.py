@@ -21,8 +21,8 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from agent.tools import ToolError
-from agent.tools.apart import ALONE, ReaderProcess, take_place
 from agent.tools.charsets import WIDE, guess, label_of
+from agent.tools.child_process import ALONE, ReaderProcess, acquire_slot
 from agent.tools.page import codec_of
 from agent.tools.workspace import quote
 
@@ -182,7 +182,7 @@ class Search:
         """Start a process for the search. Raises ToolError for an invalid or too expensive
         pattern."""
         try:
-            self._around.enter_context(take_place())
+            self._around.enter_context(acquire_slot())
             self._begin()
             wanted = {"pattern": self._pattern, "ignore_case": self._ignores_case}
             if fault := self._request(json.dumps(wanted).encode()).get("fault"):

@@ -48,7 +48,7 @@ def resolve(root: Path, path: str, *, must_write: bool) -> Path:
     `..`, absolute paths, `~`, backslashes, control characters, all symbolic links, and with
     `must_write` for everything outside `files/`.
     """
-    if complaint := _complaint(path):
+    if complaint := _path_fault(path):
         raise ToolError(complaint)
     parts = PurePosixPath(path).parts
     place = _to_write(path, parts) if must_write else _to_read(root, parts)
@@ -61,10 +61,10 @@ def resolve(root: Path, path: str, *, must_write: bool) -> Path:
 
 def is_speakable(path: str) -> bool:
     """Return whether `resolve` accepts the text of a path."""
-    return not _complaint(path)
+    return not _path_fault(path)
 
 
-def _complaint(path: str) -> str:
+def _path_fault(path: str) -> str:
     """Return the fault in the text of a path, as a sentence, or ""."""
     parts, what = PurePosixPath(path).parts, quote(path)
     if any(unicodedata.category(character) in {"Cc", "Cs"} for character in path):

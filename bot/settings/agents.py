@@ -108,8 +108,8 @@ def with_strategy(written: Mapping[str, Any], names: Collection[str]) -> dict[st
     """Return the settings of the file; `names` are their names there. If it has fields of
     `runtime.context` that other strategies ignore, the strategy is `summarize`, as in Digitorn's
     own example."""
-    is_meant = any(f"runtime.context.{name}" in names for name in _OF_ITS_STRATEGIES)
-    return {**({"context.strategy": RUNTIME_STRATEGIES[1]} if is_meant else {}), **written}
+    is_selected = any(f"runtime.context.{name}" in names for name in _OF_ITS_STRATEGIES)
+    return {**({"context.strategy": RUNTIME_STRATEGIES[1]} if is_selected else {}), **written}
 
 
 def with_whole_endpoints(written: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class SettingsStore:
                 left = [pair for pair in left if pair[0] in wrong]  # one may depend on another
         return tuple(faults)
 
-    def adopt_anew(self, overrides: Overrides) -> None:
+    def replace_changes(self, overrides: Overrides) -> None:
         """Replace all changes made in chat: another process has changed them."""
         fresh = SettingsStore(self._layers)
         fresh.adopt(overrides)

@@ -190,9 +190,9 @@ class _Source(Struct, frozen=True):
                 key = _resolve_name(name, value, keys, where)
                 found = levels.setdefault(level, {})
                 if key in found:
-                    raise SettingError(_twice(name, found[key][0], where))
+                    raise SettingError(_duplicate_fault(name, found[key][0], where))
                 _refuse_plain_key(f"{name} {of} {where}", key, value)
-                found[key] = name, self._as_meant(key, value)
+                found[key] = name, self._parse_flag_word(key, value)
         for level in sorted(levels, reverse=True):
             names = {key: name for key, (name, _) in levels[level].items()}
             written = {key: value for key, (_, value) in levels[level].items()}
@@ -200,7 +200,7 @@ class _Source(Struct, frozen=True):
             values = self._fill(whole, names, f"{of} {where}")
         return WrittenSetting(whole, values)
 
-    def _as_meant(self, key: str, value: Any) -> Any:
+    def _parse_flag_word(self, key: str, value: Any) -> Any:
         """Return a YAML word for true or false as a flag, if the setting is one."""
         is_yaml = self.config.suffix.lower() in (".yaml", ".yml")
         is_flag = key in SETTINGS and SETTINGS[key].kind == "flag"
@@ -297,7 +297,7 @@ def _resolve_name(name: str, value: Any, keys: Mapping[str, str], where: str) ->
     return keys[plain]
 
 
-def _twice(name: str, before: str, where: str) -> str:
+def _duplicate_fault(name: str, before: str, where: str) -> str:
     if name == before:
         return f"{where} has {name!r} twice; keep one of them."
     return f"{where} has both {before!r} and {name!r}, which are the same; keep one of them."

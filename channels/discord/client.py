@@ -91,7 +91,7 @@ class DiscordClient(discord.Client):
         if event in _HEARD:
             self.happened.put_nowait((event, args[0] if args else None))
 
-    async def hear(self) -> None:
+    async def run_gateway(self) -> None:
         """Read the gateway until it ends; undelivered events follow when it is read again. Raises
         errors after which the session can't be resumed."""
         resume, self._resume = self._resume, {}

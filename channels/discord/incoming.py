@@ -47,7 +47,7 @@ def scope_of(place: Location, scope: Scope, person: int) -> str | None:
     return f"user-{person}" if scope == "user" else ""
 
 
-def heard(
+def read_message(
     message: discord.Message,
     me: int,
     scope: Scope,
@@ -229,7 +229,7 @@ class ReadMarks:
     def all(self) -> dict[int, LastRead]:
         return dict(self._kept)
 
-    async def meet(self, heard: IncomingMessage, number: int) -> None:
+    async def store_chat(self, heard: IncomingMessage, number: int) -> None:
         """Store a chat before its first message is processed: unprocessed messages are found there
         by the next process."""
         if heard.is_for_bot and number not in self._kept:

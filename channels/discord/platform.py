@@ -129,8 +129,8 @@ class Discord(Platform):
     async def listen(self, handler: IncomingHandler) -> None:
         """Listen to the gateway for one connection; all of its events are passed on before it
         ends."""
-        bringing = asyncio.create_task(self._bring(handler), name="discord")
-        hearing = asyncio.create_task(self._client.hear(), name="discord gateway")
+        bringing = asyncio.create_task(self._forward_events(handler), name="discord")
+        hearing = asyncio.create_task(self._client.run_gateway(), name="discord gateway")
         try:
             await asyncio.wait((bringing, hearing), return_when=asyncio.FIRST_COMPLETED)
             if not bringing.done():
@@ -144,7 +144,7 @@ class Discord(Platform):
             if isinstance(error, Exception):
                 raise error
 
-    async def _bring(self, handler: IncomingHandler) -> None:
+    async def _forward_events(self, handler: IncomingHandler) -> None:
         """Pass on the events, in order, until the connection ends."""
         marks = await ReadMarks.load(handler.bot.state, self.name)
         while True:
@@ -165,14 +165,16 @@ class Discord(Platform):
                 continue
             is_friend = handler.bot.admits(address_of(self.name, event))
             if isinstance(event, IncomingMessage) and is_friend:
-                await marks.meet(event, _channel_of(what))
-            taking = self._spawn(self._take(handler, marks if is_friend else None, event, what))
+                await marks.store_chat(event, _channel_of(what))
+            taking = self._spawn(
+                self._handle_event(handler, marks if is_friend else None, event, what)
+            )
             if isinstance(what, discord.Interaction) and is_friend:  # others may get no answer
                 is_command = isinstance(event, IncomingMessage)
                 following = self._interactions.follow(str(what.id), taking, is_command=is_command)
                 self._spawn(following)
 
-    async def _take(
+    async def _handle_event(
         self, handler: IncomingHandler, marks: ReadMarks | None, event: Event, what: Any
     ) -> None:
         await handler.take([event])
@@ -193,7 +195,7 @@ class Discord(Platform):
         async def read_missed(number: int, last: LastRead) -> None:
             async with limit:
                 try:
-                    found = await handler.patiently(lambda: self._written_since(number, last))
+                    found = await handler.with_retries(lambda: self._written_since(number, last))
                 except discord.HTTPException as error:
                     log.info("the chat %s can't be read any more: %s", number, error)
                     await marks.drop(number)
@@ -213,7 +215,7 @@ class Discord(Platform):
                 limit=_MOST_FETCHED, after=after, oldest_first=True
             )
             if (
-                heard := incoming.heard(
+                heard := incoming.read_message(
                     message,
                     self._me,
                     scope,
@@ -232,7 +234,9 @@ class Discord(Platform):
                 message = what if isinstance(what, discord.Message) else what.message
                 if isinstance(message.channel, discord.PartialMessageable):
                     message.channel = await self._channel(message.channel.id)
-                return incoming.heard(message, self._me, scope, self._language_of(message.author))
+                return incoming.read_message(
+                    message, self._me, scope, self._language_of(message.author)
+                )
             case discord.RawReactionActionEvent():
                 channel = await self._channel(what.channel_id) if what.guild_id else None
                 return incoming.reacted(what, channel, self._me, scope)

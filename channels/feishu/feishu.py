@@ -129,7 +129,7 @@ class Feishu(Platform):
             if frame.method != DATA or (payload := self._whole(frame)) is None:
                 return
             try:
-                await self._take(orjson.loads(payload), handler)
+                await self._handle_body(orjson.loads(payload), handler)
                 code = 200
             except Exception as error:
                 log.exception("an event of Feishu could not be taken in")
@@ -156,13 +156,13 @@ class Feishu(Platform):
         del self._parts[name]
         return b"".join(parts[one] for one in sorted(parts))
 
-    async def _take(self, body: Json, handler: IncomingHandler) -> None:
+    async def _handle_body(self, body: Json, handler: IncomingHandler) -> None:
         header, event = body["header"], body["event"]
         match header["event_type"]:
             case "im.message.receive_v1":
                 chat = event["message"]["chat_id"]
                 async with self._lines.setdefault(chat, asyncio.Lock()):  # in order
-                    found = await self._hear(event)
+                    found = await self._handle_event(event)
                     await handler.take([found] if found else [])
             case "card.action.trigger":
                 context = event["context"]
@@ -173,7 +173,7 @@ class Feishu(Platform):
                 if found := await self._read_reaction(event):
                     await handler.take([found])
 
-    async def _hear(self, event: Json) -> Event | None:
+    async def _handle_event(self, event: Json) -> Event | None:
         message = event["message"]
         is_group = message.get("chat_type") != "p2p"
         self._groups[message["chat_id"]] = is_group

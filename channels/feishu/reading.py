@@ -171,7 +171,7 @@ def read_message(event: Json, me: FeishuBot, name: str) -> IncomingMessage | Non
         author(sender["sender_id"]["open_id"], name),
         text.strip(),
         files=tuple(_files(id, kind, content)),
-        is_for_bot=not is_group or _is_meant(mentions, me) or text.lstrip().startswith("/"),
+        is_for_bot=not is_group or _is_mentioned(mentions, me) or text.lstrip().startswith("/"),
         left_out=() if is_known else (_NOT_TAKEN.get(kind, "messages of this kind"),),
         at=datetime.fromtimestamp(int(message.get("create_time", "0")) / 1000, UTC),
     )
@@ -209,7 +209,7 @@ def text_in(shown: Json, me: FeishuBot) -> str:
     return _with_names(_text(shown.get("msg_type", ""), content), mentions, me).strip()
 
 
-def _is_meant(mentions: list[Json], me: FeishuBot) -> bool:
+def _is_mentioned(mentions: list[Json], me: FeishuBot) -> bool:
     return any(one.get("id", {}).get("open_id") == me.id for one in mentions)
 
 

@@ -249,7 +249,7 @@ class Cards:
             del chat.cards[old]
         await self._keep(place, chat)
 
-    async def hear(self, place: Location, id: str, text: str, who: str = "") -> None:
+    async def note_command(self, place: Location, id: str, text: str, who: str = "") -> None:
         """Note a received command under this id: it may answer a question. The question is looked
         up once the command is executed: a question can be answered before the platform has returned
         its message id."""

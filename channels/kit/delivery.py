@@ -101,7 +101,7 @@ class MessageSender:
         if not letter.parts:
             last = await self._send_file(place, letter)
             if draft:
-                await self.take_back(place, draft)
+                await self.delete_message(place, draft)
         for index, part in enumerate(letter.parts):
             buttons = letter.buttons if index == len(letter.parts) - 1 else ()
             name = letter.once and f"{letter.once}.{index}"
@@ -137,7 +137,7 @@ class MessageSender:
         if actions and self.choices:
             await self.choices.ask(place, message, actions)
 
-    async def take_back(self, place: Location, message: str) -> None:
+    async def delete_message(self, place: Location, message: str) -> None:
         """Delete one of the bot's messages, if that is possible now."""
         with suppress(Exception):
             await self.pace.try_once(place, lambda: self.platform.delete(place, message))

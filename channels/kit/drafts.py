@@ -66,17 +66,17 @@ class Drafts:
         """Delete the drafts of unfinished answers, which the next process writes. A platform that
         does not respond does not delay the end."""
         onlookers = tuple(self._all.values())
-        taking = [asyncio.create_task(self._take_back(one)) for one in onlookers]
+        taking = [asyncio.create_task(self._delete_draft(one)) for one in onlookers]
         if taking:
             await asyncio.wait(taking, timeout=_FAREWELL)
         await _cancel(taking)
         for onlooker in onlookers:
             await onlooker.close()
 
-    async def _take_back(self, onlooker: _ConversationWatcher) -> None:
+    async def _delete_draft(self, onlooker: _ConversationWatcher) -> None:
         for message, place in tuple(onlooker.expected.items()):
             if draft := await onlooker.finish(message):
-                await self._delivery.take_back(place, draft)
+                await self._delivery.delete_message(place, draft)
 
 
 class _ConversationWatcher:
@@ -120,7 +120,7 @@ class _ConversationWatcher:
                 case TurnStarted() | Done():
                     self._current = None
                 case _ if self._current:
-                    self._current.hear(activity)
+                    self._current.handle(activity)
 
     def _is_first(self, message: str) -> bool:
         """Return whether all answers of earlier turns are sent: otherwise they would come below the
@@ -145,7 +145,7 @@ class _ShownDraft:
         if traits.can_edit:
             self._tasks.append(asyncio.create_task(self._draw()))
 
-    def hear(self, activity: Activity) -> None:
+    def handle(self, activity: Activity) -> None:
         match activity:
             case Delta(text) if len(self._step) < self._most:
                 self._step += text

@@ -95,7 +95,7 @@ class Messenger:
             finally:
                 offering.cancel()
                 await asyncio.gather(offering, return_exceptions=True)
-            self._health.is_troubled(ConnectionError("the connection has ended"))
+            self._health.has_trouble(ConnectionError("the connection has ended"))
         except ChannelError:
             raise
         except Exception as error:
@@ -103,7 +103,7 @@ class Messenger:
             if failure.kind not in ("passing", "wait"):
                 reason = failure.advice or f"{self.name} can't be served ({error})."
                 raise ChannelError(reason) from error
-            self._health.is_troubled(error)
+            self._health.has_trouble(error)
 
     async def _offer(self, bot: Bot) -> None:
         """Register the commands with the platform for suggestions while a person types, in each

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from channels.base import Bot, ChannelError, ChannelHealth
 from channels.kit.platform import Location, Platform, PlatformFailure
-from channels.retry import LONGEST_WAIT, TROUBLE, Sleep, patient, reason_of
+from channels.retry import LONGEST_WAIT, TROUBLE, Sleep, make_retrying, reason_of
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class HealthRecord:
         self._name, self._now = name, now
         self._state = ChannelHealth("starting", now())
         self.failures = self.forged = 0
-        self.on_change: Callable[[], None] = _nobody
+        self.on_change: Callable[[], None] = _ignore_change
         self.bot: Bot | None = None
 
     @property
@@ -57,7 +57,7 @@ class HealthRecord:
         log.warning("%s: a call to the webhook was refused, the %d.", self._name, self.forged)
         self.on_change()
 
-    def is_troubled(self, error: BaseException) -> None:
+    def has_trouble(self, error: BaseException) -> None:
         """Note that an attempt to listen has failed, and is retried."""
         was_up = self._state.state == "up" and self._now() - self._state.since > _LASTING
         self.failures = 1 if was_up else self.failures + 1
@@ -65,7 +65,7 @@ class HealthRecord:
         since = self._state.since if self._state.state == "troubled" else self._now()
         self._change(ChannelHealth("troubled", since, reason_of(error)))
         if self.failures >= TROUBLE:
-            self.tell(error)
+            self.notify(error)
 
     @property
     def wait(self) -> float:
@@ -80,13 +80,13 @@ class HealthRecord:
         """Note that the channel can't continue."""
         self._change(ChannelHealth("down", self._now(), reason_of(error)))
 
-    def tell(self, error: BaseException) -> None:
+    def notify(self, error: BaseException) -> None:
         """Report a persistent failure to an owner."""
         if self.bot is not None:
-            self.bot.trouble(self._name, error)
+            self.bot.report_trouble(self._name, error)
 
 
-def _nobody() -> None:
+def _ignore_change() -> None:
     """Ignore the change."""
 
 
@@ -123,10 +123,10 @@ class ChatRateLimit:
             try:
                 return await request()
             except Exception as error:
-                self._heed(place, error)
+                self._pause_chat(place, error)
                 raise
 
-        again = patient(self._is_passing, self._is_held, self._health.tell, self.sleep)
+        again = make_retrying(self._is_passing, self._is_held, self._health.notify, self.sleep)
         try:
             done: T = await again(attempt)
         except Exception as error:
@@ -144,7 +144,7 @@ class ChatRateLimit:
         try:
             return await request()
         except Exception as error:
-            self._heed(place, error)
+            self._pause_chat(place, error)
             raise
 
     async def close(self) -> None:
@@ -176,7 +176,7 @@ class ChatRateLimit:
             del self._chats[next(iter(self._chats))]
         return self._chats.setdefault(place.chat, AsyncLimiter(most, traits.chat_time))
 
-    def _heed(self, place: Location, error: BaseException) -> None:
+    def _pause_chat(self, place: Location, error: BaseException) -> None:
         failure = self._platform.explain(error)
         if failure.kind == "wait" and place.chat not in self._holds:
             hold = asyncio.ensure_future(self.sleep(bounded(failure.seconds)))

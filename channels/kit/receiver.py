@@ -87,10 +87,10 @@ class MessageReceiver:
     def connected(self) -> None:
         self._health.is_good()
 
-    def troubled(self, error: BaseException) -> None:
-        self._health.is_troubled(error)
+    def note_failed_attempt(self, error: BaseException) -> None:
+        self._health.has_trouble(error)
 
-    async def patiently(self, request: Callable[[], Awaitable[T]]) -> T:
+    async def with_retries(self, request: Callable[[], Awaitable[T]]) -> T:
         """Make a request until it succeeds. Raises lasting errors."""
         while True:
             try:
@@ -99,7 +99,7 @@ class MessageReceiver:
                 failure = self._platform.explain(error)
                 if failure.kind not in ("passing", "wait"):
                     raise
-                self._health.is_troubled(error)
+                self._health.has_trouble(error)
                 waits = failure.kind == "wait"
                 wait = bounded(failure.seconds) if waits else self._health.wait
                 await self._delivery.pace.sleep(wait)
@@ -113,15 +113,15 @@ class MessageReceiver:
         chats: dict[str, list[Event]] = {}
         for event in events:
             chats.setdefault(event.place.chat, []).append(event)
-        await asyncio.gather(*(self._take_chat(chat, some) for chat, some in chats.items()))
+        await asyncio.gather(*(self._handle_chat(chat, some) for chat, some in chats.items()))
 
-    async def _take_chat(self, chat: str, events: Sequence[Event]) -> None:
+    async def _handle_chat(self, chat: str, events: Sequence[Event]) -> None:
         line = self._lines.setdefault(chat, asyncio.Lock())
         async with line:  # in order of arrival
             for event in events:
-                await self._take(event)
+                await self._handle_event(event)
 
-    async def _take(self, event: Event) -> None:
+    async def _handle_event(self, event: Event) -> None:
         if not event.sender.id:  # "" is the person at this machine
             log.error("%s: an event without an author is left out", self._platform.name)
             return
@@ -129,9 +129,9 @@ class MessageReceiver:
         try:
             match event:
                 case IncomingMessage():
-                    await self._hear(event)
+                    await self._handle_message(event)
                 case ButtonPress():
-                    await self._press(event)
+                    await self._execute_press(event)
                 case Reaction():
                     await self._react(event)
         except Exception:
@@ -148,7 +148,7 @@ class MessageReceiver:
             with speaking(self.bot.language_of(address)):
                 await self._delivery.deliver(event.place, Reply(_(NOT_TAKEN)))
 
-    async def _hear(self, heard: IncomingMessage) -> None:
+    async def _handle_message(self, heard: IncomingMessage) -> None:
         if heard.place.is_group and not heard.is_for_bot:
             return
         if not (heard.text or heard.files or heard.left_out):
@@ -164,7 +164,7 @@ class MessageReceiver:
         if self.bot.admits(address):
             with speaking(self.bot.language_of(address)):
                 if chosen := await self._chosen(heard):
-                    await self._carry_out(chosen, heard.place, inbound, inbound.sender)
+                    await self._execute(chosen, heard.place, inbound, inbound.sender)
                     return
                 attachments = await self._fetch_all(heard)
             if not heard.text and not attachments:
@@ -180,7 +180,7 @@ class MessageReceiver:
 
     async def _fetch_all(self, heard: IncomingMessage) -> tuple[Attachment, ...]:
         """Return the files; tell the person which ones are omitted."""
-        attachments, sentences = [], [_sorry(heard.left_out)] if heard.left_out else []
+        attachments, sentences = [], [_unsupported_notice(heard.left_out)] if heard.left_out else []
         for file in heard.files[: MOST_ATTACHMENTS + 1]:  # one too many is refused in the bot
             if file.size > LARGEST_ATTACHMENT:
                 sentences.append(_(TOO_LARGE, name=file.name, most=_MEGABYTES))
@@ -206,7 +206,7 @@ class MessageReceiver:
 
     async def _submit(self, inbound: Inbound, place: Location, who: str = "") -> None:
         """Submit a message to the bot; `who` is the sender's name, if others read the chat."""
-        await self._cards.hear(place, inbound.id, inbound.text, who)
+        await self._cards.note_command(place, inbound.id, inbound.text, who)
         is_new = self._drafts is not None and self._drafts.expect(
             self.bot, inbound.address, inbound.id, place
         )
@@ -214,7 +214,7 @@ class MessageReceiver:
         if is_new and self._drafts and not (accepted and accepted.is_new):
             await self._drafts.finish(inbound.address, inbound.id)  # refused, or answered before
 
-    async def _press(self, pressed: ButtonPress) -> None:
+    async def _execute_press(self, pressed: ButtonPress) -> None:
         """Execute a button's command, if this person may talk to the bot."""
         address = address_of(self._platform.name, pressed)
         try:
@@ -223,14 +223,14 @@ class MessageReceiver:
                 inbound = Inbound(id_of(pressed.place, pressed.press), address, "", who)
                 with speaking(self.bot.language_of(address)):
                     chosen = (pressed.label, pressed.data)
-                    await self._carry_out(chosen, pressed.place, inbound, who)
+                    await self._execute(chosen, pressed.place, inbound, who)
                 if Press.of(pressed.data).is_answer:  # an answered question is removed
-                    await self._delivery.take_back(pressed.place, pressed.place.message)
+                    await self._delivery.delete_message(pressed.place, pressed.place.message)
         finally:
             with suppress(Exception):  # it may be too late
                 await self._platform.answer_press(pressed)
 
-    async def _carry_out(
+    async def _execute(
         self, chosen: tuple[str, str], place: Location, inbound: Inbound, who: str
     ) -> None:
         label, data = chosen
@@ -298,7 +298,7 @@ def _with_quotation(heard: IncomingMessage) -> str:
     return f"{author} wrote:\n> {quotation}\n\n{heard.text}"
 
 
-def _sorry(left_out: Sequence[str]) -> str:
+def _unsupported_notice(left_out: Sequence[str]) -> str:
     first, last = ", ".join(map(_, left_out[:-1])), _(left_out[-1])
     listed = f" {_('or')} ".join(filter(None, (first, last)))
     return _("I can't handle {what} yet; please put it in words.", what=listed)

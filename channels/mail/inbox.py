@@ -134,11 +134,11 @@ class Inbox:
             time.sleep(_POLL)
             return
         self.client.idle()
-        if not self._is_told():
+        if not self._is_notified():
             self.client.idle_check(timeout=_IDLE)
         self.client.idle_done()
 
-    def _is_told(self) -> bool:
+    def _is_notified(self) -> bool:
         """Return whether news came together with the response to IDLE, if a message arrives at that
         moment. It is then in the reader's buffer, where `idle_check`, which waits for the socket,
         does not see it before other data come."""

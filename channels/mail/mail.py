@@ -50,7 +50,7 @@ from channels.mail.reading import Letter, read, read_head
 from channels.mail.verification import is_verified, parse
 from channels.mail.writing import MailThread, begin_thread, make_mail, make_mail_with
 from channels.message import LARGEST_ATTACHMENT, Address
-from channels.retry import MessageLeftOut
+from channels.retry import MessageSkipped
 
 SMALL = 10_000  # bytes
 _FEW_PARTS = 20  # lines that may begin a part
@@ -71,7 +71,7 @@ def open_letter(bot: Bot, raw: bytes, fallback: str, own: str) -> Letter | None:
         if is_small(raw):
             letter = read(raw, fallback, own)
         else:
-            letter = _decoder.decode(bot.read_apart(_READER, raw, fallback, own))
+            letter = _decoder.decode(bot.run_limited(_READER, raw, fallback, own))
     except UnreadableError as error:
         if error.takes_too_much:
             raise
@@ -141,7 +141,7 @@ class Mail(Platform):
             while True:
                 handler.connected()
                 for uid in waiting:
-                    await self._take(handler, inbox, run, uid)
+                    await self._handle_letter(handler, inbox, run, uid)
                     last = max(last, uid)
                     await handler.bot.state.set(self.name, self._mark, f"{inbox.validity} {last}")
                     await run(inbox.mark_seen, uid)
@@ -173,7 +173,9 @@ class Mail(Platform):
             return inbox.next - 1, await run(inbox.find_unseen)
         return last, await run(inbox.find_later, last)
 
-    async def _take(self, handler: IncomingHandler, inbox: Inbox, run: Any, uid: int) -> None:
+    async def _handle_letter(
+        self, handler: IncomingHandler, inbox: Inbox, run: Any, uid: int
+    ) -> None:
         """Pass on a message from a permitted person: the answer must not go to a forged sender, nor
         to a machine. Its head is checked before the rest is fetched. The number of attempts is on
         disk before reading, so that a message which crashes the process is not read for ever."""
@@ -219,7 +221,7 @@ class Mail(Platform):
         tries = int(count or 0) if kept == identity else 0
         if tries >= _MOST_ATTEMPTS:
             log.warning("message %s ended the bot %d times, and is left out", identity, tries)
-            handler.bot.trouble(self.name, MessageLeftOut(identity))
+            handler.bot.report_trouble(self.name, MessageSkipped(identity))
             return False
         await handler.bot.state.set(self.name, self._attempts, f"{identity} {tries + 1}")
         return True
@@ -234,7 +236,7 @@ class Mail(Platform):
         return not reason
 
     async def _receive(self, handler: IncomingHandler, letter: Letter) -> None:
-        heard, self._files = _hear(letter)
+        heard, self._files = _to_incoming(letter)
         self._keep_head(letter.id, letter.subject, letter.references)
         name = f"thread {letter.sender} {letter.thread}"
         await handler.bot.state.set(self.name, name, letter.id)
@@ -331,7 +333,7 @@ class Mail(Platform):
         return PlatformFailure("fatal")
 
 
-def _hear(letter: Letter) -> tuple[IncomingMessage, dict[str, bytes]]:
+def _to_incoming(letter: Letter) -> tuple[IncomingMessage, dict[str, bytes]]:
     """Return the letter in the kit's form, and the bytes of its files by their ids. A letter that
     was not completely read is represented by a file that is too large."""
     given = letter.files if letter.whole else ()

@@ -34,11 +34,11 @@ def is_verified(sender: str, fields: Sequence[str], server: str) -> bool:
     for one in fields:
         name, results = parse(one)
         if name == server.lower():
-            return _vouches(sender.lower(), results)
+            return _is_vouched(sender.lower(), results)
     return False
 
 
-def _vouches(sender: str, results: Sequence[Result]) -> bool:
+def _is_vouched(sender: str, results: Sequence[Result]) -> bool:
     domain = sender.rpartition("@")[2]
     verdicts = {(result.method, result.verdict) for result in results}
     if ("dmarc", "fail") in verdicts:

@@ -40,9 +40,9 @@ from channels.kit.platform import (
 from channels.language import _, speaking
 from channels.matrix.reading import (
     LONGEST,
+    BotUser,
     Json,
     MatrixError,
-    OwnUser,
     RoomRefused,
     answered_by,
     checked,
@@ -149,7 +149,7 @@ class Matrix(Platform):
         mark = f"since {client.user_id}"
         profile = await client.get_displayname(client.user_id)
         commands = frozenset(one.name for one in handler.bot.list_commands())
-        me = OwnUser(client.user_id, getattr(profile, "displayname", None) or "", commands)
+        me = BotUser(client.user_id, getattr(profile, "displayname", None) or "", commands)
         since = await state.get(self.name, mark) or self._begin
         joining: set[asyncio.Task[None]] = set()
         try:
@@ -167,7 +167,7 @@ class Matrix(Platform):
                 for name, info in news.rooms.join.items():
                     room = client.rooms[name]
                     for event in await self._catch_up(name, info.timeline, since):
-                        if found := await self._understand(event.source, room, me, handler.bot):
+                        if found := await self._read_event(event.source, room, me, handler.bot):
                             events.append(found)
                 await handler.take(events)
                 since = news.next_batch
@@ -230,8 +230,8 @@ class Matrix(Platform):
             default=-1,
         )
 
-    async def _understand(
-        self, event: Json, room: MatrixRoom, me: OwnUser, bot: Bot
+    async def _read_event(
+        self, event: Json, room: MatrixRoom, me: BotUser, bot: Bot
     ) -> Event | None:
         """Read an event by `_read`. Anybody may have sent it: an event for which the server refuses
         a request is dropped, because it would be redelivered for ever and block all later ones."""
@@ -246,12 +246,12 @@ class Matrix(Platform):
     def _is_lasting(self, error: BaseException) -> bool:
         return self.explain(error).kind not in ("passing", "wait", "revoked")
 
-    async def _read(self, event: Json, room: MatrixRoom, me: OwnUser, bot: Bot) -> Event | None:
+    async def _read(self, event: Json, room: MatrixRoom, me: BotUser, bot: Bot) -> Event | None:
         kind, user = text_of(event, "type"), text_of(event, "sender")
         if user == me.id:
             return None
         if kind in ("m.room.encrypted", "m.room.encryption"):
-            await self._say_encrypted(room, user, bot)
+            await self._notify_encrypted(room, user, bot)
         if kind not in ("m.room.message", "m.reaction", "m.sticker"):
             return None
         message, answered = text_of(event, "event_id"), None
@@ -285,7 +285,7 @@ class Matrix(Platform):
             raise
         return source
 
-    async def _say_encrypted(self, room: MatrixRoom, user: str, bot: Bot) -> None:
+    async def _notify_encrypted(self, room: MatrixRoom, user: str, bot: Bot) -> None:
         """Say once in a room that it can't be read, and invite its person to one that can."""
         if await bot.state.get(self.name, f"told {room.room_id}"):
             return

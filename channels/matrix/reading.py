@@ -34,7 +34,7 @@ beginning alone: a search would take time quadratic in the text's length."""
 _COMMAND = re.compile(r"[/!](\w+)(?!\S)")
 
 
-class OwnUser(Struct, frozen=True):
+class BotUser(Struct, frozen=True):
     """The bot: its id, the name that others see, and the commands it answers to."""
 
     id: str
@@ -79,7 +79,7 @@ def answered_by(event: Json) -> str:
 
 
 def read(
-    event: Json, sender: Author, place: Location, me: OwnUser, answered: Json | None = None
+    event: Json, sender: Author, place: Location, me: BotUser, answered: Json | None = None
 ) -> Event | None:
     """Return the kit's event; None for an irrelevant one. An edit is returned as the resulting
     message. `answered` is the message that it replies to."""
@@ -125,7 +125,7 @@ def read(
     )
 
 
-def _address(text: str, content: Json, me: OwnUser) -> tuple[str, bool]:
+def _address(text: str, content: Json, me: BotUser) -> tuple[str, bool]:
     """Return the text without the bot's name before it, and whether the bot is named. `!help` is
     `/help`: apps process text with a slash themselves."""
     mentioned = part_of(content, "m.mentions").get("user_ids")
@@ -143,7 +143,7 @@ def _address(text: str, content: Json, me: OwnUser) -> tuple[str, bool]:
     return text, is_named
 
 
-def _is_command(text: str, me: OwnUser) -> bool:
+def _is_command(text: str, me: BotUser) -> bool:
     found = _COMMAND.match(text)
     return bool(found and found[1].lower() in me.commands)
 

@@ -100,14 +100,14 @@ def is_for_bot(message: Json, known: EventContext) -> bool:
     or whose first message mentions it."""
     is_private = not is_group(message["channel"])
     is_mentioned = message.get("type") == "app_mention" or mentions(message, known.bot)
-    return is_private or is_mentioned or _is_ours(known)
+    return is_private or is_mentioned or _is_own_thread(known)
 
 
-def _is_ours(known: EventContext) -> bool:
+def _is_own_thread(known: EventContext) -> bool:
     return known.parent is not None and known.bot in people_in(known.parent)
 
 
-def _is_said_here(parent: Json, message: Json, known: EventContext) -> bool:
+def _is_thread_known(parent: Json, message: Json, known: EventContext) -> bool:
     """Return whether the beginning of a thread is in its conversation: a person sent it to the bot,
     and was answered in that thread."""
     is_to_bot = mentions(parent, known.bot) or not is_group(message["channel"])
@@ -115,9 +115,11 @@ def _is_said_here(parent: Json, message: Json, known: EventContext) -> bool:
     return known.opens and is_to_bot and is_of_person and parent.get("user") != known.bot
 
 
-def hear(message: Json, known: EventContext) -> IncomingMessage:
+def read_message(message: Json, known: EventContext) -> IncomingMessage:
     thread = thread_of(message) or (message["ts"] if known.opens else "")
-    parent = None if known.parent and _is_said_here(known.parent, message, known) else known.parent
+    parent = (
+        None if known.parent and _is_thread_known(known.parent, message, known) else known.parent
+    )
     files = [file for file in message.get("files", ()) if file.get("mode") in _FETCHED]
     left_out = {"links to shared files"} if len(files) < len(message.get("files", ())) else set()
     return IncomingMessage(

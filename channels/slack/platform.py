@@ -207,7 +207,7 @@ class Slack(Platform):
                 self._settings.threads == "channels" and incoming.is_group(message["channel"])
             )
             known = EventContext(known.bot, senders, beginning, opens)
-            await handler.take([incoming.hear(message, known)])
+            await handler.take([incoming.read_message(message, known)])
 
     async def _on_reaction(self, event: Json, context: Json) -> None:
         handler: IncomingHandler = context["handler"]
@@ -305,7 +305,7 @@ class Slack(Platform):
     ) -> AsyncSlackResponse | None:
         """Return Slack's response; None if it is an error."""
         try:
-            return await handler.patiently(request)
+            return await handler.with_retries(request)
         except SlackApiError as error:
             log.info("Slack does not answer a question: %s", socket.code_of(error.response))
             return None
@@ -326,7 +326,7 @@ class Slack(Platform):
                 **made,
             )
         except SlackApiError as error:
-            address = self._find_aside(place)
+            address = self._find_response_url(place)
             is_outside = socket.code_of(error.response) in ("not_in_channel", "channel_not_found")
             if not (is_outside and address) or post.is_draft:
                 raise
@@ -336,7 +336,7 @@ class Slack(Platform):
             return ""  # shown to the command's sender, where the bot is not a member
         return str(posted["ts"])
 
-    def _find_aside(self, place: Location) -> str:
+    def _find_response_url(self, place: Location) -> str:
         """Return the response URL of a command in a channel without the bot, whose answer only the
         sender sees; "" if unknown. Messages after the first one of an answer name no command, and
         directly follow it."""

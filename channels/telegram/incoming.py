@@ -140,10 +140,12 @@ class Reader:
             return _reacted(first.message_reaction, self._scope(), self._topics)
         messages = [update.effective_message for update in group]
         said = [message for message in messages if message is not None]
-        return heard(said, self._me, self._scope()) if said else None
+        return read_message(said, self._me, self._scope()) if said else None
 
 
-def heard(messages: Sequence[Message], me: BotIdentity, scope: Scope) -> IncomingMessage | None:
+def read_message(
+    messages: Sequence[Message], me: BotIdentity, scope: Scope
+) -> IncomingMessage | None:
     """Return the message made of an album, the parts of one text, or a single message; None for
     another bot's, since two bots would answer each other endlessly."""
     person = speaker(messages[0])
@@ -151,7 +153,7 @@ def heard(messages: Sequence[Message], me: BotIdentity, scope: Scope) -> Incomin
         return None
     texts = (_text(message, me) for message in messages)
     files = (_file(message) for message in messages)
-    kinds = (_kind_not_taken(message) for message in messages)
+    kinds = (_unsupported_kind(message) for message in messages)
     is_album = messages[0].media_group_id is not None
     place = place_at(messages[0])
     return IncomingMessage(
@@ -325,5 +327,5 @@ def _file(message: Message) -> File | None:
     return None
 
 
-def _kind_not_taken(message: Message) -> str:
+def _unsupported_kind(message: Message) -> str:
     return next((name for kind, name in NOT_TAKEN.items() if getattr(message, kind)), "")

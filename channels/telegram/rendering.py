@@ -134,12 +134,12 @@ def _with_tables_drawn(markdown: str) -> str:
         begin, end = node.map or (0, 0)
         if node.type == "table":
             lines[begin:end] = [_FENCE, Table(node).draw(), _FENCE]
-        elif _would_lose(node):
+        elif _loses_content(node):
             lines[begin:end] = [_FENCE, *lines[begin:end], _FENCE]
     return "\n".join(lines)
 
 
-def _would_lose(block: SyntaxTreeNode) -> bool:
+def _loses_content(block: SyntaxTreeNode) -> bool:
     tables = (node for node in block.walk() if node.type == "table")
     has_links = any(one.type in ("link", "image") for table in tables for one in table.walk())
     return has_links or any(one.info == VERBATIM for one in block.walk())

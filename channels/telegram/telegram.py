@@ -62,7 +62,7 @@ and a hundred buttons, and its update also contains the message that it answers.
 NO_UPDATES = "the response is not from Telegram"
 
 
-class CarefulRequest(HTTPXRequest):
+class TolerantRequest(HTTPXRequest):
     """The requests for updates. An invalid one is logged and replaced by an empty one with its
     number, so that it is confirmed. A response that is not Telegram's raises NetworkError."""
 
@@ -160,7 +160,7 @@ class Telegram(Platform):
             self._token,
             base_url=f"{address}/bot",
             base_file_url=f"{address}/file/bot",
-            get_updates_request=CarefulRequest(connection_pool_size=1),
+            get_updates_request=TolerantRequest(connection_pool_size=1),
         )
         try:
             await sdk.initialize()
@@ -176,7 +176,7 @@ class Telegram(Platform):
         if not address:
             await poll(self._sdk, self._reader(handler).take, self._rhythm, handler)
             return
-        await handler.patiently(
+        await handler.with_retries(
             lambda: self._sdk.set_webhook(address, allowed_updates=KINDS, secret_token=self._secret)
         )
         await asyncio.Event().wait()  # Telegram calls the webhook
@@ -218,7 +218,7 @@ class Telegram(Platform):
                 )
                 return PlatformFailure("passing")
             case BadRequest():
-                kind: Literal["gone", "refused"] = "gone" if _is_gone(error) else "refused"
+                kind: Literal["gone", "refused"] = "gone" if _is_deleted(error) else "refused"
                 return PlatformFailure(kind, advice=NO_WAY.format(error))
             case Forbidden():
                 return PlatformFailure("gone", advice=NO_WAY.format(error))
@@ -244,7 +244,7 @@ class Telegram(Platform):
                 reply_parameters=_answered(to),
             )
 
-        sent = await _try_markup(post, lambda text: _wherever(place, send, text))
+        sent = await _try_markup(post, lambda text: _send_to_current_chat(place, send, text))
         if place.thread:
             self._topics[place.chat, str(sent.message_id)] = place.thread
             if len(self._topics) > _MOST_KNOWN:
@@ -290,7 +290,7 @@ class Telegram(Platform):
                     return await self._sdk.send_voice(voice=content, **where)
             return await self._sdk.send_document(document=content, **where)
 
-        return str((await _wherever(place, send, media.content)).message_id)
+        return str((await _send_to_current_chat(place, send, media.content)).message_id)
 
     async def fetch(self, file: File) -> bytes:
         return bytes(await (await self._sdk.get_file(file.id)).download_as_bytearray())
@@ -332,7 +332,7 @@ async def _try_markup(post: Post, send: Callable[[Rendered], Awaitable[T]]) -> T
     try:
         return await send(text)
     except BadRequest as error:
-        if not text.entities or _is_gone(error) or "not modified" in error.message:
+        if not text.entities or _is_deleted(error) or "not modified" in error.message:
             raise
         log.warning("Telegram refuses this reply's markup, so it goes as plain text: %s", error)
         return await send(Rendered(text.text))
@@ -345,11 +345,13 @@ def _answered(place: Location) -> ReplyParameters | None:
     return ReplyParameters(int(place.message), allow_sending_without_reply=True)
 
 
-def _is_gone(error: BadRequest) -> bool:
+def _is_deleted(error: BadRequest) -> bool:
     return any(words in error.message.lower() for words in _GONE)
 
 
-async def _wherever(place: Location, send: Callable[[Location, S], Awaitable[T]], what: S) -> T:
+async def _send_to_current_chat(
+    place: Location, send: Callable[[Location, S], Awaitable[T]], what: S
+) -> T:
     """Send to a chat, or to the supergroup that replaced it."""
     try:
         return await send(place, what)

@@ -99,17 +99,17 @@ async def poll(bot: ExtBot[None], take: Take, rhythm: Intervals, handler: Incomi
         except BadRequest as error:  # the answering server is faulty
             raise NetworkError(str(error)) from error
 
-    await handler.patiently(bot.delete_webhook)
+    await handler.with_retries(bot.delete_webhook)
     try:
         while True:
-            seconds = 0 if taking.is_held_up else rhythm.poll
-            updates = taking.find_new(await handler.patiently(partial(ask, seconds)))
+            seconds = 0 if taking.has_held_updates else rhythm.poll
+            updates = taking.find_new(await handler.with_retries(partial(ask, seconds)))
             for _ in range(_ROUNDS):
                 known = len(updates)
                 if not updates or not is_unfinished(updates[-1]):
                     break
                 await asyncio.sleep(rhythm.album)
-                updates = taking.find_new(await handler.patiently(partial(ask, 0)))
+                updates = taking.find_new(await handler.with_retries(partial(ask, 0)))
                 if len(updates) == known:
                     break
             taking.begin(updates)
@@ -134,7 +134,7 @@ class PendingUpdates:
         self._next = 0
 
     @property
-    def is_held_up(self) -> bool:
+    def has_held_updates(self) -> bool:
         return bool(self._held)
 
     @property
@@ -149,14 +149,14 @@ class PendingUpdates:
     def begin(self, updates: Sequence[Update]) -> None:
         """Process these updates, after the earlier ones of the same chat."""
         for chat, some in _by_chat(updates).items():
-            task = asyncio.create_task(self._take_after(self._chats.get(chat), some))
+            task = asyncio.create_task(self._process_after(self._chats.get(chat), some))
             self._chats[chat] = task
             self._held |= dict.fromkeys((update.update_id for update in some), task)
         if updates:
             self._known |= {update.update_id for update in updates}
             self._next = updates[-1].update_id + 1
 
-    async def _take_after(
+    async def _process_after(
         self, before: asyncio.Task[None] | None, updates: Sequence[Update]
     ) -> None:
         if before is not None:
@@ -214,10 +214,10 @@ class Counter:
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, taken))
         if self._work is None or self._work.done():
-            self._work = asyncio.create_task(self._take_all(self._taking))
+            self._work = asyncio.create_task(self._process_all(self._taking))
         await taken
 
-    async def _take_all(self, taking: PendingUpdates) -> None:
+    async def _process_all(self, taking: PendingUpdates) -> None:
         """Process the waiting updates, each chat's in Telegram's order."""
         while self._waiting:
             for _ in range(_ROUNDS):
@@ -233,7 +233,7 @@ class Counter:
             taking.begin(taking.find_new([update for update, _ in batch]))
             for update, taken in batch:
                 if (task := taking.task_of(update)) is not None:
-                    task.add_done_callback(partial(_tell, taken))
+                    task.add_done_callback(partial(_report_result, taken))
                 elif not taken.done():
                     taken.set_result(None)  # a duplicate that was processed already
 
@@ -246,7 +246,7 @@ class Counter:
             await self._taking.close()
 
 
-def _tell(taken: asyncio.Future[None], task: asyncio.Task[None]) -> None:
+def _report_result(taken: asyncio.Future[None], task: asyncio.Task[None]) -> None:
     """Notify the caller of the result; it may have disconnected."""
     if taken.done():
         return

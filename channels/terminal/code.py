@@ -48,7 +48,7 @@ def mark(lines: Sequence[Text]) -> Segment:
     return Segment("", None, payload)
 
 
-def fences_apart(source: str) -> Iterator[tuple[str, bool]]:
+def split_fences(source: str) -> Iterator[tuple[str, bool]]:
     """Yield the parts of a text, and whether each is fenced code, with its fences."""
     part: list[str] = []
     fence = ""
@@ -65,7 +65,7 @@ def fences_apart(source: str) -> Iterator[tuple[str, bool]]:
     yield "".join(part), bool(fence)
 
 
-def put_in(
+def fit_lines(
     line: Sequence[Segment], console: Console, style: Style, *, is_folded: bool
 ) -> Iterator[list[Segment]]:
     """Yield the final lines for a drawn line. If `is_folded`, no line is longer than the console is

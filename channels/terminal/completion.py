@@ -226,7 +226,11 @@ class Lines(FileHistory):
     def forget(self, said: Collection[str] | None) -> None:
         """Delete the lines with one of these texts, and all commands, which may contain anything;
         None: all lines."""
-        rest = [] if said is None else [line for line in self._load_all() if not _says(line, said)]
+        rest = (
+            []
+            if said is None
+            else [line for line in self._load_all() if not _is_either(line, said)]
+        )
         self._path.unlink(missing_ok=True)
         self._path.touch(mode=0o600)
         for line in rest:
@@ -238,7 +242,7 @@ class Lines(FileHistory):
         return list(self.load_history_strings())[::-1]
 
 
-def _says(line: str, said: Collection[str]) -> bool:
+def _is_either(line: str, said: Collection[str]) -> bool:
     """Return whether a line is a command, or one of the texts; "//x" sends "/x" to the model."""
     text = line.strip()
     is_command = text.startswith("/") and not text.startswith("//")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from channels.base import Bot, Session, TranscriptMessage
-from channels.language import _, say_date
+from channels.language import _, format_date
 from channels.message import Address
 from channels.terminal.display import one_line
 from channels.terminal.line import PickerEntry
@@ -61,7 +61,7 @@ def _entry(session: Session, here: str) -> PickerEntry:
 def _format_time(at: datetime) -> str:
     """Return a time by this machine's clock: the time today, the date for earlier days."""
     local, now = at.astimezone(), datetime.now().astimezone()
-    return f"{local:%H:%M}" if local.date() == now.date() else say_date(local)
+    return f"{local:%H:%M}" if local.date() == now.date() else format_date(local)
 
 
 def describe_visit(chat: str, said: Sequence[TranscriptMessage]) -> str:
@@ -89,7 +89,7 @@ def format_day(at: datetime, now: datetime) -> str:
         return _("today")
     if days == 1:
         return _("yesterday")
-    return _("{n} days ago", n=days) if days < _DAYS else say_date(day)
+    return _("{n} days ago", n=days) if days < _DAYS else format_date(day)
 
 
 def describe_way_back(program: str, chat: str) -> str:
@@ -104,7 +104,7 @@ async def newest(bot: Bot) -> str:
     return found[0].chat if found else MAIN
 
 
-def retell(said: Sequence[TranscriptMessage]) -> Iterable[tuple[str, str]]:
+def replay(said: Sequence[TranscriptMessage]) -> Iterable[tuple[str, str]]:
     """Yield the messages as (who, text): "person", "model", or "tool" for the names of called
     tools."""
     for one in said:

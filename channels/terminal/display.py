@@ -22,7 +22,7 @@ from channels.language import _, figure
 from channels.message import Action
 from channels.splitting import has_vast_table, split
 from channels.terminal import figures, theme
-from channels.terminal.code import fences_apart, free, hold, put_in
+from channels.terminal.code import fit_lines, free, hold, split_fences
 
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, modes
@@ -108,7 +108,7 @@ def _pages(source: str, has_parts: bool = False) -> Iterator[RenderableType]:
         yield Text(hold(clean)) if has_vast_table(clean) else Page(clean, has_parts)
         return
     room = _LONGEST
-    for piece, is_code in fences_apart(clean):
+    for piece, is_code in split_fences(clean):
         if is_code:
             yield Page(piece)
             continue
@@ -190,7 +190,7 @@ def _render(
     lines = [
         [_suited(_without_controls(segment)) for segment in line]
         for one in drawn
-        for line in put_in(_trim(one), console, style, is_folded=is_folded)
+        for line in fit_lines(_trim(one), console, style, is_folded=is_folded)
     ]
     while lines and not lines[0]:
         lines.pop(0)

@@ -59,7 +59,7 @@ class EarlyInput:
                 self._loop.call_soon_threadsafe(self._is_over.set)
             self._thread.join()
 
-    def let_signals_be(self) -> None:
+    def restore_signal_handlers(self) -> None:
         """Restore the default signal handlers, unless the caller has set others. Call it in the
         main thread."""
         for number in _SIGNALS:
@@ -98,7 +98,7 @@ class EarlyInput:
             from channels.terminal.scroll import LivePane, Scroll  # noqa: PLC0415 - slow, and needed here alone
 
             self.sent.append(text)
-            Scroll(self.screen).show_below(LivePane(questions=self.sent))
+            Scroll(self.screen).show_transient(LivePane(questions=self.sent))
 
     def on_form(self, command: str, text: str) -> None:
         """There are no forms yet."""

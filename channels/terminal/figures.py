@@ -112,14 +112,14 @@ class PartBar(Struct, frozen=True):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = min(_WIDEST, options.max_width)
         shares = {name: size for name, size in self.figure.parts.items() if name in PARTS}
-        cells = share_out([*shares.values(), self.figure.free], width)
+        cells = distribute([*shares.values(), self.figure.free], width)
         bar = Text()
         for name, count in zip(shares, cells[:-1], strict=True):
             bar.append(_shade(name) * count, PARTS[name])
         yield bar.append("░" * cells[-1], FREE)
 
 
-def share_out(sizes: Sequence[int], cells: int) -> list[int]:
+def distribute(sizes: Sequence[int], cells: int) -> list[int]:
     """Divide cells among items of these sizes: each item above 0 has at least one, if there are
     enough, and all cells are used."""
     present = [index for index, size in enumerate(sizes) if size > 0]

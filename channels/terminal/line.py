@@ -22,8 +22,8 @@ from rich.cells import cell_len, set_cell_size
 from channels.language import _
 from channels.terminal.dumb_screen import ScreenListener
 from channels.terminal.mentions import (
-    begun_mention,
     describe_unknown,
+    mention_prefix,
     name_dropped,
     offer_files,
     paste_picture,
@@ -264,12 +264,12 @@ class _Completer(Completer):
         if document.text.startswith("/"):
             for choice in await self._find_listener().choices(document.text_before_cursor):
                 yield Completion(choice.text, -choice.replaces, display_meta=choice.meaning)
-        elif begun := begun_mention(document.text_before_cursor):
+        elif begun := mention_prefix(document.text_before_cursor):
             for text, meaning in await asyncio.to_thread(lambda: [*offer_files(begun)]):
                 yield Completion(text, -len(begun), display_meta=meaning)
 
 
 def _is_completed(document: Document) -> bool:
     """Return whether suggestions are shown while typing."""
-    begun = begun_mention(document.text_before_cursor)
+    begun = mention_prefix(document.text_before_cursor)
     return document.text.startswith("/") or begun is not None

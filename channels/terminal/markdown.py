@@ -70,7 +70,7 @@ def clip_to_end(source: str, width: int, height: int) -> str:
     return "\n".join((*(line[:most] for line in lines[:head]), tail))
 
 
-class _LeftHeading(Heading):
+class _LeftAlignedHeading(Heading):
     LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = {}
 
 
@@ -146,14 +146,14 @@ def _show_table(table: Table, console: Console, options: ConsoleOptions) -> Rend
         ranges.append(Measurement(least, most))
     spare = options.max_width - Measurement.get(console, anywhere, table).minimum
     if spare >= 0:
-        for column, width in zip(table.columns, _share_out(ranges, spare), strict=True):
+        for column, width in zip(table.columns, _distribute(ranges, spare), strict=True):
             column.width = width
         yield table
     else:
         yield from _show_rows([[column.header, *column.cells] for column in table.columns])
 
 
-def _share_out(ranges: Sequence[Measurement], spare: int) -> list[int]:
+def _distribute(ranges: Sequence[Measurement], spare: int) -> list[int]:
     """Return the widths of columns that have `spare` columns more than their minimum: the widest
     are limited to one width. `rich` itself makes some narrower than their minimum, and crops the
     line."""
@@ -193,7 +193,7 @@ class Page(Markdown):
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
-        "heading_open": _LeftHeading,
+        "heading_open": _LeftAlignedHeading,
         "fence": _Code,
         "code_block": _Code,
         "formula": _Formula,

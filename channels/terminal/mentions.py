@@ -101,7 +101,7 @@ def _find_near(name: str) -> str:
     return folder + slash + found[0] if found else ""
 
 
-def begun_mention(before_cursor: str) -> str | None:
+def mention_prefix(before_cursor: str) -> str | None:
     """Return the beginning of a file name at the end of this text; None if there is none."""
     found = _BEGUN.search(before_cursor)
     return found[0] if found else None

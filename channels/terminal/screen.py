@@ -132,7 +132,7 @@ class Screen:
             output=output,
             erase_when_done=True,
             max_render_postpone_time=None,
-            before_render=lambda _: self._climb(),
+            before_render=lambda _: self._erase_drawing(),
             after_render=lambda app: self._remember(app.renderer.last_rendered_screen),
         )
         self._app.timeoutlen, self._app.ttimeoutlen = _KEY_PATIENCE, _ESCAPE_PATIENCE
@@ -156,10 +156,10 @@ class Screen:
         """Ask the terminal once, when its answer is no longer echoed on the screen."""
         if not self._is_asked:
             self._is_asked = True
-            if not theme.ask(self._app.input, self._app.output, self._hear):
+            if not theme.ask(self._app.input, self._app.output, self._set_background):
                 self._background.set()
 
-    def _hear(self, is_light: bool) -> None:
+    def _set_background(self, is_light: bool) -> None:
         self.is_light = is_light
         self._background.set()
         self._app.invalidate()
@@ -187,7 +187,7 @@ class Screen:
             return
         if self._app.is_running:
             self._app.renderer.erase(leave_alternate_screen=False)
-            self._climb()
+            self._erase_drawing()
         self._app.output.write_raw(text.replace("\n", "\r\n"))
         self._app.output.flush()
         self._app.invalidate()
@@ -227,7 +227,7 @@ class Screen:
             above = tuple(_length(drawing, row) for row in range(cursor.y))
             self._drawn = DrawnRows(self.width, (*above, cursor.x + 1))
 
-    def _climb(self) -> None:
+    def _erase_drawing(self) -> None:
         """Move the cursor to the beginning of the drawing, which a narrower window wraps, and erase
         it."""
         if self._drawn and self.width < self._drawn.width and not _CUTS_OFF:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from channels.base import ToolStarted, TranscriptMessage
 from channels.message import Reply
 from channels.terminal import display
-from channels.terminal.conversations import retell
+from channels.terminal.conversations import replay
 from channels.terminal.display import one_line
 from channels.terminal.dumb_screen import DumbScreen
 from channels.terminal.figures import figure_of, kitty_picture, speaks_kitty
@@ -80,11 +80,11 @@ class Scroll:
         """Write a text that is to be copied, unchanged."""
         self._put(f"{text}\n")
 
-    def retell(self, head: str, said: Sequence[TranscriptMessage]) -> None:
+    def replay(self, head: str, said: Sequence[TranscriptMessage]) -> None:
         """Show earlier messages again, dimmed, below a line with the name of the conversation."""
         width = self._screen.width
         self.note(f"── {head} ──")
-        for who, text in retell(said):
+        for who, text in replay(said):
             if who == "person":
                 self._put(display.question(text, width, is_dim=True))
             elif who == "model":
@@ -92,7 +92,7 @@ class Scroll:
             else:
                 self.note(f"⚙ {one_line(text)}")
 
-    def show_below(self, below: LivePane) -> None:
+    def show_transient(self, below: LivePane) -> None:
         """Show the output that is not permanent yet."""
         width, height = self._screen.width, self._screen.height
         lines = "".join(display.tool(one.name, one.arguments, "", width) for one in below.calls)

@@ -145,18 +145,18 @@ class Terminal:
         self._bot = bot
         if self._early:
             await asyncio.to_thread(self._early.close)
-            self._early.let_signals_be()
+            self._early.restore_signal_handlers()
             self._early.screen.listener = self
             self._has_screen.set()
         self._language = lambda: bot.language_of(self._address)
         self._lines.is_private = lambda: bot.is_private(self._address)
         self._history.touch(mode=0o600)
-        with patch_stdout(), self._watching, self._in_their_terms():
+        with patch_stdout(), self._watching, self._localized():
             async with asyncio.TaskGroup() as self._tasks:
                 if self._greeting:
                     self._scroll.note("\n".join(map(explain, self._greeting.split("\n"))))
                 self._watch_conversation(self._chat or await conversations.newest(bot))
-                await self._run_screen(self._tasks.create_task(self._retell()))
+                await self._run_screen(self._tasks.create_task(self._show_recent()))
                 await self._shut_down()
                 if self._follower:
                     self._follower.cancel()
@@ -189,11 +189,11 @@ class Terminal:
 
     async def send(self, outbound: Outbound) -> None:
         await self._has_screen.wait()  # unsent replies of the last process come before `listen`
-        with self._in_their_terms():
+        with self._localized():
             await self._send(outbound)
 
     @contextmanager
-    def _in_their_terms(self) -> Iterator[None]:
+    def _localized(self) -> Iterator[None]:
         """Use the person's language, and colours for their terminal."""
         with speaking(self._language), drawing_on(self._background):
             yield
@@ -325,7 +325,7 @@ class Terminal:
     async def _shut_down(self) -> None:
         if self._turns.is_busy:
             await self._bot.command(self._address, "/stop")
-            self._turns.tell_all()
+            self._turns.write_rest()
             self._scroll.note(
                 _("You quit, so the running answer was stopped; what was done so far is kept.")
             )
@@ -366,9 +366,9 @@ class Terminal:
         nevertheless."""
         self._turns.switch()
         self._watch_conversation(chat)
-        self._tasks.create_task(self._retell())
+        self._tasks.create_task(self._show_recent())
 
-    async def _retell(self) -> None:
+    async def _show_recent(self) -> None:
         """Show the current conversation and its last messages."""
         address = self._address
         came = self._came
@@ -379,7 +379,7 @@ class Terminal:
             return  # switched to another one meanwhile
         self._turns.has_asked = self._turns.has_asked or bool(said)
         if said or address != ADDRESS:
-            self._scroll.retell(conversations.describe_visit(address.chat, said), said)
+            self._scroll.replay(conversations.describe_visit(address.chat, said), said)
             self._turns.draw()
 
     async def _ask(self, command: str, what: str) -> Any:

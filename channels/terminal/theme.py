@@ -66,7 +66,7 @@ class TerminalBackground(Struct, frozen=True):
         wanted, answered = self.wanted(), self.answered()
         if wanted != "auto":
             return wanted == "light"
-        return _is_said_light() if answered is None else answered
+        return _is_declared_light() if answered is None else answered
 
 
 _ON_LIGHT: Mapping[str, str] = {
@@ -127,7 +127,7 @@ class ColoursOnBackground(StyleTransformation):
         return is_light()
 
 
-def _is_said_light() -> bool:
+def _is_declared_light() -> bool:
     """Return whether the environment (rxvt, Konsole, iTerm) says that the background is white or
     light grey: "0;15" is black on white. Most terminals set nothing, and are dark."""
     return os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")

@@ -51,7 +51,7 @@ class ShownReasoning:
         if not self.is_shown:
             return _("Reasoning is hidden.")
         if self._is_over:
-            self.tell()
+            self.flush()
         return _("Reasoning is shown · Ctrl-O hides it")
 
     def add(self, text: str) -> None:
@@ -59,7 +59,7 @@ class ShownReasoning:
             self.drop()
         self._pieces.append(text)
 
-    def tell(self) -> None:
+    def flush(self) -> None:
         """Write it above the following output, which is not part of it."""
         self._is_over = True
         if self.is_shown and self._pieces:
@@ -134,7 +134,7 @@ class DisplayedTurns:
         """Remove a message that was not sent after all."""
         self.exchanges.pop(reply_to).over.set()
 
-    def tell_all(self) -> None:
+    def write_rest(self) -> None:
         """Write the text of the running answer so far."""
         if self.current:
             self._scroll.answer(self.current.answer.take_all())
@@ -146,7 +146,7 @@ class DisplayedTurns:
 
     def switch(self) -> None:
         """Leave the conversation; its work continues, and its answer arrives nevertheless."""
-        self.tell_all()
+        self.write_rest()
         for exchange in self.exchanges.values():
             self.echo(exchange)
         self.end()
@@ -156,9 +156,9 @@ class DisplayedTurns:
 
     async def follow(self, activities: AsyncIterator[Activity]) -> None:
         async for activity in activities:
-            self._take(activity)
+            self._handle_activity(activity)
 
-    def _take(self, activity: Activity) -> None:
+    def _handle_activity(self, activity: Activity) -> None:
         match activity:
             case TurnStarted() if activity.address not in (None, self.address):
                 self.current = None  # another chat shares the conversation, and gets the answer
@@ -171,22 +171,22 @@ class DisplayedTurns:
             case Notice(text):
                 self._scroll.note(explain(text))
             case _ if self.current:
-                self._take_step(self.current, activity)
+                self._show_step(self.current, activity)
         if not isinstance(activity, Delta | Thought):  # words wait for the next frame
             self.draw()
 
-    def _take_step(self, exchange: Exchange, activity: Activity) -> None:
+    def _show_step(self, exchange: Exchange, activity: Activity) -> None:
         match activity:
             case Thought(text):
                 self.reasoning.add(text)
             case Delta(text):
-                self.reasoning.tell()
+                self.reasoning.flush()
                 exchange.answer.add(text)
             case StepRestarted():
                 self.reasoning.drop()
-                self._void(exchange)
+                self._discard(exchange)
             case ToolStarted():
-                self.reasoning.tell()
+                self.reasoning.flush()
                 self._scroll.answer(exchange.answer.take_all())
                 exchange.answer = StreamedAnswer()
                 exchange.tools.append(activity)
@@ -206,7 +206,7 @@ class DisplayedTurns:
             for tool in list(exchange.tools):
                 self._end_tool(exchange, tool.name, "stopped")
             if exchange is self.current:
-                self.reasoning.tell()
+                self.reasoning.flush()
             exchange.over.set()
 
     def _end_tool(self, exchange: Exchange, name: str, outcome: str) -> None:
@@ -216,7 +216,7 @@ class DisplayedTurns:
                 self._scroll.tool(tool, outcome)
                 return
 
-    def _void(self, exchange: Exchange) -> None:
+    def _discard(self, exchange: Exchange) -> None:
         if exchange.answer.is_begun:
             self._scroll.note(_("The model is being asked again; ignore the answer above."))
         exchange.answer = StreamedAnswer()
@@ -269,7 +269,7 @@ class DisplayedTurns:
         self._scroll.answer(current.answer.take())
         questions = [e.question for e in self.exchanges.values() if e.question]
         below = LivePane(current.answer.tail.strip("\n"), current.tools, questions)
-        self._scroll.show_below(replace(below, thoughts=self.reasoning.tail))
+        self._scroll.show_transient(replace(below, thoughts=self.reasoning.tail))
 
     def _format_activity(self) -> str:
         if not self.is_busy:

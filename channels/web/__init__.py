@@ -12,6 +12,6 @@
 | `page/`, `pages` | the page, and the sending of its files |
 """
 
-from channels.web.channel import CannotListen, Web, WebConfig
+from channels.web.channel import ListenError, Web, WebConfig
 
-__all__ = ["CannotListen", "Web", "WebConfig"]
+__all__ = ["ListenError", "Web", "WebConfig"]

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from channels.base import KeyHolder, Login, Logins
-from channels.guessing import CrowdedError, GuessQueues, Throttle
+from channels.guess_limit import CrowdedError, GuessQueues, Throttle
 from channels.web.guard import (
     COOKIE,
     CROWDED,
@@ -114,7 +114,7 @@ class Accounts(Struct, frozen=True):
             return await self.logins.is_password(given.name, given.password)
 
         guess = f"{given.name}\0{given.password}"
-        if not await self._weigh(peer_of(request.scope), guess, is_right):
+        if not await self._check_guess(peer_of(request.scope), guess, is_right):
             raise Problem(401, WRONG_PASSWORD)
         return _with_cookie(request, await self.logins.begin(given.name, "", _browser(request)))
 
@@ -155,11 +155,11 @@ class Accounts(Struct, frozen=True):
         async def is_right() -> bool:
             return await self.logins.change_password(login, given.current, given.password)
 
-        if not await self._weigh(f"login {login.number}", given.current, is_right):
+        if not await self._check_guess(f"login {login.number}", given.current, is_right):
             raise Problem(403, NOT_YOURS)
         return as_json({"status": "ok"})
 
-    async def _weigh(
+    async def _check_guess(
         self, guesser: str, guess: str, is_right: Callable[[], Awaitable[bool]]
     ) -> bool:
         """Return whether a guess is right whose check needs a hash; it is only checked if its

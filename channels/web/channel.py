@@ -27,7 +27,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from channels.base import KEY_PREFIX, Bot, WebhookCall, WithWebhook
-from channels.guessing import SHORTEST_TOKEN, GuessQueues, Throttle, is_weak
+from channels.guess_limit import SHORTEST_TOKEN, GuessQueues, Throttle, is_weak
 from channels.language import ENGLISH, choose, words_of
 from channels.listening import Caps, ListeningSocket, open_listener, share_of_descriptors
 from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS, Address, Outbound
@@ -73,7 +73,7 @@ def list_words() -> Iterator[str]:
             yield found.replace('\\"', '"')
 
 
-async def give_words(request: Request) -> Response:
+async def get_texts(request: Request) -> Response:
     """Return the texts in the requested language, or in the browser's; none for English. They
     contain no personal data."""
     wanted = request.query_params.get("language") or request.headers.get("accept-language", "")
@@ -182,7 +182,7 @@ LARGEST_CALL = 1_000_000
 """The maximum number of bytes of a call of a messenger's webhook."""
 
 
-class CannotListen(Exception):
+class ListenError(Exception):
     """The error if the web channel can't be opened; the text gives the reason and the remedy."""
 
 
@@ -228,7 +228,7 @@ class Web:
 
     def __init__(self, config: WebConfig) -> None:
         if sentence := why_closed(config):
-            raise CannotListen(sentence)
+            raise ListenError(sentence)
         self._config, self._lock = config, TokenAuth(config.token.strip())
         self._throttle = Throttle()
         self._socket = _bind(config)
@@ -296,7 +296,7 @@ class Web:
             routes=[
                 *(operation.route for operation in operations),
                 Route("/openapi.json", openapi),
-                Route("/words.json", give_words),
+                Route("/words.json", get_texts),
                 *(Route(path, page) for path, page in self._config.pages.items()),
                 webhook_route(bot, lambda: self.webhooks),
                 protocol_route(operations),
@@ -379,7 +379,7 @@ def _bind(config: WebConfig) -> ListeningSocket:
     try:
         return open_listener(config.host, config.port, caps)
     except OSError as error:
-        raise CannotListen(
+        raise ListenError(
             f"The web page can't be served at {config.host}, port {config.port} "
             f"({error.strerror}). Stop the program that is there, or choose another port: write "
             f'"web": {{"port": {config.port + 1}}} into config.json.'

@@ -396,11 +396,11 @@ def check_url(url: str) -> None:
         host = ""
     is_plain = len(url) <= _LONGEST_URL and not _READ_IN_TWO_WAYS.search(url)
     is_http = url.startswith(("http://", "https://")) and is_plain
-    if not (is_http and _is_elsewhere(host)):
+    if not (is_http and _is_public_host(host)):
         raise Problem(400, NO_PICTURE, "invalid_image_url", "messages")
 
 
-def _is_elsewhere(host: str) -> bool:
+def _is_public_host(host: str) -> bool:
     """Return whether a host may be on the public internet."""
     try:
         return ip_address(host.strip("[]")).is_global

@@ -253,7 +253,7 @@ async def while_connected(request: Request, happening: Happening) -> Happening:
             queue.put_nowait(error)
 
     async def watch() -> None:
-        await _wait_until_left(request)
+        await _wait_for_disconnect(request)
         pumping.cancel()
         queue.put_nowait(ClientDisconnect())
 
@@ -272,7 +272,7 @@ async def while_connected(request: Request, happening: Happening) -> Happening:
             task.cancel()
 
 
-async def _wait_until_left(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     """Wait until the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

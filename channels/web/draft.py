@@ -22,7 +22,7 @@ class StreamDraft(Struct):
     @property
     def parts(self) -> list[dict[str, Any]]:
         """Texts, thoughts and tools in order of arrival."""
-        self._take_pieces()
+        self._flush_pieces()
         return self._parts
 
     def take(self, kind: str, data: Json) -> None:
@@ -35,7 +35,7 @@ class StreamDraft(Struct):
             case "thought":
                 self._add("thought", data["text"])
             case "restart":
-                self._unsay()
+                self._drop_text()
             case "tool" if data["state"] == "running":
                 self.parts.append(dict(data))
             case "tool":
@@ -53,18 +53,18 @@ class StreamDraft(Struct):
         if not text:
             return
         if kind != self._kind:
-            self._take_pieces()
+            self._flush_pieces()
             self._kind = kind
         self._pieces.append(text)
 
-    def _take_pieces(self) -> None:
+    def _flush_pieces(self) -> None:
         if self._pieces:
             if not self._parts or self._kind not in self._parts[-1]:
                 self._parts.append({self._kind: ""})
             self._parts[-1][self._kind] += "".join(self._pieces)
             self._pieces.clear()
 
-    def _unsay(self) -> None:
+    def _drop_text(self) -> None:
         while self.parts and "tool" not in self.parts[-1]:
             self.parts.pop()
 

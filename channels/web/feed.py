@@ -114,7 +114,7 @@ def _size(data: Any) -> int:
     return 30
 
 
-class KeptEvents:
+class EventBuffer:
     """The newest events of one feed. `on_size` is called with the change of its size in bytes."""
 
     def __init__(self, most: int, on_size: Callable[[int], None]) -> None:
@@ -166,7 +166,7 @@ class Feed:
         self, bot: Bot, address: Address, most: int, on_size: Callable[[int], None]
     ) -> None:
         self.address = address
-        self.kept = KeptEvents(most, on_size)
+        self.kept = EventBuffer(most, on_size)
         self.draft = StreamDraft()
         self.turn_taking = asyncio.Lock()
         self._origin = uuid4().hex[:8]
@@ -211,7 +211,7 @@ class Feed:
     def is_expected(self, message: str) -> bool:
         return message in self._awaited
 
-    def give_up(self, message: str) -> None:
+    def stop_expecting(self, message: str) -> None:
         """Stop expecting an answer to the message."""
         self._awaited.pop(message, None)
 
@@ -278,9 +278,9 @@ class Feed:
 
     async def _watch(self, activities: AsyncIterator[Activity]) -> None:
         async for activity in activities:
-            self._take(activity)
+            self._add_activity(activity)
 
-    def _take(self, activity: Activity) -> None:
+    def _add_activity(self, activity: Activity) -> None:
         match activity:
             case TurnStarted(message, question):
                 self._running.add(message)
@@ -300,7 +300,7 @@ class Feed:
             case TurnsDeleted(turns):
                 self._add("deleted", {"turns": [f"t{turn}" for turn in turns]})
             case Done():
-                self._turn_over(activity)
+                self._add_reply(activity)
 
     def _turn_page(self, changed: BranchChanged | PrivateChanged) -> None:
         """Notify followers that other turns are shown now. Those of a private conversation are
@@ -309,7 +309,7 @@ class Feed:
             self.kept.clear()
         self._add(*_describe_transcript(changed))
 
-    def _turn_over(self, done: Done) -> None:
+    def _add_reply(self, done: Done) -> None:
         message, usage = done.reply_to, done.usage
         place = done.address or self.address
         if place != self.address or self.address.channel != "web":

@@ -31,7 +31,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from channels.base import KeyHolder, Login, Logins
-from channels.guessing import Throttle
+from channels.guess_limit import Throttle
 from channels.language import asked_in
 from channels.listening import origin_of
 from channels.web import operations
@@ -209,12 +209,12 @@ def bearer_of(headers: Headers) -> str | None:
     Azure's)."""
     bearer = headers.get("authorization", "")
     if bearer[:7].lower() == "bearer ":
-        return _as_meant(bearer[7:].strip())
+        return _decode_header(bearer[7:].strip())
     other = headers.get("x-api-key") or headers.get("api-key")
-    return _as_meant(other.strip()) if other else None
+    return _decode_header(other.strip()) if other else None
 
 
-def _as_meant(value: str) -> str:
+def _decode_header(value: str) -> str:
     """Return a header's text as it was sent: most programs send letters beyond ASCII as UTF-8,
     while HTTP reads them as Latin-1, which the others send."""
     try:
@@ -314,7 +314,7 @@ class AuthMiddleware:
         refused = await self._refusal(scope)
         holder: KeyHolder | None = scope.get("state", {}).get(HOLDER)
         sender = (holder.user if holder else "") or peer_of(scope)
-        is_counted = refused is None and _is_ours(scope["path"])
+        is_counted = refused is None and _is_own_path(scope["path"])
         if is_counted and self._unread.is_too_many(sender):
             refused = UNREAD
         app = self._app if refused is None else _make_refusal(refused)
@@ -324,7 +324,7 @@ class AuthMiddleware:
         path, headers = scope["path"], Headers(scope=scope)
         if is_broken(headers):
             return BROKEN
-        if not _is_ours(path):
+        if not _is_own_path(path):
             return None
         given = bearer_of(headers) or ""
         if given.startswith(self._keys.prefix) and not self._lock.opens(given):
@@ -378,7 +378,7 @@ class AuthMiddleware:
         return refuse_locked_out(seconds) if seconds else refused
 
 
-def _is_ours(path: str) -> bool:
+def _is_own_path(path: str) -> bool:
     return path.startswith(OURS) and not path.startswith(HOOKS)
 
 

@@ -57,7 +57,7 @@ _BOUNDS = {
 }
 
 
-def explain_misfit(error: ValidationError) -> str:
+def explain_validation_error(error: ValidationError) -> str:
     """Return the sentence for a validation error."""
     faults = error.errors(include_url=False, include_input=False)
     if faults[0]["type"] == "json_invalid":
@@ -67,14 +67,14 @@ def explain_misfit(error: ValidationError) -> str:
     inner = [_place(f["loc"]) for f in faults if _place(f["loc"])[: len(first)] == first]
     place = next((one for one in inner if len(one) > len(first)), first)
     there = [fault for fault in faults if _place(fault["loc"]) == place]
-    return f"{'.'.join(place) or 'The body'} {_describe_misfit(there)}."
+    return f"{'.'.join(place) or 'The body'} {_describe_errors(there)}."
 
 
 def _place(loc: Sequence[int | str]) -> tuple[str, ...]:
     return tuple(str(one) for one in loc if not _ALTERNATIVES.fullmatch(str(one)))
 
 
-def _describe_misfit(faults: Sequence[Mapping[str, Any]]) -> str:
+def _describe_errors(faults: Sequence[Mapping[str, Any]]) -> str:
     kinds = dict.fromkeys(_KINDS[f["type"]] for f in faults if f["type"] in _KINDS)
     if too_long := [fault for fault in faults if fault["type"] == "too_long"]:
         faults = too_long  # errors of other alternatives do not help
@@ -273,7 +273,7 @@ def parse_body(content: bytes, shape: type[_Shape]) -> _Shape:
     try:
         return shape.model_validate_json(content or b"{}")
     except ValidationError as error:
-        raise Problem(400, explain_misfit(error)) from None
+        raise Problem(400, explain_validation_error(error)) from None
 
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:

@@ -199,7 +199,7 @@ class _GrowingResponse:
     def add(self, one: Delta | Completed) -> list[bytes]:
         if isinstance(one, Completed):
             return self.end(one)
-        return [*self._open_message(), self._tell_text(one.text)]
+        return [*self._open_message(), self._text_events(one.text)]
 
     def end(self, done: Completed) -> list[bytes]:
         """Return the remaining events: text that has not streamed, the reasoning, the calls, and
@@ -208,7 +208,7 @@ class _GrowingResponse:
         if self.wanted.wants_thoughts and done.reasoning and self._message is None:
             told += self._thoughts(done.reasoning)
         if not self._text and (done.text or not done.calls):
-            told += [*self._open_message(), self._tell_text(done.text)]
+            told += [*self._open_message(), self._text_events(done.text)]
         is_whole = done.finish in ("stop", "tool_calls")
         status = "completed" if is_whole else "incomplete"
         if self._message is not None:
@@ -257,20 +257,22 @@ class _GrowingResponse:
             "content": [],
         }
         yield self._added(self._message)
-        yield self._told("response.content_part.added", self._message, part=_text_part(""))
+        yield self._piece_event("response.content_part.added", self._message, part=_text_part(""))
 
-    def _tell_text(self, text: str) -> bytes:
+    def _text_events(self, text: str) -> bytes:
         assert self._message is not None
         self._text.append(text)
-        return self._told("response.output_text.delta", self._message, delta=text, logprobs=[])
+        return self._piece_event(
+            "response.output_text.delta", self._message, delta=text, logprobs=[]
+        )
 
     def _close_message(self, status: str) -> list[bytes]:
         assert self._message is not None
         message, text = self._message, "".join(self._text)
         part = _text_part(text)
         told = [
-            self._told("response.output_text.done", message, text=text, logprobs=[]),
-            self._told("response.content_part.done", message, part=part),
+            self._piece_event("response.output_text.done", message, text=text, logprobs=[]),
+            self._piece_event("response.content_part.done", message, part=part),
         ]
         return [*told, self._done({**message, "status": status, "content": [part]})]
 
@@ -313,7 +315,7 @@ class _GrowingResponse:
         self.output.append(item)
         return told
 
-    def _told(self, kind: str, item: Json, **data: Any) -> bytes:
+    def _piece_event(self, kind: str, item: Json, **data: Any) -> bytes:
         """Return an event about the only piece of an item."""
         return self._of(kind, item, content_index=0, **data)
 

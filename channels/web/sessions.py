@@ -372,13 +372,13 @@ async def _submit_alone(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Futur
     try:
         accepted = await bot.submit(inbound)
     except BaseException:
-        feed.give_up(inbound.id)
+        feed.stop_expecting(inbound.id)
         raise
     if accepted is None:
         refused = (await await_answer(waiting)).data
         raise make_problem(refused["problem"], refused["text"])
     if not (accepted.is_new or is_known or waiting.done()):
-        feed.give_up(inbound.id)
+        feed.stop_expecting(inbound.id)
         waiting.set_result(_earlier(feed, inbound.id))
     return waiting
 

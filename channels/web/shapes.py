@@ -360,7 +360,7 @@ def transcript_item(place: Address, said: TranscriptMessage) -> dict[str, Any]:
         "turn": said.turn,
         "role": said.role,
         "text": said.text,
-        "html": html(_own_words(said)) if said.role == "assistant" else "",
+        "html": html(_without_notice(said)) if said.role == "assistant" else "",
         "at": said.at.isoformat(),
         "calls": list(said.calls),
         "tool": said.tool,
@@ -381,7 +381,7 @@ def transcript_item(place: Address, said: TranscriptMessage) -> dict[str, Any]:
     }
 
 
-def _own_words(said: TranscriptMessage) -> str:
+def _without_notice(said: TranscriptMessage) -> str:
     """Return the text of a message without the bot's notice."""
     return said.text.removesuffix(f"({said.notice})").rstrip() if said.notice else said.text
 

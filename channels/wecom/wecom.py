@@ -203,7 +203,7 @@ class WeCom(Platform):
             finally:
                 self._wire = None
         if is_replaced:
-            handler.troubled(ConnectionError(ANOTHER))
+            handler.note_failed_attempt(ConnectionError(ANOTHER))
             await asyncio.sleep(self._pause)
 
     async def _read(self, wire: WeComWire, handler: IncomingHandler) -> bool:
@@ -215,24 +215,24 @@ class WeCom(Platform):
             if kind == "disconnected_event":
                 return True
             if frame["cmd"] == "aibot_msg_callback" or kind == "template_card_event":
-                task = asyncio.create_task(self._take(frame, handler))
+                task = asyncio.create_task(self._handle_frame(frame, handler))
                 self._taking.add(task)
                 task.add_done_callback(self._taking.discard)
         return False
 
-    async def _take(self, frame: Json, handler: IncomingHandler) -> None:
+    async def _handle_frame(self, frame: Json, handler: IncomingHandler) -> None:
         """Process one message or press. WeCom redelivers none."""
         try:
             body, call = frame["body"], frame["headers"]["req_id"]
             chat = str(body.get("chatid") or body["from"]["userid"])
             async with self._lines.setdefault(chat, asyncio.Lock()):  # in order
-                await handler.take([await self._understand(body, call)])
+                await handler.take([await self._read_event(body, call)])
         except (KeyError, TypeError, ValueError, AttributeError):
             log.exception("a message of WeCom can't be read and is left out")
         except Exception:
             log.exception("a message of WeCom could not be kept, and does not come again")
 
-    async def _understand(self, body: Json, call: str) -> Event:
+    async def _read_event(self, body: Json, call: str) -> Event:
         if body.get("msgtype") == "event":
             pressed = read_press(body, call.replace("-", "").replace("_", ""))
             return replace(pressed, label=self._labels.get(pressed.data, pressed.data.lstrip("?")))

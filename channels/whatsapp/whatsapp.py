@@ -185,7 +185,7 @@ class WhatsApp(Platform):
         events = []
         for one in read(orjson.loads(call.body), self._settings.phone_id, self._number):
             if isinstance(one, FailedDelivery):
-                await self._regret(one)
+                await self._report_undelivered(one)
                 continue
             if one.opens:
                 await self._open_window(one)
@@ -243,7 +243,7 @@ class WhatsApp(Platform):
     async def _deliver(self, to: str, letter: HeldMessage) -> str:
         if await self._is_window_open(to):
             return await self._send(to, letter)
-        await self._hold(to, letter)
+        await self._store_letter(to, letter)
         return ""
 
     async def _send(self, to: str, letter: HeldMessage) -> str:
@@ -292,7 +292,7 @@ class WhatsApp(Platform):
         self._last[chat] = max(at, self._last.get(chat, 0))
         await self._release(chat)
 
-    async def _hold(self, chat: str, letter: HeldMessage) -> None:
+    async def _store_letter(self, chat: str, letter: HeldMessage) -> None:
         """Store a letter until its person writes; the first one asks them to."""
         name = f"waiting {chat}"
         async with self._waiting:
@@ -320,14 +320,14 @@ class WhatsApp(Platform):
                 waiting = waiting[1:]
                 await self._keep(name, dump(waiting))
 
-    async def _regret(self, failed: FailedDelivery) -> None:
+    async def _report_undelivered(self, failed: FailedDelivery) -> None:
         """Log that the delivery of a message failed; store it if the chat has to write first."""
         chat, letter = self._sent.pop(failed.message, ("", None))
         log.warning("a message was not delivered (%d): %s", failed.code, failed.reason)
         if letter and failed.code == ReEngagementMessage.__error_codes__[0]:
             self._last.pop(chat, None)
             await self._keep(f"last {chat}", "")
-            await self._hold(chat, letter)
+            await self._store_letter(chat, letter)
 
     def explain(self, error: BaseException) -> PlatformFailure:
         match error:

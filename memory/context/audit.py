@@ -27,8 +27,8 @@ from memory.context.moved import find_moved, find_new_days
 from memory.context.moved_wide import find_moved_wide
 from memory.context.polarity import find_stated
 from memory.context.receipt import Receipt, SourceFacts
+from memory.context.represented_requests import find_lost_requests, find_restated, list_unbacked
 from memory.context.roles import find_exchanged_roles
-from memory.context.told_requests import find_lost, find_restated, list_unbacked
 from memory.context.wording import language_of, split_sentences
 from memory.patterns import lazy
 
@@ -191,7 +191,7 @@ def _check_end(text: str, source: AuditSource) -> Sequence[Flaw]:
     last = _LAST_WORD.search(text.casefold())
     if last is None or _CJK.search(last[1]) or len(split_sentences(text)) < 2:
         return []
-    if shapes.ends_freely(text):
+    if shapes.needs_no_period(text):
         return []
     is_word = re.search(rf"\b{last[1]}\b", source.facts.text)
     begun = re.search(rf"\b{last[1]}[^\W\d_]{{3}}", source.facts.text)
@@ -262,7 +262,7 @@ def _check_answer(text: str, source: AuditSource) -> Sequence[Flaw]:
     if shapes.is_dialogue(text) and source.share(source.own_words(text)) < _DIALOGUE:
         return [Flaw("answer")]
     signs = 2 * shapes.begins_an_answer(text) + shapes.offers_more(text)
-    signs += shapes.speaks_to_somebody(text) + 2 * shapes.is_mostly_code(text)
+    signs += shapes.addresses_reader(text) + 2 * shapes.is_mostly_code(text)
     signs += source.is_of_last_turn(text)
     return [Flaw("answer")] if signs - shapes.reports(text) >= 2 else []
 
@@ -307,6 +307,6 @@ def _check_corrections(text: str, source: AuditSource) -> Sequence[Flaw]:
 def _check_requests(text: str, source: AuditSource) -> Sequence[Flaw]:
     found = source.requests
     restated = [one.line for one in find_restated(text, found, source.deeds)]
-    lost = [one.line for one in find_lost(text, found)]
+    lost = [one.line for one in find_lost_requests(text, found)]
     kinds = (("restated", restated), ("open", lost))
     return [Flaw(kind, tuple(lines)) for kind, lines in kinds if lines]

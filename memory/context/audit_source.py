@@ -12,24 +12,24 @@ from msgspec.structs import replace
 
 from memory.context.bounds import Bound, list_bounds
 from memory.context.conditions import Refusal, StatedException, find_exceptions, find_refusals
-from memory.context.corrected import SAID, choose_certain, find_stale, find_untold
+from memory.context.corrected import SAID, choose_certain, find_omitted, find_stale
 from memory.context.corrections import Correction, find_corrections, in_force
 from memory.context.deferred import PutOff, find_put_off
 from memory.context.denied import Order, find_left_out, find_orders, find_rejected
-from memory.context.ended_values import ByHand, EndedValue, says_old, with_commands
+from memory.context.ended_values import EndedByPerson, EndedValue, has_old_value, with_commands
 from memory.context.exchanged import Clauses
 from memory.context.made_up_orders import Ban, find_bans, find_grants
 from memory.context.receipt import Receipt, SourceFacts, sentence_with
-from memory.context.requests import NONE, PersonRequest, Requests, find_deeds, find_requests
+from memory.context.represented_requests import list_tasks
+from memory.context.requests import NONE, PersonRequest, Requests, find_done_requests, find_requests
 from memory.context.roles import TwoSided, list_deeds
 from memory.context.superseded import (
     SupersededValue,
     find_stale_values,
     find_superseded,
-    is_counted_so,
-    is_said_on,
+    has_same_measure_word,
+    keeps_old_value,
 )
-from memory.context.told_requests import list_tasks
 from memory.context.turned import Turnable
 from memory.context.wording import WordIndex, is_wide, languages_of, shared, split_sentences, stems
 from memory.patterns import lazy
@@ -63,7 +63,7 @@ class AuditSource(Struct, frozen=True, dict=True):
     is_in_any_language: bool = False
     corrections: Sequence[Correction] | None = None
     earlier: Sequence[Turn] = ()
-    by_hand: Sequence[ByHand] = ()
+    by_hand: Sequence[EndedByPerson] = ()
 
     def prepare(self) -> None:
         """Compute everything that is compared, before there is a text to compare. It takes most of
@@ -96,7 +96,7 @@ class AuditSource(Struct, frozen=True, dict=True):
 
     @cached_property
     def deeds(self) -> list[PersonRequest]:
-        return find_deeds(self.turns, self._words_of)
+        return find_done_requests(self.turns, self._words_of)
 
     @cached_property
     def bans(self) -> list[Ban]:
@@ -155,13 +155,13 @@ class AuditSource(Struct, frozen=True, dict=True):
         """Return the receipt for a text, which says what it keeps of the source; nobody misses a
         value that was ended."""
         found = self.facts.receipt(text)
-        missing = (fact for fact in found.missing if not says_old(fact, self.ended))
+        missing = (fact for fact in found.missing if not has_old_value(fact, self.ended))
         return replace(found, missing=tuple(missing))
 
-    def find_untold(self, text: str) -> list[str]:
+    def find_omitted(self, text: str) -> list[str]:
         """Return the sentences with current values, set by corrections, that a text does not
         have."""
-        return find_untold(text, self.current, self._said)
+        return find_omitted(text, self.current, self._said)
 
     def find_left_out(self, text: str) -> list[str]:
         """Return the orders of a person that still hold, and of which a text says nothing."""
@@ -183,7 +183,7 @@ class AuditSource(Struct, frozen=True, dict=True):
             line
             for line in filter(None, lines)
             if not any(one in line or line in one for one in tasks)
-            if not _is_told(stems(line), said)
+            if not _is_mentioned(stems(line), said)
         ]
 
     def find_stale(self, text: str) -> list[str]:
@@ -191,8 +191,8 @@ class AuditSource(Struct, frozen=True, dict=True):
         stale = [
             one
             for one in find_stale(text, self.current, self._said)
-            if not is_said_on(self._pairs[one.at][1], one.old, one.new)
-            and is_counted_so(text, one.old, self._said[one.at])
+            if not keeps_old_value(self._pairs[one.at][1], one.old, one.new)
+            and has_same_measure_word(text, one.old, self._said[one.at])
         ]
         corrected = [f"{one.new} ({one.old} was corrected)" for one in stale]
         return corrected or find_stale_values(text, self.superseded)
@@ -203,7 +203,7 @@ class AuditSource(Struct, frozen=True, dict=True):
         earlier turns were marked in their summary already."""
         plain = {(one.old, one.new) for one in self.current}
         heard = (
-            (self._heard[one.at], one)
+            (self._source_turns[one.at], one)
             for one in in_force(self._corrections)
             if one.at >= len(self.earlier) or (one.old, one.new) in plain
         )
@@ -220,22 +220,24 @@ class AuditSource(Struct, frozen=True, dict=True):
         return with_commands(values, self.by_hand)
 
     @property
-    def _heard(self) -> Sequence[Turn]:
+    def _source_turns(self) -> Sequence[Turn]:
         return (*self.earlier, *self.turns)
 
     @cached_property
     def _pairs(self) -> list[tuple[str, str]]:
-        return [(one.question.text, one.reply.text if one.reply else "") for one in self._heard]
+        return [
+            (one.question.text, one.reply.text if one.reply else "") for one in self._source_turns
+        ]
 
     @cached_property
     def _said(self) -> list[str]:
-        return [turn.question.text for turn in self._heard]
+        return [turn.question.text for turn in self._source_turns]
 
     @cached_property
     def _corrections(self) -> Sequence[Correction]:
         if self.corrections is not None:
             return self.corrections
-        replies = [turn.reply.text if turn.reply else "" for turn in self._heard]
+        replies = [turn.reply.text if turn.reply else "" for turn in self._source_turns]
         return find_corrections(self._said, replies)
 
     @cached_property
@@ -290,6 +292,6 @@ class AuditSource(Struct, frozen=True, dict=True):
         return len({*re.findall(r"[^\W\d_]{1,12}", self.facts.text[:100_000])})
 
 
-def _is_told(words: set[str], said: Sequence[set[str]]) -> bool:
+def _is_mentioned(words: set[str], said: Sequence[set[str]]) -> bool:
     """Return whether one of several texts is about the same as a line of these words."""
     return any(len(shared(words, one)) >= max(1, _LIKE * len(words)) for one in said)

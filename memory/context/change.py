@@ -123,7 +123,7 @@ class Change(Struct, frozen=True):
         return self.folded is not None or self.rolled is not None
 
     @property
-    def brings_back(self) -> bool:
+    def restores_turns(self) -> bool:
         """Return whether it brings turns back into the context whole."""
         return any(span.form.kind == "whole" for span in self.forms)
 
@@ -172,7 +172,7 @@ class Change(Struct, frozen=True):
         """Return the change with these forms added; they replace the forms of the same turns."""
         return replace(self, forms=overlay(self.forms, forms))
 
-    def with_squeezed_told(self, turns: Collection[int]) -> Change:
+    def with_own_summaries(self, turns: Collection[int]) -> Change:
         """Return the change with its own summary for the removed parts of the turns that it
         squeezes, among these turns."""
         told = (
@@ -231,7 +231,7 @@ class Change(Struct, frozen=True):
         return replace(self, forms=tuple(spans))
 
     @property
-    def says_nothing(self) -> bool:
+    def has_no_effect(self) -> bool:
         """Return whether it has no effect on turns, messages and summaries."""
         left = replace(self, target=0, after=0, folded=None, rolled=None)
         return left in (_NONE, Change(reference=""))
@@ -387,7 +387,7 @@ def name_of(change: Change, actor: Actor = "strategy") -> Name:
     if change.makes("summary") or change.makes("range"):
         return "compact"
     gone = {span.form.of for span in change.forms if span.form.kind == "gone"}
-    if change.brings_back and gone.isdisjoint((DROPPED, CLEARED)):
+    if change.restores_turns and gone.isdisjoint((DROPPED, CLEARED)):
         return "expand"
     if gone:
         return _GONE[max(gone)]

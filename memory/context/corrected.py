@@ -37,7 +37,7 @@ _ARTICLE = (
 )
 
 
-class HeldValues(Struct, frozen=True):
+class CurrentValues(Struct, frozen=True):
     """The values in force after corrections: the plain corrections, and the values that were
     ended."""
 
@@ -57,7 +57,7 @@ def _is_plain(one: Correction, message: str) -> bool:
         rf"{_ARTICLE}{re.escape(one.old)}", message, re.IGNORECASE
     ):
         return False
-    return one.is_certain or _says(message, one.old)
+    return one.is_certain or _has_value(message, one.old)
 
 
 def find_stale(text: str, plain: Sequence[Correction], said: Sequence[str]) -> list[Correction]:
@@ -68,14 +68,14 @@ def find_stale(text: str, plain: Sequence[Correction], said: Sequence[str]) -> l
     return [
         one
         for one in plain
-        if any(says_old(one, sentence) for sentence in sentences)
-        and (_says(said[one.at], one.old) or not _says(text, one.new))
+        if any(has_old_value(one, sentence) for sentence in sentences)
+        and (_has_value(said[one.at], one.old) or not _has_value(text, one.new))
     ]
 
 
-def says_old(one: Correction, sentence: str) -> bool:
+def has_old_value(one: Correction, sentence: str) -> bool:
     """Return whether a sentence has the ended value as if it were in force, and not the new one."""
-    if not _is_concerned(one, sentence) or _says(sentence, one.new):
+    if not _is_concerned(one, sentence) or _has_value(sentence, one.new):
         return False
     places = find_changeable(sentence, one.old, one.topic, _values_in(sentence[:SCANNED]))
     return any(not mentions_past(_clause_at(sentence, *place)) for place in places)
@@ -99,7 +99,7 @@ def correct(sentence: str, corrections: Iterable[Correction]) -> str:
     return sentence
 
 
-def put_right(text: str, ended: Sequence[EndedValue]) -> str:
+def apply_corrections(text: str, ended: Sequence[EndedValue]) -> str:
     """Return a summary with the ended values replaced by those in force. A value whose end is
     uncertain is marked with the turn that says so."""
     for one in ended:
@@ -108,10 +108,10 @@ def put_right(text: str, ended: Sequence[EndedValue]) -> str:
     return show_corrected(text, ended, "assistant", _AFTER)
 
 
-def find_untold(text: str, plain: Sequence[Correction], said: Sequence[str]) -> list[str]:
+def find_omitted(text: str, plain: Sequence[Correction], said: Sequence[str]) -> list[str]:
     """Return the sentences with current values, set by corrections, that a text does not have; only
     the newest `_MOST_UNTOLD`."""
-    untold = (one for one in plain[-_MOST_UNTOLD:] if not _says(text, one.new))
+    untold = (one for one in plain[-_MOST_UNTOLD:] if not _has_value(text, one.new))
     found = (sentence_with(one.new, [said[one.at]]) for one in untold)
     return list(dict.fromkeys(filter(None, found)))
 
@@ -122,7 +122,7 @@ def _is_concerned(one: Correction, sentence: str) -> bool:
     return not one.about.isdisjoint(content_words(sentence))
 
 
-def _says(sentence: str, value: str) -> bool:
+def _has_value(sentence: str, value: str) -> bool:
     """Return whether a sentence has a value, in any form."""
     wanted = _values_in(value)
     if wanted and any(a.is_same(b) for a in wanted for b in _values_in(sentence[:SCANNED])):

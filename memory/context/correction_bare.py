@@ -181,11 +181,11 @@ def _list_old(one: _BareValue, before: Sequence[ParsedMessage]) -> Iterator[_Old
                 if (count := count + 1) > _OLD:
                     return
                 unlike = _measure(one, value)
-                if unlike is not None and _is_said_of(one, source.text, value):
+                if unlike is not None and _shares_words(one, source.text, value):
                     yield _OldValue(unlike, back, source, value)
 
 
-def _is_said_of(one: _BareValue, source: str, old: Value) -> bool:
+def _shares_words(one: _BareValue, source: str, old: Value) -> bool:
     """Return whether the words beside the new value were used with the old one too: all of them, or
     one and few others if the sentence says that something was wrong."""
     if not one.words:
@@ -231,7 +231,7 @@ def _measure(one: _BareValue, old: Value) -> int | None:
     if new.kind == "number":
         return _measure_numbers(new, old)
     if new.kind == "word":
-        return _ALIKE if _is_slip_of_sign(new.text, old.text) else None
+        return _ALIKE if _is_typo(new.text, old.text) else None
     if new.kind in ("name", "identifier", "address", "url", "path", "score", "code"):
         edits = count_edits(new.text.casefold(), old.text.casefold(), _EDITS)
         return _ALIKE if edits <= _EDITS and edits * _SIGNS <= len(new.text) else None
@@ -286,7 +286,7 @@ def _compare(digits: str, there: str) -> int:
     return _ALIKE if differ == 1 or sorted(digits) == sorted(there) else _SHAPED
 
 
-def _is_slip_of_sign(one: str, other: str) -> bool:
+def _is_typo(one: str, other: str) -> bool:
     """Return whether two Chinese names differ in one character that is not the first."""
     differ = [a != b for a, b in zip(one, other, strict=False)]
     return len(one) == len(other) > 1 and not differ[0] and sum(differ) == 1

@@ -11,10 +11,10 @@ import re
 from functools import lru_cache
 
 from memory.context.correction_frames import BECOMES, CHANGED, SMALL, is_doubtful
-from memory.context.correction_meant import words_beside
 from memory.context.correction_pairs import ValuePair
 from memory.context.correction_sentences import OF_ANYTHING
 from memory.context.correction_subjects import part_of
+from memory.context.correction_targets import adjacent_words
 from memory.context.values import Value
 from memory.patterns import lazy
 
@@ -61,7 +61,7 @@ def is_changed_to(pair: ValuePair) -> bool:
     if any(start <= one.start < end and not one.is_same(pair.old) for one in values):
         return False
     if new.kind in ("name", "word"):
-        return bool(_shared(pair) & words_beside(sentence.text, new))
+        return bool(_shared(pair) & adjacent_words(sentence.text, new))
     return _has_same_unit(pair) or bool(_shared(pair)) or _has_same_speaker(pair)
 
 
@@ -83,7 +83,7 @@ def _is_told(text: str, start: int, end: int) -> bool:
 
 
 def _shared(pair: ValuePair) -> frozenset[str]:
-    own = words_beside(pair.source.text, pair.old)
+    own = adjacent_words(pair.source.text, pair.old)
     return (own & pair.sentence.words) - OF_ANYTHING
 
 

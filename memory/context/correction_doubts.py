@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 
 from memory.context.correction_cues import has_cue, list_cues
-from memory.context.correction_meant import find_named
 from memory.context.correction_pairs import DENYING, ParsedMessage, ParsedSentence, ValuePair
+from memory.context.correction_targets import find_named
 from memory.context.units import kind_of_unit
 from memory.patterns import lazy
 

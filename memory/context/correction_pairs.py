@@ -90,7 +90,7 @@ class ParsedSentence(Struct, frozen=True, dict=True):
     def values(self) -> list[Value]:
         return find_values(self.text)
 
-    def take_as(self, part: Value, whole: Value) -> None:
+    def replace_by_whole(self, part: Value, whole: Value) -> None:
         """Replace a value by the complete one of which it is a part: 17, by 17 June."""
         self.values[:] = [
             replace(whole, start=one.start, end=one.end) if one is part else one
@@ -370,13 +370,13 @@ _SIGN_OF_UNIT = lazy(r"[%$€£¥元]|euro|dollar", re.IGNORECASE)
 
 def _may_be_ended(old: Value, new: Value) -> bool:
     kinds = {old.kind, new.kind}
-    is_kind = len(kinds) == 1 or kinds <= {"date", "day"} or _are_houses(old, new)
+    is_kind = len(kinds) == 1 or kinds <= {"date", "day"} or _are_house_numbers(old, new)
     if is_short_for(new, old):
         return False
     return is_kind and has_same_unit(old, new) and not old.is_same(new)
 
 
-def _are_houses(old: Value, new: Value) -> bool:
+def _are_house_numbers(old: Value, new: Value) -> bool:
     """Return whether both may be the number of a house, a platform or a bus, one of which looks
     like a day: 27号, beside the name of a street, and 72号."""
     return old.text[-1:] == new.text[-1:] == "号" and {old.kind, new.kind} == {"day", "number"}

@@ -16,12 +16,6 @@ from msgspec import Struct
 
 from memory.context.correction_changes import is_changed_to
 from memory.context.correction_doubts import is_doubted
-from memory.context.correction_meant import (
-    find_named,
-    is_unlike,
-    list_others,
-    words_beside,
-)
 from memory.context.correction_pairs import (
     BACK,
     ParsedMessage,
@@ -33,6 +27,12 @@ from memory.context.correction_pairs import (
 )
 from memory.context.correction_sentences import content_words
 from memory.context.correction_subjects import is_of_another
+from memory.context.correction_targets import (
+    adjacent_words,
+    find_named,
+    is_unlike,
+    list_others,
+)
 from memory.context.correction_told import is_only, is_reverse, list_framed
 from memory.context.values import Value
 from memory.linear import read_weights
@@ -142,7 +142,7 @@ def list_features(
     for pair, overlap in zip(pairs, overlaps, strict=True):
         yield {
             *_place(pair, overlap, of_new[id(pair.new)]),
-            *_beside(pair, overlap),
+            *_adjacent_words(pair, overlap),
             *_denial(pair, said),
             *_cued(pair, cues[id(pair.sentence)], overlap, of_new[id(pair.new)]),
             *_likeness(pair.old, pair.new),
@@ -173,8 +173,8 @@ def _overlap(pair: ValuePair, whole: frozenset[str]) -> Overlap:
     source, old = pair.source.text, pair.old
     about = pair.source.words - content_words(old.text)
     own = pair.sentence.words - content_words(pair.new.text)
-    near = words_beside(source, old)
-    mine = words_beside(pair.sentence.text, pair.new)
+    near = adjacent_words(source, old)
+    mine = adjacent_words(pair.sentence.text, pair.new)
     return Overlap(
         len(about & own),
         len(about & whole),
@@ -252,7 +252,7 @@ def _is_next(pair: ValuePair) -> bool:
     return not pair.new.forms.isdisjoint(following)
 
 
-def _beside(pair: ValuePair, overlap: Overlap) -> Iterator[str]:
+def _adjacent_words(pair: ValuePair, overlap: Overlap) -> Iterator[str]:
     """Yield the words beside the new value, and whether they are also beside the old one."""
     before, behind = _neighbours(pair.sentence.text, pair.new)
     there, then = _neighbours(pair.source.text, pair.old)

@@ -31,7 +31,7 @@ def is_of_another(pair: ValuePair) -> bool:
     if pair.back < 0:
         return False
     own = [one for one in said if one is not new and not one.is_same(old)]
-    theirs = [one for one in _beside(pair.source, old) if not one.is_same(new)]
+    theirs = [one for one in _other_values(pair.source, old) if not one.is_same(new)]
     if new.kind in _TELLING:
         is_named = any(one.is_same(old) for one in said)
         return not is_named and _differ(own, theirs, {"number", "time", "date", "weekday"})
@@ -40,12 +40,12 @@ def is_of_another(pair: ValuePair) -> bool:
     if new.kind in ("name", "word"):
         return False
     others = [one for one in pair.source.values if one is not old and one.kind == old.kind]
-    elsewhere = [name for one in others for name in _beside(pair.source, one)]
+    elsewhere = [name for one in others for name in _other_values(pair.source, one)]
     mine, named = _names(own), _names(theirs)
     return mine.isdisjoint(named) and not mine.isdisjoint(_names(elsewhere) - named)
 
 
-def _beside(source: ParsedSentence, old: Value) -> list[Value]:
+def _other_values(source: ParsedSentence, old: Value) -> list[Value]:
     """Return the other values in a value's clause."""
     start, end = part_of(source.text, old)
     return [one for one in source.values if one is not old and start <= one.start < end]

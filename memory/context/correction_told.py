@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from memory.context.correction_frames import MAY_FRAME, is_framed
-from memory.context.correction_meant import find_named, find_named_in_part
 from memory.context.correction_pairs import (
     ParsedMessage,
     ParsedSentence,
     ValuePair,
     is_chinese,
 )
+from memory.context.correction_targets import find_named, find_named_in_part
 from memory.context.values import Value
 
 _LOOKED_AT = 24  # pairs of a message that are checked for a frame

@@ -70,7 +70,7 @@ def find_corrections(said: Sequence[str], answered: Sequence[str] = ()) -> list[
     finder = CorrectionFinder()
     found: list[Correction] = []
     for at, message in enumerate(said):
-        found += [replace(one, at=at) for one in finder.hear(message)]
+        found += [replace(one, at=at) for one in finder.find_in(message)]
         for reply in answered[at : at + 1]:
             finder.note(reply)
     return found[-MOST:]
@@ -90,7 +90,7 @@ class CorrectionFinder:
         self._texts = deque[tuple[str, bool]](maxlen=_HEARD)
         """Each with whether it is a reply."""
 
-    def hear(self, text: str) -> list[Correction]:
+    def find_in(self, text: str) -> list[Correction]:
         """Return the corrections in the next message of a person. An error must not fail the turn:
         it is logged, and no corrections are returned."""
         said = ParsedMessage(text[:SCANNED])
@@ -114,7 +114,7 @@ class CorrectionFinder:
         found = []
         for pair, score in _choose(said, [*self._heard]):
             old, new = _complete(_as_named(pair), pair.new)
-            pair.sentence.take_as(pair.new, new)
+            pair.sentence.replace_by_whole(pair.new, new)
             topic, is_shared = _topic(pair.sentence.text, old, new, self._texts)
             is_shared = is_shared or old.kind == PLAIN
             of_values = content_words(f"{old.text} {new.text}")
@@ -177,7 +177,7 @@ def _score(scored: tuple[float, ValuePair]) -> float:
     return scored[0]
 
 
-def says(text: str, value: Value) -> bool:
+def has_value(text: str, value: Value) -> bool:
     """Return whether a text has a value, in any form."""
     return any(other.is_same(value) for other in find_values(text))
 
@@ -257,7 +257,7 @@ def _topic(
         for back, (text, is_reply) in enumerate(before)
         if old.text in text or (digits and all(one.search(text) for one in digits))
         for part in split_sentences(text)
-        if old.text in part or (digits and says(part, old))
+        if old.text in part or (digits and has_value(part, old))
         if (words := content_words(part) - content_words(old.text))
     ]
     first = parts[0] if parts else (frozenset[str](), "", 0, False)

@@ -76,7 +76,7 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
     leaving = tuple(sorted({*leaving, *(turn for one in gone for turn in one.turns)}))
     if leaving and not change.makes("summary"):
         change = summarise_in_front(view, ()).combine(change)
-    return Plan(change.with_squeezed_told(leaving), REASON, leaving)
+    return Plan(change.with_own_summaries(leaving), REASON, leaving)
 
 
 async def step_of_ladder(view: View, limits: Limits, step: int, meter: Meter) -> Plan:
@@ -146,7 +146,7 @@ def describe(
         return ""
     since = len(standing) - standing.index(steps[0])
     times = f" ({since} times)" if since > 1 else ""
-    done = _tell_done(steps, view, turn)
+    done = _describe_done(steps, view, turn)
     if all(event.reason == OF_FALLBACK for event in steps):
         return (
             f"(This request was too long for the fallback model: {done}. Nothing is deleted, and "
@@ -172,7 +172,7 @@ def describe(
     )
 
 
-def _tell_done(steps: Sequence[ViewEvent], view: View, turn: int) -> str:
+def _describe_done(steps: Sequence[ViewEvent], view: View, turn: int) -> str:
     there = {one.number for one in view.turns}
     gone = sorted({number for event in steps for number in event.leaving} - there)
     squeezed = sorted({n for event in steps for n in event.change.turns("squeezed")} & there)
@@ -203,13 +203,13 @@ def _first_cut(view: View, limits: Limits) -> Change:
     """Remove as little as needed; `truncate` and `summarize` halve `keep_recent` first
     (Digitorn)."""
     if limits.strategy not in ("truncate", "summarize"):
-        return _as_little_as_needed(view, limits)
+        return _remove_fewest(view, limits)
     cut = halve(view, limits, "")
     change = cut.change if cut else Change()
-    return change.combine(_as_little_as_needed(view.apply(change), limits))
+    return change.combine(_remove_fewest(view.apply(change), limits))
 
 
-def _as_little_as_needed(view: View, limits: Limits) -> Change:
+def _remove_fewest(view: View, limits: Limits) -> Change:
     aim = int(limits.ceiling * _HEADROOM)
     after, leaving = view, 0
     while after.tokens > aim and leaving < len(view.movable):

@@ -73,7 +73,7 @@ def _is_same(one: str, other: str) -> bool:
     return (0, len(one)) in find_places(one, other)
 
 
-class ByHand(Struct, frozen=True):
+class EndedByPerson(Struct, frozen=True):
     """A value that a person ended by a command, in messages up to a time (Unix)."""
 
     value: EndedValue
@@ -90,7 +90,7 @@ class ByHand(Struct, frozen=True):
 
 
 def with_commands(
-    heard: Sequence[tuple[float, EndedValue]], commands: Sequence[ByHand]
+    heard: Sequence[tuple[float, EndedValue]], commands: Sequence[EndedByPerson]
 ) -> list[EndedValue]:
     """Return the values ended in a chat at these times, and those ended by commands, each updated
     by later ones."""
@@ -154,7 +154,7 @@ def is_of_one_thing(value: str) -> bool:
     return kinds <= {"url", "address", "path"} or (kinds == {"identifier"} and is_long)
 
 
-def says_old(text: str, ended: Iterable[EndedValue]) -> bool:
+def has_old_value(text: str, ended: Iterable[EndedValue]) -> bool:
     """Return whether a text has an ended value."""
     values = find_values(text)
     return any(find_changeable(text, one.old, one.topic, values) for one in ended)
@@ -181,7 +181,7 @@ def find_changeable(
     kinds = {one.kind for one in _values_of(value)}
     if kinds <= {"name"} and not value[:1].islower():
         return [place for place in free if not _is_in_longer_name(text, *place)]
-    return _beside_topic(text, free, topic) if value.strip().isdigit() else free
+    return _is_near_topic(text, free, topic) if value.strip().isdigit() else free
 
 
 def _is_in_longer_name(text: str, start: int, end: int) -> bool:
@@ -195,7 +195,7 @@ def _is_in_longer_name(text: str, start: int, end: int) -> bool:
     return word is not None and word[1].casefold() not in NO_NAMES
 
 
-def _beside_topic(
+def _is_near_topic(
     text: str, places: Sequence[tuple[int, int]], topic: Set[str]
 ) -> list[tuple[int, int]]:
     found = []
@@ -235,7 +235,7 @@ def _values_of(value: str) -> tuple[Value, ...]:
     return tuple(find_values(value))
 
 
-def is_once_in(text: str, value: str) -> bool:
+def occurs_once(text: str, value: str) -> bool:
     """Return whether a text has a value exactly once."""
     return len({*find_places(text, value)}) == 1
 

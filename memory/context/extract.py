@@ -16,11 +16,11 @@ from math import sqrt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.context.corrected import HeldValues, correct, put_right
+from memory.context.corrected import CurrentValues, apply_corrections, correct
 from memory.context.receipt import SourceFacts
+from memory.context.represented_requests import list_tasks
 from memory.context.request_signs import SHOWN
 from memory.context.requests import PersonRequest, Requests, make_request
-from memory.context.told_requests import list_tasks
 from memory.context.wording import languages_of, split_sentences
 from memory.patterns import lazy
 from memory.plain_text import beginning
@@ -83,12 +83,12 @@ def extract(
     count: Callable[[str], int],
     facts: SourceFacts,
     requests: Requests,
-    held: HeldValues,
+    held: CurrentValues,
 ) -> str:
     """Return the summary of turns, and of the summary so far, in at most this many tokens. `held`
     are the values in force after corrections."""
     said = [prior, *(turn.question.text for turn in turns[:20])]
-    tail = _tell_requests(requests, said, most, count)
+    tail = _list_requests(requests, said, most, count)
     room = most - count(tail)
     found = _find(turns, _DONE_LINE.sub("", _OPEN_LINE.sub("", prior)), facts, held, count)
     chosen = _choose(found, room)
@@ -136,7 +136,7 @@ def _labels(texts: Sequence[str]) -> tuple[str, str]:
     )
 
 
-def _tell_requests(
+def _list_requests(
     requests: Requests, texts: Sequence[str], most: int, count: Callable[[str], int]
 ) -> str:
     """Return a line of the open requests, and one of the newest finished requests that fit in a
@@ -145,7 +145,7 @@ def _tell_requests(
     _, done = _labels(texts)
     is_open, text = list(requests.open), ""
     while is_open:
-        told = (_told_briefly(is_open, texts, chars) for chars in _OPEN_LONGEST)
+        told = (_brief_requests(is_open, texts, chars) for chars in _OPEN_LONGEST)
         if text := next((one for one in told if count(one) <= most), ""):
             break
         is_open.pop(0)
@@ -158,7 +158,7 @@ def _tell_requests(
     return text
 
 
-def _told_briefly(found: Sequence[PersonRequest], texts: Sequence[str], chars: int) -> str:
+def _brief_requests(found: Sequence[PersonRequest], texts: Sequence[str], chars: int) -> str:
     """Return the line of the open requests, each in at most this many characters."""
     return open_line([replace(one, text=beginning(one.text, chars)) for one in found], texts)
 
@@ -167,15 +167,15 @@ def _find(
     turns: Sequence[Turn],
     prior: str,
     facts: SourceFacts,
-    held: HeldValues,
+    held: CurrentValues,
     count: Callable[[str], int],
 ) -> list[_Sentence]:
     found: list[_Sentence] = []
     for place, text, worth in _candidates(turns, prior):
-        right = correct(text, held.plain) or put_right(text, held.ended)
+        right = correct(text, held.plain) or apply_corrections(text, held.ended)
         if right and len(found) < _MOST:
             worth += 2 * bool(_DECIDES.search(right))
-            found.append(_Sentence(place, right, worth, facts.weigh(right), count(right)))
+            found.append(_Sentence(place, right, worth, facts.weigh_facts(right), count(right)))
     return found
 
 

@@ -35,12 +35,12 @@ class FoundFacts(Struct, dict=True):
         """Search a text for facts; only for paths and addresses if it is not prose."""
         rest = separate_scripts(_without_formulas(text))
         for finder in (*_EXACT, *(IN_PROSE if is_prose else ())):
-            rest = self._take(finder, rest, weight)
+            rest = self._extract(finder, rest, weight)
         if is_prose:
             for name, times in Counter(find_names(rest)).items():
                 self._note(Fact("name", name, frozenset({name.casefold()})), weight * times)
 
-    def _take(self, finder: _FactFinder, text: str, weight: int) -> str:
+    def _extract(self, finder: _FactFinder, text: str, weight: int) -> str:
         """Record the facts found; return the text without them."""
         rest, at = [], 0
         for start, end, forms in finder.find(text):
@@ -184,7 +184,7 @@ class _FactFinder(Struct, frozen=True):
     find: Callable[[str], Found]
 
 
-def _beside(sign: re.Pattern[str], most: int, text: str) -> Iterator[tuple[int, int]]:
+def _parts_with_sign(sign: re.Pattern[str], most: int, text: str) -> Iterator[tuple[int, int]]:
     """Yield the parts of a text between spaces that have a sign, with at most `most` characters on
     each side of it."""
     start = end = 0
@@ -205,7 +205,7 @@ def _beside(sign: re.Pattern[str], most: int, text: str) -> Iterator[tuple[int, 
 
 
 def _urls(text: str) -> Found:
-    for start, end in _beside(_URL_SIGN, 500, text):
+    for start, end in _parts_with_sign(_URL_SIGN, 500, text):
         for found in _URL.finditer(text, start, end):
             whole = found[0].rstrip(".,;:!?*_")
             bare = whole.split("://", 1)[1].rstrip("/").casefold()
@@ -213,7 +213,7 @@ def _urls(text: str) -> Found:
 
 
 def _plain(pattern: re.Pattern[str], sign: re.Pattern[str], text: str) -> Found:
-    for start, end in _beside(sign, 200, text):
+    for start, end in _parts_with_sign(sign, 200, text):
         for found in pattern.finditer(text, start, end):
             whole = found[0].rstrip(".-/")
             forms = {whole.casefold(), re.split(r"[\\/]", whole)[-1].casefold()}
@@ -315,7 +315,7 @@ def _codes(text: str) -> Found:
 
 def _identifiers(text: str) -> Found:
     """Find tokens that are not words: with digits, underscores, or capitals inside."""
-    for start, end in _beside(_TOKEN_SIGN, 64, text):
+    for start, end in _parts_with_sign(_TOKEN_SIGN, 64, text):
         for found in _TOKEN.finditer(text, start, end):
             token = found[0].strip("-_")
             is_code = _DIGIT.search(token) or "_" in token or _CAMEL.search(token)

@@ -102,9 +102,9 @@ def _find_next(
     planner: Planner,
 ) -> tuple[View, Plan] | None:
     """Return the next compaction, and the view at the time when it is due."""
-    if not stubs.may_come(limits):
+    if not stubs.may_stub(limits):
         sizes = sizes[0], sizes[1], 0
-    ahead = _make_ahead(view, sizes)
+    ahead = _make_projection(view, sizes)
 
     @cache
     def ask(count: int) -> tuple[View, Plan | None]:
@@ -123,7 +123,7 @@ def _find_next(
     return None if plan is None else (later, plan)
 
 
-def _make_ahead(view: View, sizes: Sizes) -> Callable[[int], View]:
+def _make_projection(view: View, sizes: Sizes) -> Callable[[int], View]:
     """Return the function from a number of further turns to the view once they have begun: by then
     the running turn is complete, and the last turn has only its question. Each turn is simulated
     once."""
@@ -202,7 +202,7 @@ def _count_results(turn: Turn) -> int:
 
 def with_question(view: View) -> View:
     """Return the view at the beginning of the next turn; its question counts no tokens yet."""
-    return _make_ahead(view, (0, 0, 0))(1)
+    return _make_projection(view, (0, 0, 0))(1)
 
 
 def apply_emergency_steps(preview: Preview, limits: Limits, steps: Sequence[int]) -> Preview:

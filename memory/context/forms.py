@@ -50,7 +50,7 @@ Forms = tuple[FormSpan, ...]
 """Spans in ascending order, without overlaps."""
 
 
-def give(turns: Iterable[int], form: TurnForm) -> Forms:
+def assign_form(turns: Iterable[int], form: TurnForm) -> Forms:
     """Return the spans that give these turns a form."""
     return tuple(FormSpan(first, last, form) for first, last in runs(turns))
 
@@ -105,4 +105,4 @@ def up_to(forms: Forms, last: int) -> Forms:
 def without_turns(forms: Forms, turns: Collection[int]) -> Forms:
     """Return the forms of all but these turns."""
     gone = TurnForm("gone", -1)
-    return tuple(span for span in overlay(forms, give(turns, gone)) if span.form != gone)
+    return tuple(span for span in overlay(forms, assign_form(turns, gone)) if span.form != gone)

@@ -132,7 +132,7 @@ class Layout(Struct, frozen=True, dict=True):
         """Return the turns that have a form of these kinds, in order."""
         return turns_of(self.forms, *kinds)
 
-    def turns_gone(self, by: int) -> frozenset[int]:
+    def turns_removed_by(self, by: int) -> frozenset[int]:
         """Return the turns that are gone for this reason."""
         return frozenset(turns_of(self.forms, "gone", of=by))
 
@@ -214,10 +214,10 @@ def list_effective(events: Iterable[ViewEvent]) -> list[ViewEvent]:
             undone.discard(event.target)
         else:
             others.append(event)
-    return [e for e in others if e.id not in undone and not _is_void(e, undone)]
+    return [e for e in others if e.id not in undone and not _is_ineffective(e, undone)]
 
 
-def _is_void(event: ViewEvent, undone: set[int]) -> bool:
+def _is_ineffective(event: ViewEvent, undone: set[int]) -> bool:
     of = event.change.texts or ({event.continued} - {0})
     return event.kind in ("text", "edit") and bool(of) and undone.issuperset(of)
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memory.context.represented_requests import list_tasks
 from memory.context.request_signs import AGREES
-from memory.context.told_requests import list_tasks
 from memory.context.wording import is_wide, shared, split_sentences, stems
 from memory.patterns import lazy
 
@@ -174,7 +174,7 @@ def find_made_up(text: str, said: Set[str], unbacked: Sequence[str] = ()) -> lis
         is_little = known < len(about) * least and (acts or known == 0 or len(about) > _FEW * times)
         if acts and _ASKS.search(folded) and not is_little:
             deeds = (deed for deed in _ACTS.finditer(folded) if not deed[0].startswith(_SENDS))
-            is_new_deed = any(not _is_said(folded, deed.start(), given) for deed in deeds)
+            is_new_deed = any(not _has_word(folded, deed.start(), given) for deed in deeds)
             is_little = is_new_deed and known <= len(about) * _UNSAID / times
         if is_new or (len(about) >= _LEAST * times and is_little):
             found.append(one)
@@ -182,12 +182,12 @@ def find_made_up(text: str, said: Set[str], unbacked: Sequence[str] = ()) -> lis
         part
         for part in unbacked
         for deed in (_ACTS.search(part.casefold()),)
-        if deed and not _is_said(part.casefold(), deed.start(), given)
+        if deed and not _has_word(part.casefold(), deed.start(), given)
     ]
     return list(dict.fromkeys(found))
 
 
-def _is_said(text: str, at: int, said: Set[str]) -> bool:
+def _has_word(text: str, at: int, said: Set[str]) -> bool:
     """Return whether the source has the word at a position in a text."""
     word = _WORD_AT.match(text, at)
     begun = stems(word[0] if word else text[at : at + 2])

@@ -131,7 +131,7 @@ class Meter:
             left, start = left - len(ids), start + len(piece)
         return text
 
-    async def clip_aside(self, text: str, tokens: int) -> str:
+    async def clip_in_thread(self, text: str, tokens: int) -> str:
         """Return the same; a long text is clipped in a thread."""
         if len(text) <= _LONG:
             return self.clip(text, tokens)

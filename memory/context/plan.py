@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.context.change import Change, Name, name_of
-from memory.context.forms import OWN, RANGE, ROLLED, SUMMARY, Forms, TurnForm, give, overlay
+from memory.context.forms import OWN, RANGE, ROLLED, SUMMARY, Forms, TurnForm, assign_form, overlay
 from memory.context.layout import RangeSummary
 from memory.context.limits import Limits
 from memory.context.meter import Meter
@@ -183,7 +183,7 @@ def summarise_in_front(view: View, leaving: Collection[int]) -> Change:
     rolled = tuple(span for span in layout.forms if span.form == TurnForm("gone", ROLLED))
     told = (span for span in layout.forms if span.form.kind == "summary")
     forms = overlay(rolled, tuple(span._replace(form=SUMMARY) for span in told))
-    return Change(overlay(forms, give(leaving, SUMMARY)), after=before)
+    return Change(overlay(forms, assign_form(leaving, SUMMARY)), after=before)
 
 
 def renew(view: View, plan: Plan) -> Change:
@@ -202,7 +202,7 @@ def squeeze(view: View, turns: Iterable[Turn]) -> Forms:
     for turn in turns:
         form = view.layout.form(turn.number)
         if form.kind != "squeezed":
-            spans = overlay(spans, give([turn.number], form._replace(kind="squeezed")))
+            spans = overlay(spans, assign_form([turn.number], form._replace(kind="squeezed")))
     return spans
 
 
@@ -245,7 +245,7 @@ def plan_range(view: View, numbers: Collection[int], focus: str) -> Plan | None:
         return None  # a new summary of one summary alone would be the same
     gone = {turn.number for turn in turns}.union(*(one.turns for one in swallowed))
     leaving = tuple(sorted(gone))
-    return _plan_asked(Change(give(leaving, RANGE)), leaving, focus)
+    return _plan_asked(Change(assign_form(leaving, RANGE)), leaving, focus)
 
 
 def _plan_asked(change: Change, leaving: tuple[int, ...], focus: str) -> Plan:

@@ -20,9 +20,9 @@ from memory.context.facts import (
     separate_scripts,
     values_of,
 )
+from memory.context.mentioned_dates import MentionedDates
+from memory.context.mentioned_numbers import MentionedNumbers
 from memory.context.names import WORD
-from memory.context.said_dates import SaidDates
-from memory.context.said_numbers import SaidNumbers
 from memory.context.units import Units
 from memory.patterns import lazy
 
@@ -143,7 +143,7 @@ class SourceFacts:
         """Return whether these texts have a word only with a capital."""
         return word in self._raw and f" {word.lower()}" not in self._raw
 
-    def weigh(self, text: str) -> dict[str, int]:
+    def weigh_facts(self, text: str) -> dict[str, int]:
         """Return the facts in a text, each with its weight."""
         shown = _Shown(text)
         return {fact.text: self._found.weight(fact) for fact in self.facts if shown.has(fact)}
@@ -157,7 +157,7 @@ class SourceFacts:
         told = FoundFacts()
         told.add(summary, 1, is_prose=True)
         all_told = list(told.all())
-        absent = [fact for fact in all_told if not self._has(fact) and not self._says(fact)]
+        absent = [fact for fact in all_told if not self._has(fact) and not self._has_value(fact)]
         names = [fact.text for fact in absent if fact.kind == "name"]
         others = [fact.text for fact in absent if fact.kind != "name"]
         numbers = [fact.text for fact in all_told if any(map(str.isdigit, fact.text))]
@@ -186,18 +186,18 @@ class SourceFacts:
         return "\n".join(self.texts)
 
     @cached_property
-    def _numbers(self) -> SaidNumbers:
-        return SaidNumbers(self.texts)
+    def _numbers(self) -> MentionedNumbers:
+        return MentionedNumbers(self.texts)
 
     @cached_property
     def _units(self) -> Units:
         return Units(self.texts)
 
     @cached_property
-    def _dates(self) -> SaidDates:
-        return SaidDates(self.texts)
+    def _dates(self) -> MentionedDates:
+        return MentionedDates(self.texts)
 
-    def _says(self, fact: Fact) -> bool:
+    def _has_value(self, fact: Fact) -> bool:
         """Return whether these texts have a fact with digits in another form."""
         if fact.kind == "date":
             return self._dates.has(fact.forms)

@@ -156,10 +156,10 @@ def reconcile(report: Report, counted: CountedRequest, known: KnownSizes) -> Siz
         size = prompt  # as the protocols define it
     if _is_odd(size, counted, known, expected):
         return _doubt(size, "odd", counted, known, most)
-    return _believe(size, "reported" if size == prompt else "with cached", counted, known, most)
+    return _accept_size(size, "reported" if size == prompt else "with cached", counted, known, most)
 
 
-def _believe(
+def _accept_size(
     size: int, why: Why, counted: CountedRequest, known: KnownSizes, most: float
 ) -> SizeDecision:
     """Accept a size. Tokens above `most` are added by the endpoint, and say nothing about the
@@ -189,7 +189,7 @@ def _doubt(
     is_alike &= not slope or (slope > 0 and _distance(slope, ratio) <= _ALIKE * _ALIKE)
     times = doubt.times + 1 if is_alike else 1
     if why == "odd" and times >= _OFTEN:
-        return _believe(size, "reported", counted, replace(known, extra=0), most)
+        return _accept_size(size, "reported", counted, replace(known, extra=0), most)
     if is_alike and not slope:  # the next report is compared with the one before this
         return SizeDecision(0, why, doubt=replace(doubt, why=why, times=times))
     return SizeDecision(0, why, doubt=RejectedReport(size, raw, why, times, slope))

@@ -62,20 +62,20 @@ def promises(reply: str, heads: Set[str]) -> bool:
     is_later = WAITS.is_in(reply, heads) or (
         COMMITS.is_in(reply, heads) and _LATER_ON.search(reply) is not None
     )
-    return is_later and not tells_of_a_deed(reply, heads)
+    return is_later and not reports_action(reply, heads)
 
 
-def tells_of_a_deed(reply: str, heads: Set[str]) -> bool:
+def reports_action(reply: str, heads: Set[str]) -> bool:
     """Return whether a reply says that something was done; not only once, or if, it is done."""
     return DEED.may_be_in(reply, heads) and bool(DEED.pattern.search(_CONDITION.sub("", reply)))
 
 
-def tells_that_done(line: str) -> bool:
+def reports_done(line: str) -> bool:
     """Return whether a line says that something is done; not only once, or if, it is done."""
     return DONE.pattern.search(_CONDITION.sub("", line)) is not None
 
 
-def is_put_off(asked: str, reply: str, heads: Set[str]) -> bool:
+def is_postponed(asked: str, reply: str, heads: Set[str]) -> bool:
     """Return whether a person postpones everything that a message asks for: a clause of it gives a
     time, and the reply is neither the work itself nor a report that it is done."""
     if len(reply) > 2 * SHOWN or not NOT_NOW.is_in(asked, heads):
@@ -88,7 +88,7 @@ def declines(reply: str) -> bool:
     return _DECLINES.match(reply) is not None
 
 
-def goes_on(reply: str, said: str) -> bool:
+def leaves_unfinished(reply: str, said: str) -> bool:
     """Return whether the person's next message leaves their request unfinished: they object, or
     answer a question."""
     if _OBJECTS.match(said):

@@ -21,12 +21,12 @@ from memory.context.request_signs import (
     asks,
     declines,
     ends_with_question,
-    goes_on,
-    is_put_off,
+    is_postponed,
+    leaves_unfinished,
     may_ask,
     postpones,
     promises,
-    tells_of_a_deed,
+    reports_action,
 )
 from memory.context.wording import WordIndex, shared, split_sentences, stems
 from memory.turns import Turn
@@ -93,7 +93,7 @@ def find_requests(
             said = frozenset(stems(asked))
             made = [PersonRequest(turn.number, _shorten(asked), said)] if said else []
         heads = words_of.heads(asked)
-        is_all_later = bool(made) and is_put_off(asked, reply, heads)
+        is_all_later = bool(made) and is_postponed(asked, reply, heads)
         put_off = [one for one in made if is_all_later or LATER.is_in(one.text, heads)]
         now = [*pending, *(one for one in made if one not in put_off)]
         is_open, finished = _not_like(is_open, made), _not_like(finished[-MOST:], made)
@@ -105,7 +105,9 @@ def find_requests(
             continue
         if not reply or postpones(reply, words_of.heads(reply)):
             is_open += now
-        elif ends_with_question(reply) or (following and goes_on(reply, _said(following))):
+        elif ends_with_question(reply) or (
+            following and leaves_unfinished(reply, _said(following))
+        ):
             pending = now
         elif not declines(reply):
             finished += now
@@ -145,12 +147,14 @@ def as_text(found: Requests) -> str:
     return "\n\n".join(parts)
 
 
-def find_deeds(turns: Sequence[Turn], words_of: WordIndex | None = None) -> list[PersonRequest]:
+def find_done_requests(
+    turns: Sequence[Turn], words_of: WordIndex | None = None
+) -> list[PersonRequest]:
     """Return as requests the messages, in any wording, whose reply says that something was done."""
     found, words_of = [], words_of or WordIndex()
     for turn in turns:
         reply = turn.reply.text[:_LOOKED_AT] if turn.reply else ""
-        if tells_of_a_deed(reply, words_of.heads(reply)) and not PROMISES.pattern.search(reply):
+        if reports_action(reply, words_of.heads(reply)) and not PROMISES.pattern.search(reply):
             about = frozenset(stems(_ends(turn.question.text)) | stems(reply))
             found.append(PersonRequest(turn.number, _shorten(turn.question.text), about, about))
     return found

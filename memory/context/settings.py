@@ -274,7 +274,7 @@ class ContextSettings(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _less_is_kept_than_there_is(self) -> Self:
+    def _check_kept_below_limit(self) -> Self:
         if self.reserve_ratio >= self.trigger_ratio:
             kept, trigger = plain_number(self.reserve_ratio), plain_number(self.trigger_ratio)
             raise ValueError(

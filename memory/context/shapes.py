@@ -37,7 +37,7 @@ def find_kind(text: str, finish: str, receipt: Receipt) -> str:
         return "template"
     if is_loop(text):
         return "loop"
-    return "cut" if _breaks_off(text) else ""
+    return "cut" if _is_truncated(text) else ""
 
 
 def list_content(text: str) -> list[str]:
@@ -70,7 +70,7 @@ def offers_more(text: str) -> bool:
     return bool(_OFFERS_MORE.search(text[-250:]))
 
 
-def speaks_to_somebody(text: str) -> bool:
+def addresses_reader(text: str) -> bool:
     """Return whether much of a text addresses a person."""
     return len(_YOU.findall(text)) * 40 >= len(_WORD_OR_SIGN.findall(text.casefold())) + 20
 
@@ -124,7 +124,7 @@ def is_loop(text: str) -> bool:
     return len(words) > 4 * _ROW * _LEAST_LOOPS / 2 and len(rows) * 2 < len(words)
 
 
-def _breaks_off(text: str) -> bool:
+def _is_truncated(text: str) -> bool:
     """Return whether a text ends in the middle of a sentence, or of a block of code."""
     text = text.rstrip()
     if text.count("```") % 2 or _DANGLES.search(text):
@@ -134,10 +134,10 @@ def _breaks_off(text: str) -> bool:
         return True
     ended = sum(bool(_ENDED.search(one)) for one in before)
     is_prose = len(before) >= 2 and ended == len(before) and not _LISTED.match(last)
-    return is_prose and not _ENDED.search(last) and len(last) > 8 and not ends_freely(text)
+    return is_prose and not _ENDED.search(last) and len(last) > 8 and not needs_no_period(text)
 
 
-def ends_freely(text: str) -> bool:
+def needs_no_period(text: str) -> bool:
     """Return whether the last line is a list item, or a few words behind a label, which need no
     full stop."""
     return bool(_FREE_LINE.match(text.rstrip().rsplit("\n", 1)[-1]))

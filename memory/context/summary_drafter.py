@@ -21,14 +21,14 @@ from memory.context.audit import (
 )
 from memory.context.audit_source import AuditSource
 from memory.context.continued import RequestBeginning
-from memory.context.corrected import HeldValues, put_right
+from memory.context.corrected import CurrentValues, apply_corrections
 from memory.context.extract import extract, open_line
 from memory.context.limits import Limits
 from memory.context.plan import SummarySpec
 from memory.context.receipt import Receipt, Taken
+from memory.context.represented_requests import find_lost_requests
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.context.summary_source import SummarySource
-from memory.context.told_requests import find_lost
 from memory.context.wording import end_at_sentence
 from memory.keys import ConversationKey
 from memory.ledger import Spent
@@ -115,8 +115,8 @@ class SummaryDrafter:
                 best, taken = second, "second"
         if best is not None and best.audit.accepts(limits.context.summary_audit):
             kinds = first.audit.kinds if first and taken == "second" else best.audit.kinds
-            return await asyncio.to_thread(self._take, work, best, taken, kinds)
-        told = self._count_told(source)
+            return await asyncio.to_thread(self._clean_draft, work, best, taken, kinds)
+        told = self._count_summarised(source)
         fresh = min(replaced, self._count(source)) - told - frame
         shorter = told + int(fresh * _SHORTER)  # or ten summaries would halve the first
         is_told = shorter >= _LEAST or limits.strategy != "trim"
@@ -160,7 +160,7 @@ class SummaryDrafter:
         is_over = result.finish != "complete" or found.kinds == ("longer",)
         return _Attempt(draft, found, is_over)
 
-    def _take(
+    def _clean_draft(
         self, work: _Drafting, one: _Attempt, taken: Taken, kinds: tuple[str, ...]
     ) -> SummaryDraft:
         """Return a model's summary as it will stand there: within its limit, with what is still
@@ -168,13 +168,13 @@ class SummaryDrafter:
         it continues had of numbers, dates and identifiers. Without its section where that does not
         tell of the new turns: the daily memory gets excerpts instead."""
         longest = min(work.limits.summary_tokens, max(1, work.compared.tokens - 1))
-        text = self._clip(put_right(one.draft.text, work.compared.ended), longest)
-        if lost := find_lost(text, work.compared.requests):
+        text = self._clip(apply_corrections(one.draft.text, work.compared.ended), longest)
+        if lost := find_lost_requests(text, work.compared.requests):
             more = open_line(lost, [turn.question.text for turn in work.source.turns])
-            more = put_right(more, work.compared.ended)
+            more = apply_corrections(more, work.compared.ended)
             room = work.compared.tokens - 1 - self._services.meter.count(f"\n{more}")
             text = "\n".join(filter(None, (self._clip(text, max(0, room)), more)))
-        for more in (*work.compared.find_untold(text), *work.compared.find_left_out(text)):
+        for more in (*work.compared.find_omitted(text), *work.compared.find_left_out(text)):
             text = self._with_line(work, text, f"- {more}", work.compared.tokens - 1)
         for more in work.compared.find_dropped(text):
             text = self._with_line(work, text, f"- {more}", longest)
@@ -184,14 +184,14 @@ class SummaryDrafter:
 
     def _with_line(self, work: _Drafting, text: str, more: str, longest: int) -> str:
         """Return a text with one more line, corrected, if it fits into this many tokens."""
-        text_with = f"{text}\n{put_right(more, work.compared.ended)}"
+        text_with = f"{text}\n{apply_corrections(more, work.compared.ended)}"
         return text_with if self._services.meter.count(text_with) <= longest else text
 
     def _is_section(self, draft: SummaryDraft, source: SummarySource) -> bool:
         """Return whether a section may be written to the daily memory."""
         if draft.section == draft.text:
             return True
-        new, count = source.without_told, self._services.meter.count
+        new, count = source.without_distilled, self._services.meter.count
         compared = new.to_audit(sum(turn.tokens for turn in new.turns))
         found = audit(Candidate(draft.section, count(draft.section)), compared)
         return _OF_A_SECTION.isdisjoint(found.kinds)
@@ -212,10 +212,10 @@ class SummaryDrafter:
                 meter.count,
                 compared.facts,
                 compared.requests,
-                HeldValues(compared.current, compared.ended),
+                CurrentValues(compared.current, compared.ended),
             )
             text = "\n".join(filter(None, (text, chosen)))
-        text = put_right(text, compared.ended)
+        text = apply_corrections(text, compared.ended)
         receipt = replace(self._receipt(work, text), taken="extract", findings=kinds)
         return SummaryDraft(text, receipt=receipt)
 
@@ -248,9 +248,9 @@ class SummaryDrafter:
 
     def _count(self, source: SummarySource) -> int:
         """Return the tokens of the removed turns, and of the summaries of some of them."""
-        return sum(turn.tokens for turn in source.turns) + self._count_told(source)
+        return sum(turn.tokens for turn in source.turns) + self._count_summarised(source)
 
-    def _count_told(self, source: SummarySource) -> int:
+    def _count_summarised(self, source: SummarySource) -> int:
         summed = [*([source.prior] if source.prior else []), *source.stood]
         return sum(one.tokens for one in summed)
 

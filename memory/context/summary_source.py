@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from memory.context import summary as words
 from memory.context.audit_source import AuditSource
 from memory.context.corrections import Correction
-from memory.context.ended_values import ByHand
+from memory.context.ended_values import EndedByPerson
 from memory.context.extract import read_finished, read_open
 from memory.context.lines import lines_of
 from memory.context.receipt import Receipt
@@ -29,7 +29,7 @@ class SummarySource(Struct, frozen=True):
     stood: tuple[Summary, ...] = ()
     corrected: tuple[tuple[int, Correction], ...] | None = None
     earlier: tuple[Turn, ...] = ()
-    by_hand: tuple[ByHand, ...] = ()
+    by_hand: tuple[EndedByPerson, ...] = ()
 
     @property
     def rest(self) -> tuple[Turn, ...]:
@@ -49,7 +49,7 @@ class SummarySource(Struct, frozen=True):
         return tuple(sorted({turn for one in self.stood if one.section for turn in one.turns}))
 
     @property
-    def without_told(self) -> SummarySource:
+    def without_distilled(self) -> SummarySource:
         """The source reduced to the turns that are new to the daily memory."""
         told = set(self.told)
         return SummarySource(tuple(turn for turn in self.turns if turn.number not in told))

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from memory.context import summary as words
 from memory.context.continued import RequestBeginning, find_beginning
-from memory.context.ended_values import ByHand, is_once_in, show_corrected
+from memory.context.ended_values import EndedByPerson, occurs_once, show_corrected
 from memory.context.plan import SummarySpec
 from memory.context.receipt import Receipt
 from memory.context.summary_drafter import SummaryDrafter
@@ -259,7 +259,7 @@ class SummaryWriter:
 
     async def _finish(self, job: Job) -> None:
         try:
-            await self._carry_out(job)
+            await self._execute(job)
         except OSError as error:
             self._unwritten.add(job.id)
             log.error(
@@ -269,7 +269,7 @@ class SummaryWriter:
                 error,
             )
 
-    async def _carry_out(self, job: Job) -> None:
+    async def _execute(self, job: Job) -> None:
         offloader, style = self._services.rules.offloader(self._key), job.spec.style
         if style == "excerpt" and job.event:  # another job of its event has stored it
             offloader = None
@@ -278,7 +278,7 @@ class SummaryWriter:
         def read(db: Database, row: int) -> tuple[list[Entry], frozenset[int], Summary | None]:
             entries = transcript.entries_of_turns(db, row, job.turns)
             made = summaries.summary(db, job.summary) if job.summary else None
-            away = transcript.turns_away_anywhere(db, row, own) if offloader else frozenset()
+            away = transcript.find_removed_anywhere(db, row, own) if offloader else frozenset()
             return entries, away, made
 
         entries, away, made = await self._state.read(read)
@@ -289,29 +289,33 @@ class SummaryWriter:
         if not job.summary:
             made = self._find_prepared_for(job, entries)
         summary, turns = await self._summary_for(job, made, turns)
-        told = await self._tell(job, summary, turns)
+        told = await self._publish_summary(job, summary, turns)
         if summary is not None and summary.model and summary.section:
             await self._drop_excerpts(summary.is_untrusted)
         if style not in words.OUT_OF_CONTEXT:
             for part in _apart([turn for turn in turns if turn.number not in told]):
                 excerpt = await self._write_excerpt(part, job.event)
-                await self._tell(*excerpt, part)
+                await self._publish_summary(*excerpt, part)
 
-    async def _tell(
+    async def _publish_summary(
         self, job: Job, summary: Summary | None, turns: Sequence[Turn]
     ) -> frozenset[int]:
         """Write a summary to the daily memory and into the context, and finish its job. Return the
         turns that the daily memory has now, if that matters."""
         async with self._services.telling[self._key.audience]:  # or branches would write it twice
-            if summary is not None and summary.section and not await self._is_told(summary.turns):
+            if (
+                summary is not None
+                and summary.section
+                and not await self._is_written(summary.turns)
+            ):
                 section = self._section(job, summary, turns)
                 place = self._place(summary.is_untrusted)
                 await run_shielded(asyncio.to_thread(daily.append, place, section))
             if summary is not None and job.spec.style not in words.OUT_OF_CONTEXT:
                 await self._on_written(job, summary)
-            return await self._state.write(_conclude, job)
+            return await self._state.write(_finish_job, job)
 
-    async def _is_told(self, turns: Sequence[int]) -> bool:
+    async def _is_written(self, turns: Sequence[int]) -> bool:
         """Return whether another branch that shares these turns has written them to the daily
         memory."""
         return (await self._state.read(summaries.find_recorded_by_others)).issuperset(turns)
@@ -415,7 +419,7 @@ class SummaryWriter:
 
     async def _find_ended_by_hand(
         self, turns: Sequence[Turn], prior: Summary | None
-    ) -> tuple[ByHand, ...]:
+    ) -> tuple[EndedByPerson, ...]:
         """Return the values that a command has ended, and that a summary of these turns must not
         have."""
         data, audience = self._services.data, self._key.audience
@@ -428,7 +432,7 @@ class SummaryWriter:
         data, audience = self._services.data, self._key.audience
         values = await asyncio.to_thread(ended.find_restored, data, audience)
         # A value without a topic may be of another thing, too, where it is there more than once.
-        sure = [one for one in values if one.topic or is_once_in(before.text, one.old)]
+        sure = [one for one in values if one.topic or occurs_once(before.text, one.old)]
         return replace(before, text=show_corrected(before.text, sure)) if sure else before
 
     async def _source(self, spec: SummarySpec) -> SummarySource:
@@ -489,7 +493,7 @@ class SummaryWriter:
             self._state.book(call)
 
 
-def _conclude(database: Database, row: int, job: Job) -> frozenset[int]:
+def _finish_job(database: Database, row: int, job: Job) -> frozenset[int]:
     """Be done with a job; return the turns of which the daily memory tells by now, where something
     is written beside it."""
     summaries.finish(database, job.id)

@@ -110,28 +110,32 @@ def find_stale_values(text: str, found: Sequence[SupersededValue]) -> list[str]:
     for one in found:
         if any(not value.forms.isdisjoint(one.new.forms) for value in told):
             continue
-        if any(_says_old(part, one) for part in parts):
+        if any(_has_old_value(part, one) for part in parts):
             stale.append(f"{one.new.text} ({one.old.text} was said before)")
     return list(dict.fromkeys(stale))
 
 
-def is_said_on(text: str, old: str, new: str) -> bool:
+def keeps_old_value(text: str, old: str, new: str) -> bool:
     """Return whether the reply to an apparent correction keeps the old value: a clause has only the
     old one, or a sentence has both, and neither mentions a change."""
     for part in split_sentences(text[:_LOOKED_AT]):
         if mentions_past(part):
             continue
-        if _stands_in(old, part) and _stands_in(new, part) and not CHANGES.pattern.search(part):
+        if (
+            _contains_value(old, part)
+            and _contains_value(new, part)
+            and not CHANGES.pattern.search(part)
+        ):
             return True
         for clause in _CLAUSE.split(part):
-            if _stands_in(old, clause) and not (
-                _stands_in(new, clause) or CHANGES.pattern.search(clause)
+            if _contains_value(old, clause) and not (
+                _contains_value(new, clause) or CHANGES.pattern.search(clause)
             ):
                 return True
     return False
 
 
-def is_counted_so(text: str, value: str, message: str) -> bool:
+def has_same_measure_word(text: str, value: str, message: str) -> bool:
     """Return whether a text has a number with the same Chinese measure word as the message, if that
     has one."""
     if not value[-1:].isdigit():
@@ -141,7 +145,7 @@ def is_counted_so(text: str, value: str, message: str) -> bool:
     return not is_direct or (behind is not None and value + behind[0] in text.replace(" ", ""))
 
 
-def _says_old(part: _Part, one: SupersededValue) -> bool:
+def _has_old_value(part: _Part, one: SupersededValue) -> bool:
     """Return whether a sentence has the old value as if it were in force, about the same topic."""
     if not any(one.old.is_same(value) for value in part.values) or mentions_past(part.text):
         return False
@@ -175,7 +179,7 @@ def _in_turn(
             if new.kind not in _KINDS or any(new.is_same(one) for one in taken):
                 continue
             taken.append(new)
-            if _stands_in(new.text, whole):
+            if _contains_value(new.text, whole):
                 continue
             about = frozenset().union(
                 *(p.about for p in (*person, *answer) if _has(p, new)),
@@ -187,13 +191,13 @@ def _in_turn(
                 for old in p.values
                 if _may_become(old, new, p.text, part.text)
                 and not any(old.is_same(one) for one in replied)
-                and _stands_in(old.text, whole)
+                and _contains_value(old.text, whole)
             ]
             if named:
                 yield SupersededValue(named[0], new, about)
             else:
                 held = [*replied, *(value for p in person for value in p.values)]
-                yield from _gave_way(new, about, held, part.text, before, words_of)
+                yield from _find_replaced(new, about, held, part.text, before, words_of)
 
 
 def _changed(person: Sequence[_Part], answer: Sequence[_Part]) -> Iterator[_Part]:
@@ -210,7 +214,7 @@ def _changed(person: Sequence[_Part], answer: Sequence[_Part]) -> Iterator[_Part
         yield from person
 
 
-def _gave_way(
+def _find_replaced(
     new: Value,
     about: frozenset[str],
     held: Sequence[Value],
@@ -275,7 +279,7 @@ def _has(part: _Part, value: Value) -> bool:
     return any(value.is_same(one) for one in part.values)
 
 
-def _stands_in(value: str, text: str) -> bool:
+def _contains_value(value: str, text: str) -> bool:
     """Return whether a text has a value, in the same digits."""
     digits = re.findall(r"\d+", value)
     if not digits:

@@ -66,7 +66,7 @@ class TerseFilter:
         begun = _UNFINISHED.search(text)
         end = begun.start() if begun else len(text)
         self._rest = text[end:]
-        return self._see(_TOKEN.findall(text, 0, end))
+        return self._process(_TOKEN.findall(text, 0, end))
 
     def _plain(self, text: str) -> str:
         """Show text with neither a tag nor code: the usual case."""
@@ -82,7 +82,7 @@ class TerseFilter:
         text."""
         rest, self._rest = self._rest, ""
         is_tag = self._in_tag or (_CUT_OFF.fullmatch(rest) and not self._is_block())
-        shown = self._see([] if is_tag or not rest else [rest])
+        shown = self._process([] if is_tag or not rest else [rest])
         if self._may_be_code:
             self._end_run()
             shown += self._decide()
@@ -102,7 +102,7 @@ class TerseFilter:
             return ""
         return self._show(text)
 
-    def _see(self, tokens: Iterable[str]) -> str:
+    def _process(self, tokens: Iterable[str]) -> str:
         return "".join([self._state()(token) for token in tokens])
 
     def _state(self) -> Callable[[str], str]:
@@ -140,7 +140,7 @@ class TerseFilter:
         if token[:1] != "`":
             self._end_run()
             if not self._span or token == "\n":
-                return self._decide() + self._see([token])
+                return self._decide() + self._process([token])
         self._held.append(token)
         self._run += len(token) if token[:1] == "`" else 0
         return ""
@@ -151,7 +151,7 @@ class TerseFilter:
         if not self._span:
             return "".join([self._show(token) for token in held])
         self._span, self._has_spans = 0, False
-        return self._see(held)
+        return self._process(held)
 
     def _count(self, token: str) -> None:
         """Count backticks, up to the end of a line."""

@@ -160,7 +160,7 @@ class View(Struct, frozen=True, dict=True):
             return ()
         form = self.layout.form
         log = tuple(line for line in self.lines if form(line.turn).kind == "line")
-        return _tell_hours_once(log) if self.layout.folded else log
+        return _dedupe_hours(log) if self.layout.folded else log
 
     @property
     def logged(self) -> tuple[int, ...]:
@@ -323,7 +323,7 @@ def _with_unique_ids(entries: list[Entry]) -> list[Entry]:
     return made
 
 
-def _tell_hours_once(log: tuple[LogLine, ...]) -> tuple[LogLine, ...]:
+def _dedupe_hours(log: tuple[LogLine, ...]) -> tuple[LogLine, ...]:
     """Return the lines; only the first of each hour has the time."""
     return log[:1] + tuple(
         replace(line, text=line.brief, tokens=line.brief_tokens)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from memory.context.correction_sentences import content_words
 from memory.context.ended_values import (
-    ByHand,
+    EndedByPerson,
     EndedValue,
     find_places,
     show_corrected,
@@ -214,10 +214,10 @@ def _write(path: Path, content: bytes) -> None:
         raise
 
 
-def by_hand(data: Path, audience: str) -> tuple[ByHand, ...]:
+def by_hand(data: Path, audience: str) -> tuple[EndedByPerson, ...]:
     """Return the corrections of an audience that were made by a command."""
     kept = read(path_of(data, audience))
-    return tuple(ByHand(one.value, one.until) for one in kept if one.until)
+    return tuple(EndedByPerson(one.value, one.until) for one in kept if one.until)
 
 
 def find_restored(data: Path, audience: str) -> tuple[EndedValue, ...]:

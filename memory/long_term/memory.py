@@ -184,7 +184,7 @@ class LongTermMemory:
             before = await self.read_held()
             lines = add_line(before.lines, line, is_important=True)
             if render(lines) != render(before.lines):
-                await self._hold(before, Version(0, "held", person, "/remember", lines))
+                await self._put_in_force(before, Version(0, "held", person, "/remember", lines))
         return line
 
     async def edit(self, text: str, person: str, base: int | None = None) -> Version:
@@ -199,7 +199,7 @@ class LongTermMemory:
             if base is not None:
                 lines = await self._with_newer(lines, before.lines, base)
             new = Version(0, "held", person, "edited", lines)
-            return await self._hold(before, new, before.proposal)
+            return await self._put_in_force(before, new, before.proposal)
 
     async def _with_newer(self, lines: Lines, current: Lines, base: int) -> Lines:
         """Return the lines, plus those that are in force now and were not in the version `base`."""
@@ -219,7 +219,7 @@ class LongTermMemory:
             why = f"{before.proposal.why}, approved{_by(person)}" if person else before.proposal.why
             made = before.proposal
             new = Version(0, "held", made.actor, why, before.proposed, made.operations)
-            return await self._hold(before, new, before.proposal)
+            return await self._put_in_force(before, new, before.proposal)
 
     async def refuse(self, seen: str = "") -> Version | None:
         """Refuse the proposal; return None if there is none, or if it is not the one that was
@@ -334,7 +334,7 @@ class LongTermMemory:
             )
             number = 0
             if render(lines) != render(before.lines):
-                made = await self._hold(before, Version(0, "held", person, why, lines))
+                made = await self._put_in_force(before, Version(0, "held", person, why, lines))
                 number = made.number
             if values:
                 day, at, until = source.day, source.at, now.timestamp()
@@ -343,17 +343,17 @@ class LongTermMemory:
                 await asyncio.to_thread(add_by_hand, data, self.audience, new)
                 self._services.on_change(self.key)
 
-    async def pass_over(self) -> None:
+    async def mark_removed_distilled(self) -> None:
         """Mark the sections of turns that a person removed as distilled, so that they are never
         distilled. Called before the transcript with that information is deleted."""
 
-        def pass_over(db: Any) -> None:
+        def mark_removed_distilled(db: Any) -> None:
             away = summaries.removed_jobs(db, self.audience)
             gone = [note.digest for note in notes if note.job in away]
             memory_file.mark_distilled(db, self.audience, gone)
 
         notes = await asyncio.to_thread(self._sections)
-        await self._services.store.write(pass_over)
+        await self._services.store.write(mark_removed_distilled)
 
     def _sections(self) -> list[Note]:
         data = self._services.data
@@ -401,7 +401,7 @@ class LongTermMemory:
 
     # --- writing -----------------------------------------------------------------------------
 
-    async def _hold(
+    async def _put_in_force(
         self, before: MemoryState, new: Version, settled: Version | None = None
     ) -> Version:
         """Put a version in force after this state; delete the proposal that it settles."""

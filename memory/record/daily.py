@@ -233,10 +233,10 @@ def remove(data: Path, audience: str, which: SectionFilter) -> None:
         for unfinished in folder(data, audience).glob("????-??-??.new"):
             unfinished.unlink()  # left over from a crash
         for day in days(data, audience):
-            _take_out(_file(data, audience, day), which)
+            _delete_sections(_file(data, audience, day), which)
 
 
-def _take_out(file: Path, which: SectionFilter) -> None:
+def _delete_sections(file: Path, which: SectionFilter) -> None:
     text = file.read_text("utf-8", errors="surrogateescape")
     kept, at = [], 0
     for section in filter(which.means, _blocks(text)):
@@ -336,7 +336,7 @@ class _IndexedNotes:
             for day, notes in new.items():
                 if notes:
                     self._add_to_day(day, notes)
-            for row in index.behind(self._database, _NOTES.audience):
+            for row in index.list_unindexed(self._database, _NOTES.audience):
                 while index.catch_up(self._database, row):
                     pass
 

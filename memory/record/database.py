@@ -156,7 +156,7 @@ class DatabaseEngine(Protocol):
         read. Raises StoreError if the system fails meanwhile, or others use it against the
         claim."""
 
-    def is_unborn(self) -> bool:
+    def is_pristine(self) -> bool:
         """Return whether the record has never held a message. Raises StoreError."""
 
     def explain(self, error: BaseException) -> BaseException:

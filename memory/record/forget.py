@@ -111,7 +111,7 @@ def count_stored(
         jobs = summaries.jobs_of(database, conversation)
         asides = _count_asides(database, conversation)
     else:
-        gone = _find_gone(database, conversation, numbers)
+        gone = _find_deleted(database, conversation, numbers)
         jobs = [
             job
             for row, lost in gone.turns.items()
@@ -247,7 +247,7 @@ def _delete_rows(database: Database, conversation: int, unindex: Unindex) -> Non
 def _delete_turns(
     database: Database, conversation: int, turns: frozenset[int], unindex: Unindex
 ) -> None:
-    gone = _find_gone(database, conversation, turns)
+    gone = _find_deleted(database, conversation, turns)
     dropped: set[int] = set()
     unmade: dict[int, int] = {}
     priors: dict[int, int] = {}
@@ -290,11 +290,11 @@ def list_attached(
     stay: set[str] = set()
     files: dict[bool, set[str]] = {True: set(), False: set()}
     for place, entry in _with_files(database, key.audience):
-        is_gone = place in line and entry.turn <= line[place].turn and entry.turn in turns
+        is_deleted = place in line and entry.turn <= line[place].turn and entry.turn in turns
         named = (*(image.file for image in entry.message.images), *entry.message.files)
-        (gone if is_gone else stay).update(named)
+        (gone if is_deleted else stay).update(named)
         if entry.message.offloaded:
-            files[is_gone].add(entry.message.offloaded)
+            files[is_deleted].add(entry.message.offloaded)
     waiting = mailbox.list_waiting_files(database)
     lone = tuple(sorted(gone - stay - waiting))
     names = {side: frozenset(PurePosixPath(one).name for one in files[side]) for side in files}
@@ -333,7 +333,7 @@ def delete_folder(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _find_gone(database: Database, conversation: int, turns: frozenset[int]) -> _DeletedData:
+def _find_deleted(database: Database, conversation: int, turns: frozenset[int]) -> _DeletedData:
     sharing = branches.find_sharing_rows(database, conversation)
     lost = {row: frozenset(n for n in turns if n <= last) for row, last in sharing.items()}
     lost = {conversation: turns, **{row: some for row, some in lost.items() if some}}
@@ -425,4 +425,4 @@ def without(
         snapshot=event.snapshot
         and replace(event.snapshot, examples=()),  # it is unknown whose they are
     )
-    return None if change.says_nothing and rest != event else rest
+    return None if change.has_no_effect and rest != event else rest

@@ -24,7 +24,7 @@ def read(database: Database) -> list[tuple[str, str, str]]:
     return list(query.order_by(columns.place, columns.model).tuples().execute(database))
 
 
-def read_beside(engine: DatabaseEngine) -> list[tuple[str, str, str]]:
+def read_separately(engine: DatabaseEngine) -> list[tuple[str, str, str]]:
     """Return the same from the record of a bot that may be running. Raises StoreError."""
     with engine.visit() as database:
         return read(database) if "learnt_model" in database.get_tables() else []

@@ -124,10 +124,10 @@ def answer(database: Database, inbox: int, parts: Sequence[OutboxRow]) -> list[i
     """Store the parts of the reply to an inbox row and mark it done, in one transaction; return
     their ids."""
     close(database, inbox)
-    return [put_out(database, part, inbox) for part in parts]
+    return [enqueue_reply(database, part, inbox) for part in parts]
 
 
-def put_out(database: Database, reply: OutboxRow, inbox: int = 0) -> int:
+def enqueue_reply(database: Database, reply: OutboxRow, inbox: int = 0) -> int:
     """Store an outgoing reply; `inbox` is the row that it answers, if any. Return its id."""
     return tables.insert(
         database,
@@ -168,7 +168,7 @@ def count_resume(database: Database, inbox: int, progress: int, is_call: bool) -
     return int(attempts)
 
 
-def excuse(database: Database, rows: Sequence[int]) -> None:
+def mark_clean_stop(database: Database, rows: Sequence[int]) -> None:
     """Reset the attempts of the turns for these messages before a clean stop, since the
     interruption is not their fault."""
     columns = tables.Inbox
@@ -242,7 +242,7 @@ def forget(database: Database, conversation: str) -> None:
     )
     stay = inbox.select(inbox.id).where(inbox.id.in_(said) | (inbox.is_done == 0))
     mine = inbox.select(inbox.id).where(_is_of(conversation))
-    unasked = outbox.inbox.not_in(inbox.select(inbox.id)) & _is_told(database, conversation)
+    unasked = outbox.inbox.not_in(inbox.select(inbox.id)) & _gets_unprompted(database, conversation)
     is_mine = (outbox.inbox.in_(mine) & outbox.inbox.not_in(stay)) | unasked
     outbox.delete().where(is_mine).execute(database)
     inbox.delete().where(_is_of(conversation) & inbox.id.not_in(stay)).execute(database)
@@ -289,7 +289,7 @@ def _is_of(conversation: str) -> Any:
     return is_named | (_is_at(inbox, conversation) & (inbox.branch == ""))
 
 
-def _is_told(database: Database, conversation: str) -> Any:
+def _gets_unprompted(database: Database, conversation: str) -> Any:
     """Return the condition that a row is at an address that gets this conversation's unprompted
     messages: its own chat, and those linked to it."""
     link, outbox = tables.Link, tables.Outbox

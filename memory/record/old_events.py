@@ -30,7 +30,7 @@ from memory.context.forms import (
     Forms,
     FormSpan,
     TurnForm,
-    give,
+    assign_form,
     overlay,
 )
 from memory.context.layout import Layout, limit, list_effective
@@ -167,7 +167,7 @@ def _with_strategies(
 
 
 def _pairs(turns: Sequence[int]) -> list[tuple[int, int]]:
-    return [(span.first, span.last) for span in give(turns, WHOLE)]
+    return [(span.first, span.last) for span in assign_form(turns, WHOLE)]
 
 
 class _History:
@@ -284,18 +284,18 @@ class _Conversion:
     def forms(self) -> Forms:
         """Return the forms that the event gave to turns."""
         if self._row.kind in ("clear", "new"):
-            return self._put_away()
+            return self._clear_turns()
         if self._row.kind == "expand":
             return self._expand()
         if self._row.kind == "unfold":
             return self._unfold()
         forms = self._squeeze()
         if self._stand_in is not None:
-            return overlay(forms, give(self._stand_in[0], RANGE))
+            return overlay(forms, assign_form(self._stand_in[0], RANGE))
         if "drop" in self._old:
             forms = overlay(forms, self._drop(frozenset(self._old["drop"])))
         if self._row.leaving and self._old.get("squeeze") and not self._old.get("cut"):
-            forms = overlay(self._front(), forms)
+            forms = overlay(self._front_forms(), forms)
         if self._old.get("cut"):
             forms = overlay(
                 forms, self._cut(self._old["cut"], frozenset(self._old.get("keep", ())))
@@ -306,14 +306,14 @@ class _Conversion:
             forms = overlay(forms, self._roll())
         return forms
 
-    def _put_away(self) -> Forms:
+    def _clear_turns(self) -> Forms:
         last = max(self._places.list_over(self._old["cut"]), default=0)
         last = max(last, *(span.last for span in self._layout.forms), *self._row.leaving, 0)
         numbers = range(1, last + 1)
         if self._row.kind == "clear":
-            return give(numbers, TurnForm("gone", CLEARED))
+            return assign_form(numbers, TurnForm("gone", CLEARED))
         away = self._layout.removed_turns
-        return give([n for n in numbers if not away.has(n)], TurnForm("gone", ASIDE))
+        return assign_form([n for n in numbers if not away.has(n)], TurnForm("gone", ASIDE))
 
     def _expand(self) -> Forms:
         back = self._old.get("back", ())
@@ -327,14 +327,14 @@ class _Conversion:
         halves = (span for span in self._layout.forms if span.form.by is not None)
         for first, last, half in halves:
             forms = overlay((FormSpan(first, last, half._replace(by=slot)),), forms)
-        return overlay(forms, give(rest, form))
+        return overlay(forms, assign_form(rest, form))
 
     def _shown_again(self, turns: Iterable[int]) -> Forms:
         """Return the forms by which turns return to the context: squeezed ones stay squeezed."""
         there = {turn for turn in turns if turn in self._places}
         squeezed = self._find_squeezed()
-        short = give(there & squeezed, TurnForm("squeezed"))
-        return overlay(give(there - squeezed, WHOLE), short)
+        short = assign_form(there & squeezed, TurnForm("squeezed"))
+        return overlay(assign_form(there - squeezed, WHOLE), short)
 
     def _squeeze(self) -> Forms:
         forms: Forms = ()
@@ -342,13 +342,13 @@ class _Conversion:
             form = self._layout.form(turn)
             if form.kind in ("whole", "tail"):
                 by = OWN if turn in self._row.leaving else form.by
-                forms = overlay(forms, give([turn], TurnForm("squeezed", form.of, by)))
+                forms = overlay(forms, assign_form([turn], TurnForm("squeezed", form.of, by)))
         return forms
 
     def _drop(self, dropped: frozenset[int]) -> Forms:
         hit = (one.turns for one in self._layout.ranges if not dropped.isdisjoint(one.turns))
         back: Forms = self._shown_again({turn for turns in hit for turn in turns})
-        return overlay(back, give(dropped, TurnForm("gone", DROPPED)))
+        return overlay(back, assign_form(dropped, TurnForm("gone", DROPPED)))
 
     def _find_shown_before(self, cut: int, keep: frozenset[int]) -> tuple[set[int], list[int]]:
         """Return the turns that a cut removes, and those of which it removes a part."""
@@ -366,22 +366,22 @@ class _Conversion:
         )
         left = {*(set(self._row.leaving) - stays), *gone}.union(*ranges)
         if self._row.leaving:
-            forms = overlay(self._front(), give(left, SUMMARY))
+            forms = overlay(self._front_forms(), assign_form(left, SUMMARY))
         else:
             slot = self._layout.front
             form = TurnForm("gone", ASIDE) if slot is None else TurnForm("summary", slot)
-            forms = give(left, form)
+            forms = assign_form(left, form)
         for turn in half:
             kind, first, by = self._layout.form(turn)
             by = OWN if self._row.leaving else by
             form = TurnForm("squeezed" if kind == "squeezed" else "tail", max(cut, first), by)
-            forms = overlay(forms, give([turn], form))
+            forms = overlay(forms, assign_form([turn], form))
         return forms
 
     def _end(self, turn: int) -> int:
         return self._places.end(turn)
 
-    def _front(self) -> Forms:
+    def _front_forms(self) -> Forms:
         """Return the forms by which all turns summarised in front are in this event's own
         summary."""
         told = (span for span in self._layout.forms if span.form.kind == "summary")
@@ -390,16 +390,16 @@ class _Conversion:
     def _fold(self) -> Forms:
         cut, keep, full, *_ = self._old["folded"]
         gone, _half = self._find_shown_before(cut, frozenset(keep))
-        return give({*gone, *self._old.get("fold", ())}, TurnForm("line", full))
+        return assign_form({*gone, *self._old.get("fold", ())}, TurnForm("line", full))
 
     def _roll(self) -> Forms:
         first = self._old["rolled"][0]
         lines = {*self._layout.turns("line"), *self._old.get("fold", ())}
         gone = {turn for turn in lines if turn < first}
-        forms = give(gone, TurnForm("gone", ROLLED))
+        forms = assign_form(gone, TurnForm("gone", ROLLED))
         if self._row.kind == "fold" or not self._row.leaving:
             return forms
-        return overlay(forms, overlay(self._front(), give(self._row.leaving, SUMMARY)))
+        return overlay(forms, overlay(self._front_forms(), assign_form(self._row.leaving, SUMMARY)))
 
     def _unfold(self) -> Forms:
         forms: Forms = ()
@@ -415,9 +415,11 @@ class _Conversion:
                 for turn in self._layout.turns("gone")
                 if self._layout.form(turn) == TurnForm("gone", ROLLED) and turn >= first
             }
-            forms = overlay(forms, give(again, TurnForm("line", 10)))
-            forms = overlay(forms, give({t for t in lines if t < first}, TurnForm("gone", ROLLED)))
+            forms = overlay(forms, assign_form(again, TurnForm("line", 10)))
+            forms = overlay(
+                forms, assign_form({t for t in lines if t < first}, TurnForm("gone", ROLLED))
+            )
             if self._row.leaving:
-                made = overlay(self._front(), give(self._row.leaving, SUMMARY))
+                made = overlay(self._front_forms(), assign_form(self._row.leaving, SUMMARY))
                 forms = overlay(forms, made)
         return forms

@@ -51,7 +51,9 @@ def find_schema(engine: DatabaseEngine) -> int:
         return database.schema_version()
 
 
-def rehearse(copy: Path, tell: Callable[[int, int], None] = lambda done, total: None) -> Rehearsal:
+def rehearse(
+    copy: Path, show_progress: Callable[[int, int], None] = lambda done, total: None
+) -> Rehearsal:
     """Upgrade the record in this SQLite file, which no other code uses; `show_progress` is called
     with the number of finished steps and the total. Raises StoreError, as the start of a bot would,
     or if messages were lost."""
@@ -60,8 +62,8 @@ def rehearse(copy: Path, tell: Callable[[int, int], None] = lambda done, total: 
             before = _count_messages(database)
             waiting, steps = [*list_pending(database)], list[Step]()
             for pending in waiting:
-                tell(len(steps), len(waiting))
-                steps.append(_carry_out(database, *pending))
+                show_progress(len(steps), len(waiting))
+                steps.append(_execute(database, *pending))
             after = _count_messages(database)
             changed = overrides.load(database)
     except (DatabaseError, sqlite3.Error) as error:
@@ -73,7 +75,7 @@ def rehearse(copy: Path, tell: Callable[[int, int], None] = lambda done, total: 
     return Rehearsal(tuple(steps), after, changed)
 
 
-def _carry_out(database: SqliteFile, version: int, step: Callable[[Database], None]) -> Step:
+def _execute(database: SqliteFile, version: int, step: Callable[[Database], None]) -> Step:
     tables, columns = _read_shape(database)
     rows, began = database.connection().total_changes, time.perf_counter()
     database.upgrade(step, version)

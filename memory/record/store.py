@@ -95,7 +95,7 @@ class _Lane(threading.Thread):
             is_open = True
             while is_open:
                 group, is_open = self._next_group()
-                self._carry_out(database, group)
+                self._execute(database, group)
                 self._loop.call_soon_threadsafe(self._finish, self, group)
                 del group  # the lane must not hold the work's data while it waits
         finally:
@@ -114,7 +114,7 @@ class _Lane(threading.Thread):
                 return group, True
         return group, False
 
-    def _carry_out(self, database: Database, group: list[_Job[Any]]) -> None:
+    def _execute(self, database: Database, group: list[_Job[Any]]) -> None:
         if not self._writes:
             for job in group:
                 _run_alone(database, job)
@@ -125,13 +125,13 @@ class _Lane(threading.Thread):
                 for job in jobs:
                     _run_alone(database, job)
             elif len(jobs) > 1:
-                self._carry_out_together(database, jobs)
+                self._execute_group(database, jobs)
             else:
-                self.carry_out_lone(database, jobs[0])
+                self.execute_single(database, jobs[0])
                 if jobs[0].error is not None and database.tolerates(jobs[0].error):
-                    self.carry_out_lone(database, jobs[0])
+                    self.execute_single(database, jobs[0])
 
-    def carry_out_lone(self, database: Database, job: _Job[Any]) -> None:
+    def execute_single(self, database: Database, job: _Job[Any]) -> None:
         """Execute a job in a transaction of its own, which is rolled back if it fails."""
         check, run = self.check, partial(job.run, database, is_lone=True)
 
@@ -146,7 +146,7 @@ class _Lane(threading.Thread):
         except Exception as error:  # noqa: BLE001 - stored for the awaiter, which raises it
             job.error = job.error or _first_of(error)
 
-    def _carry_out_together(self, database: Database, group: list[_Job[Any]]) -> None:
+    def _execute_group(self, database: Database, group: list[_Job[Any]]) -> None:
         """Execute jobs that share a transaction. If one of them fails, which is rare, all are
         executed again, each in a savepoint of its own."""
         if not self._attempt(database, group, _run_plainly):
@@ -277,7 +277,7 @@ class Store:
         """Execute a write in the event loop. If it fails, the writer repeats it: the writer waits
         for other holders of the database, and can report the cause."""
         job: _Job[T] = _Job(work, self._loop.create_future(), is_synced=False)
-        self._writer.carry_out_lone(own, job)
+        self._writer.execute_single(own, job)
         if job.error is not None:
             return self._put(self._writer, work, is_synced=False)
         job.finish(self.engine)

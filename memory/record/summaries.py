@@ -245,7 +245,7 @@ def count_attempt(database: Database, job: int) -> int:
     return next((int(count) for (count,) in query.tuples().execute(database)), 0)
 
 
-def excuse(database: Database, conversations: Sequence[str]) -> None:
+def mark_clean_stop(database: Database, conversations: Sequence[str]) -> None:
     """Reset the attempts of the unfinished jobs of these conversations before a clean stop, since
     the interruption is not their fault."""
     job, known = tables.Job, tables.Conversation
@@ -276,14 +276,16 @@ def find_recorded_turns(database: Database, conversation: int) -> frozenset[int]
     """Return the turns whose content is in the daily memory: in a model's summary, or in an
     excerpt, which may still be on its way. A shared turn counts if any conversation that shares it
     has written it."""
-    return _find_told(database, conversation, END) | find_recorded_by_others(database, conversation)
+    return _find_distilled(database, conversation, END) | find_recorded_by_others(
+        database, conversation
+    )
 
 
 def find_recorded_by_others(database: Database, conversation: int) -> frozenset[int]:
     """Return the turns that a conversation shares or has shared, and that another one has written
     to the daily memory."""
     others = find_sharing_rows(database, conversation)
-    parts = [_find_told(database, other, last) for other, last in others.items()]
+    parts = [_find_distilled(database, other, last) for other, last in others.items()]
     job = tables.Job
     left = job.select(job.turns).where(  # by deleted branches
         (job.conversation == conversation)
@@ -324,7 +326,7 @@ def hand_jobs_to_parent(database: Database, conversation: int) -> None:
             )
 
 
-def _find_told(database: Database, conversation: int, last: int) -> frozenset[int]:
+def _find_distilled(database: Database, conversation: int, last: int) -> frozenset[int]:
     job = tables.Job
     by_model = _sections_by_model(conversation)
     excerpts = job.select(job.turns).where(
@@ -385,7 +387,7 @@ def removed_jobs(database: Database, audience: str) -> frozenset[int]:
     for one in index.conversations(database, audience):
         if one.lacks_some:
             away = transcript.removed_turns(database, one.row)
-            turns = transcript.turns_away(database, one.row, away)
+            turns = transcript.find_removed(database, one.row, away)
             jobs = jobs_of(database, one.row)
             found |= {job.id for job in jobs if not turns.isdisjoint(job.turns)}
     return frozenset(found)

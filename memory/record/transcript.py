@@ -21,7 +21,7 @@ import orjson
 from peewee import SQL, fn
 
 from memory.context.change import Change, ViewEvent
-from memory.context.forms import WHOLE, give
+from memory.context.forms import WHOLE, assign_form
 from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns, limit, replay
 from memory.context.snapshot import Snapshot
 from memory.messages import Image, Message, Role, ToolCall
@@ -238,20 +238,22 @@ def removed_turns(database: Database, conversation: int) -> RemovedTurns:
     return replay(events_of(database, conversation), "").layout.removed_turns
 
 
-def turns_away(database: Database, conversation: int, away: RemovedTurns) -> frozenset[int]:
+def find_removed(database: Database, conversation: int, away: RemovedTurns) -> frozenset[int]:
     """Return the turns that a person removed and that are still stored."""
     if away == NO_REMOVED_TURNS:
         return frozenset()
     return frozenset(turn for _, turn in places(database, conversation) if away.has(turn))
 
 
-def turns_away_anywhere(database: Database, conversation: int, own: RemovedTurns) -> frozenset[int]:
+def find_removed_anywhere(
+    database: Database, conversation: int, own: RemovedTurns
+) -> frozenset[int]:
     """Return the turns of a transcript that a person removed: in this conversation, as `own` says,
     or in a conversation that shares them, whose model may read the files of this one, too."""
-    away = set(turns_away(database, conversation, own))
+    away = set(find_removed(database, conversation, own))
     for other, last in find_sharing_rows(database, conversation).items():
         there = removed_turns(database, other)
-        away |= {turn for turn in turns_away(database, other, there) if turn <= last}
+        away |= {turn for turn in find_removed(database, other, there) if turn <= last}
     return frozenset(away)
 
 
@@ -342,7 +344,7 @@ def list_begun_calls(database: Database, conversation: int, turn: int) -> dict[s
     return {call: bool(is_once) for call, is_once in query.tuples().execute(database)}
 
 
-def excuse_calls(database: Database, conversations: Sequence[str]) -> None:
+def delete_repeatable_calls(database: Database, conversations: Sequence[str]) -> None:
     """Delete the begun calls of these conversations that may run twice, and will. On a clean end of
     the process, the interrupted calls are not its cause."""
     columns, known = tables.CallStart, tables.Conversation
@@ -535,7 +537,7 @@ def to_entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:
 
 def _pairs(turns: Sequence[int]) -> list[tuple[int, int]]:
     """Return turns as the first and last numbers of consecutive runs."""
-    return [(span.first, span.last) for span in give(turns, WHOLE)]
+    return [(span.first, span.last) for span in assign_form(turns, WHOLE)]
 
 
 def _snapshot(event: ViewEvent) -> str:

@@ -97,30 +97,30 @@ def _list_others(source: Database, mine: Collection[TableShape]) -> list[str]:
 def transfer(
     source: Database,
     target: Database,
-    say: Callable[[str], None] = lambda line: None,
+    write_line: Callable[[str], None] = lambda line: None,
     only: Collection[str] = (),
-    tell: Callable[[int, int], None] = lambda done, total: None,
+    show_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
     """Copy the tables of `source` (or `only` some) to `target`; return their number of rows. Both
     have the same schema, and no other code writes to `target`. Raises StoreError."""
     features = {} if only else _list_features(source)
     mine = _shapes_of(features)
     kernel = [one for one in shapes(source.schema_version()) if not only or one.name in only]
-    rows = _RowCount(sum(_count(source, shape) for shape in (*kernel, *mine)), tell)
+    rows = _RowCount(sum(_count(source, shape) for shape in (*kernel, *mine)), show_progress)
     for name in _list_others(source, mine):
-        say(f"{name}: not copied, since it belongs to a plugin, which makes it anew")
-    count = sum(_bring(source, target, shape, say, rows) for shape in kernel)
+        write_line(f"{name}: not copied, since it belongs to a plugin, which makes it anew")
+    count = sum(_copy_rows(source, target, shape, write_line, rows) for shape in kernel)
     for name, steps in features.items():
         with target.atomic():
             feature_tables.migrate(target, name, steps)
-    return count + sum(_bring(source, target, shape, say, rows) for shape in mine)
+    return count + sum(_copy_rows(source, target, shape, write_line, rows) for shape in mine)
 
 
 class _RowCount:
     """The progress of the copied rows; `show_progress` is called with the count and the total."""
 
-    def __init__(self, total: int, tell: Callable[[int, int], None]) -> None:
-        self._done, self._total, self._tell = 0, total, tell
+    def __init__(self, total: int, show_progress: Callable[[int, int], None]) -> None:
+        self._done, self._total, self._tell = 0, total, show_progress
 
     def add(self, rows: int) -> None:
         self._done += rows
@@ -131,11 +131,11 @@ def _count(database: Database, shape: TableShape) -> int:
     return int(database.execute_sql(f'SELECT COUNT(*) FROM "{shape.name}"').fetchone()[0])
 
 
-def _bring(
+def _copy_rows(
     source: Database,
     target: Database,
     shape: TableShape,
-    say: Callable[[str], None],
+    write_line: Callable[[str], None],
     brought: _RowCount,
 ) -> int:
     wanted = digest(source, shape)
@@ -155,7 +155,7 @@ def _bring(
         )
     if shape.is_counted:
         target.set_counter(shape.name, source.counter(shape.name))
-    say(f"{shape.name}: {wanted.rows} rows, sha256 {wanted.sha256[:16]}")
+    write_line(f"{shape.name}: {wanted.rows} rows, sha256 {wanted.sha256[:16]}")
     return wanted.rows
 
 
@@ -230,22 +230,22 @@ def copy_out(
     engine: DatabaseEngine,
     path: Path,
     only: Collection[str] = (),
-    say: Callable[[str], None] = lambda line: None,
-    tell: Callable[[int, int], None] = lambda done, total: None,
+    write_line: Callable[[str], None] = lambda line: None,
+    show_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
     """Copy the current record into a new SQLite file, also one that an older Parley has written;
     return its number of rows. Raises StoreError."""
     with engine.visit(is_frozen=True) as source, closing(connect(path)) as target:
         list_pending(source)
         migrate(target, source.schema_version())
-        return transfer(source, target, say, only, tell)
+        return transfer(source, target, write_line, only, show_progress)
 
 
 def copy_in(
     path: Path,
     engine: DatabaseEngine,
-    say: Callable[[str], None],
-    tell: Callable[[int, int], None] = lambda done, total: None,
+    write_line: Callable[[str], None],
+    show_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
     """Copy the record in an SQLite file into an empty database, or resume an interrupted copy;
     return its number of rows. The file is upgraded first. Raises StoreError."""
@@ -253,12 +253,12 @@ def copy_in(
     file.prepare()
     engine.prepare(is_transfer=True)
     with file.visit(is_frozen=True) as source, engine.visit() as target:
-        if not target.is_being_filled() and not engine.is_unborn():
+        if not target.is_being_filled() and not engine.is_pristine():
             raise StoreError(
                 "The database that is to be filled holds a bot already; name an empty one in the "
                 "setting database."
             )
         target.mark_filling(True)
-        count = transfer(source, target, say, tell=tell)
+        count = transfer(source, target, write_line, show_progress=show_progress)
         target.mark_filling(False)
         return count

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar, get_args
 
 from bot.access import Access
-from bot.command_line import Commands, say
+from bot.command_line import Commands, write_line
 from bot.data_folder import find_database, has_bot
 from bot.paragraphs import write_paragraph
 from bot.settings import Settings, SettingsStore, load_layers
@@ -59,7 +59,7 @@ def _add(options: argparse.Namespace) -> int:
     """Make a key; the bot may be running, or have never run."""
     options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = _with_keys(options, lambda keys: keys.add(options.name, options.role, options.commands))
-    say(key)  # alone, so that a script can read it
+    write_line(key)  # alone, so that a script can read it
     write_paragraph(SHOWN_ONCE.format(name=options.name), sys.stderr)
     return 0
 
@@ -69,14 +69,14 @@ def _list(options: argparse.Namespace) -> int:
     layers = load_layers(options.config, os.environ)
     is_there = has_bot(find_database(layers, options.data))
     found = _with_keys(options, lambda keys: keys.all()) if is_there else []
-    say(format_keys(found, SettingsStore(layers).effective().zone))
+    write_line(format_keys(found, SettingsStore(layers).effective().zone))
     return 0
 
 
 def _revoke(options: argparse.Namespace) -> int:
     """Revoke a key."""
     _with_keys(options, lambda keys: keys.revoke(options.name))
-    say(f"The key {options.name} is revoked.")
+    write_line(f"The key {options.name} is revoked.")
     return 0
 
 
@@ -92,7 +92,7 @@ def _invite(options: argparse.Namespace) -> int:
     code = _with_store(options, make)
     web = SettingsStore(layers).effective().web
     place = web.url.rstrip("/") or f"http://{web.host}:{web.port}"
-    say(f"{place}/#join={code}")  # alone, so that a script can read it
+    write_line(f"{place}/#join={code}")  # alone, so that a script can read it
     write_paragraph(INVITED.format(name=options.name), sys.stderr)
     return 0
 
@@ -101,14 +101,14 @@ def _with_store(options: argparse.Namespace, work: Callable[[Store], Awaitable[T
     """Open the record of a bot for `work`. Raises CommandError, SettingError and StoreError."""
     place = find_database(load_layers(options.config, os.environ), options.data)
 
-    async def carry_out() -> T:
+    async def execute() -> T:
         store = await Store.open(engine_for(place))
         try:
             return await work(store)
         finally:
             await store.close()
 
-    return asyncio.run(carry_out())
+    return asyncio.run(execute())
 
 
 def _with_keys(options: argparse.Namespace, work: Callable[[ApiKeys], Awaitable[T]]) -> T:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from bot.app import Kernel
 from bot.settings import SettingsStore
 from channels.base import Channel, WithPage
-from channels.language import _, say_moment
+from channels.language import _, format_datetime
 from memory.record.people import Role
 from plugins.accounts.logins import PageLogins
 from plugins.accounts.record import LoginRow
@@ -126,7 +126,7 @@ def _list_logins(ask: Ask, found: Sequence[LoginRow]) -> Reply:
     rows = [
         (
             one.id,
-            _(_who(one)),
+            _(_owner_name(one)),
             one.browser or _("unknown"),
             _at(ask, one.at),
             _at(ask, one.used),
@@ -136,7 +136,7 @@ def _list_logins(ask: Ask, found: Sequence[LoginRow]) -> Reply:
     shown = table(header, [tuple(cell(str(value)) for value in row) for row in rows])
     data = {
         "logins": [
-            {"number": one.id, "who": _who(one), "browser": one.browser, "at": one.at}
+            {"number": one.id, "who": _owner_name(one), "browser": one.browser, "at": one.at}
             | {"used": one.used}
             for one in found
         ]
@@ -148,9 +148,9 @@ def _list_logins(ask: Ask, found: Sequence[LoginRow]) -> Reply:
 OWN = "the owner, by the token"
 
 
-def _who(one: LoginRow) -> str:
+def _owner_name(one: LoginRow) -> str:
     return one.person if one.person.partition("/")[2] else OWN
 
 
 def _at(ask: Ask, at: float) -> str:
-    return say_moment(at, ask.bot.zone())
+    return format_datetime(at, ask.bot.zone())

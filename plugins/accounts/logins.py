@@ -20,7 +20,7 @@ from datetime import UTC, datetime, tzinfo
 
 from bot.access import NAME, Access, person_of
 from channels.base import KEY_PREFIX, KeyHolder, Login, Logins
-from channels.language import _, say_moment
+from channels.language import _, format_datetime
 from memory.record.people import Role
 from memory.record.store import Store, StoreError
 from plugins.accounts import record
@@ -73,7 +73,7 @@ class PageLogins(Logins):
         with."""
         digest, since = digest_of(secret), self._clock() - KEPT
         row = await self._store.read(lambda db: record.find(db, digest, since))
-        if row is None or not await self._is_let_in(row, proof):
+        if row is None or not await self._has_access(row, proof):
             return None
         now = self._clock()
         if not 0 <= now - row.used < MINUTE:
@@ -83,7 +83,7 @@ class PageLogins(Logins):
                 )
         return _to_login(row)
 
-    async def _is_let_in(self, row: LoginRow, proof: str) -> bool:
+    async def _has_access(self, row: LoginRow, proof: str) -> bool:
         if row.person == _OWNER:
             return secrets.compare_digest(row.proof, proof)
         if not self._access.is_known(row.person):
@@ -214,8 +214,8 @@ def format_keys(keys: Sequence[ApiKey], zone: tzinfo) -> str:
 
 def _line(key: ApiKey, zone: tzinfo) -> str:
     name, commands = key.person.partition("/")[2], ", with commands" if key.may_command else ""
-    used = f"last used {say_moment(key.used, zone)}" if key.used else "never used"
-    return f"{name}: {key.role}{commands}, made {say_moment(key.at, zone)}, {used}"
+    used = f"last used {format_datetime(key.used, zone)}" if key.used else "never used"
+    return f"{name}: {key.role}{commands}, made {format_datetime(key.at, zone)}, {used}"
 
 
 class ApiKeys:

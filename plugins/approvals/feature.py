@@ -109,7 +109,7 @@ class Approvals:
 
     @hookimpl
     def parley_calls(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
-        return {ANSWER: self.take_passed_on}
+        return {ANSWER: self.accept_forwarded}
 
     async def ask(self, key: ConversationKey, address: Address, wanted: Permission) -> None:
         """Ask in the chat at this address, unless it was allowed already; return once it is
@@ -174,7 +174,7 @@ class Approvals:
         with self._delivery.speaking_to(address, key.id):
             asked = self._reply(question)
         try:
-            await self._delivery.tell(address, asked.text, asked.actions)
+            await self._delivery.notify(address, asked.text, asked.actions)
         except StoreError as error:
             del self._questions[question.name]
             raise ToolError(f"{NOT_RUN} the person could not be asked ({error})") from None
@@ -250,7 +250,7 @@ class Approvals:
         if verdict == "refused":
             raise CommandError(_("Only an owner may allow this; you are {id}.", id=person.id))
 
-    async def take_passed_on(self, body: bytes) -> bytes:
+    async def accept_forwarded(self, body: bytes) -> bytes:
         """Accept a `ApprovalAnswer`, as JSON, that another process received; return the verdict."""
         return msgspec.json.encode(self.take(msgspec.json.decode(body, type=ApprovalAnswer)))
 

@@ -107,16 +107,16 @@ def _power(base: Number, exponent: Number) -> Any:
     return base**exponent
 
 
-def _of_few(function: Callable[..., int]) -> Callable[..., int]:
+def _limited(function: Callable[..., int]) -> Callable[..., int]:
     """Wrap factorial(n), comb(n, k) or perm(n, k); the wrapper raises OverflowError if the
     computation would take long."""
 
-    def of_few(n: int, *k: int) -> int:
+    def checked(n: int, *k: int) -> int:
         if operator.index(n).bit_length() * (k[-1] if k else n) > _MOST_BITS:
             raise OverflowError
         return function(n, *k)
 
-    return of_few
+    return checked
 
 
 def _round(value: Number, digits: int = 0) -> Number:
@@ -155,7 +155,7 @@ _MATHS = (
 )
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(math, name) for name in _MATHS.split()},
-    **{name: _of_few(getattr(math, name)) for name in ("comb", "factorial", "perm")},
+    **{name: _limited(getattr(math, name)) for name in ("comb", "factorial", "perm")},
     "lcm": _bound(math.lcm),
     "abs": abs,
     "float": float,

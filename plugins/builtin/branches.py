@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from channels.language import _, say_moment
+from channels.language import _, format_datetime
 from memory.messages import PICTURE, Message
 from memory.turns import Turn, turn_number
 from plugins.api import (
@@ -293,7 +293,7 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
             cell(literal(clip(one.title))),
             _origin(one),
             f"t{one.turns}" if one.turns else "",
-            say_moment(one.at, ask.bot.zone()) + (_(", answering") if one.is_running else ""),
+            format_datetime(one.at, ask.bot.zone()) + (_(", answering") if one.is_running else ""),
         )
         for one in found
     ]

@@ -69,7 +69,7 @@ async def forget(ask: Ask) -> Reply:
     elif not ask.address.is_private:
         ask.require_owner("delete what was said where others read along")
     if not request.is_confirmed:
-        kept = await ask.bot.forgetting.weigh(ask.conversation.key, request.wish)
+        kept = await ask.bot.forgetting.estimate(ask.conversation.key, request.wish)
         return _question(request, kept)
     first = _("I stopped the running answer.") + " "
     is_stopped = ask.bot.turns.is_running(ask.conversation.key)  # forgetting stops it

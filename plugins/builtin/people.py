@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import asdict
 
-from channels.language import _, say_moment
+from channels.language import _, format_datetime
 from memory.record.people import KnownPerson, PendingPerson
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.wording import cell, literal, table
@@ -90,7 +90,7 @@ def _since(ask: Ask, one: KnownPerson) -> str:
 
 
 def _age(ask: Ask, at: float) -> str:
-    return say_moment(at, ask.bot.zone())
+    return format_datetime(at, ask.bot.zone())
 
 
 def _format_person(identity: str, name: str) -> str:

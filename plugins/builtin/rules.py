@@ -87,7 +87,7 @@ class Engine:
             return bool(self._sessions)
         return any(rule.on == name for rule in rules) or (name == "tool_end" and bool(rules))
 
-    async def hear(self, event: Event) -> Verdict:
+    async def handle(self, event: Event) -> Verdict:
         """Carry out each rule that matches this event and whose condition holds."""
         conversation = self._context.conversation(event.key)
         if conversation is None:
@@ -100,7 +100,7 @@ class Engine:
             moment = RuleEvent(event, conversation, session.calls_for(rule))
             if session.tally(rule).allows(rule, now) and rule.condition.holds(moment):
                 before = session.act(rule, now)
-                done = await self._carry_out(rule, moment)
+                done = await self._execute(rule, moment)
                 if done is None:
                     session.tallies[rule.id] = before
                 said += done or ()
@@ -110,7 +110,7 @@ class Engine:
         own = (r for r in self._context.rules() if r.enabled and r.on == event.name)
         return iter(sorted(own, key=lambda rule: rule.priority))
 
-    async def _carry_out(self, rule: Rule, moment: RuleEvent) -> tuple[str, ...] | None:
+    async def _execute(self, rule: Rule, moment: RuleEvent) -> tuple[str, ...] | None:
         """Carry out a rule within its timeout and return the texts for the model. None: it did
         nothing, so this does not count as an action."""
         try:
@@ -161,4 +161,4 @@ async def _compact(rule: Rule, compaction: CompactContext, conversation: Convers
 @hookimpl
 def parley_listeners(context: HookContext) -> list[Listener]:
     engine = Engine(context)
-    return [Listener("hook rules", engine.hear, timeout=None, minds=engine.minds)]
+    return [Listener("hook rules", engine.handle, timeout=None, minds=engine.minds)]

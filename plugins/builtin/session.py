@@ -249,7 +249,7 @@ async def whoami(ask: Ask) -> Reply:
 async def undo(ask: Ask) -> Reply:
     """Run `/undo [N]`. A running turn is stopped and counts as the last one."""
     taken = await last_turns(ask, _number(ask.text))
-    first, event = await _take_back(ask, taken, "taken back with /undo")
+    first, event = await _remove_turns(ask, taken, "taken back with /undo")
     questions = "\n".join(f"- {turn.id}: {_words(turn)}" for turn in taken)
     text = (
         _(
@@ -286,7 +286,7 @@ async def retry(ask: Ask) -> Reply:
                 wanted=wanted,
             )
         )
-    first, _event = await _take_back(ask, taken, "asked again with /retry")
+    first, _event = await _remove_turns(ask, taken, "asked again with /retry")
     message = await ask.bot.turns.ask(ask.conversation.key, ask.address, turn.question)
     reply = Reply(
         _(
@@ -342,7 +342,7 @@ async def last_turns(ask: Ask, most: int) -> tuple[Turn, ...]:
     return turns[-most:]
 
 
-async def _take_back(ask: Ask, turns: tuple[Turn, ...], why: str) -> tuple[str, ViewEvent]:
+async def _remove_turns(ask: Ask, turns: tuple[Turn, ...], why: str) -> tuple[str, ViewEvent]:
     """Stop the running turn, and remove the turns from the context. Return a sentence about the
     stop, and the change. Raises CommandError for a concurrent repetition: the first request already
     removed them."""

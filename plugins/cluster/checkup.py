@@ -14,7 +14,7 @@ from memory.record.store import StoreError
 from plugins.cluster import record
 from plugins.cluster.node import name_process
 from plugins.cluster.rabbit import RabbitMQ
-from plugins.cluster.versions import hear_beats
+from plugins.cluster.versions import wait_for_heartbeats
 from plugins.cluster.wire import BrokerError
 from plugins.health import ClusterInfo, describe_backlog, describe_queues, format_versions
 from plugins.wording import count, duration
@@ -35,7 +35,7 @@ async def examine(url: str, engine: DatabaseEngine) -> list[Finding]:
             return [check_broker(version)]
         names = [row.id for row in recorded.processes]
         listening = RabbitMQ(url, name_process("doctor"))
-        heard = await hear_beats(listening, names, len(names)) if names else set()
+        heard = await wait_for_heartbeats(listening, names, len(names)) if names else set()
     except BrokerError:
         advice = "Start it, or correct the address in the setting broker."
         return [Finding("broker", "broken", "The message broker can't be reached.", advice)]

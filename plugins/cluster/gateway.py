@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.app import App
-from bot.attachments import read_apart
+from bot.attachments import run_limited
 from bot.received import key_of
 from channels.base import (
     Accepted,
@@ -105,7 +105,7 @@ class GatewayBot:
             self.pending -= 1
             await calling.aclose()
 
-    async def _ask_at(
+    async def _ask_owner(
         self, address: Address, part: dict[str, Any], patience: float, is_repeatable: bool = True
     ) -> dict[str, Any]:
         """Return the answer of the owner of the conversation that this address resolves to. The
@@ -126,11 +126,11 @@ class GatewayBot:
         part = await asyncio.to_thread(wire.spool, data, inbound)
         part["language"] = asked_in.get()
         try:
-            answer = await self._ask_at(address, {"do": "submit", **part}, PATIENCE)
+            answer = await self._ask_owner(address, {"do": "submit", **part}, PATIENCE)
             while answer.get("is_full"):
                 self._full.add(home)
                 await asyncio.sleep(FULL)
-                answer = await self._ask_at(address, {"do": "submit", **part}, PATIENCE)
+                answer = await self._ask_owner(address, {"do": "submit", **part}, PATIENCE)
         except (BrokerError, StoreError, wire.RemoteError) as error:
             refusal = Reply(str(error), problem="unavailable")
             self._sender.deliver(Outbound(0, inbound.address, refusal, inbound.id))
@@ -158,7 +158,7 @@ class GatewayBot:
     async def command(self, address: Address, line: str) -> Reply:
         part = {"do": "command", "address": address, "line": line, "language": asked_in.get()}
         try:
-            answer = await self._ask_at(address, part, LONG, is_repeatable=False)
+            answer = await self._ask_owner(address, part, LONG, is_repeatable=False)
         except (BrokerError, StoreError, wire.RemoteError) as error:
             return Reply(str(error), problem="unavailable")
         return wire.build(Reply, answer["value"])
@@ -183,7 +183,7 @@ class GatewayBot:
         self, address: Address, before: int = 0, most: int = 50
     ) -> Sequence[TranscriptMessage]:
         part = {"do": "transcript", "address": address, "before": before, "most": most}
-        answer = await self._ask_at(address, part, PATIENCE)
+        answer = await self._ask_owner(address, part, PATIENCE)
         return wire.build(list[TranscriptMessage], answer["value"])
 
     async def list_files(self, address: Address) -> WorkspaceFiles:
@@ -193,11 +193,11 @@ class GatewayBot:
     async def open_file(self, address: Address, path: str) -> OpenedFile | None:
         return await self._app.bot.open_file(address, path)
 
-    def read_apart(self, script: Path, content: bytes, *arguments: str) -> bytes:
-        return read_apart(script, content, *arguments)
+    def run_limited(self, script: Path, content: bytes, *arguments: str) -> bytes:
+        return run_limited(script, content, *arguments)
 
-    def trouble(self, channel: str, error: BaseException) -> None:
-        self._app.bot.trouble(channel, error)
+    def report_trouble(self, channel: str, error: BaseException) -> None:
+        self._app.bot.report_trouble(channel, error)
 
     async def key_holder(self, key: str) -> KeyHolder | None:
         return await self._app.bot.key_holder(key)
@@ -223,7 +223,7 @@ class GatewayBot:
         finally:
             await calling.aclose()
             if at and not is_over:
-                self._node.broker.tell_soon(at, wire.dump({"stream": stream}))
+                self._node.broker.send_transient(at, wire.dump({"stream": stream}))
 
     def list_routes(self) -> Sequence[object]:
         return [route for make in self._app.bot.features.routes for route in make(self)]
@@ -231,20 +231,20 @@ class GatewayBot:
     async def call_owner(self, address: Address, name: str, body: bytes) -> bytes:
         part = {"do": "call_owner", "address": address, "name": name, "body": body.decode()}
         try:
-            return str((await self._ask_at(address, part, PATIENCE))["value"]).encode()
+            return str((await self._ask_owner(address, part, PATIENCE))["value"]).encode()
         except (BrokerError, StoreError, wire.RemoteError) as error:
             raise NotCompleted("unavailable", str(error)) from None
 
     async def instruct(self, address: Address, text: str) -> str:
         part = {"do": "instruct", "address": address, "text": text}
         try:
-            return str((await self._ask_at(address, part, PATIENCE))["value"])
+            return str((await self._ask_owner(address, part, PATIENCE))["value"])
         except (BrokerError, StoreError, wire.RemoteError) as error:
             return str(error)
 
     async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
         part = {"do": "begin_with", "address": address, "exchanges": exchanges}
-        return bool((await self._ask_at(address, part, PATIENCE))["value"])
+        return bool((await self._ask_owner(address, part, PATIENCE))["value"])
 
     # --- watching ----------------------------------------------------------------------------
 
@@ -273,21 +273,21 @@ class GatewayBot:
         """Announce the watched conversations repeatedly, since their owners may change."""
         while True:
             await asyncio.sleep(RENEWAL)
-            self.watch_anew()
+            self.announce_watched()
 
-    def watch_anew(self) -> None:
+    def announce_watched(self) -> None:
         """Announce the watched conversations at once, since chats may have been linked
         elsewhere."""
         for home in tuple(self._watched):
             self._node.tasks.start(self._ask_to_watch(home))
 
-    def watch_taken(self, slices: Collection[int]) -> None:
+    def announce_slices(self, slices: Collection[int]) -> None:
         """Announce the watched conversations of these slices to their new owner."""
         for home in tuple(self._watched):
             if slice_of(self._app.links.resolve(home).id) in slices:
                 self._node.tasks.start(self._ask_to_watch(home))
 
-    def hear(self, part: dict[str, Any]) -> None:
+    def handle_message(self, part: dict[str, Any]) -> None:
         """Publish an event of a conversation that is watched here."""
         self._app.bus.publish(str(part["home"]), wire.build_event(part))
 
@@ -299,9 +299,9 @@ class Gateway:
         assert isinstance(app.sender, ClusterSender)
         self.app, self.node, self.sender = app, node, app.sender
         self.bot = GatewayBot(app, node)
-        self.node.hear = self._hear
-        self.node.on_links = self.bot.watch_anew
-        self.node.on_taken = self.bot.watch_taken
+        self.node.handle_message = self._handle_message
+        self.node.on_links = self.bot.announce_watched
+        self.node.on_taken = self.bot.announce_slices
         self.sender.is_claimed = lambda name: not is_everywhere(app.channels[name])
         self._listeners: dict[str, asyncio.Task[None]] = {}
         self._started = asyncio.Event()
@@ -317,7 +317,7 @@ class Gateway:
         stopping = self.node.stopping
         await self.node.join()
         await self.app.begin()
-        await asyncio.to_thread(wire.sweep, self.app.config.data)
+        await asyncio.to_thread(wire.delete_stale_files, self.app.config.data)
         await self.node.start()
         for name, channel in self.app.channels.items():
             if is_everywhere(channel):
@@ -368,7 +368,7 @@ class Gateway:
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self.sender.queues.idle()
-        await self.node.hand_over()
+        await self.node.release_ownership()
         await self.app.close(self.node.leave)
 
     # --- channels -----------------------------------------------------------------------------
@@ -417,7 +417,7 @@ class Gateway:
         await self.sender.queues.drop(_of_channel(channel))  # another gateway sends it
         self.sender.forget(channel)
         with suppress(StoreError):
-            await self.app.store.write(lambda db: record.give(db, [name], self.node.me))
+            await self.app.store.write(lambda db: record.release_items(db, [name], self.node.me))
 
     async def list_orphans(
         self, names: Sequence[str], alive: Collection[str] | None = None
@@ -429,7 +429,7 @@ class Gateway:
 
     # --- outgoing replies --------------------------------------------------------------------
 
-    def _hear(self, topic: str, body: bytes) -> None:
+    def _handle_message(self, topic: str, body: bytes) -> None:
         try:
             part = wire.parse(body)
             if "outbound" in part:
@@ -441,7 +441,7 @@ class Gateway:
                 if over.address.channel in self._listeners:
                     self.sender.close_question_here(over)
             else:
-                self.bot.hear(part)
+                self.bot.handle_message(part)
         except (ValueError, KeyError):
             log.exception("what was told on %s can't be read", topic)
 

@@ -57,7 +57,7 @@ def topic_of(channel: str) -> str:
     return f"out.{channel}"
 
 
-class _ReplyInHand(Struct, frozen=True):
+class _HandledReply(Struct, frozen=True):
     """A reply that this gateway has handled, and whether it was passed to the channel."""
 
     channel: str
@@ -82,7 +82,7 @@ class ClusterSender(Sender):
         super().__init__(store, channels, data, recent)
         self.node: Node | None = None
         self.is_claimed: Callable[[str], bool] = lambda channel: True
-        self._known: OrderedDict[int, _ReplyInHand] = OrderedDict()  # the replies handled here
+        self._known: OrderedDict[int, _HandledReply] = OrderedDict()  # the replies handled here
         self.put_off: set[int] = set()  # what their channel did not take
         self._unmarked: set[int] = set()
 
@@ -90,17 +90,17 @@ class ClusterSender(Sender):
         """Announce a reply; if that fails, a gateway finds it in the outbox."""
         address = outbound.address
         chat = (address.channel, address.chat, address.thread)
-        self.queues.put(chat, lambda: self._hand_over(outbound))
+        self.queues.put(chat, lambda: self._publish_reply(outbound))
 
-    async def _hand_over(self, outbound: Outbound) -> None:
-        await self._tell(outbound.address.channel, wire.dump({"outbound": outbound}))
+    async def _publish_reply(self, outbound: Outbound) -> None:
+        await self._publish_to_gateways(outbound.address.channel, wire.dump({"outbound": outbound}))
 
-    async def _tell(self, channel: str, body: bytes) -> None:
+    async def _publish_to_gateways(self, channel: str, body: bytes) -> None:
         """Publish to the gateways that run a channel."""
         if self.node is None or self.node.is_fenced:
             return  # a fenced process must not publish
         with suppress(BrokerError):
-            await self.node.broker.tell(topic_of(channel), body)
+            await self.node.broker.broadcast(topic_of(channel), body)
 
     def deliver(self, outbound: Outbound, tries: int = 0) -> None:
         """Send a reply from here, unless that is already under way."""
@@ -113,7 +113,7 @@ class ClusterSender(Sender):
         if outbound.id:
             if outbound.id in self._known:
                 return
-            self._know(outbound, is_sent=False)
+            self._note_handled(outbound, is_sent=False)
         super().send(outbound, tries)
 
     async def _mark_sent(self, outbound: Outbound) -> None:
@@ -130,14 +130,14 @@ class ClusterSender(Sender):
         """Send the outcome to the gateway of the channel, after earlier replies."""
         chat = (address.channel, address.chat, address.thread)
         told = wire.dump({"closed": QuestionEnd(address, question, how)})
-        self.queues.put(chat, lambda: self._tell(address.channel, told))
+        self.queues.put(chat, lambda: self._publish_to_gateways(address.channel, told))
 
     def close_question_here(self, over: QuestionEnd) -> None:
         """Show the end of a question from here."""
         super().close_question(over.address, over.question, over.how)
 
-    def _know(self, outbound: Outbound, is_sent: bool) -> None:
-        self._known[outbound.id] = _ReplyInHand(outbound.address.channel, is_sent)
+    def _note_handled(self, outbound: Outbound, is_sent: bool) -> None:
+        self._known[outbound.id] = _HandledReply(outbound.address.channel, is_sent)
         while len(self._known) > MOST_KNOWN:
             self._known.popitem(last=False)
 
@@ -179,7 +179,7 @@ class ClusterSender(Sender):
                 return  # it was sent ahead of its turn
             is_claimed = self.is_claimed(channel.name)
             claimed = await self._claim(outbound) if is_claimed else outbound
-            self._know(outbound, is_sent=True)
+            self._note_handled(outbound, is_sent=True)
             if claimed is None:
                 return
             outbound = claimed
@@ -209,7 +209,7 @@ class Node:
         self.is_fenced = False
         self.fenced = asyncio.Event()
         self.ownerships: dict[str, Ownership] = {}
-        self.hear: Callable[[str, bytes], None] = lambda topic, body: None
+        self.handle_message: Callable[[str, bytes], None] = lambda topic, body: None
         self.on_links: Callable[[], None] = lambda: None
         self.on_taken: Callable[[list[int]], None] = lambda numbers: None
         self.tasks = BackgroundTasks()
@@ -220,7 +220,7 @@ class Node:
         app.processes.survey = self
         self._heard: dict[str, float] = {}
         self._begun = time.monotonic()
-        broker.hear = self._hear
+        broker.handle_message = self._handle_message
         broker.on_lost, broker.on_back = self._disconnected, self._reconnected
         broker.may_return = self._may_return
 
@@ -238,7 +238,7 @@ class Node:
         await self.broker.start()
         for topic in (BEATS, CHANGES, TAKEN):
             await self.broker.listen(topic)
-        self.app.changes.connect(self._tell_of_change)
+        self.app.changes.connect(self._announce_change)
 
     async def start(self) -> None:
         """Start to acquire ownership and send heartbeats."""
@@ -246,12 +246,12 @@ class Node:
             await ownership.start()
         self._beating = asyncio.create_task(self._beat(), name="beat")
 
-    async def hand_over(self) -> None:
+    async def release_ownership(self) -> None:
         """Give up all ownership, and announce that."""
         if self._beating is not None:
             await cancel_and_wait(self._beating)
         with suppress(BrokerError):
-            await self.broker.tell(BEATS, wire.dump({"me": self.me, "groups": []}))
+            await self.broker.broadcast(BEATS, wire.dump({"me": self.me, "groups": []}))
         for ownership in self.ownerships.values():
             await ownership.close()
         await self.tasks.close()
@@ -262,7 +262,7 @@ class Node:
             await self.app.store.write(lambda db: record.leave(db, self.me))
         await self.broker.close()
 
-    def give_up(self) -> None:
+    def declare_dead(self) -> None:
         """Let others take over this process's items, as if it were dead."""
         self.is_fenced = True
         self.fenced.set()
@@ -293,29 +293,29 @@ class Node:
         body = wire.dump({"me": self.me, "groups": [*self.ownerships], "version": VERSION})
         while True:
             with suppress(BrokerError):
-                await self.broker.tell(BEATS, body)
+                await self.broker.broadcast(BEATS, body)
             await asyncio.sleep(BEAT)
 
-    def tell_of_death(self, process: str) -> None:
+    def announce_fenced(self, process: str) -> None:
         """Announce that a process was fenced, so that others need not wait for its heartbeat, and
         register for its items at once."""
-        self.broker.tell_soon(BEATS, wire.dump({"me": process, "groups": []}))
+        self.broker.send_transient(BEATS, wire.dump({"me": process, "groups": []}))
 
-    def tell_of_taking(self, numbers: Collection[int]) -> None:
+    def announce_owned(self, numbers: Collection[int]) -> None:
         """Announce that this process owns these slices from now on."""
-        self.broker.tell_soon(TAKEN, wire.dump({"slices": [*numbers]}))
+        self.broker.send_transient(TAKEN, wire.dump({"slices": [*numbers]}))
 
-    def _hear(self, topic: str, body: bytes) -> None:
+    def _handle_message(self, topic: str, body: bytes) -> None:
         if topic == CHANGES:
             self.tasks.start(self._refresh())
         elif topic == TAKEN:
             self.on_taken(wire.build(list[int], wire.parse(body)["slices"]))
         elif topic == BEATS:
-            self._hear_beat(body)
+            self._handle_heartbeat(body)
         else:
-            self.hear(topic, body)
+            self.handle_message(topic, body)
 
-    def _hear_beat(self, body: bytes) -> None:
+    def _handle_heartbeat(self, body: bytes) -> None:
         said = wire.parse(body)
         process = str(said["me"])
         if "version" in said:
@@ -324,9 +324,9 @@ class Node:
             self._heard.pop(process, None)  # it has announced its end
         for group, ownership in self.ownerships.items():
             if group in said["groups"]:
-                ownership.see(process)
+                ownership.record_heartbeat(process)
             else:
-                ownership.unsee(process)
+                ownership.record_end(process)
 
     async def forget_silent(self) -> None:
         """Forget the processes without a heartbeat for a day whose items were never taken over.
@@ -381,15 +381,15 @@ class Node:
 
     # --- state that all processes cache -------------------------------------------------------
 
-    def _tell_of_change(self) -> None:
-        self.broker.tell_soon(CHANGES, b"{}")
+    def _announce_change(self) -> None:
+        self.broker.send_transient(CHANGES, b"{}")
 
     async def _refresh(self) -> None:
         """Reload the state that another process may have changed: settings, people, limits."""
         try:
             changed = await self.app.store.read(overrides.load)
-            self.app.config.book.adopt_anew(changed)
-            self.app.features.tell_settings_changed()
+            self.app.config.book.replace_changes(changed)
+            self.app.features.notify_settings_changed()
             await self.app.access.load()
             await self.app.links.load()
             self.on_links()

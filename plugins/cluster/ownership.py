@@ -129,20 +129,20 @@ class Ownership:
         # by the recipient of a new one.
         orphans = await self._keeper.list_orphans(self._names)
         await asyncio.gather(*map(self._broker.put_token, orphans))
-        self.see(self._broker.me)
+        self.record_heartbeat(self._broker.me)
         self._loops = [
             self._tasks.start(self._share(), "share"),
             self._tasks.start(self._renew(), "renew tokens"),
         ]
 
-    def see(self, process: str) -> None:
+    def record_heartbeat(self, process: str) -> None:
         """Record a heartbeat of a process."""
         is_new = process not in self.members
         self._seen[process] = time.monotonic()
         if is_new:
             self._shares.set()
 
-    def unsee(self, process: str) -> None:
+    def record_end(self, process: str) -> None:
         """Record that a process has announced its end."""
         if self._seen.pop(process, None) is not None:
             self._shares.set()
@@ -196,22 +196,22 @@ class Ownership:
 
     # --- messages from the queues -------------------------------------------------------------
 
-    def _take(self, place: _QueuePosition, name: str, delivered: Delivered) -> None:
+    def _handle_message(self, place: _QueuePosition, name: str, delivered: Delivered) -> None:
         """Handle a message from the queue of this name."""
         one = self._owned[name]
         if one.place is not place:
-            self._tasks.start(delivered.give_back())
+            self._tasks.start(delivered.requeue())
         elif delivered.call is None:
-            self._tasks.start(self._take_token(one, place, delivered), f"token of {name}")
+            self._tasks.start(self._handle_token(one, place, delivered), f"token of {name}")
         elif one.is_sure and not one.waiting:
             self._begin(one, delivered)
         else:
             one.waiting.append(delivered)
 
-    async def _take_token(self, one: _Owned, place: _QueuePosition, token: Delivered) -> None:
+    async def _handle_token(self, one: _Owned, place: _QueuePosition, token: Delivered) -> None:
         async with one.changing:
             if one.place is not place:
-                await token.give_back()
+                await token.requeue()
                 return
             spare, one.token, one.since = one.token, token, time.monotonic()
             if spare is not None:
@@ -222,7 +222,7 @@ class Ownership:
                 await self._keeper.gain(one.name)
             except Exception as error:  # noqa: BLE001 - the next consumer may succeed
                 log.warning("%s can't be taken over now: %r", one.name, error)
-                await self._pass_on(one, place)
+                await self._pass_to_next(one, place)
                 return
             one.is_mine = True
             if one.place is place:
@@ -230,12 +230,12 @@ class Ownership:
                 while one.waiting:
                     self._begin(one, one.waiting.popleft())
 
-    async def _pass_on(self, one: _Owned, place: _QueuePosition) -> None:
+    async def _pass_to_next(self, one: _Owned, place: _QueuePosition) -> None:
         """Pass the name on to the next consumer."""
         await asyncio.sleep(AGAIN)
         if one.place is place:
             await self._stop_consuming(one)
-            await self._give_back(one)
+            await self._requeue_all(one)
 
     async def _stop_consuming(self, one: _Owned) -> None:
         """Cancel the registration. Messages that arrive until the broker knows are still in hand,
@@ -245,13 +245,13 @@ class Ownership:
             if one.place is place:
                 one.place = None
 
-    async def _give_back(self, one: _Owned, calls: Sequence[Delivered] = ()) -> None:
+    async def _requeue_all(self, one: _Owned, calls: Sequence[Delivered] = ()) -> None:
         """Requeue the token, then the begun calls, then the waiting ones."""
         back = [*([one.token] if one.token else ()), *calls, *one.waiting]
         one.token = None
         one.waiting.clear()
         for delivered in back:
-            await delivered.give_back()
+            await delivered.requeue()
 
     def _begin(self, one: _Owned, delivered: Delivered) -> None:
         call = delivered.call
@@ -274,7 +274,7 @@ class Ownership:
         except Exception:
             log.exception("a call of %s failed", one.name)
         _, delivered = one.running.pop(call.id)
-        await (delivered.done() if is_done else delivered.give_back())
+        await (delivered.done() if is_done else delivered.requeue())
 
     async def _end_ownership(self, one: _Owned) -> None:
         """End the running work, and give up ownership. Errors do not keep another process from
@@ -293,7 +293,7 @@ class Ownership:
         except Exception as error:  # noqa: BLE001 - see above
             log.warning("%s could not be given up in good order: %r", one.name, error)
         one.is_mine = False
-        await self._give_back(one, [delivered for _, delivered in running])
+        await self._requeue_all(one, [delivered for _, delivered in running])
 
     # --- shares -------------------------------------------------------------------------------
 
@@ -320,12 +320,14 @@ class Ownership:
             is_due = self._belongs_here(place) and not self.is_polite
             if is_due or self._is_kept(one):
                 await self._consume(one)
-        wrong = [one for one in self._owned.values() if self._is_elsewhere(one, places[one.name])]
+        wrong = [
+            one for one in self._owned.values() if self._belongs_elsewhere(one, places[one.name])
+        ]
         for one in wrong:
             if one.name not in self._moving:
                 self._moving.add(one.name)
                 log.info("%s goes to %s", one.name, places[one.name].owner)
-                self._tasks.start(self._hand_over(one), f"hand {one.name} over")
+                self._tasks.start(self._transfer(one), f"hand {one.name} over")
         await self._replace_tokens(places)
 
     async def _replace_tokens(self, places: Mapping[str, Allotment]) -> None:
@@ -351,7 +353,7 @@ class Ownership:
     def _belongs_here(self, place: Allotment) -> bool:
         return self._broker.me in (place.owner, place.standby)
 
-    def _is_elsewhere(self, one: _Owned, place: Allotment) -> bool:
+    def _belongs_elsewhere(self, one: _Owned, place: Allotment) -> bool:
         """Return whether this process should hand it to another one, which must have sent a
         heartbeat since this process got it, so that nothing is handed to a dead process."""
         if place.owner == self._broker.me:
@@ -361,7 +363,7 @@ class Ownership:
         is_in_line = one.place is not None and not one.is_mine
         return is_owner_elsewhere or (is_in_line and not self._belongs_here(place))
 
-    async def _hand_over(self, one: _Owned) -> None:
+    async def _transfer(self, one: _Owned) -> None:
         """Hand it over. This may take time, and does not block the sharing of other items."""
         try:
             await self._release(one)
@@ -374,7 +376,7 @@ class Ownership:
             return
         place = one.place = _QueuePosition(time.monotonic())
         try:
-            await self._broker.consume(one.name, partial(self._take, place))
+            await self._broker.consume(one.name, partial(self._handle_message, place))
         except BaseException:
             if one.place is place:  # and not one of a newer connection
                 one.place = None
@@ -387,7 +389,7 @@ class Ownership:
             if one.is_mine:
                 await self._end_ownership(one)
             else:
-                await self._give_back(one)
+                await self._requeue_all(one)
 
     async def _renew(self) -> None:
         while True:

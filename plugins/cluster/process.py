@@ -86,7 +86,7 @@ def run_bot(start: BotStart) -> bool:
         settings.broker,
         is_gateway,
         bool(roles & {"worker", "all"}),
-        faces=lambda settings: _make_faces(start, settings),
+        faces=lambda settings: _make_channel_views(start, settings),
         channels=lambda settings: start.make_channels(standing, settings),
         until=standing.name if standing else "",
         recent=start.watch.recent,
@@ -109,7 +109,7 @@ async def _live(start: BotStart, plan: ProcessTask) -> None:
         await live(plan)
 
 
-def _make_faces(start: BotStart, settings: Callable[[], Settings]) -> list[Channel]:
+def _make_channel_views(start: BotStart, settings: Callable[[], Settings]) -> list[Channel]:
     """Make a worker's view of the channels: what it needs to know to answer over them."""
 
     page = RemoteChannel("web", has_fields=True, sound="mp3")

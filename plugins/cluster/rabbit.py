@@ -125,7 +125,7 @@ class Delivered:
         with suppress(BrokerError), _reaching():
             await self._message.ack()
 
-    async def give_back(self) -> None:
+    async def requeue(self) -> None:
         with suppress(BrokerError), _reaching():
             await self._message.nack(requeue=True)
 
@@ -144,7 +144,7 @@ class RabbitMQ:
 
     def __init__(self, url: str, me: str, kin: str = "parley") -> None:
         self.me, self._url, self._kin = me, url, kin
-        self.hear: Hear = lambda topic, body: None
+        self.handle_message: Hear = lambda topic, body: None
         self.on_lost: Callable[[], None] = lambda: None
         self.on_back: Callable[[], Coroutine[Any, Any, None]] = _nothing
         self.may_return: Callable[[], Coroutine[Any, Any, None]] = _nothing
@@ -165,7 +165,7 @@ class RabbitMQ:
             log.warning("no connection to the message broker: %r", error)
             raise BrokerError(UNREACHABLE) from None
         self._is_up.set()
-        self._running = asyncio.create_task(self._stay(), name="broker")
+        self._running = asyncio.create_task(self._keep_connected(), name="broker")
 
     @property
     def is_up(self) -> bool:
@@ -213,13 +213,13 @@ class RabbitMQ:
         own = await quick.declare_queue(name, exclusive=True, auto_delete=True)
         for topic in (self.me, *self._topics):
             await own.bind(told, topic)
-        await own.consume(self._take_own, no_ack=True)
+        await own.consume(self._handle_own, no_ack=True)
         sure_owned = await sure.get_exchange(owned.name, ensure=False)
         sure_told = await sure.get_exchange(told.name, ensure=False)
         quickly = await quick.get_exchange(told.name, ensure=False)
         return _Link(connection, sure, quick, taking, sure_owned, sure_told, quickly, own)
 
-    async def _stay(self) -> None:
+    async def _keep_connected(self) -> None:
         """Reconnect whenever the connection breaks."""
         returning: asyncio.Task[None] | None = None
         while True:
@@ -450,7 +450,7 @@ class RabbitMQ:
         except BrokerError:
             log.info("%s is listened to when the connection is there again", topic)
 
-    async def tell(self, topic: str, body: bytes) -> None:
+    async def broadcast(self, topic: str, body: bytes) -> None:
         """Publish to the current listeners of a topic, with the broker's confirmation. Raises
         BrokerError."""
         message = aio_pika.Message(body, type=_TOLD, delivery_mode=1)
@@ -461,20 +461,20 @@ class RabbitMQ:
         except DeliveryError as error:
             raise BrokerError(UNREACHABLE) from error
 
-    def tell_soon(self, to: str, body: bytes) -> None:
+    def send_transient(self, to: str, body: bytes) -> None:
         """Send a message that may be lost to one process, or to the listeners of a topic."""
         if self._is_up.is_set():
-            self._tasks.start(self._tell_quickly(to, body))
+            self._tasks.start(self._publish_transient(to, body))
 
-    async def _tell_quickly(self, to: str, body: bytes) -> None:
+    async def _publish_transient(self, to: str, body: bytes) -> None:
         message = aio_pika.Message(body, type=_TOLD, delivery_mode=1)
         with suppress(BrokerError, DeliveryError), _reaching():
             if (link := self._link) is not None:
                 await link.told_quickly.publish(message, to, mandatory=False)
 
-    async def _take_own(self, message: AbstractIncomingMessage) -> None:
+    async def _handle_own(self, message: AbstractIncomingMessage) -> None:
         if message.type == _TOLD:
-            self.hear(message.routing_key or "", message.body)
+            self.handle_message(message.routing_key or "", message.body)
         elif (answers := self._answers.get(message.correlation_id or "")) is not None:
             answers.put_nowait((message.body, message.type == _LAST))
 

@@ -88,7 +88,7 @@ def take(database: Database, name: str, process: str) -> OwnerRow:
     return before
 
 
-def give(database: Database, names: Iterable[str], process: str) -> None:
+def release_items(database: Database, names: Iterable[str], process: str) -> None:
     """Give up these items of a process; others are ignored."""
     table = tables.Owner
     is_its = table.name.in_([*names]) & (table.process == process)

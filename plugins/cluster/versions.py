@@ -35,26 +35,26 @@ async def check_versions(engine: DatabaseEngine, broker: RabbitMQ) -> None:
     if not strangers:
         return
     names = {row.id for row in strangers}
-    heard = await hear_beats(broker, names, 1)
+    heard = await wait_for_heartbeats(broker, names, 1)
     if heard:
         raise MixedVersionsError(describe([row for row in strangers if row.id in heard], tables))
-    await asyncio.to_thread(_shut_out, engine, names)
+    await asyncio.to_thread(_fence_processes, engine, names)
 
 
-async def hear_beats(broker: RabbitMQ, awaited: Collection[str], enough: int) -> set[str]:
+async def wait_for_heartbeats(broker: RabbitMQ, awaited: Collection[str], enough: int) -> set[str]:
     """Return the processes among `awaited` that send a heartbeat, until there are `enough`, or any
     live one would have sent one. Opens and closes the connection. Raises BrokerError."""
     heard: set[str] = set()
     are_enough = asyncio.Event()
 
-    def hear(topic: str, body: bytes) -> None:
+    def handle_message(topic: str, body: bytes) -> None:
         said = wire.parse(body)
         if topic == BEATS and said.get("version") and said.get("me") in awaited:
             heard.add(str(said["me"]))
             if len(heard) >= enough:
                 are_enough.set()
 
-    broker.hear = hear
+    broker.handle_message = handle_message
     await broker.start()
     try:
         await broker.listen(BEATS)
@@ -86,6 +86,6 @@ def _list_strangers(engine: DatabaseEngine) -> tuple[list[ProcessRow], int]:
         return record.list_strangers(database, VERSION), database.schema_version()
 
 
-def _shut_out(engine: DatabaseEngine, processes: Collection[str]) -> None:
+def _fence_processes(engine: DatabaseEngine, processes: Collection[str]) -> None:
     with engine.visit() as database, database.atomic():
         record.fence(database, processes)

@@ -242,7 +242,7 @@ def clear(data: Path, part: Mapping[str, Any]) -> None:
         (data / SPOOL / _safe(file.place)).unlink(missing_ok=True)
 
 
-def sweep(data: Path) -> None:
+def delete_stale_files(data: Path) -> None:
     """Delete the files of killed gateways: no file is in transit for a day."""
     before = time.time() - STALE
     folder = data / SPOOL

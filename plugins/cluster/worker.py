@@ -22,7 +22,7 @@ from channels.language import asked_in
 from channels.message import Address, CompletionRequest, Reply
 from memory.keys import Scope
 from memory.record.store import StoreError
-from memory.tasks import cancel_and_wait, hear
+from memory.tasks import cancel_and_wait, retrieve_error
 from plugins.api import CommandError
 from plugins.cluster import record, wire
 from plugins.cluster.node import Node
@@ -80,13 +80,13 @@ class Worker(Struct):
         names = [name_of_slice(number) for number in range(SLICES)]
         lost_after = LOST + self.app.config.shutdown_timeout
         self.node.ownerships[GROUP] = Ownership(self.node.broker, self, names, lost_after)
-        self.node.hear = self._hear
-        self.app.conversations.is_ours = self._is_ours
+        self.node.handle_message = self._handle_message
+        self.app.conversations.is_ours = self._is_owned
         self.app.processes.owners = self
         self.app.bus.followers = lambda home: ()  # gateways know the watchers and their chats
         self.app.bus.keep_running()  # they may ask for a turn after it has begun
 
-    def _is_ours(self, identity: str) -> bool:
+    def _is_owned(self, identity: str) -> bool:
         return slice_of(identity) in self._owned
 
     async def run(self) -> bool:
@@ -107,7 +107,7 @@ class Worker(Struct):
             await self.node.abandon()
             await self.app.abandon()
         else:
-            await self.node.hand_over()
+            await self.node.release_ownership()
             await self.app.close(self.node.leave)
         for watcher in self._watchers.values():
             watcher.task.cancel()
@@ -137,7 +137,7 @@ class Worker(Struct):
                         await self.app.store.read(record.list_owners)
                 except TimeoutError:
                     log.warning("the database has not answered for %.0f s", DATABASE_TIMEOUT)
-                    self.node.give_up()
+                    self.node.declare_dead()
 
     # --- owned slices ------------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class Worker(Struct):
             while self._coming:
                 coming, self._coming = self._coming, {}
                 taking = asyncio.create_task(self._gain(sorted(coming)))
-                taking.add_done_callback(hear)  # also if nobody waits for it any longer
+                taking.add_done_callback(retrieve_error)  # also if nobody waits for it any longer
                 await asyncio.wait((taking,))
                 for gained in coming.values():
                     _complete(gained, taking)
@@ -171,20 +171,20 @@ class Worker(Struct):
                 raise Requeue(IN_USE)
         before = await store.write(lambda db: [record.take(db, name, me) for name in names])
         for process in {row.process for row in before} - {NOBODY, me}:
-            self.node.tell_of_death(process)
+            self.node.announce_fenced(process)
         new = {names[row.name] for row in before if row.process != me} | {*numbers} - self._owned
         await self.app.evict(_in_slices(new))  # the state from before others owned them
         self._owned |= new
         try:
             await self.app.load_conversations(_in_slices(new))
-            self.node.tell_of_taking(new)
+            self.node.announce_owned(new)
             for received in await self.app.delivery.list_unanswered(_in_slices(new)):
                 self.app.bot.dispatch(received)
         except BaseException:
             self._owned -= new
             await self.app.evict(_in_slices(new))
             given = [name_of_slice(number) for number in new]  # excludes the slices owned before
-            await store.write(lambda db: record.give(db, given, me))
+            await store.write(lambda db: record.release_items(db, given, me))
             raise
 
     async def finish(self, name: str, calls: Collection[asyncio.Task[None]]) -> None:
@@ -201,7 +201,9 @@ class Worker(Struct):
             await self.app.evict(_in_slices((number,)))
             self.app.bus.forget(_in_slices((number,)))
             with suppress(FencedError):
-                await self.app.store.write(lambda db: record.give(db, [name], self.node.me))
+                await self.app.store.write(
+                    lambda db: record.release_items(db, [name], self.node.me)
+                )
         finally:
             self._owned.discard(number)
 
@@ -242,13 +244,13 @@ class Worker(Struct):
             return False
         address, links = wire.build(Address, place), self.app.links
         await self.app.bot.commands.wait_for_switches(links.key_of(address).id)
-        if self._is_with_us(name, links.key_of(address).id):
+        if self._is_served_here(name, links.key_of(address).id):
             return False
         await links.load()
-        return not self._is_with_us(name, links.key_of(address).id)
+        return not self._is_served_here(name, links.key_of(address).id)
 
-    def _is_with_us(self, name: str, home: str) -> bool:
-        return slice_of(home) == number_of_slice(name) or self._is_ours(home)
+    def _is_served_here(self, name: str, home: str) -> bool:
+        return slice_of(home) == number_of_slice(name) or self._is_owned(home)
 
     @property
     def _calls(self) -> dict[str, Callable[..., Awaitable[bytes]]]:
@@ -351,7 +353,7 @@ class Worker(Struct):
 
         def tell(event: Activity) -> None:
             said = {"home": home, **wire.dump_event(event)}
-            self.node.broker.tell_soon(gateway, wire.dump(said))
+            self.node.broker.send_transient(gateway, wire.dump(said))
 
         async def forward() -> None:
             try:
@@ -371,7 +373,7 @@ class Worker(Struct):
         for name in [name for name, one in self._watchers.items() if one.until < now]:
             self._watchers.pop(name).task.cancel()
 
-    def _hear(self, topic: str, body: bytes) -> None:
+    def _handle_message(self, topic: str, body: bytes) -> None:
         """Cancel a stream whose client has disconnected."""
         part = wire.parse(body)
         if (task := self._streams.get(str(part.get("stream")))) is not None:

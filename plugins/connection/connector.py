@@ -53,7 +53,7 @@ STRONGER = (
 )
 
 
-class WantedModel(Struct, frozen=True):
+class SubmittedModel(Struct, frozen=True):
     """The submitted form; `address` is used if there is no provider."""
 
     provider: str = ""
@@ -64,7 +64,7 @@ class WantedModel(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Return a text without the key, which must not appear in a log."""
-        return f"WantedModel({self.provider!r}, {self.model!r})"
+        return f"SubmittedModel({self.provider!r}, {self.model!r})"
 
 
 class ConnectOutcome(Struct, frozen=True):
@@ -105,11 +105,11 @@ class ModelConnector:
         places = {name: url for name, url in self.addresses().items() if own not in url}
         return await find_servers(places)
 
-    async def list_models(self, wanted: WantedModel) -> Sequence[str]:
+    async def list_models(self, wanted: SubmittedModel) -> Sequence[str]:
         """Return the models that the provider lists. Raises SettingError and ModelError."""
         return await list_models(self._read(wanted), min(self.seconds, 10.0))
 
-    async def connect(self, wanted: WantedModel, may_replace: bool) -> ConnectOutcome:
+    async def connect(self, wanted: SubmittedModel, may_replace: bool) -> ConnectOutcome:
         """Test the model, and store the connection if it answers; existing lines of a person are
         replaced only if `may_replace`."""
         if self._trying.locked():
@@ -122,7 +122,7 @@ class ModelConnector:
             except OSError as error:
                 return ConnectOutcome(problem=describe_unwritable(error))
 
-    async def _connect(self, wanted: WantedModel, may_replace: bool) -> ConnectOutcome:
+    async def _connect(self, wanted: SubmittedModel, may_replace: bool) -> ConnectOutcome:
         kernel = self._kernel
         if kernel.config.book.effective().broker:
             raise SettingError(SEVERAL)
@@ -165,7 +165,7 @@ class ModelConnector:
         if settings.describe("model", "").layer == "/config":
             await settings.unset("model", "", Person("connection", "owner"))
 
-    def _read(self, wanted: WantedModel) -> ServedModel:
+    def _read(self, wanted: SubmittedModel) -> ServedModel:
         """Return the selected model with its key, or with the key stored for this provider's own
         address. Raises SettingError."""
         if not wanted.provider:

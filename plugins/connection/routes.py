@@ -21,7 +21,7 @@ from channels.web.guard import HOLDER
 from channels.web.operations import Operation, Problem, as_json, body, in_their_language
 from channels.web.sessions import main_of
 from channels.web.shapes import StrictBody
-from plugins.connection.connector import ModelConnector, WantedModel
+from plugins.connection.connector import ModelConnector, SubmittedModel
 
 PATH = "/api/connection"
 WORDS = 20_000
@@ -41,8 +41,8 @@ class ConnectionForm(StrictBody):
     """Lines that somebody wrote may be replaced."""
 
     @property
-    def wanted(self) -> WantedModel:
-        return WantedModel(
+    def wanted(self) -> SubmittedModel:
+        return SubmittedModel(
             self.provider, self.address, self.variables, self.key, self.model.strip()
         )
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from channels.language import _
 from memory.compactor import COOLDOWN
 from memory.context.limits import Limits
-from memory.context.strategies.stubs import may_come
+from memory.context.strategies.stubs import may_stub
 from plugins.builtin.context.show import BY_RULE, format_rules
 from plugins.context_advice.facts import Facts
 from plugins.rules import AUTO_COMPACT, find_compacting, parse
@@ -143,7 +143,7 @@ def _later(facts: Facts) -> tuple[str, tuple[str, ...]]:
     return _("Choose a model with a larger window (/model)."), ()
 
 
-def loses_the_thread(facts: Facts) -> Advice | None:
+def advise_longer_summary(facts: Facts) -> Advice | None:
     is_lost = facts.cuts and (facts.undone or facts.searches)
     if facts.limits.strategy not in BY_RULE or not is_lost:
         return None
@@ -267,7 +267,7 @@ def one_tool_fills_the_window(facts: Facts) -> Advice | None:
 
 def old_results_fill_the_context(facts: Facts) -> Advice | None:
     limits, freeable = facts.limits, facts.freeable
-    if may_come(limits) or freeable < max(limits.stub_batch, MUCH * facts.tokens):
+    if may_stub(limits) or freeable < max(limits.stub_batch, MUCH * facts.tokens):
         return None
     found = _(
         "Old tool results fill the context: {freeable} of {tokens} tokens would be free if they "
@@ -370,7 +370,7 @@ ROWS: Sequence[Callable[[Facts], Advice | None]] = (
     nothing_compacts,
     cuts_too_often,
     cuts_do_not_pay,
-    loses_the_thread,
+    advise_longer_summary,
     summaries_cost_too_much,
     one_tool_fills_the_window,
     old_results_fill_the_context,

@@ -87,9 +87,9 @@ class FileMirror(Mirror):
         await self._tasks.idle()
         self._hurry.clear()
 
-    def drop(self, is_meant: Scope) -> None:
+    def drop(self, is_selected: Scope) -> None:
         """Stop updating these conversations, which other processes own from now on."""
-        for name in [name for name in self._touched if is_meant(name)]:
+        for name in [name for name in self._touched if is_selected(name)]:
             del self._touched[name]
 
     async def close(self) -> None:

@@ -230,7 +230,7 @@ def parse(whole: bytes, terse: bytes = b"") -> list[list[Message]]:
         if wrong := fault(turns[turn_id]):
             raise Unreadable(f"Turn {turn_id!r} {wrong}.")
     if terse:
-        _take_lines(turns, _validate(_Log, terse, "context.terse.json").entries)
+        _attach_lines(turns, _validate(_Log, terse, "context.terse.json").entries)
     return list(turns.values())
 
 
@@ -238,10 +238,10 @@ def _validate(kind: type[_Kind], content: bytes, name: str) -> _Kind:
     try:
         return kind.model_validate_json(content)
     except ValidationError as error:
-        raise Unreadable(_complaint(error, name)) from None
+        raise Unreadable(_describe_failure(error, name)) from None
 
 
-def _complaint(error: ValidationError, name: str) -> str:
+def _describe_failure(error: ValidationError, name: str) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"])
     place = f"at {path.removeprefix('.')}: " if path else ""
@@ -249,7 +249,7 @@ def _complaint(error: ValidationError, name: str) -> str:
     return f"This is not a {name} saved by Parley ({said})."
 
 
-def _take_lines(turns: dict[str, list[Message]], lines: Iterable[_LogLineRow]) -> None:
+def _attach_lines(turns: dict[str, list[Message]], lines: Iterable[_LogLineRow]) -> None:
     """Add the lines to the messages of their turns."""
     by_turn: dict[str, list[_LogLineRow]] = {}
     for line in lines:
@@ -269,7 +269,7 @@ def with_lines(messages: list[Message], lines: Sequence[tuple[str, str]]) -> lis
     if [(line.role, line.text) for line in _lines_of(messages)] == list(lines):
         return messages
     told = [replace(m, terse="") if m.role == "assistant" else m for m in messages]
-    places = [n for n, message in enumerate(told) if _is_errand(message)]
+    places = [n for n, message in enumerate(told) if _is_user_visible_result(message)]
     helpers = [text for role, text in lines if role == "subagent"]
     for place, text in zip(places, helpers, strict=False):
         told[place] = replace(told[place], terse=text)
@@ -279,7 +279,7 @@ def with_lines(messages: list[Message], lines: Sequence[tuple[str, str]]) -> lis
     return told
 
 
-def _is_errand(message: Message) -> bool:
+def _is_user_visible_result(message: Message) -> bool:
     is_result = message.role == "tool" and not message.is_error
     return is_result and bool(message.terse or message.tool == "delegate")
 

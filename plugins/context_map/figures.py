@@ -157,7 +157,7 @@ def find_limit(view: View, limits: Limits) -> dict[str, Any]:
     return {**found, "per_turn": per_turn}
 
 
-def thin(points: Mapping[int, int], most: int = MOST) -> list[tuple[int, int]]:
+def downsample(points: Mapping[int, int], most: int = MOST) -> list[tuple[int, int]]:
     """Return (turn, size) of at most `most` turns: of adjacent ones, the largest."""
     pairs = [*points.items()]
     step = -(-len(pairs) // most)
@@ -175,7 +175,7 @@ async def show_figures(ask: Ask) -> Reply:
     data = {
         "blocks": [_as_data(block) for block in shown],
         "limit": find_limit(view, limits),
-        "sizes": thin(await conversation.prompts_by_turn()),
+        "sizes": downsample(await conversation.prompts_by_turn()),
     }
     lines = [f"- {_title(block)}: {amount(block.tokens)}" for block in shown]
     return Reply("\n".join(lines), data)

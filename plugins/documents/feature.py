@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agent.tools import ToolError, page
-from agent.tools.apart import SLOW, ReaderProcess
+from agent.tools.child_process import SLOW, ReaderProcess
 from agent.tools.limited import MEMORY
 from agent.tools.text_lines import DocumentReader
 from agent.tools.workspace import quote

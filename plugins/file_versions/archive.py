@@ -44,10 +44,10 @@ from plugins.file_versions.keeper import (
     FileStep,
     Kind,
     VersionKeeper,
-    aside_of,
     delete_any,
     list_versions,
     mark_lost,
+    name_damaged,
     name_version,
     plan,
     read_or_put_aside,
@@ -126,7 +126,7 @@ class VersionArchive:
         with self._lock:
             self._live.discard(name)
             state = self._load(most)  # which finishes the tools that are not running
-            self._sweep(state, self.rows())
+            self._delete_unused(state, self.rows())
 
     def rows(self) -> list[ChangeRow]:
         """Return all changes, oldest first. A damaged log is set aside, and its readable lines are
@@ -134,12 +134,12 @@ class VersionArchive:
         with self._lock:
             content = read_or_put_aside(self._folder / LOG)
             if content is None:
-                is_lost = os.path.lexists(self._folder / aside_of(LOG))
+                is_lost = os.path.lexists(self._folder / name_damaged(LOG))
                 return [mark_lost(0)] if is_lost else []
             rows, is_whole = read_rows(content)
             if not is_whole:
-                log.error("%s is damaged; it is kept as %s", self._folder / LOG, aside_of(LOG))
-                write_whole(self._folder / aside_of(LOG), content)
+                log.error("%s is damaged; it is kept as %s", self._folder / LOG, name_damaged(LOG))
+                write_whole(self._folder / name_damaged(LOG), content)
                 self._write_rows(rows)
             return rows
 
@@ -179,7 +179,7 @@ class VersionArchive:
                 self.finish(name, most)
         return failed
 
-    def weigh(self, steps: Sequence[FileStep]) -> int:
+    def estimate_growth(self, steps: Sequence[FileStep]) -> int:
         """Return by how many bytes a restore increases the size of the files."""
         more = 0
         for step in steps:
@@ -196,7 +196,7 @@ class VersionArchive:
             rows = self.rows()
             rest = without(rows, {row for row in rows if goes(row)})
             if is_asked or not any(row.kind == "lost" for row in rest):
-                for aside in self._folder.glob(aside_of("*")):
+                for aside in self._folder.glob(name_damaged("*")):
                     delete_any(aside)
             if not any(row.path for row in rest) and not self._live:
                 with suppress(FileNotFoundError):
@@ -205,7 +205,7 @@ class VersionArchive:
             if len(rest) == len(rows):
                 return
             self._write_rows(rest)
-            self._sweep(self._read_state(), rest)
+            self._delete_unused(self._read_state(), rest)
 
     def measure(self) -> int:
         """Return the bytes that versions take."""
@@ -329,7 +329,7 @@ class VersionArchive:
             self._folder, most, lambda: {file.version for file in state.files.values()}
         )
 
-    def _sweep(self, state: ArchiveState, rows: Sequence[ChangeRow]) -> None:
+    def _delete_unused(self, state: ArchiveState, rows: Sequence[ChangeRow]) -> None:
         """Delete the unused versions."""
         used = {one for row in rows for one in row.versions}
         used |= {file.version for file in state.files.values()}

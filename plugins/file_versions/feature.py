@@ -86,7 +86,7 @@ async def _list(ask: Ask, versions: FileVersions) -> Reply:
     key = ask.conversation.key
     every = await versions.rows(key)
     rows = [row for row in every if row.path and row.conversation == key.id]
-    damage = [_tell_damage()] * any(row.kind == "lost" for row in every)
+    damage = [_report_damage()] * any(row.kind == "lost" for row in every)
     if not rows:
         said = _("No tool has changed a file in this conversation.")
         return Reply(damage[0] if damage else said, {"changes": []})
@@ -96,7 +96,10 @@ async def _list(ask: Ask, versions: FileVersions) -> Reply:
         by_turn.setdefault((row.turn, row.kind == "restore"), []).append(row)
     shown = [*by_turn.items()][-_MOST_TURNS:]
     lines = [
-        (_("restored after t{turn}", turn=turn) if is_restore else f"t{turn}", cell(_tell(changes)))
+        (
+            _("restored after t{turn}", turn=turn) if is_restore else f"t{turn}",
+            cell(_report_changes(changes)),
+        )
         for (turn, is_restore), changes in shown
     ]
     text = _(
@@ -110,14 +113,14 @@ async def _list(ask: Ask, versions: FileVersions) -> Reply:
     return Reply("\n\n".join((text, *damage)), {"changes": data})
 
 
-def _tell_damage() -> str:
+def _report_damage() -> str:
     return _(
         "The list of file changes was damaged, so some are not known any more; the damaged file is "
         "kept as `log.jsonl.damaged`."
     )
 
 
-def _tell(changes: Sequence[ChangeRow]) -> str:
+def _report_changes(changes: Sequence[ChangeRow]) -> str:
     return _name(list(dict.fromkeys(row.path for row in changes)))
 
 
@@ -199,7 +202,7 @@ def _warn(point: FilesPoint, command: str) -> list[str]:
             "{names} can't be restored: the version is not kept any more (tools.versions_quota).",
             names=_name([step.path for step in point.lost]),
         ): point.lost,
-        _tell_damage(): point.is_incomplete,
+        _report_damage(): point.is_incomplete,
     }
     return [sentence for sentence, is_due in sentences.items() if is_due]
 
@@ -212,7 +215,7 @@ async def _restore(ask: Ask, versions: FileVersions, point: FilesPoint, *, is_su
     left = FilesPoint(point.turn, point.since, point.rows, rest)
     if not point.steps:
         nothing = _("Nothing to restore: the files are as they were then.")
-        return Reply(_tell_damage() if point.is_incomplete else nothing, {"restored": []})
+        return Reply(_report_damage() if point.is_incomplete else nothing, {"restored": []})
     done = await versions.restore(ask, steps) if steps else FilesRestored((), {})
     put = [step.path for step in done.done if step.wanted]
     gone = [step.path for step in done.done if not step.wanted]
@@ -282,18 +285,18 @@ class VersionRows:
         self._versions = versions
 
     def count(self, database: Database, key: ConversationKey, turns: Sequence[str] | None) -> int:
-        goes, rows = _meant(key, turns), self._versions.archive(key.audience).rows()
+        goes, rows = _selected(key, turns), self._versions.archive(key.audience).rows()
         return sum(bool(row.path) and goes(row) for row in rows)
 
     def forget(self, database: Database, key: ConversationKey, turns: Sequence[str] | None) -> None:
-        self._versions.forget(key.audience, _meant(key, turns))
+        self._versions.forget(key.audience, _selected(key, turns))
 
     def prune(self, database: Database, before: float) -> None:
         for audience in self._versions.list_audiences():
             self._versions.forget(audience, lambda row: row.at < before, is_asked=False)
 
 
-def _meant(key: ConversationKey, turns: Sequence[str] | None) -> Callable[[ChangeRow], bool]:
+def _selected(key: ConversationKey, turns: Sequence[str] | None) -> Callable[[ChangeRow], bool]:
     if turns is None:
         return lambda row: row.conversation == key.id
     wanted = frozenset(turns)

@@ -27,7 +27,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.faults import say_fault
+from memory.faults import describe_fault
 from memory.keys import home_of
 from memory.record import folders
 from memory.record.folders import sync_folder
@@ -276,7 +276,7 @@ _FOR_NOW = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN)
 """The numbers of temporary errors, which don't mean that a file is damaged."""
 
 
-def aside_of(name: str) -> str:
+def name_damaged(name: str) -> str:
     """Return the name under which a damaged file is set aside."""
     return f"{name}.damaged"
 
@@ -296,12 +296,12 @@ def read_or_put_aside(file: Path) -> bytes | None:
 
 
 def _put_aside(file: Path, why: OSError) -> None:
-    aside = file.with_name(aside_of(file.name))
+    aside = file.with_name(name_damaged(file.name))
     try:
         delete_any(aside)
         file.replace(aside)
     except OSError as error:
-        raise StoreError(f"{file.parent} can't be used: {say_fault(error)}.") from error
+        raise StoreError(f"{file.parent} can't be used: {describe_fault(error)}.") from error
     log.error("%s can't be read (%s); it is kept as %s", file, why, aside.name)
 
 

@@ -192,7 +192,7 @@ class FileVersions(FileKeeper):
             "restore",
             tuple(step.path for step in steps),
         )
-        more = await asyncio.to_thread(archive.weigh, steps)
+        more = await asyncio.to_thread(archive.estimate_growth, steps)
         quota = self._config.files_quota(key)
         if why := await asyncio.to_thread(refusal, workspace, quota, more):
             raise CommandError(_("Nothing was restored, because {why}.", why=explain(why)))

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
-from agent.tools.allowance import Origins, demand, record_own
+from agent.tools.allowance import Origins, record_own, require_space
 from agent.tools.schema import in_a_thread
 from agent.tools.text_lines import (
     SECONDS,
@@ -181,7 +181,7 @@ def write_file(context: ToolContext, path: str, content: str) -> str:
     data = _encode(content)
     with plain_errors(path):
         more = len(data) - (target.lstat().st_size if target.exists() else 0)
-        demand(context.workspace, context.settings.files_quota, more)
+        require_space(context.workspace, context.settings.files_quota, more)
         is_replaced = save_file(context.workspace, target, data)
         if not context.has_outside():
             record_own(context.workspace, target, data)

@@ -39,7 +39,7 @@ def write(database: Database, conversation: str) -> bytes:
     return msgspec.json.format(msgspec.json.encode(found)) + b"\n" if found else b""
 
 
-async def bring(
+async def import_entry(
     services: Mapping[type, object],
     key: ConversationKey,
     content: bytes,
@@ -69,6 +69,6 @@ async def bring(
         rule = place_at(rule, key, one.scope if is_own else "conversation")
         if not isinstance(standing, StandingInstructions):
             count += 1  # an import without a running bot
-        elif await standing.bring(key, rule, is_rehearsal=is_rehearsal):
+        elif await standing.import_entry(key, rule, is_rehearsal=is_rehearsal):
             count += 1
     return count

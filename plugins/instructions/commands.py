@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from channels.language import _, number_of, say_moment
+from channels.language import _, format_datetime, number_of
 from memory.patterns import lazy
 from memory.turn_log import OpenTurn
 from plugins.api import Action, Ask, CommandError, Reply, command
@@ -158,7 +158,7 @@ async def _history(ask: Ask, rest: str) -> Reply:
         rule = standing.get_any(one.rule)
         is_shown = rule is not None and rule.reaches(key.audience, key.home)
         text = rule.text if rule is not None and is_shown else ""
-        at = say_moment(_time(one.at), ask.bot.zone())
+        at = format_datetime(_time(one.at), ask.bot.zone())
         undone = aside(_("undone")) if one.undone else ""
         what = f"{_(KINDS[one.kind])}{undone}"
         if text:
@@ -241,7 +241,7 @@ async def _dismiss(ask: Ask, rest: str) -> Reply:
     if any(rule.state == "active" for rule in found):
         raise CommandError(_("It is in force; /rules revoke N ends it."))
     await _apply(ask, "dismiss", found, state="dismissed")
-    return await _tell_done(ask, _("It is no rule, and you won't be asked again."))
+    return await _describe_done(ask, _("It is no rule, and you won't be asked again."))
 
 
 async def _edit(ask: Ask, rest: str) -> Reply:
@@ -250,7 +250,7 @@ async def _edit(ask: Ask, rest: str) -> Reply:
     if not text.strip():
         raise CommandError(_("Say the rule in its new words: /rules edit {n} TEXT.", n=rule.id))
     await _apply(ask, "edit", [rule], text=text.strip())
-    return await _tell_done(
+    return await _describe_done(
         ask, _("Rule {n} is now: {text}", n=rule.id, text=literal(text.strip()))
     )
 
@@ -270,7 +270,7 @@ async def _revoke(ask: Ask, rest: str) -> Reply:
         found = _numbered(ask, rest, "revoke")
     await _apply(ask, "revoke", found, state="revoked")
     said = number_of(len(found), "{n} rule was revoked.", "{n} rules were revoked.")
-    return await _tell_done(ask, said)
+    return await _describe_done(ask, said)
 
 
 async def _move(ask: Ask, rest: str) -> Reply:
@@ -286,7 +286,7 @@ async def _move(ask: Ask, rest: str) -> Reply:
     standing = ask.service(StandingInstructions)
     await standing.apply(ask.conversation.key, ask.person.id, "move", [moved])
     said = _("Rule {n} holds {place} now.", n=rule.id, place=_(PLACES[scope]))
-    return await _tell_done(ask, said)
+    return await _describe_done(ask, said)
 
 
 async def _undo(ask: Ask, rest: str) -> Reply:
@@ -310,7 +310,7 @@ async def _undo(ask: Ask, rest: str) -> Reply:
     done = await standing.undo(key, ask.person.id, changes)
     shown = {r.id: clip(r.text, 120) for r in done if r.reaches(key.audience, key.home)}
     lines = [f"{literal(shown.get(r.id, str(r.id)))}: {_(STATES[r.state])}" for r in done]
-    return await _tell_done(ask, "\n".join((_("Undone."), *lines)))
+    return await _describe_done(ask, "\n".join((_("Undone."), *lines)))
 
 
 STATES: Mapping[str, str] = {
@@ -328,7 +328,7 @@ async def _apply(ask: Ask, kind: str, found: Sequence[Instruction], **to: Any) -
     return await standing.apply(ask.conversation.key, ask.person.id, kind, wanted)
 
 
-async def _tell_done(ask: Ask, said: str) -> Reply:
+async def _describe_done(ask: Ask, said: str) -> Reply:
     ask.conversation.context.notify()
     standing = ask.service(StandingInstructions)
     data = await _to_data(ask, standing.find(ask.conversation.key, "active", "proposed"))

@@ -33,7 +33,7 @@ MOST_SENTENCES = 1_000
 """The maximum number of sentences of a message that are checked; a longer message was pasted."""
 
 
-class SaidSentence(Struct, frozen=True):
+class UserSentence(Struct, frozen=True):
     """A sentence in lower case, and its position in the message."""
 
     text: str
@@ -138,16 +138,16 @@ def is_plain(text: str, start: int) -> bool:
         start <= at + len(first)
         and not re.search(r"\n[^\S\n]*\n", text.strip())
         and not _ODD_MARK.search(mask_foreign_words(text))
-        and not (prefix and not _leads_to_own(prefix[0]))
+        and not (prefix and not _introduces_rule(prefix[0]))
     )
 
 
 def _without_line(found: re.Match[str], *, is_chat: bool) -> str:
-    is_others = is_chat or found[1] or not _leads_to_own(f"{found[2]}: ")
+    is_others = is_chat or found[1] or not _introduces_rule(f"{found[2]}: ")
     return _as_nothing(found) if is_others else found[0]
 
 
-def _leads_to_own(name: str) -> bool:
+def _introduces_rule(name: str) -> bool:
     """Return whether the words before a colon can't be a person's name: they introduce a rule, name
     its subject, or are a common introduction."""
     return any(one.search(name) for one in (_LEADS_TO_RULES, _TOPIC)) or bool(
@@ -217,7 +217,7 @@ _TAG = lazy(
 _LETTER = lazy(r"[^\W\d_]")
 
 
-def read_sentences(text: str) -> Iterator[SaidSentence]:
+def read_sentences(text: str) -> Iterator[UserSentence]:
     """Split a masked text into sentences, without introductions and without a question at their
     end."""
     at = 0
@@ -227,7 +227,7 @@ def read_sentences(text: str) -> Iterator[SaidSentence]:
     yield from _read(text, at, len(text), "")
 
 
-def _read(text: str, start: int, end: int, closing: str) -> Iterator[SaidSentence]:
+def _read(text: str, start: int, end: int, closing: str) -> Iterator[UserSentence]:
     if end - start > LONGEST:
         return
     while start < end and (lead := _LEAD.match(text, start, end)):
@@ -243,7 +243,7 @@ def _read(text: str, start: int, end: int, closing: str) -> Iterator[SaidSentenc
     if len(whole) < 3 or not _LETTER.search(whole):
         return
     lower = whole.lower().replace("’", "'")
-    yield SaidSentence(lower, is_question, start, start + len(whole))
+    yield UserSentence(lower, is_question, start, start + len(whole))
 
 
 NAME = "weights.bin"
@@ -256,7 +256,7 @@ _TOKEN = lazy(r"[^\W\d_\u3400-\u9fff]+(?:'[a-z]+)?|\d+|[\u3400-\u9fff]|[?,:;—-
 _CJK = ("\u3400", "\u9fff")
 
 
-def score(sentence: SaidSentence, language: str) -> float:
+def score(sentence: UserSentence, language: str) -> float:
     """Return the score of a sentence; above 0 is an instruction, above 1 surely one."""
     found = set(features(sentence, language))
     return read_weights(__package__, NAME).total(found) / sqrt(len(found) + LENGTH)
@@ -267,7 +267,7 @@ def is_there() -> bool:
     return read_weights(__package__, NAME).is_whole
 
 
-def features(sentence: SaidSentence, language: str) -> Iterator[str]:
+def features(sentence: UserSentence, language: str) -> Iterator[str]:
     """Yield the features of a sentence, possibly with repetitions."""
     found = _TOKEN.findall(sentence.text)
     tokens = ["0" if token.isdigit() else token for token in found]

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.context.corrected import put_right
+from memory.context.corrected import apply_corrections
 from memory.context.correction_sentences import content_words
 from memory.context.corrections import Correction, CorrectionFinder
 from memory.context.ended_values import EndedValue
 from memory.patterns import lazy
 from plugins.instructions.detect import (
-    SaidSentence,
+    UserSentence,
     language_of,
     mask_foreign_words,
     read_sentences,
@@ -66,10 +66,10 @@ def find_rewordings(text: str, orders: Sequence[str]) -> dict[int, str]:
         finder.note(order)
         ended = [
             EndedValue(one.old, one.new, 0, 0, one.topic, is_marked=False)
-            for one in finder.hear(said)
+            for one in finder.find_in(said)
             if _is_of_order(one, order, said)
         ]
-        if ended and (new := put_right(order, ended)) != order:
+        if ended and (new := apply_corrections(order, ended)) != order:
             found[at] = new
     return found
 
@@ -82,7 +82,7 @@ def _is_of_order(one: Correction, order: str, said: str) -> bool:
     return one.kind in _UNIQUE and one.old.casefold() in said.casefold()
 
 
-def _find(sentence: SaidSentence, orders: Sequence[str]) -> Iterator[Ending]:
+def _find(sentence: UserSentence, orders: Sequence[str]) -> Iterator[Ending]:
     said, topic = sentence.text, _topic_of(sentence.text)
     is_order = bool(_ORDERS.search(said)) or score(sentence, language_of(said)) > 0
     is_negative = bool(_NEGATIVE.search(said))

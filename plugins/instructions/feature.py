@@ -13,7 +13,7 @@ from channels.message import Reply
 from memory.record.feature_tables import Step
 from memory.record.forget import FeatureRows
 from memory.turn_log import OpenTurn
-from plugins.api import Command, InForce, SaidWords, Tool, ToolContext, ToolError, hookimpl, tool
+from plugins.api import Command, InForce, Tool, ToolContext, ToolError, UserWords, hookimpl, tool
 from plugins.hookspecs import Background
 from plugins.instructions.commands import list_notes, rules
 from plugins.instructions.record import TABLES, InstructionRows
@@ -55,8 +55,8 @@ class InstructionsFeature:
         return PromptSection(SECTION, self._standing.section)
 
     @hookimpl
-    def parley_said(self) -> Callable[[SaidWords], Awaitable[None]]:
-        return self._standing.hear
+    def parley_said(self) -> Callable[[UserWords], Awaitable[None]]:
+        return self._standing.handle
 
     @hookimpl
     def parley_in_force(self) -> InForce:

@@ -21,7 +21,7 @@ from channels.message import Address
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
 from memory.tasks import BackgroundTasks
-from plugins.api import CommandError, Person, SaidWords
+from plugins.api import CommandError, Person, UserWords
 from plugins.instructions import record as rows
 from plugins.instructions.detect import (
     cut_forwarded,
@@ -194,7 +194,7 @@ class StandingInstructions:
 
     # --- detection in messages --------------------------------------------------------------------
 
-    async def hear(self, said: SaidWords) -> None:
+    async def handle(self, said: UserWords) -> None:
         """Detect instructions in a person's message."""
         mode = self.settings(said.key).detect
         if mode == "off":
@@ -211,7 +211,7 @@ class StandingInstructions:
             for found in find_instructions(text):
                 await self._propose_or_keep(said, found.text, is_auto=False)
 
-    async def _propose_or_keep(self, said: SaidWords, text: str, *, is_auto: bool) -> None:
+    async def _propose_or_keep(self, said: UserWords, text: str, *, is_auto: bool) -> None:
         """Propose a detected rule, or keep it."""
         async with self._lock:
             new = self._make(said.key, text, "auto" if is_auto else "found", said.person.id)
@@ -236,7 +236,7 @@ class StandingInstructions:
                 return
             await self._save("", said.key, said.person.id, [new])
 
-    async def _end(self, said: SaidWords, written: str, *, is_auto: bool) -> None:
+    async def _end(self, said: UserWords, written: str, *, is_auto: bool) -> None:
         """Revoke the rules that a message ends, or ask the person whether to revoke them."""
         key = said.key
         before = [
@@ -374,7 +374,9 @@ class StandingInstructions:
         """Return a rule in any state."""
         return self._rules.get(number)
 
-    async def bring(self, key: ConversationKey, rule: Instruction, *, is_rehearsal: bool) -> bool:
+    async def import_entry(
+        self, key: ConversationKey, rule: Instruction, *, is_rehearsal: bool
+    ) -> bool:
         """Import a rule of an export, unless an equal one exists. If it would exceed the limit, it
         waits for approval. Return whether it is new."""
         async with self._lock:
@@ -457,7 +459,10 @@ class StandingInstructions:
         for place in places:
             if not any(rule.reaches(*place) for rule in active):
                 continue
-            before, after = await self._weigh(now, *place), await self._weigh(then, *place)
+            before, after = (
+                await self._count_in_force(now, *place),
+                await self._count_in_force(then, *place),
+            )
             if after > max(before, room) and room < most:
                 raise CommandError(
                     _(
@@ -483,7 +488,7 @@ class StandingInstructions:
                     )
                 )
 
-    async def _weigh(self, rules: Iterable[Instruction], audience: str, home: str) -> int:
+    async def _count_in_force(self, rules: Iterable[Instruction], audience: str, home: str) -> int:
         return await self.count(
             [r for r in rules if r.state == "active" and r.reaches(audience, home)]
         )

@@ -27,7 +27,7 @@ from bot.sending import address_of
 from bot.settings.layers import HOOK_SECRET
 from bot.turns import Turns
 from channels.base import Bot
-from channels.guessing import is_weak
+from channels.guess_limit import is_weak
 from channels.message import Address, HookCall, NotCompleted, clean_text
 from memory.messages import mark_untrusted
 from memory.record.database import Database
@@ -114,7 +114,7 @@ class HookCalls:
         done = await bot.call_owner(proven.address, "jobs.call", msgspec.json.encode(proven))
         return msgspec.json.decode(done, type=bool)
 
-    async def carry_out(self, body: bytes) -> bytes:
+    async def execute(self, body: bytes) -> bytes:
         """Run a `VerifiedCall` given as JSON; return whether it is new, as JSON."""
         is_new = await self.take(msgspec.json.decode(body, type=VerifiedCall))
         return msgspec.json.encode(is_new)

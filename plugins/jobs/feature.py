@@ -32,8 +32,8 @@ from plugins.api import (
 )
 from plugins.hookspecs import Background
 from plugins.jobs.calls import HookCalls
+from plugins.jobs.creation import add, add_hook, move, read_when, remind_command
 from plugins.jobs.firing import JobConditions, Jobs
-from plugins.jobs.making import add, add_hook, move, read_when, remind_command
 from plugins.jobs.orders import (
     JobOrders,
     describe_bounds,
@@ -120,7 +120,7 @@ class JobsFeature:
 
     @hookimpl
     def parley_calls(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
-        return {"jobs.call": self._calls.carry_out}
+        return {"jobs.call": self._calls.execute}
 
     @hookimpl
     def parley_routes(self) -> Callable[[Bot], Sequence[object]]:

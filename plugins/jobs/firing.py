@@ -162,7 +162,7 @@ class JobConditions:
             said = _("Job {n} could not look what is new: {why}", n=job.id, why=why)
             if after.state == "paused":
                 said += "\n\n" + _("It is paused now; /jobs resume {n} resumes it.", n=job.id)
-        await self._runner.tell_run(job, after, Reply(said), "failed", now, why)
+        await self._runner.notify_run(job, after, Reply(said), "failed", now, why)
         sentence = f"Job {job.id} failed: {why}"
         await self._runner.kernel.alerts.job_failed(job.id, sentence, address_of(job.place))
 
@@ -282,20 +282,20 @@ class Jobs:
                 most=money(job.day_budget),
                 at=format_time(after.next_at, ZoneInfo(job.zone)),
             )
-        await self._runner.tell_run(job, after, Reply(text), "refused", now, why)
+        await self._runner.notify_run(job, after, Reply(text), "refused", now, why)
 
     async def _remind(self, job: JobRow, now: float, quiet: str) -> None:
         with self._runner.speaking_to(job):
             late = describe_lateness(job.due, now, ZoneInfo(job.zone), _count_missed(job, now))
             reply = to_reminder(job, late)
-        await self._runner.tell_run(job, plan_after(job, now, quiet), reply, "told", now)
+        await self._runner.notify_run(job, plan_after(job, now, quiet), reply, "told", now)
 
     async def _remind_late(self, jobs: Sequence[JobRow], now: float) -> None:
         """Send the late reminders of one place in one message."""
         with self._runner.speaking_to(jobs[0]):
             reply = list_late([(job, _count_missed(job, now)) for job in jobs])
         moved = [(job, plan_after(job, now, self._quiet(job))) for job in jobs]
-        await self._runner.tell_together(moved, reply, now)
+        await self._runner.notify_together(moved, reply, now)
 
     async def _skip(self, job: JobRow, now: float, quiet: str) -> None:
         """Notify the chat that a prompt was not run, since it was too late."""
@@ -307,7 +307,7 @@ class Jobs:
                 due=format_time(job.due, ZoneInfo(job.zone)),
             )
         after, why = plan_after(job, now, quiet), "it was due over a day before"
-        await self._runner.tell_run(job, after, Reply(text), "refused", now, why)
+        await self._runner.notify_run(job, after, Reply(text), "refused", now, why)
 
 
 def _count_missed(job: JobRow, now: float) -> int:

@@ -62,7 +62,7 @@ class JobOrders:
         job = self._make(address, key, new, "")
         return await self._keep(job, key)
 
-    async def bring(
+    async def import_entry(
         self, address: Address, key: ConversationKey, new: NewJob, *, is_rehearsal: bool
     ) -> bool:
         """Store a job imported from another program, paused until a person resumes it; return
@@ -190,7 +190,7 @@ class JobOrders:
         if job.kind == "reminder":
             with self._runner.speaking_to(job):
                 reply = to_reminder(job)
-            await self._runner.tell_run(job, job, reply, "told", now)
+            await self._runner.notify_run(job, job, reply, "told", now)
         elif not await self._runner.run(job, self._runner.resolve(job), job, now, due=now):
             raise CommandError(_("Job {n} is running already, or waits for its turn.", n=number))
         return await self._view(number)

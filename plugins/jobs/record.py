@@ -247,7 +247,7 @@ def begin_run(database: Database, run: RunRow) -> int:
     return row
 
 
-def put_in(database: Database, run: int, message: InboxRow, digest: str) -> InboxRow:
+def enqueue_prompt(database: Database, run: int, message: InboxRow, digest: str) -> InboxRow:
     """Put the prompt of a run into the inbox."""
     row, _ = mailbox.receive(database, replace(message, run=run), digest)
     tables.update(database, tables.JobRun, run, inbox=row.id)
@@ -280,9 +280,9 @@ def count_forged(database: Database, hook: str, calls: int, at: float) -> None:
     ).execute(database)
 
 
-def put_out(database: Database, run: int, parts: Sequence[OutboxRow]) -> list[int]:
+def enqueue_reply(database: Database, run: int, parts: Sequence[OutboxRow]) -> list[int]:
     """Put a reminder's messages into the outbox and return their ids."""
-    ids = [mailbox.put_out(database, part) for part in parts]
+    ids = [mailbox.enqueue_reply(database, part) for part in parts]
     set_outbox_ids(database, run, ids)
     return ids
 
@@ -368,12 +368,12 @@ def list_made(
     turns, return those of the whole chat, or for a branch those that its turns created."""
     columns = tables.ScheduledJob
     if turns is not None:
-        is_meant = columns.turn.in_([*turns])
+        is_selected = columns.turn.in_([*turns])
     elif key.is_branch:
-        is_meant = columns.turn.startswith(f"{key.id} t")
+        is_selected = columns.turn.startswith(f"{key.id} t")
     else:
-        is_meant = columns.home == key.id
-    query = columns.select(columns.id).where(is_meant)
+        is_selected = columns.home == key.id
+    query = columns.select(columns.id).where(is_selected)
     return [row for (row,) in query.tuples().execute(database)]
 
 

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from channels.language import MONTHS, _, at_clock, number_of, say_day
+from channels.language import MONTHS, _, at_clock, format_weekday, number_of
 
 SHORTEST = 60
 """The minimum number of seconds between two times of a rule."""
@@ -195,4 +195,4 @@ def format_time(at: float, zone: tzinfo) -> str:
     name = zone.key if isinstance(zone, ZoneInfo) else "UTC"
     wall = datetime.fromtimestamp(at, zone)
     clock = wall.strftime("%H:%M:%S" if wall.second else "%H:%M")
-    return at_clock(say_day(wall), clock) + _(" ({text})", text=name)
+    return at_clock(format_weekday(wall), clock) + _(" ({text})", text=name)

@@ -87,7 +87,7 @@ class JobRunner:
         if self.access.identify(address_of(job.place)) is None:
             return SHUT_OUT
         branches = self.kernel.conversations.branches
-        return BRANCH_GONE if job.branch and await branches.is_gone(self.resolve(job)) else ""
+        return BRANCH_GONE if job.branch and await branches.is_deleted(self.resolve(job)) else ""
 
     async def wake(self) -> None:
         """Set the timer for the next due job."""
@@ -114,7 +114,7 @@ class JobRunner:
 
         await self.store.write(work)
 
-    async def tell_run(
+    async def notify_run(
         self,
         job: JobRow,
         after: JobRow,
@@ -129,11 +129,11 @@ class JobRunner:
             if not rows.claim(db, job, after):
                 return []
             run = rows.begin_run(db, RunRow(job.id, job.due, now, outcome, why, ended=now))
-            return rows.put_out(db, run, parts)
+            return rows.enqueue_reply(db, run, parts)
 
-        await self._delivery.tell_if(address_of(job.place), reply, put)
+        await self._delivery.notify_if(address_of(job.place), reply, put)
 
-    async def tell_together(
+    async def notify_together(
         self, moved: Sequence[tuple[JobRow, JobRow]], reply: Reply, now: float
     ) -> None:
         """Send one message for several reminders of a place, and store the next state of each.
@@ -148,10 +148,10 @@ class JobRunner:
                 if ids:
                     rows.set_outbox_ids(db, run, ids)
                 else:
-                    ids = rows.put_out(db, run, parts)
+                    ids = rows.enqueue_reply(db, run, parts)
             return ids
 
-        await self._delivery.tell_if(address_of(moved[0][0].place), reply, put)
+        await self._delivery.notify_if(address_of(moved[0][0].place), reply, put)
 
     async def run(
         self,
@@ -179,7 +179,9 @@ class JobRunner:
             name = f"job-{job.id}-{run}"
             message = InboxRow(0, job.place, name, text, "", now, branch=branch)
             message = replace(message, is_outside=bool(found))
-            return rows.put_in(db, run, message, hashlib.sha256(text.encode()).hexdigest()[:32])
+            return rows.enqueue_prompt(
+                db, run, message, hashlib.sha256(text.encode()).hexdigest()[:32]
+            )
 
         row = await self.store.write(work)
         if row is not None:

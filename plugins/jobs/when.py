@@ -21,7 +21,7 @@ from plugins.jobs.when_clock import ClockError
 from plugins.jobs.when_days import WhenError
 from plugins.jobs.when_reading import (
     LONGEST,
-    NoTimeSaid,
+    NoTimeFound,
     PhraseReading,
     When,
     after,
@@ -90,20 +90,20 @@ def _read_words(text: str, now: float, zone: ZoneInfo) -> When:
     text = text[asked.end() :] if asked else text
     try:
         found = PhraseReading(text, now, zone).read()
-    except NoTimeSaid:
-        return _read_behind(text, now, zone)
+    except NoTimeFound:
+        return _read_suffix(text, now, zone)
     word = _TO.match(found.rest) if asked else None
     return replace(found, rest=found.rest[word.end() :]) if word else found
 
 
-def _read_behind(text: str, now: float, zone: ZoneInfo) -> When:
+def _read_suffix(text: str, now: float, zone: ZoneInfo) -> When:
     """Return the time at the end of a text. It must begin with the first piece that looks like a
     time: "at 7 Eleven at 9pm" is refused with a question."""
     text = text.rstrip(" .!?。！？")
     for begin in _WORD.finditer(text, max(1, len(text) - LONGEST)):
         try:
             found = PhraseReading(text[begin.start() :], now, zone).read()
-        except NoTimeSaid:
+        except NoTimeFound:
             continue
         except WhenError:
             break

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
-from channels.language import _, say_date
+from channels.language import _, format_date
 from plugins.jobs.recurrence import in_zone
 from plugins.jobs.when_again import LAST, Every, list_months, read_every
 from plugins.jobs.when_clock import (
@@ -68,12 +68,12 @@ class When(Struct, frozen=True):
     others: tuple[tuple[str, str], ...] = ()
 
 
-class NoTimeSaid(WhenError):
+class NoTimeFound(WhenError):
     """A text that does not begin with a time."""
 
 
 def unknown() -> WhenError:
-    return NoTimeSaid(
+    return NoTimeFound(
         _("I can't tell when you mean. Begin with the time: {examples}.", examples=_(EXAMPLES))
     )
 
@@ -116,7 +116,7 @@ class PhraseReading:
         self.zone_key = self.zone_name = ""
 
     def read(self) -> When:
-        while self._take():
+        while self._parse_piece():
             pass
         if self.end == 0 or not (
             self.every or self.day or self.clocks or self.part or self.seconds
@@ -130,7 +130,7 @@ class PhraseReading:
             return When("", self.now + self.seconds, rest)
         return self._again(self.every, rest) if self.every else self._once(rest)
 
-    def _take(self) -> bool:
+    def _parse_piece(self) -> bool:
         """Parse one more piece; return False if there is none."""
         if self.end and _CLOSED.match(self.folded, self.end):
             return False
@@ -148,19 +148,19 @@ class PhraseReading:
                 self.end, self.part = self.every.end, self.every.part
                 return True
             if span := read_after(self.folded, 0):
-                return self._take_span(span.months, span.days, span.seconds, span.end)
-            if self._take_from():
+                return self._parse_span(span.months, span.days, span.seconds, span.end)
+            if self._parse_from():
                 return True
         starts = {self.end, at} if gap and gap[0].strip() else {at}
-        return any(self._take_at(one) for one in sorted(starts, reverse=True)) or (
-            gap is not None and self._take_at(self._before_word(at, gap[0]))
+        return any(self._parse_at(one) for one in sorted(starts, reverse=True)) or (
+            gap is not None and self._parse_at(self._before_word(at, gap[0]))
         )
 
     def _before_word(self, at: int, gap: str) -> int:
         """Return the beginning of a word like "at" that is inside the gap."""
         return at - len(gap.lstrip(" ,，\n\t"))
 
-    def _take_span(self, months: int, days: int, seconds: float, end: int) -> bool:
+    def _parse_span(self, months: int, days: int, seconds: float, end: int) -> bool:
         if seconds and (months or days):
             raise WhenError(
                 _(
@@ -175,7 +175,7 @@ class PhraseReading:
             self.day = Day(add_months(self.today, months) + timedelta(days), end)
         return True
 
-    def _take_from(self) -> bool:
+    def _parse_from(self) -> bool:
         """Parse "a week from friday"."""
         span = read_span(self.folded, 0)
         word = _FROM.match(self.folded, span.end) if span else None
@@ -188,7 +188,7 @@ class PhraseReading:
     def _later(self, day: Day, span: Duration) -> Day:
         return Day(add_months(day.on, span.months) + timedelta(span.days), day.end)
 
-    def _take_weeks(self, at: int) -> bool:
+    def _parse_weeks(self, at: int) -> bool:
         """Parse "in two weeks" after a day or a time."""
         span = read_after(self.folded, at) if self.day or self.clocks else None
         if span is None or self.every:
@@ -198,7 +198,7 @@ class PhraseReading:
         self.day, self.end = self._later(self.day or Day(self.today, 0), span), span.end
         return True
 
-    def _take_at(self, at: int) -> bool:
+    def _parse_at(self, at: int) -> bool:
         folded = self.folded
         if self.clocks and not self.zone_key:
             half = bool(self.clocks[-1].half)
@@ -210,15 +210,15 @@ class PhraseReading:
             self.part, self.end = "morning", word.end()
             return True
         if not self.clocks and (clock := read_clock(folded, at, is_day)):
-            return self._take_clock(clock)
+            return self._parse_clock(clock)
         if (part := read_part(folded, at)) and not self.part:
             is_bound = bool(BOUND_PART.match(folded[at : part[1]]))
             if not self.clocks or (is_bound and not self.clocks[-1].half):
                 self.part, self.end = part
                 return True
-        return self._take_day(at) or self._take_weeks(at)
+        return self._parse_day(at) or self._parse_weeks(at)
 
-    def _take_clock(self, clock: TimeOfDay) -> bool:
+    def _parse_clock(self, clock: TimeOfDay) -> bool:
         self.clocks.append(clock)
         self.end = clock.end
         while (more := _AND.match(self.folded, self.end)) and len(self.clocks) < 6:
@@ -249,7 +249,7 @@ class PhraseReading:
             )
         )
 
-    def _take_day(self, at: int) -> bool:
+    def _parse_day(self, at: int) -> bool:
         if self.every:
             return False
         if self.day and not self.day.is_weekday:
@@ -261,7 +261,7 @@ class PhraseReading:
             if found.is_weekday or self.clocks:
                 return False
             if found.on.isoweekday() != self.day.on.isoweekday():
-                day = say_date(found.on)
+                day = format_date(found.on)
                 raise WhenError(
                     _("{date} is another day of the week. Say one of the two.", date=day)
                 )
@@ -392,7 +392,7 @@ class PhraseReading:
             others.append((f"{other:%H:%M}", f"{other:%Y-%m-%d %H:%M} {zone.key}"))
         if self.day and self.day.other:
             other = datetime.combine(self.day.other, moment)
-            others.append((say_date(other), f"{other:%Y-%m-%d %H:%M} {zone.key}"))
+            others.append((format_date(other), f"{other:%Y-%m-%d %H:%M} {zone.key}"))
         return When("", anchor, rest, not self.clocks, self.zone_key, tuple(others))
 
     def _check_zone(self, at: float, zone: ZoneInfo) -> None:

@@ -18,7 +18,7 @@ from bot.links import format_home
 from bot.received import key_of
 from bot.sending import address_of
 from channels.base import BranchChanged
-from channels.guessing import Throttle
+from channels.guess_limit import Throttle
 from channels.language import _
 from channels.message import Address
 from memory.record import transcript
@@ -161,7 +161,7 @@ class ChatLinks:
             )
             yes = Action(_("Link {chat}", chat=here), f"/link yes {here}", question=f"link {here}")
             no = Action(_("Don't link"), f"/link no {here}", question=f"link {here}")
-        await self._delivery.tell(giver, question, (yes, no))
+        await self._delivery.notify(giver, question, (yes, no))
         return there
 
     async def agree(self, address: Address, which: str, private: PrivatePort) -> str:
@@ -179,7 +179,7 @@ class ChatLinks:
                 chat=literal(there),
             )
             unlink = Action(_("Unlink"), "/unlink")
-        await self._delivery.tell(asker, told, (unlink,))
+        await self._delivery.notify(asker, told, (unlink,))
         return format_home(request.home)
 
     async def decline(self, address: Address, which: str) -> str:
@@ -191,7 +191,7 @@ class ChatLinks:
                 "{chat} said no; this chat stays as it is.",
                 chat=literal(format_home(request.target)),
             )
-        await self._delivery.tell(asker, told)
+        await self._delivery.notify(asker, told)
         return format_home(request.home)
 
     async def end(self, address: Address, which: str) -> list[str]:
@@ -208,7 +208,7 @@ class ChatLinks:
             self._show(one)
         return [format_home(one) for one in ending]
 
-    def leads_to(self, address: Address) -> str:
+    def linked_chat(self, address: Address) -> str:
         """Return the chat whose conversation this chat is linked to; "" if it has its own."""
         home = self._links.key_of(address).id
         return "" if home == key_of(address).id else format_home(home)
@@ -307,7 +307,7 @@ def _describe(ask: Ask) -> str:
     """Name the chats that share this conversation."""
     linked = ask.service(ChatLinks).list_linked(ask.address)
     lines = []
-    if there := ask.service(ChatLinks).leads_to(ask.address):
+    if there := ask.service(ChatLinks).linked_chat(ask.address):
         lines.append(_("This chat is linked to the conversation of {chat}.", chat=literal(there)))
     if linked:
         names = ", ".join(map(literal, linked))
@@ -323,7 +323,7 @@ def _unlinking(ask: Ask) -> tuple[Action, ...]:
 
 
 async def _show_own(ask: Ask) -> Reply:
-    if not ask.service(ChatLinks).leads_to(ask.address):
+    if not ask.service(ChatLinks).linked_chat(ask.address):
         raise CommandError(_("This chat is linked to no other; all that was said is in it."))
     turns = await ask.service(ChatLinks).read_own(ask.address, SHOWN)
     if not turns:

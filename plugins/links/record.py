@@ -65,7 +65,7 @@ def find_code(database: Database, digest: str, since: float) -> LinkCode | None:
     found = [row for row in rows if hmac.compare_digest(row.pop("digest"), digest)]
     if not found:
         return None
-    place = _take_place(found[0])
+    place = _pop_address(found[0])
     del found[0]["tries"]
     return LinkCode(**found[0], digest=digest, place=place)
 
@@ -88,7 +88,7 @@ def list_requests(database: Database, target: str, giver: str, since: float) -> 
     columns = tables.LinkRequest
     is_theirs = (columns.target == target) & (columns.giver == giver) & (columns.at > since)
     rows = columns.select().where(is_theirs).order_by(columns.at).dicts().execute(database)
-    return [LinkRequest(place=_take_place(row), **row) for row in rows]
+    return [LinkRequest(place=_pop_address(row), **row) for row in rows]
 
 
 def end_request(database: Database, request: LinkRequest, link_at: float | None) -> bool:
@@ -121,5 +121,5 @@ def _to_row(one: LinkCode | LinkRequest) -> dict[str, Any]:
     return row
 
 
-def _take_place(row: dict[str, Any]) -> AddressColumns:
+def _pop_address(row: dict[str, Any]) -> AddressColumns:
     return AddressColumns(*(row.pop(name) for name in ("channel", "chat", "thread", "user")))

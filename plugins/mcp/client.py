@@ -39,7 +39,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct
 
 from agent.tools import ToolError
-from memory.faults import say_fault
+from memory.faults import describe_fault
 from memory.tasks import cancel_and_wait
 from plugins.mcp import ServerDown, SessionExpired
 from plugins.mcp.catalogue import (
@@ -294,5 +294,5 @@ def _find_reason(error: BaseException) -> str | None:
     if isinstance(error, BadAnswer):
         return str(error)
     if isinstance(error, (*known, ValueError, RuntimeError)):
-        return say_fault(error, _BREAKS)
+        return describe_fault(error, _BREAKS)
     return None

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from bot.app import Kernel
-from channels.language import _, explain, say_moment
+from channels.language import _, explain, format_datetime
 from plugins.api import Action, Ask, Command, CommandError, ContextPart, Reply, command, hookimpl
 from plugins.hookspecs import RemoteToolsFor
 from plugins.mcp.health import ServerView, describe_cost, format_servers, format_tools, to_data
@@ -57,7 +57,9 @@ async def tools(ask: Ask, rest: str) -> Reply:
             raise CommandError(_describe_down(server.name, why))
         server = _find(await _visible(ask), rest)
     zone = ask.bot.zone()
-    changes = "\n".join(f"- {say_moment(at, zone)}: {literal(what)}" for at, what in server.changes)
+    changes = "\n".join(
+        f"- {format_datetime(at, zone)}: {literal(what)}" for at, what in server.changes
+    )
     changed = _("Changes:\n\n{changes}", changes=changes) if changes else ""
     listed = format_tools(server) if server.tools else _("Nothing is known of its tools yet.")
     head = f"**{literal(server.name)}** ({literal(server.where)}): {server.state}"

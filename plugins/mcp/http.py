@@ -21,7 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types.jsonrpc import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
 
-from memory.faults import BROKE_OFF, UNREACHABLE, say_fault
+from memory.faults import BROKE_OFF, UNREACHABLE, describe_fault
 from plugins.mcp.health import LONGEST, Health, Rate
 from plugins.mcp.layers import MessageId, UnreadableAnswerError
 from plugins.mcp.messages import (
@@ -111,14 +111,14 @@ async def _watched(transport: Transport, health: Health) -> AsyncGenerator[Trans
     with into, out:
         async with transport as (read, write), anyio.create_task_group() as tasks:
 
-            async def pass_on() -> None:
+            async def forward_events() -> None:
                 with into, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                     async for message in read:
                         await rate.wait(0)
                         await into.send(message)
                 health.end("")
 
-            tasks.start_soon(pass_on)
+            tasks.start_soon(forward_events)
             try:
                 yield out, write
             finally:
@@ -148,7 +148,7 @@ class _Reader(httpx2.AsyncBaseTransport):
             response = await self._inner.handle_async_request(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             # It was reachable before; a new connection has to find out whether it is again.
-            self._health.end("" if self._is_known else say_fault(error, UNREACHABLE))
+            self._health.end("" if self._is_known else describe_fault(error, UNREACHABLE))
             if call is None or not self._is_known:
                 raise
             response = httpx2.Response(200)
@@ -156,7 +156,7 @@ class _Reader(httpx2.AsyncBaseTransport):
             return response
         except httpx2.TransportError as error:
             if request.method != "DELETE":  # the request that ends a session
-                self._health.end(say_fault(error, BROKE_OFF))
+                self._health.end(describe_fault(error, BROKE_OFF))
             raise
         self._is_known = True
         if response.headers.get("content-encoding", "identity").lower() != "identity":
@@ -192,7 +192,7 @@ class _SseReader(_Reader):
         self, request: httpx2.Request, response: httpx2.Response, call: MessageId | None
     ) -> None:
         if response.status_code >= 400 and request.method == "POST":
-            text = await _take(response, _SHORT)
+            text = await _read_beginning(response, _SHORT)
             self._health.end(_describe_status(response.status_code, text))
         elif _is_events(response):
             response.stream = _ReadBody(
@@ -218,14 +218,14 @@ class _StreamableReader(_Reader):
     ) -> None:
         status = response.status_code
         if status >= 400 and call is not None:
-            text = await _take(response, _SHORT)
+            text = await _read_beginning(response, _SHORT)
             _replace(response, self._read_refusal(request, status, text, call))
         elif status >= 400 and request.method == "GET":
             if self._has_stream and status in (400, 404):  # it had one before a restart
                 self._health.end("")
         elif _is_events(response):
             self._has_stream = self._has_stream or request.method == "GET"
-            reads = self._read_answer(call) if call is not None else _read_aside
+            reads = self._read_answer(call) if call is not None else _read_side_stream
             response.stream = _ReadBody(response.stream, _read_events(response.stream, reads))
         elif call is not None and status < 300:
             _replace(response, await self._read_body(response, call))
@@ -258,7 +258,7 @@ class _StreamableReader(_Reader):
     async def _read_body(self, response: httpx2.Response, call: MessageId) -> JSONRPCMessage:
         """Return the answer in a body."""
         try:
-            body = await _take(response, LONGEST + 1)
+            body = await _read_beginning(response, LONGEST + 1)
         except httpx2.TransportError:
             return self._answers.fail("the connection broke before all of it had come", call)[0]
         if len(body) > LONGEST:
@@ -280,7 +280,7 @@ class _StreamableReader(_Reader):
         return read
 
 
-def _read_aside(data: bytes, is_whole: bool) -> list[JSONRPCMessage]:
+def _read_side_stream(data: bytes, is_whole: bool) -> list[JSONRPCMessage]:
     """Return the messages of a stream that contains no answers."""
     if is_whole:
         with suppress(UnreadableAnswerError):
@@ -293,7 +293,7 @@ def _is_events(response: httpx2.Response) -> bool:
     return kind.lower().startswith("text/event-stream") and response.status_code < 300
 
 
-async def _take(response: httpx2.Response, most: int) -> bytes:
+async def _read_beginning(response: httpx2.Response, most: int) -> bytes:
     """Return the beginning of a body, and discard the rest."""
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     rate, held = Rate(), bytearray()

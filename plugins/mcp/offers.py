@@ -86,12 +86,14 @@ class ManagedServers(Struct, frozen=True):
         for name, server in now.items():
             changes = await self.servers.list_changes(name)
             listed = [one for one in known.get(name, {}).values() if not one.is_gone]
-            tools = await asyncio.to_thread(self._weigh, server, listed)
+            tools = await asyncio.to_thread(self._estimate, server, listed)
             times = ((datetime.fromtimestamp(one.at, zone), one.what) for one in changes)
             views.append(self._view(server, tools, name in here, tuple(times)))
         return views
 
-    def _weigh(self, server: McpServer, listed: Sequence[ServerTool]) -> tuple[RemoteToolView, ...]:
+    def _estimate(
+        self, server: McpServer, listed: Sequence[ServerTool]
+    ) -> tuple[RemoteToolView, ...]:
         found, hidden = [], self.servers.hidden(server)
         for one in listed:
             tool = self.servers.make_tool(server, ListedTool.from_json(one.tool, one.listed))

@@ -23,8 +23,8 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from msgspec import Struct
 
-from agent.tools.apart import KILL, end_group
-from memory.faults import say_fault
+from agent.tools.child_process import KILL, end_group
+from memory.faults import describe_fault
 from plugins.mcp import ServerDown
 from plugins.mcp.health import Health, Rate
 from plugins.mcp.messages import ServerAnswers, StreamLines, TooMuchError
@@ -87,7 +87,7 @@ async def _start(program: Program) -> Process:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise ServerDown(f"it can't be started: {say_fault(error, NO_PROGRAM)}") from None
+        raise ServerDown(f"it can't be started: {describe_fault(error, NO_PROGRAM)}") from None
 
 
 async def _read(

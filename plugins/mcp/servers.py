@@ -96,7 +96,7 @@ class Servers:
         )
         self._kernel.alerts.report(f"server {server}", sentence)
 
-    def _tell_changed(self, server: str, what: str) -> None:
+    def _report_changed(self, server: str, what: str) -> None:
         sentence = (
             f"The MCP server {server} has other tools than before: {self.hide(what)}. "
             f"/mcp tools {server} shows their descriptions."
@@ -131,7 +131,7 @@ class Servers:
             await self.known()
         if change:
             log.warning("the MCP server %s lists other tools now: %s", server, change)
-            self._tell_changed(server, change)
+            self._report_changed(server, change)
 
     # --- sessions --------------------------------------------------------------------------------
 
@@ -224,15 +224,15 @@ class Servers:
         if not known.keys() >= {name for name in names if name in now}:
             known = await self.known()
         new = [now[name] for name in names if name in now and name not in known]
-        said = await asyncio.gather(*(self._look_at(one, audience, folder) for one in new))
+        said = await asyncio.gather(*(self._check_server(one, audience, folder) for one in new))
         return {one.name: why for one, why in zip(new, said, strict=True) if why}
 
     async def start(self, name: str, audience: str, folder: Path) -> str:
         """Start a server; return the reason why it does not work, or ""."""
         server = self.all.get(name)
-        return await self._look_at(server, audience, folder) if server else "there is none"
+        return await self._check_server(server, audience, folder) if server else "there is none"
 
-    async def _look_at(self, server: McpServer, audience: str, folder: Path) -> str:
+    async def _check_server(self, server: McpServer, audience: str, folder: Path) -> str:
         try:
             await self._session(server, audience, folder).ready()
         except ServerDown as error:

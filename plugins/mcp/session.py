@@ -18,7 +18,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from agent.tools import ToolError
-from memory.tasks import hear
+from memory.tasks import retrieve_error
 from plugins.mcp import ServerDown, SessionExpired
 from plugins.mcp.catalogue import ListedTool
 from plugins.mcp.health import Health, add_stderr_reason
@@ -236,12 +236,12 @@ class ServerSession:
             tasks = (over, leaving, changed)
             try:
                 await asyncio.wait(
-                    tasks, timeout=self._idle_left(), return_when=asyncio.FIRST_COMPLETED
+                    tasks, timeout=self._seconds_until_idle(), return_when=asyncio.FIRST_COMPLETED
                 )
             finally:
                 for task in tasks:
                     task.cancel()
-            if over.done() or leaving.done() or self._idle_left() == 0:
+            if over.done() or leaving.done() or self._seconds_until_idle() == 0:
                 self._leaving.set()
                 return
             if changed.done():
@@ -249,7 +249,7 @@ class ServerSession:
                 async with asyncio.timeout(self._patience().start):
                     await self._on_listed(await connection.list_tools())
 
-    def _idle_left(self) -> float | None:
+    def _seconds_until_idle(self) -> float | None:
         """Return the seconds until it is stopped as idle; None: it never is."""
         idle = self._patience().idle
         if not idle or self._users:
@@ -262,4 +262,4 @@ class ServerSession:
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=5.0)
             self._task.cancel()
-            hear(self._task) if self._task.done() else None
+            retrieve_error(self._task) if self._task.done() else None

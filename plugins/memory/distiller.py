@@ -202,7 +202,7 @@ class Distillation:
         self._said = replace(self._said, total=len(waiting), away=away)
         while waiting and not self._said.fault:
             try:
-                taken = await self._take(waiting)
+                taken = await self._distill_first(waiting)
             except NoAnswerError as error:
                 if 0 < error.window < self._window:
                     self._window = error.window
@@ -232,7 +232,7 @@ class Distillation:
         kept = [note for note in fresh if note.job not in removed_turns]
         return kept, len(fresh) - len(kept)
 
-    async def _take(self, waiting: Sequence[Note]) -> int:
+    async def _distill_first(self, waiting: Sequence[Note]) -> int:
         """Distil the first of these sections, as many as fit, and return their number. Raises
         NotAskedError."""
         memory = self._memory
@@ -254,7 +254,7 @@ class Distillation:
         async with memory.state.changing:
             if memory.state.forgotten != generation:
                 raise NoAnswerError(_FORGOTTEN)
-            found = await self._still_there(found)
+            found = await self._drop_removed(found)
             sections = [note.digest for note in piece]
             await run_shielded(memory.propose(found, sections, f"model {by}"))
         self._said = replace(self._said, operations=self._said.operations + len(found))
@@ -266,7 +266,7 @@ class Distillation:
         gone = await asyncio.to_thread(ended.read, path)
         return [replace(note, text=ended.show_note(note, gone)) for note in sections]
 
-    async def _still_there(self, found: Sequence[LineOperation]) -> list[LineOperation]:
+    async def _drop_removed(self, found: Sequence[LineOperation]) -> list[LineOperation]:
         """Return the operations without those based on turns that a person has removed
         meanwhile."""
         audience = self._memory.audience

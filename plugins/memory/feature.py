@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date, datetime
 
 from bot.app import Kernel
-from channels.language import _, number_of, say_date, say_day
+from channels.language import _, format_date, format_weekday, number_of
 from memory.audience_memory import WaitingSection
 from memory.context.corrections import may_correct
 from memory.record.daily import Note
@@ -20,8 +20,8 @@ from plugins.api import (
     Command,
     CommandError,
     Reply,
-    SaidWords,
     Tool,
+    UserWords,
     command,
     hookimpl,
 )
@@ -29,7 +29,7 @@ from plugins.memory import long_term
 from plugins.memory.distiller import Distillations
 from plugins.memory.search import as_data, memory_search, search
 from plugins.memory.views import day_of, name_conversations
-from plugins.wording import count, literal, say_marks, say_turns, sentence
+from plugins.wording import count, literal, localize_marks, localize_turns, sentence
 
 KEPT = 100
 """The maximum number of turns whose note is still to be shown."""
@@ -44,7 +44,7 @@ class MemoryCorrections:
         self._conversations, self._config = kernel.conversations, kernel.config
         self._changed: dict[tuple[str, int], int] = {}
 
-    async def hear(self, said: SaidWords) -> None:
+    async def handle(self, said: UserWords) -> None:
         """Propose the edits that follow from the corrections in a person's message."""
         if not any(map(may_correct, said.texts)):
             return
@@ -128,13 +128,13 @@ async def _day(ask: Ask, day: date, today: date) -> Reply:
     notes = await ask.conversation.memory.notes(day)
     days = await ask.conversation.memory.days()
     others = _neighbours(days, day)
-    name = _("today") if day == today else _("on {day}", day=say_day(day))
+    name = _("today") if day == today else _("on {day}", day=format_weekday(day))
     sections = [as_data(note) for note in notes]
     data = {"day": str(day), "sections": sections, "days": [*map(str, days)]}
     if notes:
         names = await name_conversations(ask, [note.conversation for note in notes])
         whole = "\n\n".join(_as_text(note, names) for note in notes)
-        return Reply(f"**{say_day(day)}**\n\n{say_marks(_newest(whole))}", data, others)
+        return Reply(f"**{format_weekday(day)}**\n\n{localize_marks(_newest(whole))}", data, others)
     before = [other for other in days if other < day]
     last = _(" The last day before it is /memory {before}.", before=before[-1]) if before else ""
     if not before and days:
@@ -156,13 +156,13 @@ def _neighbours(days: Sequence[date], day: date) -> tuple[Action, ...]:
     """Return buttons for the nearest days with a file, before and after."""
     before = [other for other in days if other < day][-1:]
     after = [other for other in days if other > day][:1]
-    return tuple(Action(say_date(other), f"/memory {other}") for other in (*before, *after))
+    return tuple(Action(format_date(other), f"/memory {other}") for other in (*before, *after))
 
 
 def _as_text(note: Note, names: Mapping[str, str]) -> str:
     if not note.at:
         return note.text
-    heading = " · ".join(filter(None, (names.get(note.conversation), say_turns(note.turns))))
+    heading = " · ".join(filter(None, (names.get(note.conversation), localize_turns(note.turns))))
     return f"**{note.at}** · {heading}\n\n{note.text}"
 
 
@@ -205,7 +205,7 @@ async def _status(ask: Ask) -> Reply:
         size=status.size / 1000,
         folder=status.folder,
         conversations=count(status.conversations, "conversation"),
-        on_their_way=_on_their_way(status.pending),
+        on_their_way=_describe_pending(status.pending),
         look=look,
         keeping=keeping,
     )
@@ -219,7 +219,7 @@ async def _status(ask: Ask) -> Reply:
     return Reply(text, data)
 
 
-def _on_their_way(pending: int) -> str:
+def _describe_pending(pending: int) -> str:
     if pending == 1:
         return _("1 summary is still being written.")
     if not pending:
@@ -277,7 +277,7 @@ def _part(ask: Ask, one: WaitingSection) -> str:
     note, whose = one.note, ""
     if one.audience != ask.conversation.key.audience:
         whose = f" · {literal(note.conversation)}"
-    return f"**{note.job}** · {say_date(note.day)}{whose} · {literal(note.turns)}\n\n{note.text}"
+    return f"**{note.job}** · {format_date(note.day)}{whose} · {literal(note.turns)}\n\n{note.text}"
 
 
 def _actions(ask: Ask, one: WaitingSection) -> tuple[Action, ...]:
@@ -336,8 +336,8 @@ class MemoryFeature:
         return (self._distilling,)
 
     @hookimpl
-    def parley_said(self) -> Callable[[SaidWords], Awaitable[None]]:
-        return self._corrections.hear
+    def parley_said(self) -> Callable[[UserWords], Awaitable[None]]:
+        return self._corrections.handle
 
     @hookimpl
     def parley_notes(self) -> Callable[[OpenTurn], Sequence[str | Reply]]:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from channels.language import _, number_of, say_moment, say_written
+from channels.language import _, format_datetime, format_stored_date, number_of
 from channels.message import LONGEST_FORM, Problem
 from memory.long_term.document import (
     LONGEST,
@@ -112,7 +112,7 @@ def _line_data(number: int, line: MemoryLine) -> dict[str, Any]:
 
 def _show_line(line: MemoryLine) -> str:
     text = literal(line.text[: 2 * LONGEST])
-    return labelled(say_written(line.said), text) if line.said else text
+    return labelled(format_stored_date(line.said), text) if line.said else text
 
 
 # --- a person's own lines --------------------------------------------------------------------
@@ -192,7 +192,7 @@ async def distill(ask: Ask, rest: str) -> Reply:
     key = ask.conversation.key
     is_auto = ask.bot.settings.describe("memory.approve", key.id).value == "auto"
 
-    def tell(progress: DistillProgress) -> None:
+    def show_progress(progress: DistillProgress) -> None:
         if progress.done < progress.total:
             said = _(
                 "{done} of {sections} distilled.",
@@ -203,7 +203,7 @@ async def distill(ask: Ask, rest: str) -> Reply:
 
     before = await ask.conversation.long_term.read()
     order = Order(days, budget=budget, is_auto=is_auto, person=ask.person.limited)
-    done = await ask.service(Distillations).start(ask.conversation, order).run(tell)
+    done = await ask.service(Distillations).start(ask.conversation, order).run(show_progress)
     after = await ask.conversation.long_term.read()
     old, new = (before.lines, after.lines) if is_auto else (after.lines, after.proposed)
     changes = diff_lines(old, new)
@@ -372,7 +372,7 @@ async def history(ask: Ask, rest: str) -> Reply:
 
 
 def _version_line(ask: Ask, version: Version, current: int) -> str:
-    at = say_moment(version.at, ask.bot.zone())
+    at = format_datetime(version.at, ask.bot.zone())
     states = {"proposed": _("waits"), "undone": _("undone"), "refused": _("refused")}
     state = _("in force") if version.number == current else states.get(version.state, "")
     size = count(len(facts(version.lines)), "line") if version.lines else ""

@@ -254,14 +254,14 @@ async def nightly(ask: Ask, rest: str) -> Reply:
     word, at = (*rest.lower().split(None, 1), "", "")[:2]
     found = await _find(ask)
     if word == "on":
-        return _tell(ask, found or await _make(ask, at.strip() or HOUR), is_new=found is None)
+        return _report(ask, found or await _make(ask, at.strip() or HOUR), is_new=found is None)
     if word == "off" and found is not None:
         await ask.service(JobOrders).delete(ask.address, found.job.id)
         return Reply(_("The memory is not distilled by itself any more."), {"nightly": None})
     if word not in ("", "off"):
         raise CommandError(_("/memory nightly takes on, perhaps with a time (on 2:15), and off."))
     if found is not None:
-        return _tell(ask, found, is_new=False)
+        return _report(ask, found, is_new=False)
     return Reply(
         _("The memory is distilled only when somebody asks for it (/memory nightly on)."),
         {"nightly": None},
@@ -285,7 +285,7 @@ async def _make(ask: Ask, at: str) -> JobView:
     return await ask.service(JobOrders).add(ask.address, ask.conversation.key, new)
 
 
-def _tell(ask: Ask, view: JobView, *, is_new: bool) -> Reply:
+def _report(ask: Ask, view: JobView, *, is_new: bool) -> Reply:
     job = view.job
     parts = [
         _("The memory is distilled {when}.", when=describe_when(view))

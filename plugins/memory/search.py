@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from channels.language import _, say_written
+from channels.language import _, format_stored_date
 from memory.messages import Message
 from memory.record.daily import Note, NoteHit
 from memory.record.search import Hit
@@ -25,9 +25,9 @@ from plugins.wording import (
     count,
     labelled,
     literal,
+    localize_marks,
+    localize_turns,
     quoted,
-    say_marks,
-    say_turns,
     series,
 )
 
@@ -65,7 +65,7 @@ async def search(ask: Ask, rest: str) -> Reply:
         _part(_("In the daily memory"), found.notes.total, map(_note_line, notes)),
         _part(_("Said"), found.said.total, (_format_line(hit, names) for hit in told)),
     )
-    return Reply(say_marks("\n\n".join(filter(None, parts))), data)
+    return Reply(localize_marks("\n\n".join(filter(None, parts))), data)
 
 
 def _part(title: str, total: int, hits: Iterable[str]) -> str:
@@ -92,8 +92,8 @@ def _note(hit: NoteHit) -> dict[str, str]:
 
 
 def _note_line(note: Mapping[str, str]) -> str:
-    heading = " ".join(filter(None, (note["at"], say_turns(note["turns"]))))
-    return labelled(f"**{say_written(note['day'])}** {heading}".rstrip(), note["text"])
+    heading = " ".join(filter(None, (note["at"], localize_turns(note["turns"]))))
+    return labelled(f"**{format_stored_date(note['day'])}** {heading}".rstrip(), note["text"])
 
 
 def _to_data(ask: Ask, hit: Hit, where: TurnStates) -> dict[str, Any]:
@@ -109,12 +109,12 @@ def _to_data(ask: Ask, hit: Hit, where: TurnStates) -> dict[str, Any]:
         "at": _minute(entry, ask.bot.zone()),
         "state": ", ".join(marks),
         "text": excerpt(hit.text, hit.spans) if hit.spans else _begin(entry),
-        "before": _beside(hit.before),
-        "after": _beside(hit.after),
+        "before": _neighbour_text(hit.before),
+        "after": _neighbour_text(hit.after),
     }
 
 
-def _beside(entry: Entry | None) -> str:
+def _neighbour_text(entry: Entry | None) -> str:
     return labelled(literal(name_role(role(entry.message))), _begin(entry)) if entry else ""
 
 
@@ -133,7 +133,7 @@ def _format_line(hit: Mapping[str, Any], names: Mapping[str, str]) -> str:
     state = aside(series(map(_, hit["state"].split(", "))) if hit["state"] else "")
     beside = (f"\n  {_(name)} {hit[name]}" for name in ("before", "after") if hit[name])
     who = f"**{hit['turn']}** {literal(name_role(hit['role']))}{where}"
-    at = say_written(*hit["at"].split())
+    at = format_stored_date(*hit["at"].split())
     return labelled(series((who, at)) + state, hit["text"]) + "".join(beside)
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from bot.listing import title_of
-from channels.language import _, number_of, say_moment, say_written
+from channels.language import _, format_datetime, format_stored_date, number_of
 from memory.keys import ConversationKey
 from memory.long_term.document import LONGEST, LineOperation, MemoryLine, Source
 from memory.turns import Entry
@@ -78,7 +78,9 @@ def list_reasons(operations: Sequence[LineOperation]) -> str:
 
 
 def _place(source: Source) -> str:
-    return " ".join(filter(None, (say_written(source.day, source.at), literal(source.turns))))
+    return " ".join(
+        filter(None, (format_stored_date(source.day, source.at), literal(source.turns)))
+    )
 
 
 def day_of(text: str, today: date) -> date:
@@ -128,7 +130,7 @@ class Origin(Struct, frozen=True):
 async def origins(ask: Ask, source: Source, line: MemoryLine) -> Origin:
     """Return the text of a source about a line."""
     data = {name: value for name, value in asdict(source).items() if value and name != "digest"}
-    when = say_written(source.day, source.at)
+    when = format_stored_date(source.day, source.at)
     if source.kind == "person":
         return Origin(_("Written {by}, {when}.", by=_by(source.who), when=when), data)
     if source.kind == "file":
@@ -187,7 +189,7 @@ def _in_order(entries: Sequence[Entry]) -> list[Entry]:
 
 def _quote(ask: Ask, entry: Entry) -> str:
     who = entry.message.speaker or name_role(role(entry.message))
-    at = say_moment(entry.at, ask.bot.zone())
+    at = format_datetime(entry.at, ask.bot.zone())
     return labelled(series((f"t{entry.turn} {who}", at)), clip(entry.message.text, _LONGEST))
 
 

@@ -78,7 +78,7 @@ class Edits(Struct, frozen=True):
 async def wrong(ask: Ask, rest: str) -> Reply:
     """Run `/memory wrong 3 [TEXT]`, `/memory wrong 3 May -> 4 May` or `/memory wrong WORDS`."""
     if asked := _ASKS.fullmatch(rest.strip()):
-        return await _ask_for_right(ask.conversation, int(asked[1] or 0))
+        return await _ask_for_permission(ask.conversation, int(asked[1] or 0))
     seen = _YES.match(rest.strip())
     order = rest.strip()[seen.end() :] if seen else rest.strip()
     conversation = ask.conversation
@@ -90,10 +90,10 @@ async def wrong(ask: Ask, rest: str) -> Reply:
         return _show(order, edits)
     if seen[1].lower() != edits.digest:
         raise CommandError(_("That has changed since you saw it; send /memory wrong again."))
-    return await _carry_out(ask, what, edits)
+    return await _execute(ask, what, edits)
 
 
-async def _ask_for_right(conversation: Conversation, number: int) -> Reply:
+async def _ask_for_permission(conversation: Conversation, number: int) -> Reply:
     """Ask for the correction: the new text of a line, or for 0 any words."""
     if not number:
         text = _("Write what is wrong and what is right, like: 3 May -> 4 May.")
@@ -221,7 +221,7 @@ def _text(text: str, before: object) -> str:
     return text
 
 
-async def _carry_out(ask: Ask, what: WrongValues, edits: Edits) -> Reply:
+async def _execute(ask: Ask, what: WrongValues, edits: Edits) -> Reply:
     conversation = ask.conversation
     try:
         for standing, text in edits.summaries:

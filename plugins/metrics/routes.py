@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from channels.guessing import SHORTEST_TOKEN, Throttle, is_weak
+from channels.guess_limit import SHORTEST_TOKEN, Throttle, is_weak
 from channels.listening import Caps, ListeningSocket, open_listener
 from channels.serving import HttpServer, TimeLimits, refusal
 from channels.web.guard import (

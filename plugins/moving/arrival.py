@@ -43,7 +43,7 @@ from plugins.moving.source import (
     UnreadableChat,
 )
 from plugins.moving.turns import ImportedMessage, as_turns
-from plugins.moving.workspace import ForeignSource, bring_schedules
+from plugins.moving.workspace import ForeignSource, create_jobs
 
 MOST_LINES = 1_000
 """The maximum number of lines imported into `MEMORY.md`."""
@@ -133,16 +133,16 @@ class Importer:
         *,
         is_own: bool,
         is_rehearsal: bool,
-        tell: Tell = silently,
+        show_progress: Tell = silently,
     ) -> None:
         self._app, self._source, self._destination = app, source, destination
-        self._is_own, self._is_rehearsal, self._tell = is_own, is_rehearsal, tell
+        self._is_own, self._is_rehearsal, self._tell = is_own, is_rehearsal, show_progress
         self.prompts: dict[str, str] = {}
         self._slug = "".join(filter(str.isalnum, source.name.lower()))
         self.arrived = ImportResult()
         self._planned = Counter[Path]()
 
-    async def take_chats(self) -> None:
+    async def import_chats(self) -> None:
         """Import the conversations."""
         total, done = await asyncio.to_thread(self._source.count), 0
         chats = iter(self._source.chats())
@@ -150,11 +150,11 @@ class Importer:
             if isinstance(chat, UnreadableChat):
                 self.arrived.unreadable.append(str(chat))
             else:
-                await self._take(chat)
+                await self._import_chat(chat)
             done += 1
             self._tell(done, total)
 
-    async def _take(self, chat: ForeignChat) -> None:
+    async def _import_chat(self, chat: ForeignChat) -> None:
         now = datetime.now(UTC)
         turns = as_turns(chat.messages, now, is_own=self._is_own, begun=chat.at)
         if not turns:
@@ -252,7 +252,7 @@ class Importer:
 
     # --- memory ---------------------------------------------------------------------------------
 
-    async def take_memory(self, own: ImportedProfile) -> None:
+    async def import_memory(self, own: ImportedProfile) -> None:
         """Import the memory, into the chat `main`."""
         lines = [clean_text(line).strip()[:_LONGEST_LINE] for line in own.memory]
         lines = [line.removeprefix("- ").removeprefix("* ").strip() for line in lines]
@@ -331,10 +331,10 @@ class Importer:
             _FIRST_JOB + int(digest[:8], 16),
         )
 
-    async def take_schedules(self, own: ImportedProfile) -> None:
+    async def import_schedules(self, own: ImportedProfile) -> None:
         """Import scheduled tasks as paused jobs of the chat `main`."""
         address = self._destination.address("main")
-        self.arrived.schedules = await bring_schedules(
+        self.arrived.schedules = await create_jobs(
             self._app,
             address,
             key_of(address),
@@ -345,7 +345,7 @@ class Importer:
 
     # --- settings ------------------------------------------------------------------------------
 
-    async def take_settings(self, own: ImportedProfile) -> None:
+    async def import_settings(self, own: ImportedProfile) -> None:
         """Import the settings with a counterpart, like `/config`; report those that can't be
         set."""
         assert self._app is not None

@@ -122,11 +122,11 @@ class ChatGpt(ForeignSource):
                 f"There is no conversations.json in {path}; name the ZIP that ChatGPT has mailed "
                 "(Settings, Data controls, Export data), or the folder that it was unpacked into."
             )
-        self._beside = self._find_beside()
+        self._beside = self._find_picture_folder()
         files = (one for one in self._beside.names if not one.endswith((".json", ".html")))
         self._pictures = {_stem(one): one for one in files}
 
-    def _find_beside(self) -> Archive:
+    def _find_picture_folder(self) -> Archive:
         """Return the archive with the pictures: the folder of a JSON file, if only that was
         named."""
         path = self._archive.path
@@ -143,7 +143,7 @@ class ChatGpt(ForeignSource):
         for name, what in _OTHER_FILES.items():
             if self._archive.find(name):
                 self.skipped.add(1, f"file with {what} ({name})")
-        self._tell_missing_parts()
+        self._report_missing_parts()
         folders = {PurePosixPath(one).parent for one in self._parts}
         rest = [
             PurePosixPath(one).name
@@ -156,7 +156,7 @@ class ChatGpt(ForeignSource):
         self.skipped.add_files(rest, "not read")
         return self._own
 
-    def _tell_missing_parts(self) -> None:
+    def _report_missing_parts(self) -> None:
         """Report files with conversations that are missing: a ZIP may be one of several."""
         if self._archive.path.is_file() and len(self._archive.names) == 1:
             return  # one file was named on purpose
@@ -186,8 +186,8 @@ class ChatGpt(ForeignSource):
             return UnreadableChat("no messages in the shape that ChatGPT exports")
         path = find_path(nodes, as_text(told.get("current_node")), "parent", _time)
         messages = [found for node in path for found in self._read(as_mapping(node.get("message")))]
-        others = sum(_is_said(as_mapping(node)) for node in nodes.values())
-        others -= sum(map(_is_said, path))
+        others = sum(_is_message(as_mapping(node)) for node in nodes.values())
+        others -= sum(map(_is_message, path))
         versions = "(edited questions, retries)"
         self.skipped.add(
             max(0, others),
@@ -214,7 +214,7 @@ class ChatGpt(ForeignSource):
         beside = as_mapping(message.get("metadata"))
         is_context = kind in ("user_editable_context", "model_editable_context")
         if is_context or beside.get("is_user_system_message") is True:
-            self._take_context(content, as_mapping(beside.get("user_context_message_data")))
+            self._import_context(content, as_mapping(beside.get("user_context_message_data")))
             return []
         is_hidden = beside.get("is_visually_hidden_from_conversation") is True
         roles: dict[str, ForeignRole] = {"user": "user", "assistant": "assistant", "tool": "tool"}
@@ -283,7 +283,7 @@ class ChatGpt(ForeignSource):
         self.skipped.add_some(found, "picture", "that the model had made")
         return found
 
-    def _take_context(self, content: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
+    def _import_context(self, content: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
         """Import custom instructions, and the model's memory about the person."""
         pairs = ("about_user_message", "user_profile"), ("about_model_message", "user_instructions")
         found = (
@@ -323,7 +323,7 @@ def _message_of(node: object) -> Mapping[str, Any]:
     return as_mapping(as_mapping(node).get("message"))
 
 
-def _is_said(node: Mapping[str, Any]) -> bool:
+def _is_message(node: Mapping[str, Any]) -> bool:
     """Return whether a node is a message of a person or the model."""
     message = as_mapping(node.get("message"))
     content = as_mapping(message.get("content"))

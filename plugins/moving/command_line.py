@@ -33,10 +33,10 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument(
         "--with-settings", action="store_true", help="import settings, too, and personas as agents"
     )
-    parser.set_defaults(run=_bring_in)
+    parser.set_defaults(run=_run_import)
 
 
-def _bring_in(options: argparse.Namespace) -> int:
+def _run_import(options: argparse.Namespace) -> int:
     from plugins.moving.commands import run_import  # noqa: PLC0415 - slow, rarely used
 
     return run_import(options)

@@ -19,7 +19,7 @@ from typing import Any
 from bot.access import NAME, person_of
 from bot.app import App
 from bot.assembly import assemble
-from bot.command_line import say, with_places
+from bot.command_line import with_places, write_line
 from bot.connecting import write_all
 from bot.data_folder import (
     FolderError,
@@ -101,7 +101,7 @@ CHANNELS = ("web", "terminal")
 
 def _say(options: argparse.Namespace, text: str) -> None:
     """Print a text for the person, which may contain names chosen by strangers."""
-    say(clean_text(with_places(text, options)))
+    write_line(clean_text(with_places(text, options)))
 
 
 Take = Callable[[App | None], Awaitable[None]]
@@ -112,14 +112,14 @@ def run_import(options: argparse.Namespace) -> int:
     """Import and return the exit code. Raises MovingError, FolderError, StoreError,
     SettingError."""
     try:
-        return _bring_in_all(options)
+        return _import_all(options)
     except (MovingError, StoreError) as error:
         if hint := suggest(options.source, options.path):
             raise MovingError(f"{error} {hint}") from None
         raise
 
 
-def _bring_in_all(options: argparse.Namespace) -> int:
+def _import_all(options: argparse.Namespace) -> int:
     layers = _load_layers(options, "import")
     take = _choose(options)
     place = find_database(layers, options.data)
@@ -132,8 +132,8 @@ def _bring_in_all(options: argparse.Namespace) -> int:
             "upgrade it first with `python main.py upgrade`."
         )
     try:
-        with _hold(options, layers):
-            asyncio.run(_bring_in(options, layers, take))
+        with _lock_folder(options, layers):
+            asyncio.run(_run_import(options, layers, take))
     except KeyboardInterrupt:
         _say(options, "Stopped. Imported conversations stay; run the same command to continue.")
         return 130
@@ -147,7 +147,7 @@ def run_export(options: argparse.Namespace) -> int:
     place = find_database(layers, options.data)
     if not has_bot(place):
         raise FolderError(f"There is no bot in {options.data}; name its folder with --data DIR.")
-    with _hold(options, layers):
+    with _lock_folder(options, layers):
         asyncio.run(_write_out(options, place))
     return 0
 
@@ -156,7 +156,7 @@ async def _write_out(options: argparse.Namespace, place: Path | str) -> None:
     store = await Store.open(engine_for(place), "alone")
     try:
         with progress("Exporting", "conversations") as shown:
-            done = await export(store, options.data, options.folder, shown.tell)
+            done = await export(store, options.data, options.folder, shown.show_progress)
     finally:
         await store.close()
     _say(
@@ -200,7 +200,7 @@ def _load_layers(options: argparse.Namespace, command: str) -> Layers:
 
 
 @contextmanager
-def _hold(options: argparse.Namespace, layers: Layers) -> Iterator[None]:
+def _lock_folder(options: argparse.Namespace, layers: Layers) -> Iterator[None]:
     """Lock the data folder, and write logs there."""
     os.umask(os.umask(0) | 0o077)  # all files are for one person only
     place = find_database(layers, options.data)
@@ -226,10 +226,10 @@ def _choose(options: argparse.Namespace) -> Take:
                 "--to is not for parley, whose conversations go back to where they were; leave it "
                 "out."
             )
-        return partial(_take_export, options, source)
+        return partial(_import_export, options, source)
     options.to = options.to or CHANNELS[0]
     destination = _destination(options.to)
-    return partial(_take_foreign, options, source, destination)
+    return partial(_import_foreign, options, source, destination)
 
 
 def _destination(text: str) -> Destination:
@@ -247,7 +247,7 @@ async def _rehearse(take: Take) -> None:
     await take(None)
 
 
-async def _bring_in(options: argparse.Namespace, layers: Layers, take: Take) -> None:
+async def _run_import(options: argparse.Namespace, layers: Layers, take: Take) -> None:
     app = await assemble(layers, options.data, [])
     app.clock.is_kept = not options.dry_run
     try:
@@ -256,12 +256,12 @@ async def _bring_in(options: argparse.Namespace, layers: Layers, take: Take) -> 
         await take(app)
         await app.conversations.flush()
         with progress("Indexing", "messages") as shown:
-            await app.conversations.index(shown.tell)
+            await app.conversations.index(shown.show_progress)
     finally:
         await app.close()
 
 
-async def _take_foreign(
+async def _import_foreign(
     options: argparse.Namespace,
     source: ForeignSource,
     destination: Destination,
@@ -269,50 +269,55 @@ async def _take_foreign(
 ) -> None:
     shown = ProgressLine("Importing", "conversations")
     arrival = Importer(
-        app, source, destination, is_own=options.mine, is_rehearsal=options.dry_run, tell=shown.tell
+        app,
+        source,
+        destination,
+        is_own=options.mine,
+        is_rehearsal=options.dry_run,
+        show_progress=shown.show_progress,
     )
     try:
         try:
-            await arrival.take_chats()
+            await arrival.import_chats()
         finally:
             shown.close()
         own = source.read_profile()
         is_nothing = not (own or arrival.arrived.was_read)
         if is_nothing and (arrival.arrived.unreadable or not source.skipped):
             raise MovingError(describe_nothing(arrival.arrived, source, options.path))
-        await arrival.take_memory(own)
-        await arrival.take_schedules(own)
+        await arrival.import_memory(own)
+        await arrival.import_schedules(own)
     except (MovingError, StoreError):
         if arrival.arrived.turns:  # the chats imported before the error are kept
             _say(options, describe(arrival.arrived, source, options, []))
         raise
-    if destination.user and not (app and await _is_let_in(app, destination.user)):
+    if destination.user and not (app and await _has_access(app, destination.user)):
         source.skipped.remarks.append(
             f"Nobody called {destination.user} has access to the page yet; to give them access: "
             f"python main.py invite {destination.user}"
         )
     agents: list[str] = []
     try:
-        agents = await _take_settings(options, app, arrival, own)
+        agents = await _import_settings(options, app, arrival, own)
     finally:  # even if the settings fail, the conversations are imported
         _say(options, describe(arrival.arrived, source, options, agents))
 
 
-async def _is_let_in(app: App, user: str) -> bool:
+async def _has_access(app: App, user: str) -> bool:
     return await app.store.read(lambda db: find_known(db, person_of(user))) is not None
 
 
-async def _take_export(options: argparse.Namespace, source: PlainExport, app: App | None) -> None:
+async def _import_export(options: argparse.Namespace, source: PlainExport, app: App | None) -> None:
     with progress("Importing", "conversations") as shown:
         how = {"is_own": options.mine, "is_rehearsal": options.dry_run}
-        arrival = PlainArrival(app, source, **how, tell=shown.tell)
-        was_read = await arrival.take_all()
+        arrival = PlainArrival(app, source, **how, show_progress=shown.show_progress)
+        was_read = await arrival.import_all()
     if not was_read:
         raise MovingError(describe_nothing(arrival.arrived, source, options.path))
     _say(options, describe(arrival.arrived, source, options, []))
 
 
-async def _take_settings(
+async def _import_settings(
     options: argparse.Namespace, app: App | None, arrival: Importer, own: ImportedProfile
 ) -> list[str]:
     """Import the settings if requested, and return the agents that were, or would be, added to the
@@ -327,7 +332,7 @@ async def _take_settings(
         if arrival.prompts:
             arrival.arrived.settings.append(count_prompts(len(arrival.prompts)))
         return new
-    await arrival.take_settings(own)
+    await arrival.import_settings(own)
     if options.dry_run:
         return new
     return add_agents(options.config, own.personas, app.config.book.agents)

@@ -62,7 +62,7 @@ _SAME = tuple(
 """The fields that a line shares with `Message`."""
 
 
-class NotPlain(Exception):
+class UnsupportedFormat(Exception):
     """A file in another format; the text says what is wrong, after the file's name."""
 
 
@@ -147,7 +147,7 @@ def read_message(line: bytes) -> Entry:
     try:
         told = _PlainMessage.model_validate_json(line)
     except ValidationError as error:
-        raise NotPlain(_complaint(error)) from None
+        raise UnsupportedFormat(_describe_damage(error)) from None
     message = Message(
         tool_calls=tuple(ToolCall(one.id, one.name, one.arguments) for one in told.tool_calls),
         images=tuple(Image(one.sha256, one.media_type) for one in told.images),
@@ -181,11 +181,11 @@ def read_about(content: bytes) -> ArchivedConversation:
     try:
         told = _PlainAbout.model_validate_json(content)
     except ValidationError as error:
-        raise NotPlain(_complaint(error)) from None
+        raise UnsupportedFormat(_describe_damage(error)) from None
     if told.branch_of and home_of(told.branch_of) != home_of(told.id):
-        raise NotPlain("is about a branch of another chat")
+        raise UnsupportedFormat("is about a branch of another chat")
     if told.id.count(BRANCH) and not told.branch_of:
-        raise NotPlain("is about a branch, and does not say of what")
+        raise UnsupportedFormat("is about a branch, and does not say of what")
     return ArchivedConversation(
         told.id,
         audience_of(told.id),
@@ -203,7 +203,7 @@ def audience_of(identity: str) -> str:
     return key_of(Address(unquote(channel), unquote(chat), "".join(map(unquote, thread)))).audience
 
 
-def _complaint(error: ValidationError) -> str:
+def _describe_damage(error: ValidationError) -> str:
     first: Mapping[str, Any] = error.errors(include_url=False, include_input=False)[0]
     if first["type"] == "json_invalid":
         return "is damaged: something is missing, or was added"
@@ -255,11 +255,13 @@ class ExportResult(Struct):
     proposed: int = 0
 
 
-async def export(store: Store, data: Path, target: Path, tell: Tell = silently) -> ExportResult:
+async def export(
+    store: Store, data: Path, target: Path, show_progress: Tell = silently
+) -> ExportResult:
     """Write everything into the new folder `target`. Raises MovingError and StoreError."""
     work = await asyncio.to_thread(_prepare, data, target)
     try:
-        done = await _write_all(store, data, work, tell)
+        done = await _write_all(store, data, work, show_progress)
         await asyncio.to_thread(work.rename, target)
     except OSError as error:
         place = error.filename or target
@@ -281,7 +283,7 @@ def _prepare(data: Path, target: Path) -> Path:
         raise MovingError(f"{target} can't be written ({error.strerror}).") from None
 
 
-async def _write_all(store: Store, data: Path, work: Path, tell: Tell) -> ExportResult:
+async def _write_all(store: Store, data: Path, work: Path, show_progress: Tell) -> ExportResult:
     done = ExportResult()
     index: list[str] = []
     every = await store.read(record.list_all)
@@ -292,7 +294,7 @@ async def _write_all(store: Store, data: Path, work: Path, tell: Tell) -> Export
         begun, called = await _write_conversation(store, one, place, done)
         link = quote((place / READABLE).relative_to(work).as_posix())
         index.append(f"- {begun} [{literal(clip(called, _LONGEST_NAME))}]({link})\n")
-        tell(done.conversations, len(every))
+        show_progress(done.conversations, len(every))
     for audience in sorted({one.audience for one in every} | _audiences(data)):
         for name in KEPT:
             source = data / "audiences" / audience / name

@@ -83,8 +83,8 @@ class ClawSession(Struct):
     def messages(self, skipped: SkippedItems) -> Iterator[ForeignMessage]:
         """Yield the messages on the branch that was used last."""
         path = find_path(self._nodes, self._leaf, "above", _at)
-        spoken = sum(_is_said(node) for node in self._nodes.values())
-        skipped.add_other_version(spoken - sum(map(_is_said, path)))
+        spoken = sum(_is_message(node) for node in self._nodes.values())
+        skipped.add_other_version(spoken - sum(map(_is_message, path)))
         skipped.add_damaged_lines(self._damaged)
         told = ""
         for node in path:
@@ -96,7 +96,7 @@ class ClawSession(Struct):
                 told = one.text or told if one.role == "assistant" else ""
 
 
-def _is_said(node: Mapping[str, Any]) -> bool:
+def _is_message(node: Mapping[str, Any]) -> bool:
     return as_mapping(node.get("message")).get("role") in ("user", "assistant")
 
 

@@ -30,7 +30,15 @@ from memory.turns import Entry
 from plugins.features import find_modules
 from plugins.moving import record
 from plugins.moving.arrival import Destination, Importer, ImportResult
-from plugins.moving.export import ABOUT, CARRIED, KEPT, MESSAGES, NotPlain, read_about, read_message
+from plugins.moving.export import (
+    ABOUT,
+    CARRIED,
+    KEPT,
+    MESSAGES,
+    UnsupportedFormat,
+    read_about,
+    read_message,
+)
 from plugins.moving.reading import MOST_PICTURE, MOST_PIECE, MOST_TEXT
 from plugins.moving.record import ArchivedConversation, in_order_of_descent
 from plugins.moving.source import (
@@ -84,9 +92,9 @@ class PlainExport(ForeignSource):
             try:
                 one = read_about(self.files.read(name, MOST_TEXT) or b"")
                 if one.id in found:
-                    raise NotPlain("is there twice")
+                    raise UnsupportedFormat("is there twice")
                 found[one.id] = (one, str(PurePosixPath(name).parent))
-            except NotPlain as error:
+            except UnsupportedFormat as error:
                 wrong.append(f"{name} {error}")
         ordered = in_order_of_descent([one for one, _ in found.values()])
         return [found[one.id] for one in ordered], wrong
@@ -96,7 +104,7 @@ class PlainExport(ForeignSource):
         line."""
         name = f"{folder}/{MESSAGES}" if folder != "." else MESSAGES
         if not self.files.has(name):
-            raise NotPlain(f"it has no {MESSAGES}")
+            raise UnsupportedFormat(f"it has no {MESSAGES}")
         entries: list[Entry] = []
         with self.files.open(name) as file:
             number = size = 0
@@ -104,7 +112,7 @@ class PlainExport(ForeignSource):
                 number += 1
                 size += len(line)
                 if size > MOST_PIECE or len(entries) > _MOST_ENTRIES:
-                    raise NotPlain("it is too long")
+                    raise UnsupportedFormat("it is too long")
                 if line.strip():
                     entries.append(_read_line(line, f"line {number:,} of {name}"))
         check(entries, one)
@@ -126,7 +134,7 @@ class PlainExport(ForeignSource):
             if not audience:
                 continue
             if all(map(_is_plain, parts[kind:])):
-                _sort_in(found[audience], parts[kind], parts[kind + 1 :], name)
+                _classify(found[audience], parts[kind], parts[kind + 1 :], name)
             else:
                 can_not = "too long, or can't be had here"
                 self.skipped.add(
@@ -140,7 +148,7 @@ def _is_plain(part: str) -> bool:
     return is_name and not find_fault_here([part])
 
 
-def _sort_in(folder: _Folder, kind: str, rest: tuple[str, ...], name: str) -> None:
+def _classify(folder: _Folder, kind: str, rest: tuple[str, ...], name: str) -> None:
     if kind == "files" and rest:
         folder.files["/".join(rest)] = name
     elif kind == "data" and len(rest) == 1 and _PICTURE.fullmatch(rest[0]):
@@ -157,8 +165,8 @@ def _sort_in(folder: _Folder, kind: str, rest: tuple[str, ...], name: str) -> No
 def _read_line(line: bytes, place: str) -> Entry:
     try:
         return read_message(line)
-    except NotPlain as error:
-        raise NotPlain(f"{place} {error}") from None
+    except UnsupportedFormat as error:
+        raise UnsupportedFormat(f"{place} {error}") from None
 
 
 def check(entries: Sequence[Entry], one: ArchivedConversation) -> None:
@@ -167,15 +175,15 @@ def check(entries: Sequence[Entry], one: ArchivedConversation) -> None:
     for entry in entries:
         message, place = entry.message, f"message {entry.seq}"
         if entry.seq <= seq or entry.turn < turn or (entry.turn == turn and seq == one.after_seq):
-            raise NotPlain(f"{place} is out of order")
+            raise UnsupportedFormat(f"{place} is out of order")
         if entry.turn != turn:
             is_open = {}
             if message.role != "user":
-                raise NotPlain(f"t{entry.turn} does not begin with the person's words")
+                raise UnsupportedFormat(f"t{entry.turn} does not begin with the person's words")
         if message.role == "tool" and not is_open.pop(message.call_id, 0):
-            raise NotPlain(f"{place} is the result of no call")
+            raise UnsupportedFormat(f"{place} is the result of no call")
         if message.tool_calls and message.role != "assistant":
-            raise NotPlain(f"{place} has calls, and is not the model's")
+            raise UnsupportedFormat(f"{place} has calls, and is not the model's")
         is_open |= {call.id: 1 for call in message.tool_calls}
         seq, turn = entry.seq, entry.turn
 
@@ -191,9 +199,9 @@ class PlainArrival:
         *,
         is_own: bool,
         is_rehearsal: bool,
-        tell: Tell = silently,
+        show_progress: Tell = silently,
     ) -> None:
-        self._app, self._source, self._tell = app, source, tell
+        self._app, self._source, self._tell = app, source, show_progress
         self._is_own, self._is_rehearsal = is_own, is_rehearsal
         self._memory = Importer(
             app, source, Destination("web"), is_own=is_own, is_rehearsal=is_rehearsal
@@ -203,27 +211,27 @@ class PlainArrival:
     def arrived(self) -> ImportResult:
         return self._memory.arrived
 
-    async def take_all(self) -> bool:
+    async def import_all(self) -> bool:
         """Import the memory, files, and conversations; return whether any of it could be read."""
         found, wrong = await asyncio.to_thread(self._source.conversations)
         self.arrived.unreadable += wrong
         folders = self._source.folders(found)
         for audience, folder in folders.items():
-            await self._take_folder(audience, folder)
+            await self._import_folder(audience, folder)
         for number, (one, place) in enumerate(found, 1):
             try:
                 entries = await asyncio.to_thread(self._source.entries, one, place)
-            except NotPlain as error:
+            except UnsupportedFormat as error:
                 self.arrived.unreadable.append(f"{one.id[:80]}: {error}")
                 continue
-            await self._take(one, entries)
-            await self._take_carried(one, place)
+            await self._import_one(one, entries)
+            await self._import_carried(one, place)
             self._tell(number, len(found))
         return self.arrived.was_read or any(map(bool, folders.values()))
 
-    async def _take(self, one: ArchivedConversation, entries: Sequence[Entry]) -> None:
+    async def _import_one(self, one: ArchivedConversation, entries: Sequence[Entry]) -> None:
         marked = [replace(e, message=mark(e.message, is_own=self._is_own)) for e in entries]
-        new = await self._bring(one, marked)
+        new = await self._store_conversation(one, marked)
         arrived = self.arrived
         if new is None:
             arrived.apart += 1
@@ -234,7 +242,7 @@ class PlainArrival:
             arrived.new += len(new) == len(entries)
             arrived.count(len({e.turn for e in new}), [e.at for e in new])
 
-    async def _take_carried(self, one: ArchivedConversation, place: str) -> None:
+    async def _import_carried(self, one: ArchivedConversation, place: str) -> None:
         """Import the features' data about a conversation."""
         for module in find_modules(CARRIED):
             name = f"{place}/{module.FILE}" if place != "." else module.FILE
@@ -244,7 +252,7 @@ class PlainArrival:
             services = self._app.features.services if self._app else {}
             how = {"is_own": self._is_own, "is_rehearsal": self._is_rehearsal}
             try:
-                number = await module.bring(services, one.key, content or b"", **how)
+                number = await module.import_entry(services, one.key, content or b"", **how)
             except ValueError as error:
                 self.arrived.unreadable.append(f"{one.id[:80]}: {error}")
                 continue
@@ -252,18 +260,20 @@ class PlainArrival:
                 kind = (module.NOUN, module.WHERE)
                 self.arrived.carried[kind] = self.arrived.carried.get(kind, 0) + number
 
-    async def _bring(self, one: ArchivedConversation, entries: list[Entry]) -> list[Entry] | None:
+    async def _store_conversation(
+        self, one: ArchivedConversation, entries: list[Entry]
+    ) -> list[Entry] | None:
         if self._app is None:
             return entries
         if self._is_rehearsal:
             return await self._app.store.read(lambda db: record.find_new(db, one, entries))
         meter = self._app.conversations.services.meter
         counted = [replace(e, tokens=await meter.message(e.message)) for e in entries]
-        return await self._app.store.write(lambda db: record.bring(db, one, counted))
+        return await self._app.store.write(lambda db: record.import_entry(db, one, counted))
 
     # --- files ---------------------------------------------------------------------------------
 
-    async def _take_folder(self, audience: str, folder: _Folder) -> None:
+    async def _import_folder(self, audience: str, folder: _Folder) -> None:
         key = ConversationKey("", audience)
         text = self._text(folder.memory)
         lines = parse(clean_text(text))

@@ -22,7 +22,7 @@ from typing import IO, Any, Protocol
 
 import orjson
 
-from memory.faults import say_fault
+from memory.faults import describe_fault
 from memory.record.folders import NO_WAIT
 from plugins.moving.source import TOO_LARGE, MovingError, UnreadableChat, UnreadableFile
 
@@ -108,7 +108,7 @@ class Archive:
                 self._members = {
                     name: one
                     for name, one in named
-                    if not (name.endswith("/") or _is_beside(PurePosixPath(name)))
+                    if not (name.endswith("/") or _is_macos_sidecar(PurePosixPath(name)))
                 }
             elif _begins_as_zip(path):
                 raise MovingError(
@@ -117,7 +117,7 @@ class Archive:
             else:
                 self._files = {path.name: path.resolve()}
         except _BROKEN_ZIP as error:
-            raise MovingError(f"{path} can't be read: {say_fault(error)}.") from None
+            raise MovingError(f"{path} can't be read: {describe_fault(error)}.") from None
 
     @property
     def names(self) -> Sequence[str]:
@@ -152,7 +152,7 @@ class Archive:
                         raise MovingError(f"{name} in {self.path} is not a regular file.")
                     yield file
         except _BROKEN_ZIP as error:
-            why = say_fault(error)
+            why = describe_fault(error)
             raise UnreadableFile(f"{name} in {self.path} can't be read: {why}.", why) from None
 
     def read(self, name: str, most: int) -> bytes | None:
@@ -197,7 +197,7 @@ class Archive:
             file: Readable = open_packed(packed) if name.endswith(".zst") else packed
             piece, weight = bytearray(), 0
             for chunk in chain(_Metered(file, name).chunks(), [b"\n"]):
-                weight += weigh(chunk) + _LINE * chunk.count(b"\n")
+                weight += estimate_memory(chunk) + _LINE * chunk.count(b"\n")
                 if weight > MOST_LINES:
                     yield UnreadableChat(TOO_LARGE)
                     return
@@ -263,10 +263,10 @@ def _damaged(name: str, how: str) -> UnreadableFile:
 
 def _join(first: bytes, chunks: Iterator[bytes]) -> bytes | None:
     """Return the content of a file; None if it is too large."""
-    whole, weight = bytearray(first), weigh(first)
+    whole, weight = bytearray(first), estimate_memory(first)
     for chunk in chunks:
         whole += chunk
-        weight += weigh(chunk)
+        weight += estimate_memory(chunk)
         if weight > MOST_PIECE:
             return None
     return bytes(whole)
@@ -306,7 +306,7 @@ class _ListSplitter:
         self._keep(chunk[start:])
 
     def _keep(self, part: bytes) -> None:
-        self._weight += weigh(part)
+        self._weight += estimate_memory(part)
         if self._weight > MOST_PIECE:
             self._piece = bytearray()
         else:
@@ -344,7 +344,7 @@ def load_json(data: object) -> Any:
     """Parse JSON from bytes or text; return None if it is too large, too deep, or invalid. (A
     database may contain a number where a text is expected.)"""
     content = data.encode("utf-8", "replace") if isinstance(data, str) else data
-    if not isinstance(content, bytes) or weigh(content) > MOST_PIECE:
+    if not isinstance(content, bytes) or estimate_memory(content) > MOST_PIECE:
         return None
     try:
         return orjson.loads(content)
@@ -369,7 +369,7 @@ def _replace_half(escape: re.Match[bytes]) -> bytes:
     return rb"\ufffd" if escape["half"] else escape[0]
 
 
-def weigh(data: bytes) -> int:
+def estimate_memory(data: bytes) -> int:
     """Return an upper estimate of the memory in bytes that a piece of JSON takes."""
     return len(data) + 150 * (data.count(b"[") + data.count(b"{")) + 30 * data.count(b'"')
 
@@ -387,11 +387,11 @@ def _walk(folder: Path, levels: int) -> Iterator[tuple[str, Path]]:
                 if entry.is_dir(follow_symlinks=False):
                     if level < levels and entry.name not in _PASSED_OVER:
                         waiting.append((path, level + 1))
-                elif entry.is_file(follow_symlinks=False) and not _is_beside(path):
+                elif entry.is_file(follow_symlinks=False) and not _is_macos_sidecar(path):
                     yield path.relative_to(folder).as_posix(), path
 
 
-def _is_beside(path: PurePath) -> bool:
+def _is_macos_sidecar(path: PurePath) -> bool:
     """Return whether a file is one that macOS has added to store another file's attributes."""
     return path.name.startswith("._") or "__MACOSX" in path.parts
 

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from memory.context.layout import replay
-from memory.faults import DAMAGED, IN_USE, say_fault
+from memory.faults import DAMAGED, IN_USE, describe_fault
 from memory.keys import ConversationKey
 from memory.record import conversations, tables, transcript
 from memory.record.conversations import Standing
@@ -121,7 +121,7 @@ def find_new(
     return None if is_between else new
 
 
-def bring(
+def import_entry(
     database: Database, one: ArchivedConversation, entries: Sequence[Entry]
 ) -> list[Entry] | None:
     """Add these entries as far as a conversation lacks them, and create it if necessary; return the
@@ -306,7 +306,7 @@ class ForeignDatabase:
         return int(self._steps > _STEPS)
 
     def _refusal(self, error: BaseException) -> StoreError:
-        fault = say_fault(error)
+        fault = describe_fault(error)
         advice = " Stop the program that writes to it, and try again."
         hint = advice if fault in (DAMAGED, IN_USE) else ""
         return StoreError(f"{self.path} can't be read as an SQLite database: {fault}.{hint}")

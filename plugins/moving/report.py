@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bot.paragraphs import count
-from channels.language import say_date
+from channels.language import format_date
 from plugins.moving.arrival import ImportResult
 from plugins.moving.workspace import ForeignSource
 
@@ -33,14 +33,14 @@ def describe(
     if would:
         lines.append("Nothing was written. The same command without --dry-run imports it.")
     elif arrived.turns:
-        lines.append(_say_where(options))
+        lines.append(_describe_destination(options))
     return "\n".join(lines)
 
 
 def _describe_chats(arrived: ImportResult, where: str) -> list[str]:
     lines = []
     if arrived.turns and arrived.first and arrived.last:
-        span = f"{say_date(arrived.first)} to {say_date(arrived.last)}"
+        span = f"{format_date(arrived.first)} to {format_date(arrived.last)}"
         lines.append(
             f"{_count_chats(arrived)}, {where}: {count(arrived.turns, 'turn')}, "
             f"{count(arrived.messages, 'message')}, {span}"
@@ -133,7 +133,7 @@ def _where(options: argparse.Namespace) -> str:
     return "where they were" if options.source == "parley" else f"into {options.to}"
 
 
-def _say_where(options: argparse.Namespace) -> str:
+def _describe_destination(options: argparse.Namespace) -> str:
     if options.source == "parley":
         return "Each is where it was: in its chat, on its channel."
     if options.to == "terminal":

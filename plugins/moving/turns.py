@@ -118,7 +118,7 @@ class _Turn(Struct):
         """Add a message of the model or of a tool."""
         self.at = at
         if message.role == "tool":
-            self._take_result(message)
+            self._add_result(message)
             return
         self._close()
         self._words += [text for text in [clean_text(message.text)] if text.strip()]
@@ -147,7 +147,7 @@ class _Turn(Struct):
         message = Message("assistant", self._spoken(), mine, reasoning=self._thought())
         self._done.append(ImportedMessage(message, self.at))
 
-    def _take_result(self, message: ForeignMessage) -> None:
+    def _add_result(self, message: ForeignMessage) -> None:
         """Add a result after its call; a result without a call gets one."""
         open_ids = [name for name, _ in self._open]
         wanted = message.call_id

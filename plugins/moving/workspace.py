@@ -202,7 +202,7 @@ def read_hermes_job(job: Mapping[str, Any], skipped: SkippedItems) -> list[Forei
     return _refuse(made, "it comes at no time", skipped)
 
 
-async def bring_schedules(
+async def create_jobs(
     app: App | None,
     address: Address,
     key: ConversationKey,
@@ -223,7 +223,7 @@ async def bring_schedules(
             check_time(new)
             is_new = True
             if isinstance(orders, JobOrders):
-                is_new = await orders.bring(address, key, new, is_rehearsal=is_rehearsal)
+                is_new = await orders.import_entry(address, key, new, is_rehearsal=is_rehearsal)
             count += is_new
         except (CommandError, RuleError) as error:
             _refuse(one, str(error), skipped)

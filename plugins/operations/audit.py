@@ -16,12 +16,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from bot.checks import Finding, Severity, list_risks, say_verdict
+from bot.checks import Finding, Severity, add_verdict, list_risks
 from bot.data_folder import DATABASE, find_database, plugins_folder
 from bot.logs import looks_secret
 from bot.settings import Layers, Settings, SettingsStore, load_layers
 from bot.settings.permits import HARMLESS, Permit, parse_permit
-from channels.guessing import is_weak
+from channels.guess_limit import is_weak
 from channels.web.guard import is_loopback
 from memory.record.engines import engine_for
 from memory.record.transfer import copy_out
@@ -111,7 +111,7 @@ def audit(one: Installation) -> list[Finding]:
 def report(risks: Sequence[Finding], has_colours: bool) -> str:
     """Return the risks as text, each with its fix below."""
     lines = [_line(risk, has_colours) for risk in risks]
-    return say_verdict(lines, risks, "No risk found.", "To look at")
+    return add_verdict(lines, risks, "No risk found.", "To look at")
 
 
 def _risk_of(finding: Finding) -> _Risk:
@@ -198,14 +198,14 @@ def _plugins(one: Installation) -> Iterator[_Risk]:
     files = [path for path in sorted(folder.rglob("*")) if path.suffix != ".pyc"]
     code = [path for path in files if path.is_file() or path.is_symlink()]
     for path in [folder, *files] if code else []:
-        if (why := _who_else_writes(path)) is not None:
+        if (why := _find_other_writers(path)) is not None:
             yield "high", f"{path} runs inside the bot, and {why}.", f"chmod go-w {path}"
     if code:
         names = _join_names([str(path.relative_to(folder)) for path in code])
         yield "note", f"Plugins run with all of the bot's rights: {names}.", f"ls {folder}"
 
 
-def _who_else_writes(path: Path) -> str | None:
+def _find_other_writers(path: Path) -> str | None:
     status = path.stat() if path.exists() else path.lstat()
     if status.st_uid not in (_own_account(), 0):
         return "belongs to another account"

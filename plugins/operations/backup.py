@@ -56,7 +56,7 @@ class SavedDatabase(Struct, frozen=True):
 
 
 def backup(
-    data: Path, target: Path, database: SavedDatabase, version: str, tell: Tell = silently
+    data: Path, target: Path, database: SavedDatabase, version: str, show_progress: Tell = silently
 ) -> BackupResult:
     """Save a data folder, also of a running bot; `show_progress` is called with the number of bytes
     saved. Raises BackupError."""
@@ -69,13 +69,13 @@ def backup(
     if target.resolve().is_relative_to(data.resolve()):
         raise BackupError(f"{target} is inside the data folder; choose a place outside it.")
     try:
-        plain, special = _sort_out(data, database.name)
+        plain, special = _classify_files(data, database.name)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".parley-backup-") as work:
             unfinished = Path(work, "archive")
             copied = _copy(data, database, Path(work))
             fault = find_fault(Path(work, "database")) if copied else ""
             members = {**copied, **plain}
-            files = _pack(unfinished, members, version, tell)
+            files = _pack(unfinished, members, version, show_progress)
             size = unfinished.stat().st_size
             unfinished.replace(target)
     except OSError as error:
@@ -88,7 +88,7 @@ def find_fault(database: Path) -> str:
     return engine_for(database).find_damage(float("inf"))
 
 
-def _sort_out(data: Path, database: str) -> tuple[dict[str, Path], tuple[str, ...]]:
+def _classify_files(data: Path, database: str) -> tuple[dict[str, Path], tuple[str, ...]]:
     """Return the files of the folder by name, without the database's, and the names of paths that
     are not regular files."""
     # There is a manifest if somebody has unpacked a backup by hand; a second one in the next backup
@@ -127,9 +127,9 @@ def _copy(data: Path, database: SavedDatabase, work: Path) -> dict[str, Path]:
     return {database.name: work / "database"}
 
 
-def _pack(target: Path, members: Mapping[str, Path], version: str, tell: Tell) -> int:
+def _pack(target: Path, members: Mapping[str, Path], version: str, show_progress: Tell) -> int:
     sums: dict[str, str] = {}
-    read = _Counting(sum(map(_size, members.values())), tell)
+    read = _Counting(sum(map(_size, members.values())), show_progress)
     with target.open("xb") as file:
         target.chmod(0o600)  # it contains messages
         with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
@@ -189,8 +189,8 @@ class _Hashing:
 class _Counting:
     """The progress of the bytes read so far."""
 
-    def __init__(self, total: int, tell: Tell) -> None:
-        self._done, self._total, self._tell = 0, total, tell
+    def __init__(self, total: int, show_progress: Tell) -> None:
+        self._done, self._total, self._tell = 0, total, show_progress
 
     def add(self, size: int) -> None:
         self._done += size

@@ -17,7 +17,7 @@ def add_commands(commands: Commands) -> None:
     examine = commands.add_parser("doctor", help="check the installation, and say how to fix it")
     examine.set_defaults(run=_run("commands", "examine"))
     look = commands.add_parser("audit", help="check the security of the installation")
-    look.set_defaults(run=_run("commands", "look_for_risks"))
+    look.set_defaults(run=_run("commands", "print_risks"))
     save = commands.add_parser("backup", help="save all data to FILE")
     save.add_argument("file", type=as_place)
     save.set_defaults(run=_run("commands", "save"))
@@ -28,7 +28,7 @@ def add_commands(commands: Commands) -> None:
         help="only make a backup, and say what would change and how long that takes",
     )
     upgrade.add_argument("--backup", type=as_place, metavar="FILE", help="the place of the backup")
-    upgrade.set_defaults(run=_run("commands", "bring_up_to_date"))
+    upgrade.set_defaults(run=_run("commands", "upgrade_data"))
     service = commands.add_parser("service", help="run permanently, as a systemd service")
     service.add_argument("action", choices=("install", "status", "uninstall"))
     service.add_argument("--name", default="parley", help="the service's name (parley)")
@@ -36,16 +36,16 @@ def add_commands(commands: Commands) -> None:
     move = commands.add_parser("migrate", help="move the data to another database system")
     move.add_argument("--to", choices=("postgresql", "sqlite"), required=True)
     move.set_defaults(run=_run("commands", "move"))
-    bring_back = commands.add_parser(
+    restore_backup = commands.add_parser(
         "restore", help="restore the backup FILE (plugins and skills with --with-code)"
     )
-    bring_back.add_argument("file", type=as_place)
-    bring_back.add_argument(
+    restore_backup.add_argument("file", type=as_place)
+    restore_backup.add_argument(
         "--with-code",
         action="store_true",
         help="with plugins, skills and powerful settings, without asking",
     )
-    bring_back.set_defaults(run=_run("commands", "bring_back"))
+    restore_backup.set_defaults(run=_run("commands", "restore_backup"))
     logs = commands.add_parser("logs", help="show the bot's log")
     logs.add_argument("-f", "--follow", action="store_true", help="follow the log as it grows")
     logs.add_argument(

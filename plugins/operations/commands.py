@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bot.app import VERSION
 from bot.checks import exit_code
-from bot.command_line import call_of, say, with_places
+from bot.command_line import call_of, with_places, write_line
 from bot.data_folder import (
     DATABASE,
     FolderError,
@@ -43,8 +43,8 @@ def examine(options: argparse.Namespace) -> int:
     """Check the installation, and print what to do."""
     probes = doctor.Probes(options.config, options.data, os.environ)
     findings = asyncio.run(doctor.examine(probes))
-    say(f"Parley {VERSION}\n{with_places(doctor.report(findings), options)}")
-    say(f"To check the security of this installation, run `{call_of(options)} audit`.")
+    write_line(f"Parley {VERSION}\n{with_places(doctor.report(findings), options)}")
+    write_line(f"To check the security of this installation, run `{call_of(options)} audit`.")
     return exit_code(findings)
 
 
@@ -59,7 +59,7 @@ def _know_tables() -> None:
 
 
 @contextmanager
-def _hold(data: Path, place: Path | str) -> Iterator[None]:
+def _lock_data(data: Path, place: Path | str) -> Iterator[None]:
     """Lock the data folder and the database against every bot. Several processes may be one bot
     that does not lock the folder. Raises FolderError and StoreError."""
     with lock_data_folder(data):
@@ -70,10 +70,10 @@ def _hold(data: Path, place: Path | str) -> Iterator[None]:
             yield
 
 
-def look_for_risks(options: argparse.Namespace) -> int:
+def print_risks(options: argparse.Namespace) -> int:
     """Print the open, weak or shared parts of this installation."""
     risks = audit.audit(audit.installation(options.config, options.data, os.environ))
-    say(audit.report(risks, sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+    write_line(audit.report(risks, sys.stdout.isatty() and "NO_COLOR" not in os.environ))
     return exit_code(risks)
 
 
@@ -84,24 +84,24 @@ def save(options: argparse.Namespace) -> int:
     is_on_server = not isinstance(place, Path)
     database = SavedDatabase(DATABASE, engine_for(place).save_to, is_on_server)
     with progress("Backing up", BYTES) as shown:
-        saved = backup(options.data, options.file, database, VERSION, shown.tell)
-    say(f"Saved {count(saved.files, 'file')} in {options.file} ({saved.size / 1e6:.1f} MB).")
+        saved = backup(options.data, options.file, database, VERSION, shown.show_progress)
+    write_line(f"Saved {count(saved.files, 'file')} in {options.file} ({saved.size / 1e6:.1f} MB).")
     if saved.left_out:
-        say(f"Skipped, because they are not regular files: {', '.join(saved.left_out)}.")
+        write_line(f"Skipped, because they are not regular files: {', '.join(saved.left_out)}.")
     if saved.fault:
-        say(
+        write_line(
             "The database is damaged, and so is this backup: keep the earlier ones. To see more: "
             f"{call_of(options)} doctor"
         )
     return 1 if saved.fault else 0
 
 
-def bring_up_to_date(options: argparse.Namespace) -> int:
+def upgrade_data(options: argparse.Namespace) -> int:
     """Upgrade the data of an older version, or print what that would change."""
     layers = load_layers(options.config, os.environ)
     _know_tables()
     place = find_database(layers, options.data)
-    hold = partial(_hold, options.data, place)
+    hold = partial(_lock_data, options.data, place)
     book, program = SettingsStore(layers), call_of(options)
     plan = UpgradePlan(options.data, place, book, options.backup, hold, program)
     upgrade(plan, options.check)
@@ -112,11 +112,11 @@ def manage_service(options: argparse.Namespace) -> int:
     """Install the bot as a service, print the service's status, or uninstall it."""
     units = service.UserUnits(os.environ)
 
-    def tell(text: str) -> None:
-        say(with_places(text, options))
+    def show_progress(text: str) -> None:
+        write_line(with_places(text, options))
 
     if options.action == "status":
-        return service.report(service.clean_name(options.name), units, tell)
+        return service.report(service.clean_name(options.name), units, show_progress)
     if options.action == "uninstall":
         service.uninstall(service.clean_name(options.name), units)
         return 0
@@ -125,13 +125,13 @@ def manage_service(options: argparse.Namespace) -> int:
     return 0
 
 
-def bring_back(options: argparse.Namespace) -> int:
+def restore_backup(options: argparse.Namespace) -> int:
     """Restore a backup; the current data folder is moved aside, never deleted."""
     consent = (lambda contents: True) if options.with_code else _confirm
     place = _place(options)
     _know_tables()
-    with _hold(options.data, place):
-        if not isinstance(place, Path) and not engine_for(place).is_unborn():
+    with _lock_data(options.data, place):
+        if not isinstance(place, Path) and not engine_for(place).is_pristine():
             raise StoreError(
                 "The setting database names a database that holds a bot already; name an empty "
                 "one there, and restore again. Nothing was changed."
@@ -140,13 +140,13 @@ def bring_back(options: argparse.Namespace) -> int:
         if not isinstance(place, Path) and (options.data / DATABASE).exists():
             _fill(options.data / DATABASE, place)
             (options.data / DATABASE).unlink()  # it is still in the backup
-    say(f"Restored {count(restored.files, 'file')} to {options.data}.")
+    write_line(f"Restored {count(restored.files, 'file')} to {options.data}.")
     if restored.moved_aside:
-        say(f"The previous data is in {restored.moved_aside}.")
-    say(_describe_contents(restored.contents))
+        write_line(f"The previous data is in {restored.moved_aside}.")
+    write_line(_describe_contents(restored.contents))
     if restored.is_set_aside:
         for line in _describe_set_aside(restored.contents, options):
-            say(line)
+            write_line(line)
     return 0
 
 
@@ -157,13 +157,13 @@ def _unpack_all(options: argparse.Namespace, consent: Callable[[Contents], bool]
             shown.close()
             return consent(contents)
 
-        return restore(options.file, options.data, ask, shown.tell)
+        return restore(options.file, options.data, ask, shown.show_progress)
 
 
 def _fill(file: Path, place: str) -> int:
     """Copy a record from a file to a server; return the number of its rows."""
     with progress("Copying", "rows") as shown:
-        rows = copy_in(file, engine_for(place), shown.say, shown.tell)
+        rows = copy_in(file, engine_for(place), shown.write_line, shown.show_progress)
     _index(place)
     return rows
 
@@ -171,7 +171,7 @@ def _fill(file: Path, place: str) -> int:
 def _index(place: Path | str) -> None:
     """Fill the search index, which is not copied."""
     with engine_for(place).visit() as database, progress("Indexing", "messages") as shown:
-        catch_up_all(database, shown.tell)
+        catch_up_all(database, shown.show_progress)
 
 
 def _describe_set_aside(contents: Contents, options: argparse.Namespace) -> Iterator[str]:
@@ -203,7 +203,7 @@ def move(options: argparse.Namespace) -> int:
             "Set database first, to the address of a PostgreSQL database: put DATABASE_URL=… into "
             '.env, and "database": "{{secret.DATABASE_URL}}" into the configuration.'
         )
-    with _hold(options.data, address), tempfile.TemporaryDirectory(dir=options.data) as work:
+    with _lock_data(options.data, address), tempfile.TemporaryDirectory(dir=options.data) as work:
         if options.to == "sqlite":
             return _move_back(address, file, Path(work))
         if not file.exists():
@@ -212,7 +212,7 @@ def move(options: argparse.Namespace) -> int:
             )
         engine_for(file).save_to(Path(work, DATABASE))
         rows = _fill(Path(work, DATABASE), address)
-    say(
+    write_line(
         f"Moved {rows} rows, and compared them. {file} is unchanged: keep it until everything "
         "works."
     )
@@ -221,13 +221,18 @@ def move(options: argparse.Namespace) -> int:
 
 def _move_back(address: str, file: Path, work: Path) -> int:
     """Copy the record from a server to a file."""
-    if not engine_for(file).is_unborn():
+    if not engine_for(file).is_pristine():
         raise FolderError(f"{file} holds a bot already; move it elsewhere first.")
     with progress("Copying", "rows") as shown:
-        rows = copy_out(engine_for(address), work / DATABASE, say=shown.say, tell=shown.tell)
+        rows = copy_out(
+            engine_for(address),
+            work / DATABASE,
+            write_line=shown.write_line,
+            show_progress=shown.show_progress,
+        )
     _index(work / DATABASE)
     (work / DATABASE).rename(file)
-    say(f"Moved {rows} rows, and compared them. Remove database from the configuration now.")
+    write_line(f"Moved {rows} rows, and compared them. Remove database from the configuration now.")
     return 0
 
 
@@ -236,7 +241,7 @@ def _confirm(contents: Contents) -> bool:
     one."""
     if not (sys.stdin and sys.stdin.isatty()):
         return False
-    say(_dangers(contents))
+    write_line(_dangers(contents))
     try:
         answer = input("Is this your own backup, and should all this be restored too? [y/N] ")
     except EOFError:

@@ -20,7 +20,7 @@ from agent.models.embedded import is_installed
 from agent.models.learnt import ModelFacts, read_facts
 from agent.models.listed import ListedModel
 from agent.models.selection import AUTO, EMBEDDED, Credentials, ModelEndpoint, Models, place_of
-from bot.checks import Finding, examine_features, say_verdict
+from bot.checks import Finding, add_verdict, examine_features
 from bot.choices import choice_of, summary_choice_of
 from bot.data_folder import (
     FolderError,
@@ -55,7 +55,7 @@ class Probes(Struct, frozen=True):
     environ: Mapping[str, str]
     may_connect: bool = True
 
-    def look_at_database(self) -> str:
+    def probe_database(self) -> str:
         """Return the fault of the database; "" for none, or if there is no database yet. Raises
         StoreError if it can't be reached."""
         try:
@@ -95,7 +95,7 @@ async def examine(probes: Probes) -> list[Finding]:
         check_python(sys.version_info[:3]),
         check_packages(PINS.read_text(encoding="utf-8"), find_installed_version),
         check_data_folder(data),
-        await _look_at_database(probes),
+        await _probe_database(probes),
     ]
     try:
         layers = load_layers(config, probes.environ)
@@ -121,7 +121,7 @@ async def examine(probes: Probes) -> list[Finding]:
 
 def report(findings: Sequence[Finding]) -> str:
     """Return the findings as text, and the number that need attention."""
-    return say_verdict([*map(_line, findings)], findings, "All is well.", "To fix")
+    return add_verdict([*map(_line, findings)], findings, "All is well.", "To fix")
 
 
 def _line(finding: Finding) -> str:
@@ -172,7 +172,7 @@ def check_learnt(place: Path | str) -> list[Finding]:
     if isinstance(place, Path) and not place.exists():
         return []
     try:
-        rows = learnt.read_beside(engine_for(place))
+        rows = learnt.read_separately(engine_for(place))
     except StoreError:
         return []  # the database was already reported
     return [
@@ -234,9 +234,9 @@ def check_data_folder(data: Path) -> Finding:
     return Finding("data", "ok", f"{data} can be written; {free / 1e9:.1f} GB are free.")
 
 
-async def _look_at_database(probes: Probes) -> Finding:
+async def _probe_database(probes: Probes) -> Finding:
     try:
-        return check_database(await asyncio.to_thread(probes.look_at_database))
+        return check_database(await asyncio.to_thread(probes.probe_database))
     except StoreError as error:  # it includes the advice
         return Finding("database", "broken", str(error))
 
@@ -258,7 +258,7 @@ class _ModelServer(Struct):
     names: list[str]
 
     @property
-    def needing(self) -> list[str]:
+    def models_of(self) -> list[str]:
         """The models that only this endpoint serves."""
         small = (EMBEDDED,) if self.brain.is_elsewhere else (AUTO, EMBEDDED)
         return [name for name in self.names if name not in small]
@@ -311,13 +311,13 @@ def check_key(served: _ModelServer) -> Finding:
     name, missing = served.called("key"), served.place.missing
     is_usual = served.brain.provider in ("", "openai") and not served.brain.is_elsewhere
     what = "OPENAI_API_KEY or OPENAI_BASE_URL" if is_usual else missing
-    if missing and served.needing:
+    if missing and served.models_of:
         return Finding(
             name,
             "broken",
-            f"No key is set, and {served.needing[0]!r} needs one."
+            f"No key is set, and {served.models_of[0]!r} needs one."
             if is_usual
-            else f"{missing} is not set, and {served.needing[0]!r} needs it.",
+            else f"{missing} is not set, and {served.models_of[0]!r} needs it.",
             f"Put {what} into the environment or .env.",
         )
     if missing:

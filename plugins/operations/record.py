@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from peewee import Table
 
-from memory.faults import say_fault
+from memory.faults import describe_fault
 from memory.record import tables
 from memory.record.database import Database
 from memory.record.engines.soundness import UNUSABLE, read_only
@@ -59,7 +59,7 @@ def read_carried(path: Path) -> CarriedSettings:
             jobs = _rows(database, f"SELECT channel, chat, text FROM scheduled_job {_RUNS}", tables)
             people = _rows(database, "SELECT id, role FROM user ORDER BY at", tables)
     except UNUSABLE as error:
-        raise StoreError(f"its database can't be read: {say_fault(error)}") from None
+        raise StoreError(f"its database can't be read: {describe_fault(error)}") from None
     return CarriedSettings(
         tuple((str(scope), str(key), str(value)) for scope, key, value in settings),
         tuple(str(one) for one, role in people if role == "owner"),
@@ -83,10 +83,10 @@ def pause_jobs(path: Path) -> None:
                     ("it came with a backup",),
                 )
     except UNUSABLE as error:
-        raise StoreError(f"its database can't be changed: {say_fault(error)}") from None
+        raise StoreError(f"its database can't be changed: {describe_fault(error)}") from None
 
 
-def take_commands_out(path: Path) -> None:
+def delete_waiting_commands(path: Path) -> None:
     """Delete the waiting commands. Raises StoreError."""
     try:
         with closing(sqlite3.connect(path)) as database, database:
@@ -94,16 +94,16 @@ def take_commands_out(path: Path) -> None:
                 _know_commands(database)
                 database.execute(f"DELETE FROM inbox {_WAITS}")
     except UNUSABLE as error:
-        raise StoreError(f"its database can't be changed: {say_fault(error)}") from None
+        raise StoreError(f"its database can't be changed: {describe_fault(error)}") from None
 
 
-def take_settings_out(path: Path, keys: Collection[str]) -> None:
+def delete_settings(path: Path, keys: Collection[str]) -> None:
     """Delete these settings in every scope. Raises StoreError."""
     try:
         with closing(sqlite3.connect(path)) as database, database:
             database.executemany("DELETE FROM override WHERE key = ?", [(key,) for key in keys])
     except UNUSABLE as error:
-        raise StoreError(f"its database can't be changed: {say_fault(error)}") from None
+        raise StoreError(f"its database can't be changed: {describe_fault(error)}") from None
 
 
 def _know_commands(database: sqlite3.Connection) -> None:

@@ -27,7 +27,7 @@ from msgspec import Struct
 from agent.models.catalogue import window_of
 from agent.models.selection import AUTO, EMBEDDED
 from bot.app import VERSION
-from bot.command_line import say
+from bot.command_line import write_line
 from bot.data_folder import find_database
 from bot.logs import make_masker
 from bot.paragraphs import count
@@ -80,13 +80,13 @@ def run(options: argparse.Namespace) -> int:
         write(file, members)
     except OSError as error:
         raise CommandError(f"{file} can't be written: {error.strerror}.") from None
-    say(f"Wrote {file} ({file.stat().st_size / 1e3:.0f} KB). In it:")
+    write_line(f"Wrote {file} ({file.stat().st_size / 1e3:.0f} KB). In it:")
     for name, meaning in CONTENTS.items():
-        say(f"  {name:14} {meaning}")
-    say("Not in it:")
+        write_line(f"  {name:14} {meaning}")
+    write_line("Not in it:")
     for what in ABSENT:
-        say(f"  {what}")
-    say(f"Look through it before you send it: unzip -p {file} | less")
+        write_line(f"  {what}")
+    write_line(f"Look through it before you send it: unzip -p {file} | less")
     return 0
 
 
@@ -243,7 +243,7 @@ _CHECKS = (
 
 
 def _describe_data(place: ReportedInstallation) -> dict[str, Any]:
-    told: dict[str, Any] = {"files": dict(_weigh(place.data))}
+    told: dict[str, Any] = {"files": dict(_measure_files(place.data))}
     try:
         where = find_database(load_layers(place.config, place.environ), place.data)
         told["database"] = "a file" if isinstance(where, Path) else "a server"
@@ -255,7 +255,7 @@ def _describe_data(place: ReportedInstallation) -> dict[str, Any]:
     return told
 
 
-def _weigh(data: Path) -> Iterator[tuple[str, dict[str, int]]]:
+def _measure_files(data: Path) -> Iterator[tuple[str, dict[str, int]]]:
     """Yield the number and size of files, by folders with known names."""
     weights: dict[str, dict[str, int]] = {}
     for folder, _, files in os.walk(data):

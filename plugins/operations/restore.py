@@ -33,10 +33,10 @@ from memory.record.store import StoreError
 from plugins.operations.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, find_fault, reason
 from plugins.operations.record import (
     CarriedSettings,
+    delete_settings,
+    delete_waiting_commands,
     pause_jobs,
     read_carried,
-    take_commands_out,
-    take_settings_out,
 )
 
 SET_ASIDE = "set-aside"
@@ -165,11 +165,11 @@ def _set_aside(folder: Path, contents: Contents) -> None:
     if powers := contents.powers:
         text = json.dumps([list(one) for one in powers], indent=1)
         _write(io.BytesIO(text.encode()), folder, aside / "settings.json")
-        take_settings_out(folder / DATABASE, {key for _, key, _ in powers})
+        delete_settings(folder / DATABASE, {key for _, key, _ in powers})
     if commands := contents.carried.commands:
         text = json.dumps([list(one) for one in commands], indent=1)
         _write(io.BytesIO(text.encode("utf-8", "replace")), folder, aside / "commands.json")
-        take_commands_out(folder / DATABASE)
+        delete_waiting_commands(folder / DATABASE)
     if contents.carried.jobs:
         pause_jobs(folder / DATABASE)
 

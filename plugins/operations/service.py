@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bot.command_line import CommandRefused, say
+from bot.command_line import CommandRefused, write_line
 
 _PATIENCE = 120.0  # seconds for a response of systemd; a start waits until the bot is ready
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -177,7 +177,7 @@ def install(service: Service, units: UserUnits) -> None:
         path.write_text(unit, encoding="utf-8")
     except OSError as error:
         raise ServiceError(f"{path} can't be written ({error.strerror}).") from None
-    say(f"Written: {path}")
+    write_line(f"Written: {path}")
     units.control("daemon-reload")
     units.control("enable", service.name)
     code, _ = units.ask("restart", service.name)
@@ -187,28 +187,30 @@ def install(service: Service, units: UserUnits) -> None:
             f"The bot did not start:\n{units.last_lines(service.name)}\n"
             "Correct that, and run this again."
         )
-    say("The bot runs, and starts with the machine.")
+    write_line("The bot runs, and starts with the machine.")
     if not (units.does_linger() or units.linger()):
-        say(
+        write_line(
             "It runs only while you are logged in. To keep it running: "
             f"sudo loginctl enable-linger {units.user}"
         )
-    say(f"Its log: journalctl --user --unit {service.name} --follow")
+    write_line(f"Its log: journalctl --user --unit {service.name} --follow")
 
 
-def report(name: str, units: UserUnits, tell: Callable[[str], None]) -> int:
+def report(name: str, units: UserUnits, show_progress: Callable[[str], None]) -> int:
     """Print the status of the service; return 0 if it runs."""
     path = units.path(name)
     if not path.exists():
-        tell("It is not installed: python main.py service install")
+        show_progress("It is not installed: python main.py service install")
         return 1
     state = units.ask("is-active", name)[1]
     starts = units.ask("is-enabled", name)[1]
-    tell(f"{path}: {state}, {starts}")
+    show_progress(f"{path}: {state}, {starts}")
     if not units.does_linger():
-        tell(f"It runs only while you are logged in: sudo loginctl enable-linger {units.user}")
+        show_progress(
+            f"It runs only while you are logged in: sudo loginctl enable-linger {units.user}"
+        )
     if state != "active":
-        tell(units.last_lines(name))
+        show_progress(units.last_lines(name))
     return 0 if state == "active" else 1
 
 
@@ -220,4 +222,6 @@ def uninstall(name: str, units: UserUnits) -> None:
     units.control("disable", "--now", name)
     path.unlink()
     units.control("daemon-reload")
-    say(f"Stopped, and {path} is deleted. The data folder and the configuration are unchanged.")
+    write_line(
+        f"Stopped, and {path} is deleted. The data folder and the configuration are unchanged."
+    )

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from bot.app import VERSION
-from bot.command_line import say
+from bot.command_line import write_line
 from bot.data_folder import DATABASE, FolderError, check_not_emptied, has_bot
 from bot.paragraphs import count
 from bot.progress import BYTES, progress
@@ -50,13 +50,13 @@ def upgrade(plan: UpgradePlan, is_check: bool) -> None:
         raise FolderError(f"There is no bot in {plan.data}; name its folder with --data DIR.")
     if is_check:
         if _prepare(plan):
-            say("Your data was not changed. To upgrade it, stop the bot, and run:")
-            say(f"  {plan.program} upgrade")
+            write_line("Your data was not changed. To upgrade it, stop the bot, and run:")
+            write_line(f"  {plan.program} upgrade")
         return
     with plan.hold():
         if _prepare(plan):
             engine_for(plan.place).prepare()
-            say("Upgraded. Start the bot; if anything is wrong, roll back as shown above.")
+            write_line("Upgraded. Start the bot; if anything is wrong, roll back as shown above.")
 
 
 def _prepare(plan: UpgradePlan) -> bool:
@@ -65,21 +65,23 @@ def _prepare(plan: UpgradePlan) -> bool:
     engine = engine_for(plan.place)
     schema = find_schema(engine)
     if schema == NEWEST:
-        say(f"Parley {VERSION} reads this data as it is (schema {schema}): nothing to upgrade.")
+        write_line(
+            f"Parley {VERSION} reads this data as it is (schema {schema}): nothing to upgrade."
+        )
         return False
     now = f"{datetime.now():%Y%m%d-%H%M%S}"
     name = f"{plan.data.absolute().name}-before-{VERSION}-{now}.tar.gz"
     target = plan.target or plan.data.absolute().with_name(name)
-    say(f"The data has schema {schema}; Parley {VERSION} has {NEWEST}.")
+    write_line(f"The data has schema {schema}; Parley {VERSION} has {NEWEST}.")
     database = SavedDatabase(DATABASE, engine.save_to, not isinstance(plan.place, Path))
     with progress("Backing up", BYTES) as shown:
-        saved = backup(plan.data, target, database, VERSION, shown.tell)
-    say(f"Backup: {target} ({count(saved.files, 'file')}, {saved.size / 1e6:.1f} MB).")
+        saved = backup(plan.data, target, database, VERSION, shown.show_progress)
+    write_line(f"Backup: {target} ({count(saved.files, 'file')}, {saved.size / 1e6:.1f} MB).")
     for line in describe(_rehearse(target, saved), plan.book):
-        say(line)
+        write_line(line)
     flag = " --with-code" if schema >= _HAS_CONSENT else ""
     command = f"{plan.program} restore {shlex.quote(str(target))}{flag}"
-    say(f"To roll back, install the previous version, and run: {command}")
+    write_line(f"To roll back, install the previous version, and run: {command}")
     return True
 
 
@@ -88,7 +90,7 @@ def _rehearse(target: Path, saved: BackupResult) -> Rehearsal:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".parley-upgrade-") as work:
         try:
             with progress("Reading the backup", BYTES) as shown:
-                there = len(unpack(target, Path(work), shown.tell))
+                there = len(unpack(target, Path(work), shown.show_progress))
         except UNREADABLE as error:
             raise BackupError(f"{target} can't be read back ({error}); check the disk.") from None
         if there != saved.files:
@@ -96,7 +98,7 @@ def _rehearse(target: Path, saved: BackupResult) -> Rehearsal:
             raise BackupError(f"{target} holds {held} of {saved.files}; check the disk.")
         try:
             with progress("Rehearsing", "steps") as shown:
-                return rehearse(Path(work, DATABASE), shown.tell)
+                return rehearse(Path(work, DATABASE), shown.show_progress)
         except StoreError as error:
             raise StoreError(f"{error} Nothing was changed; {target} has all of it.") from error
 

@@ -125,14 +125,14 @@ class VectorBackfill:
 
     @hookimpl
     def parley_calls(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
-        return {FILL: self.carry_out}
+        return {FILL: self.execute}
 
     async def start_if_due(self) -> None:
         """Start the work, unless it is running."""
         if not self._tasks:
             self._tasks.start(self._try(), "recall")
 
-    async def carry_out(self, body: bytes) -> bytes:
+    async def execute(self, body: bytes) -> bytes:
         """Start the work for another process."""
         await self.start_if_due()
         return b""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from memory.record.database import Database
 from memory.record.search import index
 from memory.record.search.index import Range, Ranges
-from memory.record.search.said import to_search_text, without_searches
+from memory.record.search.message_text import to_search_text, without_searches
 from memory.turns import Entry
 
 # A change of the model needs a migration that empties the table.

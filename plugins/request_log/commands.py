@@ -12,12 +12,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent.pictures import Pictures
-from channels.language import _, say_moment
+from channels.language import _, format_datetime
 from memory.context.view import Scale
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context.preview import list_messages, show_messages
-from plugins.builtin.context.values import say_of
-from plugins.request_log.reading import KeptRequests, RebuiltRequest, rebuild
+from plugins.builtin.context.values import sentence_about
+from plugins.request_log.reading import RebuiltRequest, StoredRequests, rebuild
 from plugins.request_log.record import SentRequest
 from plugins.turn_names import ids
 from plugins.wording import amount, clip, fence, literal, money, table
@@ -58,12 +58,12 @@ async def show_all(ask: Ask) -> Reply:
     kept = await list_kept(ask)
     if isinstance(kept, Reply):
         return kept
-    found = await KeptRequests(ask.conversation.turns).requests(kept)
+    found = await StoredRequests(ask.conversation.turns).requests(kept)
     rows = [
         (
             sent.name,
             f"t{sent.turn}",
-            say_moment(sent.at, ask.bot.zone()),
+            format_datetime(sent.at, ask.bot.zone()),
             amount(sent.prompt or sent.tokens),
             f"{sent.cached / sent.prompt:.0%}" if sent.prompt and sent.is_reported else "",
             "" if sent.cost is None else money(sent.cost),
@@ -81,7 +81,7 @@ async def show_all(ask: Ask) -> Reply:
 
 async def list_kept(ask: Ask) -> list[int] | Reply:
     """Return the numbers of the stored requests, or a reply that says why there are none."""
-    log = KeptRequests(ask.conversation.turns)
+    log = StoredRequests(ask.conversation.turns)
     found = await log.numbers() if log.keep else []
     return found or Reply(_(NONE_SENT if log.keep else NONE_KEPT), {"requests": []})
 
@@ -107,7 +107,7 @@ def format_range(kept: Sequence[int]) -> str:
 
 
 async def rebuild_request(ask: Ask, number: int) -> RebuiltRequest:
-    log = KeptRequests(ask.conversation.turns)
+    log = StoredRequests(ask.conversation.turns)
     sent = await log.request(number)
     if sent is None:
         raise CommandError(_("r{number} can't be read, or was deleted meanwhile.", number=number))
@@ -135,7 +135,7 @@ def _actions(number: int, kept: Sequence[int], *, is_json: bool) -> tuple[Action
 
 def _as_text(again: RebuiltRequest, kept: Sequence[int], zone: tzinfo) -> str:
     sent = again.sent
-    at = say_moment(sent.at, zone)
+    at = format_datetime(sent.at, zone)
     rows = list_messages(again.view, again.prefix)
     return "\n\n".join(
         (
@@ -213,7 +213,7 @@ def describe_match(again: RebuiltRequest) -> str:
         )
     turns = again.forgotten
     gone = (
-        say_of(turns, "{turns} was forgotten", "{turns} were forgotten") if turns else "",
+        sentence_about(turns, "{turns} was forgotten", "{turns} were forgotten") if turns else "",
         _("the system prompt and the tools are not kept any more") * (not sent.prefix.parameters),
         _("a secret in it was hidden before it was kept") * sent.prefix.is_masked,
     )

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from agent.pictures import Wire
-from channels.language import _, number_of, say_moment
+from channels.language import _, format_datetime, number_of
 from memory.context.change import Kind, ViewEvent
 from memory.context.meter import Meter, PromptPrefix
 from memory.context.view import View
@@ -246,7 +246,7 @@ def _explain(compared: Comparison, events: Sequence[ViewEvent], zone: tzinfo) ->
     """Describe the events that changed earlier parts, and the changes without an event."""
     named = {name for line in compared.lines for name in line.events}
     lines = [
-        f"- e{event.id}, {say_moment(event.at, zone)}: {_(name_kind(event))}"
+        f"- e{event.id}, {format_datetime(event.at, zone)}: {_(name_kind(event))}"
         f"{_describe_turns(event)}{aside(by(event))}"
         for event in events
         if f"e{event.id}" in named

@@ -189,7 +189,7 @@ def make_label(name: str, why: str | None) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": name}}
 
 
-class KeptRequests:
+class StoredRequests:
     """The stored requests of one conversation."""
 
     def __init__(self, turns: TurnLog) -> None:
@@ -231,7 +231,7 @@ class KeptRequests:
             view, merges_system=bool(sent.merges_system), scale=Scale(sent.ratio)
         ), prefix
 
-    async def forgotten_in(self, sent: SentRequest) -> list[int]:
+    async def find_forgotten_turns(self, sent: SentRequest) -> list[int]:
         """Return the turns that the request could contain, from its first one on, and that were
         deleted since."""
         there = {turn.number for turn in await self._state.turns(range(sent.first, sent.turn + 1))}
@@ -253,7 +253,7 @@ class RebuiltRequest(Struct, frozen=True):
     forgotten: tuple[int, ...] = ()
 
 
-async def rebuild(log: KeptRequests, sent: SentRequest, pictures: Pictures) -> RebuiltRequest:
+async def rebuild(log: StoredRequests, sent: SentRequest, pictures: Pictures) -> RebuiltRequest:
     """Rebuild a request from the data that is still stored."""
     view, prefix = await log.view_of(sent)
     named = view.to_wire(prefix)
@@ -272,7 +272,7 @@ async def rebuild(log: KeptRequests, sent: SentRequest, pictures: Pictures) -> R
     wire, shown_wire = (in_protocol(one, view.beside) for one in (body, shown))
     content = orjson.dumps(wire, default=dict)
     is_same = hashlib.sha256(content).hexdigest() == sent.digest
-    gone = [] if is_same else await log.forgotten_in(sent)
+    gone = [] if is_same else await log.find_forgotten_turns(sent)
     return RebuiltRequest(sent, view, prefix, wire, shown_wire, messages, is_same, tuple(gone))
 
 

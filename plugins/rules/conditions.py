@@ -60,7 +60,7 @@ class TurnCount(Strict):
     every: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
-    def _says_when(self) -> Self:
+    def _check_has_trigger(self) -> Self:
         if not self.threshold and not self.every:
             raise ValueError("can never be true; give it a threshold, or every")
         return self

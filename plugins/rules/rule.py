@@ -192,7 +192,7 @@ class Rule(Strict):
         return value
 
     @model_validator(mode="after")
-    def _does_not_match_itself(self) -> Self:
+    def _check_no_recursion(self) -> Self:
         if self.on == "pre_compact" and isinstance(self.action, CompactContext):
             raise ValueError("compacts before every compaction, which would never end")
         return self
@@ -213,7 +213,7 @@ def parse(written: Any) -> tuple[Rule, ...]:
         rules = _RULES.validate_python(tuple(written))
     except ValidationError as error:
         raise RuleFaults(faults_of(error, Rule)) from None
-    if twice := _twice(rules):
+    if twice := _duplicate_fault(rules):
         raise RuleFaults(twice)
     return rules
 
@@ -232,7 +232,7 @@ def _inside(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list | tuple) else ()
 
 
-def _twice(rules: tuple[Rule, ...]) -> list[Fault]:
+def _duplicate_fault(rules: tuple[Rule, ...]) -> list[Fault]:
     ids = [rule.id for rule in rules]
     return [
         Fault((i, "id"), f"is {name!r}, which an earlier rule already has; give each its own.")

@@ -15,7 +15,7 @@ from typing import IO
 from msgspec import Struct
 
 from agent.tools.allowance import MEGABYTE
-from agent.tools.apart import end_group
+from agent.tools.child_process import end_group
 from agent.tools.workspace import WRITABLE
 
 INSIDE = "/workspace"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 
-from agent.tools.apart import HAS_GROUPS
+from agent.tools.child_process import HAS_GROUPS
 from bot.checks import Finding
 from bot.settings import Settings
 from plugins.shell import box

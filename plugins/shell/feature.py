@@ -17,7 +17,7 @@ from pydantic import Field
 
 from agent.pictures import find_picture_type
 from agent.tools.allowance import Allowance, refusal
-from agent.tools.apart import HAS_GROUPS
+from agent.tools.child_process import HAS_GROUPS
 from agent.tools.workspace import WRITABLE, files_below, open_file
 from bot.app import Kernel
 from bot.turn_runner import StoppableTasks
@@ -90,7 +90,7 @@ async def shell(
         raise ToolError(NO_BOX)
     complaints: tuple[Complaint, ...] = (
         lambda process: box.overuse(process, limits.shell_memory),
-        lambda process: allowance.urgent_complaint(),
+        lambda process: allowance.quick_refusal(),
         lambda process: allowance.complaint(),
     )
     seconds, began = limits.shell_timeout, time.time_ns()

@@ -17,7 +17,7 @@ from bot.app import Kernel
 from bot.logs import in_turn
 from bot.runtime import RuntimeConfig
 from bot.turn_runner import BROKEN, STOPPED, describe_timeout
-from channels.language import ENGLISH, _, explain, say_moment, speaking
+from channels.language import ENGLISH, _, explain, format_datetime, speaking
 from memory.context.change import Change
 from memory.context.emergency import RequestTooLong
 from memory.context.meter import PromptPrefix
@@ -61,7 +61,7 @@ class SideTurn(UnrecordedTurn):
         self.cuts = Change()
 
     @classmethod
-    async def open_aside(cls, log: TurnLog, question: Message, person: str) -> SideTurn:
+    async def open_turn(cls, log: TurnLog, question: Message, person: str) -> SideTurn:
         """Return the turn of a side question that is asked now."""
         await log.services.meter.ready()
         state = log.state
@@ -127,11 +127,11 @@ class SideQuestions:
     async def _ask(self, ask: Ask, question: str) -> tuple[State, str]:
         conversation, key = ask.conversation, ask.conversation.key
         said = Message("user", question, speaker=ask.speaker)
-        turn = await SideTurn.open_aside(conversation.turns, said, name_of(ask.address))
+        turn = await SideTurn.open_turn(conversation.turns, said, name_of(ask.address))
         self._config.spending.begin(key, ask.person.limited)
         agent = self._config.agent(conversation, ask.address)
         with in_turn(f"{key.id} aside"), speaking(ENGLISH):
-            task = asyncio.create_task(agent.answer_aside(turn, Output()))
+            task = asyncio.create_task(agent.answer_without_tools(turn, Output()))
         self._running[key.id].add(task)
         seconds = self._config.book.effective(key.id).turn_timeout
         try:
@@ -152,7 +152,7 @@ class SideQuestions:
             return "stopped", STOPPED
         error = task.exception()
         if error is None:
-            return "answered", task.result().told
+            return "answered", task.result().text_with_notice
         if isinstance(error, ModelError | RequestTooLong | StoreError):
             log.warning("a side question failed: %s", error)
             return "failed", str(error)
@@ -236,7 +236,7 @@ async def find_in_context(ask: Ask, rest: str) -> tuple[str, dict[str, object]]:
 def _show(ask: Ask, one: SideQuestion) -> str:
     who = f"{literal(one.speaker)}: " if one.speaker else ""
     answer = explain(one.answer) if one.state else f"({_(_CUT_OFF)})"
-    at = say_moment(_time(one), ask.bot.zone())
+    at = format_datetime(_time(one), ask.bot.zone())
     return f"**{at}** {who}{literal(clip(one.question, 200))}\n\n{answer}"
 
 

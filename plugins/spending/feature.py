@@ -13,7 +13,7 @@ from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from bot.app import Kernel
-from channels.language import _, figure, say_day
+from channels.language import _, figure, format_weekday
 from memory.keys import ConversationKey, home_of
 from memory.ledger import Bill
 from plugins.api import Action, Ask, BranchInfo, Command, CommandError, Reply, command, hookimpl
@@ -74,8 +74,8 @@ async def _show(ask: Ask) -> Reply:
     groups: dict[str, Bills] = {"": {HERE: ask.conversation.context.bill}}
     days: list[_Day] = []
     if ask.person.is_owner:
-        of_all, days = await _of_all(ask)
-        groups |= of_all
+        all_states, days = await _all_bills(ask)
+        groups |= all_states
     branches = await ask.bot.branches.all(ask.conversation.key)
     keys = groups.get(BY_CHAT, {})
     given = await _list_titles(
@@ -101,12 +101,12 @@ def _reword(groups: Mapping[str, Bills]) -> dict[str, str]:
     days = {key: date.fromisoformat(key.split()[-1]) for key in groups.get(BY_DAY, {})}
     models = [key.rpartition(", ") for key in groups.get(BY_MODEL, {})]
     return {
-        **{key: say_day(day) for key, day in days.items()},
+        **{key: format_weekday(day) for key, day in days.items()},
         **{"".join(model): series((model[0], _(model[2]))) for model in models},
     }
 
 
-async def _of_all(ask: Ask) -> tuple[dict[str, Bills], list[_Day]]:
+async def _all_bills(ask: Ask) -> tuple[dict[str, Bills], list[_Day]]:
     """Return the bills of all chats by their heading, and the days with any calls. Days are
     calendar days in the person's time zone."""
     zone = ask.bot.zone()

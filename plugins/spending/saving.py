@@ -124,10 +124,10 @@ class MonthSpending(MonthAccounts):
     ) -> list[str]:
         """Return the lines that are due now, each once: about the first answer of the cheaper
         model, and about a limit that is near."""
-        said = await self._tell(conversation) if conversation else []
+        said = await self._notify_chat(conversation) if conversation else []
         return said + await super().warnings(key, user)
 
-    async def _tell(self, conversation: Conversation) -> list[str]:
+    async def _notify_chat(self, conversation: Conversation) -> list[str]:
         key = conversation.key
         account = self._near.get(key.id)
         if account is None or not self.describe_choice(key):

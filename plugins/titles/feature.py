@@ -69,7 +69,7 @@ class Titles:
 
     @hookimpl
     def parley_listeners(self) -> list[Listener]:
-        return [Listener("titles", self.hear, minds=lambda name: name == "turn_end")]
+        return [Listener("titles", self.handle, minds=lambda name: name == "turn_end")]
 
     @hookimpl
     def parley_background(self) -> Background:
@@ -87,13 +87,13 @@ class Titles:
         """Stop; a conversation whose title was being written keeps its first words."""
         await self._tasks.close()
 
-    async def hear(self, event: Event) -> None:
+    async def handle(self, event: Event) -> None:
         """Start to make a title after an answer, if one is wanted."""
         is_first = 0 < event.turn <= LATEST and not event.key.is_branch
-        if is_first and self._is_wanted(event.key):
+        if is_first and self._needs_title(event.key):
             self._tasks.start(self._try(event.key, event.turn), f"title of {event.key.id}")
 
-    def _is_wanted(self, key: ConversationKey) -> bool:
+    def _needs_title(self, key: ConversationKey) -> bool:
         settings = self._config.book.effective(key.id)
         wish, has_own = settings.section(ConversationSettings).titles, self._config.summary_choice
         if wish == "off" or (wish == "auto" and not settings.context.summary_brain.model):
@@ -102,7 +102,7 @@ class Titles:
 
     async def _try(self, key: ConversationKey, number: int) -> None:
         try:
-            await self._give(key, number)
+            await self._make_title(key, number)
         except ModelError as error:
             log.warning("%s has no title: %s", key.id, error)
             if isinstance(error, AccountRefused):
@@ -110,9 +110,9 @@ class Titles:
         except Exception:
             log.exception("%s has no title", key.id)
 
-    async def _give(self, key: ConversationKey, number: int) -> None:
+    async def _make_title(self, key: ConversationKey, number: int) -> None:
         conversation = await self._kernel.conversations.get(key, is_restart=False)
-        dropped = conversation.context.layout.turns_gone(DROPPED)
+        dropped = conversation.context.layout.turns_removed_by(DROPPED)
         turns = await conversation.context.turns(sorted({*range(1, number + 1)} - dropped))
         answered = [turn.number for turn in turns if _answer_of(turn)]
         model = self._config.summary_model(key)
@@ -208,7 +208,7 @@ def clean_title(written: str) -> str:
 def _plain(line: str) -> str:
     """Return a line with all characters removed that are not part of the title."""
     line = " ".join("".join(map(_visible, line)).split())[:_MOST_OF_LINE].rstrip()
-    while (less := _peel(line)) != line:
+    while (less := _strip_wrapping(line)) != line:
         line = less
     return line
 
@@ -222,7 +222,7 @@ def _visible(sign: str) -> str:
     return "" if kind in ("Cf", "Cs", "Co", "Cn") and sign not in _JOINERS else sign
 
 
-def _peel(line: str) -> str:
+def _strip_wrapping(line: str) -> str:
     line = _LABEL.sub("", _END.sub("", _START.sub("", line.strip())))
     line = _LINK.sub(r"\1", line)
     for pattern in _EMPHASIS:

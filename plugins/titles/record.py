@@ -66,8 +66,8 @@ class TitleRows:
         homes = {home_of(turn.rpartition(" ")[0]) for turn in turns or ()} or {key.home}
         for home in homes:
             for turn, title in database.execute_sql(_ASKED, (home,)).fetchall():
-                is_meant = key.id == home if turns is None else f"{home} t{turn}" in turns
-                if is_meant:
+                is_selected = key.id == home if turns is None else f"{home} t{turn}" in turns
+                if is_selected:
                     gone = "UPDATE titles_asked SET turn = 0, title = '' WHERE home = ?"
                     database.execute_sql(gone, (home,)).close()
                     if title:

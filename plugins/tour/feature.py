@@ -90,7 +90,7 @@ async def _fill(ask: Ask) -> Reply:
         turns=number_of(len(turns), "{n} turn", "{n} turns"),
         tokens=amount(sum(turn.tokens for turn in turns)),
     )
-    return Reply(text, {}, (*_buttons("forecast", "compact"), _take_out(turns)))
+    return Reply(text, {}, (*_buttons("forecast", "compact"), _remove_example(turns)))
 
 
 async def _forecast(ask: Ask) -> Reply:
@@ -134,7 +134,7 @@ def _buttons(*steps: str) -> tuple[Action, ...]:
     return tuple(Action(_(STARTERS[step]), f"/tour {step}") for step in steps)
 
 
-def _take_out(turns: tuple[Turn, ...]) -> Action:
+def _remove_example(turns: tuple[Turn, ...]) -> Action:
     return Action(_("Take the example out"), f"/context drop {turns[0].id}-{turns[-1].id}")
 
 

@@ -57,9 +57,9 @@ class VoiceMessages:
     def __init__(self, kernel: Kernel, voices: Voices) -> None:
         self._kernel, self._voices = kernel, voices
 
-    def is_wanted(self, received: Received) -> bool:
+    def is_needed(self, received: Received) -> bool:
         """Return whether a file of a message was not transcribed yet."""
-        if not any(map(_is_unheard, received.files)):
+        if not any(map(_lacks_transcript, received.files)):
             return False
         return not received.text.strip() or bool(self._settings(received.key).model)
 
@@ -78,7 +78,7 @@ class VoiceMessages:
             )
         voice = self._voices.of(received.key, settings.model)
         for number, file in enumerate(received.files):
-            if not _is_unheard(file):
+            if not _lacks_transcript(file):
                 continue
             try:
                 received = await self._transcribe_one(received, number, voice, settings.language)
@@ -148,7 +148,7 @@ class VoiceMessages:
 _SOUNDS = frozenset({".aac", ".flac", ".m4a", ".mp3", ".oga", ".ogg", ".opus", ".wav"})
 
 
-def _is_unheard(file: Stored) -> bool:
+def _lacks_transcript(file: Stored) -> bool:
     """Return whether a file is a sound, by its sender's description, without a transcript."""
     kept = PurePosixPath(file.path)
     is_sound = file.media_type.startswith("audio/") or kept.suffix in _SOUNDS
@@ -191,7 +191,7 @@ class SpokenAnswers:
     def __init__(self, kernel: Kernel, voices: Voices) -> None:
         self._kernel, self._voices = kernel, voices
 
-    def is_wanted(self, key: ConversationKey, *, was_spoken_to: bool) -> bool:
+    def is_needed(self, key: ConversationKey, *, was_spoken_to: bool) -> bool:
         """Return whether answers are to be read aloud in this conversation."""
         settings = self._kernel.config.book.effective(key.id).section(VoiceSettings)
         is_asked = settings.reply == "always" or (settings.reply == "same" and was_spoken_to)

@@ -19,10 +19,10 @@ from msgspec import Struct
 from yarl import URL
 
 from agent.tools import ToolError
-from agent.tools.apart import ReaderProcess
+from agent.tools.child_process import ReaderProcess
 from agent.tools.page import decode, text_of
 from agent.tools.schema import in_a_thread
-from memory.faults import STRANGE_ANSWER, say_fault
+from memory.faults import STRANGE_ANSWER, describe_fault
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class Fetcher:
             if refusal := _refusal(error):
                 raise ToolError(str(refusal)) from None
             raise ToolError(
-                f"{url.host} can't be read: {say_fault(error, STRANGE_ANSWER)}."
+                f"{url.host} can't be read: {describe_fault(error, STRANGE_ANSWER)}."
             ) from None
 
     async def _request(self, url: URL) -> WebPage | URL:

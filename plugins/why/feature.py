@@ -23,7 +23,7 @@ from memory.turns import Turn
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.builtin.branches import current_branch
 from plugins.request_log.commands import NONE_KEPT, mask_secrets, rebuild_request
-from plugins.request_log.reading import KeptRequests, RebuiltRequest
+from plugins.request_log.reading import RebuiltRequest, StoredRequests
 from plugins.request_log.record import SentRequest
 from plugins.turn_names import ids, turns_of
 from plugins.why.parts import AnswerPart, find_part, list_parts
@@ -79,7 +79,7 @@ async def why(ask: Ask) -> Reply:
 async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
     """Return the newest answer, or that of the turn of this name. The newest one is not of a turn
     that was taken back, if any other is left. Raises CommandError if its request is not stored."""
-    log = KeptRequests(ask.conversation.turns)
+    log = StoredRequests(ask.conversation.turns)
     kept = await log.numbers() if log.keep else []
     sent = [one for one in await log.requests(kept) if one.outcome == "answered"]
     if not log.keep:
@@ -232,7 +232,7 @@ def _left_out(ask: Ask, part: AnswerPart) -> list[str]:
 
 def answer_of(turn: Turn) -> str:
     """Return the text of a turn's final reply; "" without one."""
-    return turn.reply.told if turn.reply else ""
+    return turn.reply.text_with_notice if turn.reply else ""
 
 
 def clip_text(text: str) -> str:

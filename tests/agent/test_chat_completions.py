@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agent.models.answer import MOST_CHARACTERS, Answer
 from agent.models.base import ModelReply, ModelRequest, Usage
 from agent.models.brain import PROVIDERS
-from agent.models.chat_thoughts import DETAILS, SIGNATURES, TEXT, add_details, put_back
+from agent.models.chat_thoughts import DETAILS, SIGNATURES, TEXT, add_details, restore_thoughts
 from agent.models.partial_calls import MOST_CALLS, repair
 from memory.messages import Message, ToolCall
 from tests.agent.endpoints import CHAT, HELLO, HELLO_WITH_TOOL, KEY, after, ask, conversation
@@ -281,7 +281,7 @@ def test_details_that_come_whole_so_far_are_not_doubled() -> None:
 def test_calls_without_thoughts_have_a_field_that_is_not_empty() -> None:
     said = Message("assistant", "", (ToolCall("c1", "look", "{}"),)).to_wire()
     for thoughts in ("", json.dumps({TEXT: ""}), json.dumps({DETAILS: [{}]})):
-        assert put_back(said, TEXT, thoughts, "")[TEXT].strip()
+        assert restore_thoughts(said, TEXT, thoughts, "")[TEXT].strip()
 
 
 JSON = st.recursive(
@@ -302,5 +302,5 @@ def test_details_and_thoughts_of_any_shape_break_nothing(
     add_details(details, pieces)
     said = Message("assistant", "", (ToolCall("c1", "look", "{}"),)).to_wire()
     for thoughts in (json.dumps(kept), json.dumps({field: kept})):
-        made = put_back(said, field, thoughts, "")
+        made = restore_thoughts(said, field, thoughts, "")
         assert made["tool_calls"][0]["id"] == "c1"

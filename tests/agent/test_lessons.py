@@ -310,8 +310,8 @@ def test_a_lesson_is_new_once_and_is_told_once(facts: list[str], names: list[str
         lesson = Lesson(fact, False if fact == "tools" else names, f"{fact}!")
         is_new = learnt.learn(lesson)
         assert not learnt.learn(lesson)
-        assert learnt.take_untold() == ([f"{fact}!"] if is_new else [])
-        assert learnt.take_untold() == []
+        assert learnt.take_unreported() == ([f"{fact}!"] if is_new else [])
+        assert learnt.take_unreported() == []
     assert all(isinstance(line, str) for line in learnt.describe())
 
 

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from agent import pictures as sent
 from agent.models.base import ModelRequest, ModelUnreachable
 from agent.models.fallback import FallbackModel
-from agent.pictures import LOST, TOO_LARGE, UNSEEN, Pictures, count_dropped, put_in, too_many
+from agent.pictures import (
+    LOST,
+    TOO_LARGE,
+    UNSEEN,
+    Pictures,
+    attach_pictures,
+    count_dropped,
+    too_many,
+)
 from memory.messages import PICTURE, Image, Message
 from tests.agent.endpoints import CHAT, ask, conversation
 from tests.fakes.openai_server import Fail, Say
@@ -43,7 +51,7 @@ async def fill_in(
     pictures: Pictures, messages: list[dict[str, Any]], *, sees: bool = True
 ) -> list[dict[str, Any]]:
     """Return the messages as they are sent."""
-    return put_in(messages, await pictures.parts(messages, sees, 8), sees)
+    return attach_pictures(messages, await pictures.parts(messages, sees, 8), sees)
 
 
 URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent.tools import ToolError
-from agent.tools.apart import AT_ONCE, read_apart, take_place
+from agent.tools.child_process import AT_ONCE, acquire_slot, run_limited
 from agent.tools.text_lines import Search
 from plugins.documents.feature import DocumentTexts
 from plugins.web_tools.pages import find_main_content
@@ -26,7 +26,7 @@ def in_another_thread(patience: float = 0.0) -> str:
 
         def ask() -> str:
             try:
-                with take_place(patience):
+                with acquire_slot(patience):
                     return "taken"
             except ToolError as error:
                 return str(error)
@@ -38,7 +38,7 @@ def test_who_finds_no_place_is_told_and_a_thread_needs_one_alone() -> None:
     ready, over = threading.Barrier(AT_ONCE + 1), threading.Event()
 
     def hold() -> None:
-        with take_place(), take_place():
+        with acquire_slot(), acquire_slot():
             ready.wait()
             over.wait()
 
@@ -65,7 +65,7 @@ def _read_document(_hold: Callable[[], object]) -> None:
 READERS: dict[str, Callable[[Callable[[], object]], object]] = {
     "a page": lambda _hold: find_main_content("<p>A page.</p>", "http://example.org/"),
     "a document": _read_document,
-    "a mail": lambda _hold: read_apart(Path("reader.py"), b"From: ann@example.org"),
+    "a mail": lambda _hold: run_limited(Path("reader.py"), b"From: ann@example.org"),
     "a search": _search,
 }
 """The readers; those with their own process hold their slot while it runs."""

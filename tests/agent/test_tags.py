@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agent.models.answer import Answer
 from agent.models.base import ModelRequest
 from agent.models.chat_thoughts import ThoughtFilter, split_thoughts, without_markup
-from agent.models.spoken_calls import lift_calls
+from agent.models.spoken_calls import extract_calls
 from memory.messages import ToolCall
 from tests.agent.endpoints import CHAT, TOOL, ask, conversation, user
 from tests.fakes.openai_server import Say
@@ -102,7 +102,7 @@ CALL = '<tool_call>\n{"name": "look", "arguments": {"at": 1}}\n</tool_call>'
 
 
 def test_a_call_in_the_text_is_a_call() -> None:
-    text, (one, two) = lift_calls(f"Let me look.\n{CALL}\n{CALL}", ["look"])
+    text, (one, two) = extract_calls(f"Let me look.\n{CALL}\n{CALL}", ["look"])
     assert (text, one.name, two.arguments) == ("Let me look.", "look", '{"at":1}')
     assert one.id != two.id
     assert without_markup(f"Hm.</think>Let me look.\n{CALL}").strip() == "Let me look."
@@ -119,7 +119,7 @@ def test_a_call_in_the_text_is_a_call() -> None:
     ],
 )
 def test_what_is_no_call_stays(text: str) -> None:
-    assert lift_calls(text, ["look"]) == (text, ())
+    assert extract_calls(text, ["look"]) == (text, ())
 
 
 async def test_a_call_is_lifted_where_the_tool_was_offered() -> None:
@@ -147,7 +147,7 @@ def test_thoughts_in_tags_are_no_answer_by_themselves() -> None:
 @pytest.mark.timeout(20)
 def test_no_text_takes_longer_than_its_length() -> None:
     for text in ("<tool_call>{\n" * 100_000, "<tool_call>{\n" * 99 + "{}" * 50_000 + "x"):
-        assert lift_calls(text, ["look"]) == (text, ())
+        assert extract_calls(text, ["look"]) == (text, ())
         assert without_markup(text) == text
     for piece in (" ", "\n", "</", "a</think> b\n"):
         thoughts = ThoughtFilter()
@@ -235,7 +235,7 @@ DIALECTS = {
 
 @each_row("dialect", DIALECTS)
 def test_a_call_is_known_in_the_dialect_of_each_model(dialect: str) -> None:
-    text, (call,) = lift_calls(DIALECTS[dialect], SCHEMAS)
+    text, (call,) = extract_calls(DIALECTS[dialect], SCHEMAS)
     assert (call.name, json.loads(call.arguments)) == ("look", {"at": 1})
     assert text in ("", "Hi", "Ok.", "Sure.")
     assert without_markup(DIALECTS[dialect]).strip() == text or dialect.startswith("whole")
@@ -252,12 +252,12 @@ def test_a_call_is_known_in_the_dialect_of_each_model(dialect: str) -> None:
     ],
 )
 def test_several_calls_keep_their_order(text: str) -> None:
-    assert [call.name for call in lift_calls(text, SCHEMAS)[1]] == ["look", "act"]
+    assert [call.name for call in extract_calls(text, SCHEMAS)[1]] == ["look", "act"]
 
 
 def test_values_without_a_type_stay_text() -> None:
     text = "<function=act><parameter=at>\n1\n2\n</parameter></function>"
-    assert json.loads(lift_calls(text, SCHEMAS)[1][0].arguments) == {"at": "1\n2"}
+    assert json.loads(extract_calls(text, SCHEMAS)[1][0].arguments) == {"at": "1\n2"}
 
 
 @each_row(
@@ -279,7 +279,7 @@ def test_values_without_a_type_stay_text() -> None:
     ],
 )
 def test_what_only_speaks_of_a_call_stays(text: str) -> None:
-    assert lift_calls(text, SCHEMAS) == (text, ())
+    assert extract_calls(text, SCHEMAS) == (text, ())
 
 
 THOUGHT = {

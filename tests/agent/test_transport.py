@@ -27,7 +27,7 @@ from agent.models.endpoint import Endpoint
 from agent.models.openai_client import read_places
 from agent.models.sdk_client import find_proxy
 from agent.models.served import EndpointModel
-from agent.tools import apart
+from agent.tools import child_process
 from tests.agent.endpoints import CHAT, HELLO, ask, conversation
 from tests.fakes.openai_server import Say
 
@@ -212,9 +212,9 @@ def test_a_process_that_is_gone_needs_no_signal(
         ended.append(process)
         raise OSError(number, "gone")
 
-    monkeypatch.setattr(apart, "HAS_GROUPS", False)
-    monkeypatch.setattr("agent.tools.apart.os.kill", kill)
-    apart.end_group(4_000_000)
+    monkeypatch.setattr(child_process, "HAS_GROUPS", False)
+    monkeypatch.setattr("agent.tools.child_process.os.kill", kill)
+    child_process.end_group(4_000_000)
     assert ended == [4_000_000]
 
 

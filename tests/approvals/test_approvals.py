@@ -142,7 +142,7 @@ async def test_stop_while_a_question_is_put_leaves_none_behind(
 
     async with run_bot(tmp_path, [running_it("touch here")], SHELL) as bot:
         approvals = bot.app.features.service(Approvals)
-        monkeypatch.setattr(approvals._delivery, "tell", put_for_ever)
+        monkeypatch.setattr(approvals._delivery, "notify", put_for_ever)
         await bot.writes("Do it", id="q")
         async with asyncio.timeout(PATIENCE):
             await is_asking.wait()

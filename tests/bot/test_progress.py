@@ -98,7 +98,7 @@ def test_a_log_gets_a_line_at_most_every_ten_seconds(pauses: list[float]) -> Non
     shown = ProgressLine("Importing", "messages", stream, lambda: now[0])
     for number, pause in enumerate(pauses):
         now[0] += pause
-        shown.tell(number, len(pauses))
+        shown.show_progress(number, len(pauses))
     shown.close()
     lines = stream.getvalue().splitlines()
     assert len(lines) <= sum(pauses) / 10
@@ -110,7 +110,7 @@ def test_a_person_sees_one_line_that_is_gone_at_the_end() -> None:
     shown = ProgressLine("Importing", "messages", stream, lambda: now[0])
     for number in range(3):
         now[0] += 1
-        shown.tell(number, 3)
+        shown.show_progress(number, 3)
     shown.close()
     assert stream.getvalue().split("\r")[1:] == [
         "Importing: 0 of 3 messages, 0 %\x1b[K",

@@ -30,7 +30,7 @@ def test_each_lane_keeps_its_order_whatever_its_jobs_do(plan: list[tuple[str, st
     done: list[tuple[str, int]] = []
     added: list[str] = []
 
-    async def carry_out() -> None:
+    async def execute() -> None:
         queues = KeyedQueues("test")
 
         def job(queue: str, number: int, kind: str) -> Job:
@@ -53,7 +53,7 @@ def test_each_lane_keeps_its_order_whatever_its_jobs_do(plan: list[tuple[str, st
 
     logging.getLogger("bot.queues").disabled = True  # hundreds of tracebacks would be noise
     try:
-        asyncio.run(carry_out())
+        asyncio.run(execute())
     finally:
         logging.getLogger("bot.queues").disabled = False
     for queue in "abc":

@@ -46,7 +46,7 @@ _MARKS = {
     "_": 1,
     "number_of": 3,
     "_verb": 3,
-    "say_of": 3,
+    "sentence_about": 3,
     "phrase": 3,
     "refusal": 1,
     "Action": 1,

@@ -8,7 +8,14 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as some
 
-from channels.language import LANGUAGES, say_date, say_day, say_moment, say_written, speaking
+from channels.language import (
+    LANGUAGES,
+    format_date,
+    format_datetime,
+    format_stored_date,
+    format_weekday,
+    speaking,
+)
 
 SAID = {
     "en": ("23 Nov 2026", "Mon 23 Nov 2026", "23 Nov 2026, 09:05"),
@@ -23,19 +30,19 @@ def test_a_date_is_said_in_each_language() -> None:
     assert tuple(SAID) == LANGUAGES
     for language, said in SAID.items():
         with speaking(language):
-            assert (say_date(at), say_day(at), say_moment(at, zone)) == said
-            assert say_moment(at.timestamp(), zone) == said[2]
-            assert say_written("2026-11-23", "09:05") == said[2]
+            assert (format_date(at), format_weekday(at), format_datetime(at, zone)) == said
+            assert format_datetime(at.timestamp(), zone) == said[2]
+            assert format_stored_date("2026-11-23", "09:05") == said[2]
 
 
 @given(some.dates(), some.sampled_from(LANGUAGES))
 def test_no_two_days_are_said_alike(day: date, language: str) -> None:
     with speaking(language):
-        said = say_date(day)
+        said = format_date(day)
         numbers = [int(one) for one in re.findall(r"\d+", said)]
         assert numbers[:1] == [day.year] if language == "zh" else numbers == [day.day, day.year]
-        assert said == say_written(str(day)) != say_date(_another(day))
-        assert say_day(day) != said
+        assert said == format_stored_date(str(day)) != format_date(_another(day))
+        assert format_weekday(day) != said
 
 
 def _another(day: date) -> date:
@@ -44,4 +51,4 @@ def _another(day: date) -> date:
 
 def test_what_is_no_day_stays_as_it_is_written() -> None:
     for day, clock, said in [("", "", ""), ("", "9:00", "9:00"), ("soon", "", "soon")]:
-        assert say_written(day, clock) == said
+        assert format_stored_date(day, clock) == said

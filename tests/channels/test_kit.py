@@ -283,21 +283,21 @@ def test_health_tells_after_many_failures_and_forgets_what_a_connection_has_outl
     now = [datetime(2026, 1, 1, tzinfo=UTC)]
     health = HealthRecord("plain", lambda: now[0])
     for _ in range(TROUBLE):
-        health.is_troubled(OSError("no way there"))
+        health.has_trouble(OSError("no way there"))
     assert (health.state.state, health.state.reason) == ("troubled", "no way there")
     assert health.wait > 1
     health.is_good()
-    health.is_troubled(OSError("again"))
+    health.has_trouble(OSError("again"))
     assert health.failures == TROUBLE + 1, "a connection that does not hold is none"
     health.is_good()
     now[0] += timedelta(minutes=1)
-    health.is_troubled(OSError("cut"))
+    health.has_trouble(OSError("cut"))
     assert (health.failures, health.wait) == (1, 0.0)
 
 
 def test_nobody_is_shown_the_ticket_of_an_address() -> None:
     health = HealthRecord("plain")
-    health.is_troubled(OSError("403, url='wss://plain.example/link/?ticket=zq-17&id=1'"))
+    health.has_trouble(OSError("403, url='wss://plain.example/link/?ticket=zq-17&id=1'"))
     assert health.state.reason == "403, url='wss://plain.example/link/?…'"
 
 

@@ -30,7 +30,7 @@ from channels.language import LANGUAGES, _, choose, explain, number_of, speaking
 from channels.web.channel import list_words
 from memory.calibration import CutPrompt
 from memory.context.change import Change, ViewEvent
-from memory.context.forms import SUMMARY, TurnForm, give
+from memory.context.forms import SUMMARY, TurnForm, assign_form
 from memory.context.strategies.trim import describe_restart
 from memory.record.engines.postgresql import PostgresqlEngine
 from memory.record.engines.sqlite import SqliteEngine
@@ -310,10 +310,14 @@ async def test_what_the_page_refuses_is_said_in_the_language_of_the_browser(tmp_
 def test_what_a_turn_or_a_restart_adds_to_an_answer_is_translated_whatever_it_says(
     language: str,
 ) -> None:
-    now, short = datetime.now(UTC), Change(give([4, 5], TurnForm("squeezed")))
+    now, short = datetime.now(UTC), Change(assign_form([4, 5], TurnForm("squeezed")))
     moves = [
         ViewEvent(now, "view", "restart", "", change, "trim", leaving=leaving)
-        for change, leaving in ((short, (1, 3)), (short, ()), (Change(give([1], SUMMARY)), (1,)))
+        for change, leaving in (
+            (short, (1, 3)),
+            (short, ()),
+            (Change(assign_form([1], SUMMARY)), (1,)),
+        )
     ]
     endpoint = Endpoint("m", "http://127.0.0.1:1/v1", "key")
     finishes = ("length", "refusal", "error", "content_filter", "stop")

@@ -12,12 +12,12 @@ from msgspec.msgpack import encode
 from msgspec.structs import replace
 
 from benchmarks.hostile_mail import MAILS
-from bot.attachments import read_apart
+from bot.attachments import run_limited
 from channels.base import Bot, UnreadableError
 from channels.mail import MailSettings
-from channels.mail.mail import Mail, _hear, is_small, open_letter
+from channels.mail.mail import Mail, _to_incoming, is_small, open_letter
 from channels.mail.reading import read
-from channels.retry import MessageLeftOut
+from channels.retry import MessageSkipped
 from tests.tables import each_row
 
 
@@ -26,7 +26,7 @@ def test_of_a_message_of_too_many_parts_the_head_is_read(end: bytes) -> None:
     head = b"From: ann@example.org\nContent-Type: multipart/mixed; boundary=a\n\n"
     found = read((head + b"--a\n\n" * 1_000).replace(b"\n", end), "<f@imap>", "bot@e.org")
     assert found.sender == "ann@example.org"
-    heard, contents = _hear(found)
+    heard, contents = _to_incoming(found)
     assert ([file.name for file in heard.files], contents) == (["the message"], {})
 
 
@@ -41,7 +41,7 @@ def _bot_with_state(texts: dict[str, str]) -> Any:
     bot = SimpleNamespace(
         state=state,
         admits=lambda _address: True,
-        trouble=lambda _channel, error: told.append(error),
+        report_trouble=lambda _channel, error: told.append(error),
         told=told,
     )
     return SimpleNamespace(bot=bot)
@@ -65,27 +65,27 @@ async def test_a_message_that_ends_the_process_is_not_read_for_ever(
     for _start in range(5):
         made = Mail(MailSettings(address="bot@example.org", verified_by="mx.example.net"), "")
         with suppress(KeyboardInterrupt):
-            await made._take(handler, inbox, run, 7)
+            await made._handle_letter(handler, inbox, run, 7)
             break  # the next message is read
     assert len(begun) == 2
     (told,) = handler.bot.told
-    assert isinstance(told, MessageLeftOut), "an owner hears of it"
+    assert isinstance(told, MessageSkipped), "an owner hears of it"
 
 
 async def test_a_connection_that_breaks_is_not_counted_as_an_end_of_the_process() -> None:
     async def run(work: Any, *given: Any) -> Any:
         return work(*given)
 
-    def break_off(_uid: int) -> None:
+    def end_early(_uid: int) -> None:
         raise ConnectionResetError
 
     handler, head = _bot_with_state({}), b"From: ann@example.org\r\nSubject: Hi\r\n\r\n"
-    inbox: Any = SimpleNamespace(validity=1, fetch_head=lambda _uid: head, fetch=break_off)
+    inbox: Any = SimpleNamespace(validity=1, fetch_head=lambda _uid: head, fetch=end_early)
     made = Mail(MailSettings(address="bot@example.org", verified_by="mx.example.net"), "")
     made._may_be_read = lambda *_given: True  # type: ignore[method-assign]
     for _time in range(5):
         with pytest.raises(ConnectionResetError):
-            await made._take(handler, inbox, run, 7)
+            await made._handle_letter(handler, inbox, run, 7)
     assert handler.bot.told == []
 
 
@@ -97,14 +97,14 @@ async def test_of_a_stranger_only_the_head_is_fetched() -> None:
     head = b"From: eve@example.org\r\nSubject: Hi\r\n\r\n"
     inbox: Any = SimpleNamespace(validity=1, fetch_head=lambda _uid: head)
     made = Mail(MailSettings(address="bot@example.org", verified_by="mx.example.net"), "")
-    await made._take(_bot_with_state(texts), inbox, run, 7)
+    await made._handle_letter(_bot_with_state(texts), inbox, run, 7)
     assert not any(texts.values()), "nothing is kept of it"
 
 
 @each_row("what", sorted(MAILS)[::97])
 def test_hostile_mails_are_read(what: str) -> None:
     raw = MAILS[what](3_000)
-    bot: Any = SimpleNamespace(read_apart=lambda _script, *given: encode(read(*given)))
+    bot: Any = SimpleNamespace(run_limited=lambda _script, *given: encode(read(*given)))
     found = open_letter(bot, raw, "<f@imap>", "bot@example.org")
     assert found is None or found.id
 
@@ -121,7 +121,7 @@ LARGE = {
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("what", LARGE)
 def test_a_process_reads_what_is_not_small_as_it_is_read_here(what: str) -> None:
-    raw, bot = LARGE[what], cast(Bot, SimpleNamespace(read_apart=read_apart))
+    raw, bot = LARGE[what], cast(Bot, SimpleNamespace(run_limited=run_limited))
     assert not is_small(raw)
     here = read(raw, "<f@imap>", "bot@example.org")
     there = open_letter(bot, raw, "<f@imap>", "bot@example.org")
@@ -141,7 +141,7 @@ def test_what_takes_more_than_it_may_is_known_from_what_fails(tmp_path: Path) ->
         script = tmp_path / "script.py"
         script.write_text(f"import signal\n{code}")
         with pytest.raises(UnreadableError) as failure:
-            read_apart(script, b"")
+            run_limited(script, b"")
         assert failure.value.takes_too_much == takes_too_much, code
     assert "ZeroDivisionError" in str(failure.value)
 
@@ -160,14 +160,14 @@ async def test_of_a_mail_that_takes_too_much_the_head_is_answered() -> None:
     def refuse(*_: Any) -> bytes:
         raise UnreadableError("takes too much", takes_too_much=True)
 
-    handler.bot.read_apart, handler.take = refuse, take
+    handler.bot.run_limited, handler.take = refuse, take
     inbox: Any = SimpleNamespace(
         validity=1,
         fetch_head=lambda _uid: head,
         fetch=lambda _uid: (head + b"a" * 20_000, True),
     )
     made = Mail(MailSettings(address="bot@example.org", verified_by="mx.example.net"), "")
-    await made._take(handler, inbox, run, 7)
+    await made._handle_letter(handler, inbox, run, 7)
     (one,) = heard
     assert [file.name for file in one.files] == ["the message"]
 
@@ -176,7 +176,7 @@ def test_a_fault_of_this_machine_leaves_no_mail_out() -> None:
     def refuse(*handed: object) -> bytes:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    bot = cast(Bot, SimpleNamespace(read_apart=refuse))
+    bot = cast(Bot, SimpleNamespace(run_limited=refuse))
     raw = b"From: ann@example.org\r\nSubject: Hi\r\n\r\n" + b"word " * 10_000
     with pytest.raises(BlockingIOError):
         open_letter(bot, raw, "<f@imap>", "bot@example.org")

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from channels.kit.markdown import render_html
 from channels.kit.platform import Author, IncomingMessage, Location, Reaction
-from channels.matrix.reading import LONGEST, OwnUser, make_content, make_edit, read
+from channels.matrix.reading import LONGEST, BotUser, make_content, make_edit, read
 
-ME = OwnUser("@parley:parley.test", "Parley", frozenset({"help", "context"}))
+ME = BotUser("@parley:parley.test", "Parley", frozenset({"help", "context"}))
 ANN = Author("@ann:parley.test", "Ann")
 ROOM = Location("!room:parley.test", message="$1", is_group=True)
 ALLOWED = {

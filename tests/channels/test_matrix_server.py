@@ -78,7 +78,7 @@ async def setup(synapse: SynapseServer) -> AsyncIterator[MatrixSetup]:
 
 
 async def test_what_was_said_before_the_bot_was_invited_is_not(setup: MatrixSetup) -> None:
-    room = setup.ann.make_room()
+    room = setup.ann.shrink_request()
     setup.ann.says(room, "To myself")
     setup.ann.call("POST", f"rooms/{room}/invite", {"user_id": setup.account.user})
     await until(lambda: setup.joined(room, setup.ann))
@@ -90,7 +90,10 @@ async def test_what_was_said_before_the_bot_was_invited_is_not(setup: MatrixSetu
 async def test_a_stranger_has_a_direct_chat_and_can_bring_the_bot_into_no_room(
     setup: MatrixSetup,
 ) -> None:
-    room, chat = setup.bob.make_room(setup.account.user), setup.bob.chat_with(setup.account.user)
+    room, chat = (
+        setup.bob.shrink_request(setup.account.user),
+        setup.bob.chat_with(setup.account.user),
+    )
     await until(lambda: setup.joined(chat, setup.bob))
     await until(lambda: setup.bob.members(room)[setup.account.user] == "leave")
 
@@ -115,7 +118,7 @@ async def test_an_encrypted_chat_hears_once_why_it_is_not_read_and_has_one_that_
 
 
 async def test_an_encrypted_group_hears_it_too(setup: MatrixSetup) -> None:
-    room = setup.ann.make_room(setup.account.user, setup.bob.user, initial_state=[ENCRYPTION])
+    room = setup.ann.shrink_request(setup.account.user, setup.bob.user, initial_state=[ENCRYPTION])
     await until(lambda: setup.joined(room, setup.ann))
     setup.ann.send(room, CIPHER, "m.room.encrypted")
     await until(lambda: any(e["content"].get("body") == ENCRYPTED for e in setup.ann.reads(room)))
@@ -124,7 +127,7 @@ async def test_an_encrypted_group_hears_it_too(setup: MatrixSetup) -> None:
 
 async def test_a_room_in_which_the_bot_may_not_speak_ends_nothing(setup: MatrixSetup) -> None:
     mute = {"power_level_content_override": {"events_default": 50}}
-    room = setup.bob.make_room(
+    room = setup.bob.shrink_request(
         setup.account.user, initial_state=[ENCRYPTION], is_direct=True, **mute
     )
     await until(lambda: setup.joined(room, setup.bob))
@@ -133,7 +136,7 @@ async def test_a_room_in_which_the_bot_may_not_speak_ends_nothing(setup: MatrixS
 
 
 async def test_an_answer_to_what_is_no_message_is_heard(setup: MatrixSetup) -> None:
-    room = setup.ann.make_room(setup.account.user, setup.bob.user)
+    room = setup.ann.shrink_request(setup.account.user, setup.bob.user)
     setup.bob.joins(room)
     await until(lambda: setup.joined(room, setup.ann))
     for answered in ("..", "$a/b?c#d"):
@@ -181,7 +184,7 @@ async def test_a_room_into_which_anybody_may_come_is_not_private(setup: MatrixSe
 
 
 async def test_an_edit_by_somebody_else_is_none(setup: MatrixSetup) -> None:
-    room = setup.ann.make_room(setup.account.user, setup.bob.user)
+    room = setup.ann.shrink_request(setup.account.user, setup.bob.user)
     setup.bob.joins(room)
     await until(lambda: setup.joined(room, setup.ann))
     first = setup.ann.says(room, "Parley: one")

@@ -18,7 +18,7 @@ from channels.settings import TelegramSettings
 from channels.splitting import split
 from channels.telegram import Intervals, Telegram, telegram_channel
 from channels.telegram.rendering import LONGEST, measure, rendered
-from channels.telegram.telegram import CarefulRequest
+from channels.telegram.telegram import TolerantRequest
 from tests.channels.clock import quick_sleep
 from tests.channels.webhook_server import webhooks
 from tests.fakes.fake_bot import FakeBot
@@ -240,7 +240,7 @@ async def test_an_update_that_can_not_be_read_holds_up_none_behind_it() -> None:
 def test_an_answer_that_is_not_from_telegram_is_asked_for_again() -> None:
     for answer in [b"<html>", b"[]", b'{"ok": true}', b"\xff", b"null"]:
         with pytest.raises(NetworkError) as error:
-            CarefulRequest.parse_json_payload(answer)
+            TolerantRequest.parse_json_payload(answer)
         assert Telegram(TOKEN, TelegramSettings).explain(error.value).kind == "passing", answer
 
 

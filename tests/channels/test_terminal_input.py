@@ -18,10 +18,10 @@ from channels.base import WithHistory
 from channels.terminal import display
 from channels.terminal.completion import Lines
 from channels.terminal.mentions import (
-    begun_mention,
     describe_unknown,
     discard,
     find_mentions,
+    mention_prefix,
     name_dropped,
     offer_files,
     paste_picture,
@@ -147,7 +147,7 @@ def test_a_name_is_begun_by_an_at_sign_in_front_of_a_word() -> None:
         ("a@b", None),
         ("@a b", None),
     ]:
-        assert begun_mention(typed) == begun, typed
+        assert mention_prefix(typed) == begun, typed
 
 
 def test_files_are_offered_as_they_are_to_be_typed() -> None:

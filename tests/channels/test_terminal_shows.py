@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from channels.terminal import display, figures
-from channels.terminal.figures import Block, ContextFigure, figure_of, kitty_picture, share_out
+from channels.terminal.figures import Block, ContextFigure, distribute, figure_of, kitty_picture
 from channels.terminal.markdown import measure_finished
 from plugins.builtin.context import state
 from plugins.context_map import feature as context_map
@@ -160,7 +160,7 @@ def test_every_part_and_every_state_that_the_bot_knows_has_a_colour() -> None:
 def test_the_cells_of_a_bar_are_all_given_and_what_is_there_is_seen(
     sizes: list[int], cells: int
 ) -> None:
-    found = share_out(sizes, cells)
+    found = distribute(sizes, cells)
     assert sum(found) == (cells if any(sizes) else 0)
     present = [index for index, size in enumerate(sizes) if size]
     if len(present) <= cells:

@@ -25,7 +25,7 @@ from channels.kit.frames import ODD_SHAPE, check_parts
 from channels.kit.messenger import Messenger
 from channels.kit.platform import Platform
 from channels.matrix.matrix import Matrix
-from channels.retry import TROUBLE, patient
+from channels.retry import TROUBLE, make_retrying
 from channels.slack import SlackSettings
 from channels.slack.platform import Slack
 from channels.slack.socket import Socket
@@ -247,13 +247,13 @@ def discord(embeds: int) -> dict[str, Any]:
 
 def test_the_largest_that_there_is_is_read() -> None:
     assert readable(telegram()) == telegram()
-    assert EVENTS["discord.incoming.heard"].read(discord(10))
+    assert EVENTS["discord.incoming.read_message"].read(discord(10))
 
 
 def test_what_is_larger_is_left_out_and_confirmed() -> None:
     assert readable(telegram(1_000)) == {"update_id": 7}
     with pytest.raises(ValueError, match="parts"):
-        EVENTS["discord.incoming.heard"].read(discord(200))
+        EVENTS["discord.incoming.read_message"].read(discord(200))
 
 
 SHAPES: dict[str, Any] = {
@@ -292,7 +292,7 @@ async def test_somebody_hears_of_what_fails_for_long_but_not_where_the_platform_
     async def sleep(seconds: float) -> None:
         """Not in a test."""
 
-    again = patient(lambda error: True, lambda error: asked, troubles.append, sleep)
+    again = make_retrying(lambda error: True, lambda error: asked, troubles.append, sleep)
     assert await again(attempt) == "there"
     assert len(troubles) == heard
 

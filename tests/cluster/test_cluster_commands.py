@@ -76,12 +76,12 @@ def run(tmp_path: Path, servers: Mapping[str, Any], capsys: pytest.CaptureFixtur
     (tmp_path / "config.json").write_text(json.dumps({"model": "tiny", **servers}))
     places = ("--config", str(tmp_path / "config.json"), "--data", str(tmp_path / "data"))
 
-    async def carry_out(*arguments: str) -> tuple[int, str]:
+    async def execute(*arguments: str) -> tuple[int, str]:
         with small_and_quick():
             code = await asyncio.to_thread(main.main, [*places, *arguments])
         return code, "".join(capsys.readouterr())
 
-    return carry_out
+    return execute
 
 
 async def test_commands_say_who_is_there_and_move_nothing_under_processes_that_run(

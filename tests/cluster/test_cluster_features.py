@@ -177,8 +177,10 @@ def chats_of_two_owners(cluster: Cluster) -> tuple[str, str]:
 
 def make_deaf(node: Node) -> None:
     """It gets no message that chats were linked: such messages may be lost."""
-    hear = node.broker.hear
-    node.broker.hear = lambda topic, body: None if topic == CHANGES else hear(topic, body)
+    handle_message = node.broker.handle_message
+    node.broker.handle_message = lambda topic, body: (
+        None if topic == CHANGES else handle_message(topic, body)
+    )
 
 
 async def test_who_is_signed_out_on_one_gateway_is_out_on_all(

@@ -138,7 +138,7 @@ async def test_a_reply_that_nobody_was_told_of_goes_before_the_next_in_its_chat(
         await cluster.add_gateway(bot)
         await bot.says("Hi")
         row = OutboxRow(AddressColumns("pipe", "main", "", ""), "lost", None, _UNTOLD)
-        await cluster.workers[0].app.store.write(lambda db: mailbox.put_out(db, row))
+        await cluster.workers[0].app.store.write(lambda db: mailbox.enqueue_reply(db, row))
         assert (await bot.says("Hi again")).text == "Again."
         assert [out.reply.text for out in bot.sent] == ["Hello!", "Untold.", "Again."]
 

@@ -124,7 +124,7 @@ async def tell_over_a_breaking_connection(is_cancelled: bool) -> asyncio.Task[No
     broker, exchange = RabbitMQ("amqp://nowhere", "me"), Breaking()
     broker._link = SimpleNamespace(told=exchange)  # type: ignore[assignment]
     broker._is_up.set()
-    telling = asyncio.create_task(broker.tell("topic", b""))
+    telling = asyncio.create_task(broker.broadcast("topic", b""))
     await exchange.asked.wait()
     exchange.breaks()
     if is_cancelled:
@@ -167,7 +167,7 @@ async def test_a_reply_that_could_not_be_marked_as_sent_is_marked_later_and_sent
     sender.node = SimpleNamespace(me="gateway")  # type: ignore[assignment]
     try:
         row = OutboxRow(columns_of(HOME), "m1", None, dump_reply(Reply("Hello!")))
-        outbox = await store.write(lambda db: mailbox.put_out(db, row))
+        outbox = await store.write(lambda db: mailbox.enqueue_reply(db, row))
         for _ in range(3):  # announced, and found in the outbox, repeatedly
             sender.deliver(Outbound(outbox, HOME, Reply("Hello!"), "m1"))
             await sender.queues.idle()

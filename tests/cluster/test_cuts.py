@@ -160,10 +160,10 @@ class Held(OpenAIServer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.go_on = asyncio.Event()
+        self.continue_summary = asyncio.Event()
 
     async def _respond(self, request: web.Request, received: Received) -> web.StreamResponse:
-        await self.go_on.wait()
+        await self.continue_summary.wait()
         return await openai_server._act(request, received, Say("Here I am."), (1, 0))
 
 
@@ -187,7 +187,7 @@ async def test_a_worker_that_must_begin_anew_waits_until_it_reaches_the_broker_a
         link.take_down()
         with psycopg.connect(postgresql) as connection:
             connection.execute("UPDATE process SET is_fenced = 1 WHERE role = 'worker'")
-        endpoint.go_on.set()
+        endpoint.continue_summary.set()
         await until(lambda: worker.is_over or "can't begin anew yet" in worker.errors)
         assert not worker.is_over, worker.errors
         link.mend()

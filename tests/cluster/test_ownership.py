@@ -29,7 +29,7 @@ class Process:
 
     def __init__(self, url: str, me: str, kin: str, log: list[str]) -> None:
         self.broker = RabbitMQ(url, me, kin)
-        self.broker.hear = self._hear
+        self.broker.handle_message = self._hear
         self.ownership = Ownership(self.broker, self, NAMES, lost_after=1.0)
         self.broker.on_lost = self.ownership.disconnected
         self.broker.on_back = self.ownership.reconnected
@@ -43,7 +43,7 @@ class Process:
 
     def _hear(self, topic: str, body: bytes) -> None:
         if topic == "beat":
-            self.ownership.see(body.decode())
+            self.ownership.record_heartbeat(body.decode())
 
     async def start(self) -> None:
         await self.broker.start()
@@ -54,7 +54,7 @@ class Process:
     async def _beat(self) -> None:
         while True:
             with suppress(BrokerError):
-                await self.broker.tell("beat", self.broker.me.encode())
+                await self.broker.broadcast("beat", self.broker.me.encode())
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), 0.2)
 
@@ -140,7 +140,7 @@ class Cluster:
         """Stop one cleanly, which announces its end to the others."""
         stopping = self.alive.pop(me)
         for one in self.alive.values():
-            one.ownership.unsee(me)
+            one.ownership.record_end(me)
         await stopping.stop()
 
     async def kill(self, me: str) -> None:
@@ -203,7 +203,7 @@ async def test_what_is_owned_is_shared_evenly_as_processes_come_and_go(cluster: 
 async def test_the_last_one_says_farewell_and_hears_it_itself(cluster: Cluster) -> None:
     one = await cluster.add("one")
     await cluster.shares(8)
-    one.ownership.unsee("one")
+    one.ownership.record_end("one")
     await one.ownership._move()
     assert len(one.ownership.held) == 8
 

@@ -72,7 +72,7 @@ async def test_who_takes_over_shuts_the_one_before_out(stores: dict[str, Store])
 async def test_who_hands_over_goes_on_with_the_rest(stores: dict[str, Store]) -> None:
     for name in NAMES:
         await _take(stores["one"], name, "one")
-    await stores["one"].write(lambda db: record.give(db, ["slice.0"], "one"))
+    await stores["one"].write(lambda db: record.release_items(db, ["slice.0"], "one"))
     assert await _take(stores["two"], "slice.0", "two") == NOBODY
     await _write(stores["one"], "still")
     owners = {row.name: row.process for row in await stores["one"].read(record.list_owners)}
@@ -103,7 +103,7 @@ async def test_who_is_shut_out_keeps_no_write_of_a_group(stores: dict[str, Store
 
 async def test_the_next_sender_of_a_reply_learns_who_claimed_it(stores: dict[str, Store]) -> None:
     row = OutboxRow(AddressColumns("pipe", "main", "", ""), "m1", None, "{}")
-    outbox = await stores["one"].write(lambda db: mailbox.put_out(db, row))
+    outbox = await stores["one"].write(lambda db: mailbox.enqueue_reply(db, row))
 
     async def claim(process: str) -> str | None:
         return await stores[process].write(lambda db: record.claim(db, outbox, process))
@@ -182,10 +182,10 @@ class Owners(RuleBasedStateMachine):
             self.owner[name] = me
 
     @rule(data=st.data(), name=st.sampled_from(NAMES))
-    def give(self, data: st.DataObject, name: str) -> None:
+    def release_items(self, data: st.DataObject, name: str) -> None:
         me = self._any(data)
         if self._is_allowed(me):
-            record.give(self.database, [name], me)
+            record.release_items(self.database, [name], me)
             if self.owner.get(name) == me:
                 self.owner[name] = NOBODY
 

@@ -42,14 +42,14 @@ async def test_a_duplicate_and_a_reordered_wake_up_of_replies_change_nothing(
         await bot.says("Hi")
         rows = [OutboxRow(MAIN, f"told-{n}", None, dump_reply(Reply(f"{n}"))) for n in range(4)]
         store = cluster.workers[0].app.store
-        ids = await store.write(lambda db: [mailbox.put_out(db, row) for row in rows])
+        ids = await store.write(lambda db: [mailbox.enqueue_reply(db, row) for row in rows])
         told = [
             Outbound(number, Address("pipe", "main"), Reply(f"{n}"), f"told-{n}")
             for n, number in enumerate(ids)
         ]
         for outbound in (told[2], told[0], told[3], told[2], told[1], told[0], told[3]):
             body = wire.dump({"outbound": outbound})
-            await gateway.node.broker.tell(topic_of("pipe"), body)
+            await gateway.node.broker.broadcast(topic_of("pipe"), body)
         assert (await bot.says("Last")).text == "re: Last"
         assert [one.reply.text for one in bot.sent] == ["re: Hi", "0", "1", "2", "3", "re: Last"]
         assert not any(one.is_resent for one in bot.sent)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agent.models.catalogue import long_context_of
 from memory.context.change import Actor, Change, ViewEvent
 from memory.context.cut_cost import InputPrice
-from memory.context.forms import SUMMARY, give
+from memory.context.forms import SUMMARY, assign_form
 from memory.context.limits import Limits
 from memory.ledger import Bill
 from plugins.builtin.context.cost import Cache
@@ -40,7 +40,7 @@ def event(
     strategy = more.pop("strategy", "summarize")
     change = Change(target=more.pop("target", 0))
     if what == "compact":
-        change = Change(give({1}, SUMMARY))
+        change = Change(assign_form({1}, SUMMARY))
     return ViewEvent(
         NOW, "view" if what == "compact" else what, actor, reason, change, strategy, turn,
         tokens_before=sizes[0], tokens_after=sizes[1], **more,

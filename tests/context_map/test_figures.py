@@ -22,7 +22,7 @@ from plugins.builtin.context.state import STATES
 from plugins.builtin.context.turns import Row
 from plugins.context_map import feature as context_map
 from plugins.context_map.feature import Picture, flow, render, svg
-from plugins.context_map.figures import find_limit, list_blocks, spread, thin
+from plugins.context_map.figures import downsample, find_limit, list_blocks, spread
 from plugins.turn_names import spell, turns_of
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.tables import each_row
@@ -116,7 +116,7 @@ def test_shares_add_up_to_the_whole(total: int, weights: list[int]) -> None:
 
 @given(st.dictionaries(st.integers(1, 5_000), st.integers(0, 10**6)), st.integers(1, 200))
 def test_a_line_of_few_points_keeps_the_largest(sizes: dict[int, int], most: int) -> None:
-    points = thin(dict(sorted(sizes.items())), most)
+    points = downsample(dict(sorted(sizes.items())), most)
     assert len(points) <= most
     assert points == sorted(points)
     assert dict(points).items() <= sizes.items()

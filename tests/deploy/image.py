@@ -157,13 +157,13 @@ def build(layers: Layers, cache: Path, arguments: Mapping[str, str], context: Pa
                 stages.append(Stage(name, layers.folder.with_name(name), layers))
                 stages[-1].prepare()
             elif stages:
-                carry_out(step, stages, cache, arguments, context)
+                execute(step, stages, cache, arguments, context)
     finally:
         os.umask(umask)
     return stages[-1]
 
 
-def carry_out(
+def execute(
     step: Step, stages: Sequence[Stage], cache: Path, arguments: Mapping[str, str], context: Path
 ) -> None:
     """Carry one step out, in the last of these stages."""

@@ -31,7 +31,7 @@ from tests.deploy.image import (
     Container,
     Stage,
     build,
-    carry_out,
+    execute,
     layers_in_memory,
     read,
 )
@@ -151,7 +151,7 @@ def test_the_small_model_is_in_it_unless_it_is_built_without(image: Stage, tmp_p
     bare.prepare()
     (step,) = (step for step in read(DOCKERFILE.read_text("utf-8")) if "$EMBEDDED" in step.rest)
     bare.arguments["EMBEDDED"] = "no"
-    carry_out(step, [bare], tmp_path, {}, ROOT)
+    execute(step, [bare], tmp_path, {}, ROOT)
     assert not bare.place("/parley").exists()
 
 

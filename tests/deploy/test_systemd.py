@@ -90,13 +90,13 @@ def run(machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     monkeypatch.setenv("USER", "ann")
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
 
-    def carry_out(*arguments: str, path: str = "bin") -> Done:
+    def execute(*arguments: str, path: str = "bin") -> Done:
         monkeypatch.setenv("PATH", str(machine / path))
         config, data = machine / "a bot" / "config.json", machine / "a bot" / "da%ta"
         code = main.main(["--config", str(config), "--data", str(data), *arguments])
         return Done(code, *capsys.readouterr())
 
-    return carry_out
+    return execute
 
 
 def unit_of(machine: Path) -> Path:

@@ -17,7 +17,7 @@ FOLDERS = ("bot", "memory/record", "plugins", "channels/web")
 
 REFUSALS = {
     "bot/data_folder.py": {"FolderError"},
-    "channels/web/channel.py": {"CannotListen"},
+    "channels/web/channel.py": {"ListenError"},
     "bot/settings/schema.py": {"_fault"},
     "agent/models/failures.py": {"_refusal_sentence"},
     "agent/models/embedded.py": {"ModelUnreachable"},

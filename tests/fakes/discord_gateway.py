@@ -205,7 +205,7 @@ class Gateway:
         writing = asyncio.create_task(socket.write())
         socket.send({"op": 10, "d": {"heartbeat_interval": HEARTBEAT}})
         try:
-            code = await self._converse(socket)
+            code = await self._stream_conversation(socket)
             if code:
                 await self._leave(ws, code)
         finally:
@@ -220,7 +220,7 @@ class Gateway:
         await ws.close(code=code)
         return ws
 
-    async def _converse(self, socket: Socket) -> int:
+    async def _stream_conversation(self, socket: Socket) -> int:
         """Read a connection to its end; return the code that closes it (0: the bot closed it)."""
         session: Session | None = None
         times: deque[float] = deque(maxlen=MOST_COMMANDS)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
-from bot.attachments import read_apart
+from bot.attachments import run_limited
 from channels.base import (
     Accepted,
     Activity,
@@ -125,8 +125,8 @@ class FakeBot:
     def logins(self) -> Logins:
         raise NotImplementedError
 
-    def read_apart(self, script: Path, content: bytes, *arguments: str) -> bytes:
-        return read_apart(script, content, *arguments)
+    def run_limited(self, script: Path, content: bytes, *arguments: str) -> bytes:
+        return run_limited(script, content, *arguments)
 
     @asynccontextmanager
     async def serving(self, channel: Channel) -> AsyncIterator[asyncio.Task[None]]:
@@ -181,7 +181,7 @@ class FakeBot:
     def list_commands(self) -> Sequence[CommandEntry]:
         return [CommandEntry(name, "what it does") for name in COMMANDS]
 
-    def trouble(self, channel: str, error: BaseException) -> None: ...
+    def report_trouble(self, channel: str, error: BaseException) -> None: ...
 
     async def sessions(self, channel: str, words: str = "") -> list[Session]:
         return []

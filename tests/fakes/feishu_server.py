@@ -267,7 +267,7 @@ class FeishuServer(Platform[FeishuMessage]):
                 raise FeishuRefusal(99991663, "Invalid access token for authorization.")
             if path.endswith(tuple(self._files)) and "/resources/" in path:
                 return web.Response(body=self._files[path.rpartition("/")[2]])
-            data = await self._carry_out(request, path)
+            data = await self._execute(request, path)
         except FeishuRefusal as error:
             headers = {"x-ogw-ratelimit-reset": str(error.seconds)} if error.seconds else {}
             body = {"code": error.code, "msg": str(error)}
@@ -287,7 +287,7 @@ class FeishuServer(Platform[FeishuMessage]):
         self.tokens.add(token)
         return {"code": 0, "msg": "ok", "tenant_access_token": token, "expire": self.life}
 
-    async def _carry_out(self, request: web.Request, path: str) -> Json:
+    async def _execute(self, request: web.Request, path: str) -> Json:
         if path.startswith("im/v1/messages"):
             return await self._carry_out_message(request, path)
         match request.method, path.split("/"):

@@ -346,7 +346,7 @@ class OpenAIServer(Endpoint):
         by_responses = request.path == "/v1/responses"
         if not by_responses and received.body.get("model") in self.only_responses:
             return _failure(_ONLY_RESPONSES)
-        if complaint := self._complain(received.body, by_responses):
+        if complaint := self._report_error(received.body, by_responses):
             return _failure(Fail(400, {"message": complaint, "type": "invalid_request_error"}))
         as_prompt = openai_responses.prompt_bytes if by_responses else prompt_bytes
         prompt = as_prompt(received.body)
@@ -361,7 +361,7 @@ class OpenAIServer(Endpoint):
         decide = self.titler if received.is_title else self._decide
         return await act(request, received, decide(received), (counted, cached))
 
-    def _complain(self, body: Json, by_responses: bool) -> str:
+    def _report_error(self, body: Json, by_responses: bool) -> str:
         if by_responses:
             return openai_responses.refusal(body)
         bad = refusal({n: value for n, value in body.items() if n not in self.known})

@@ -223,10 +223,10 @@ class SlackServer(Platform[SlackMessage]):
                 return web.json_response({"ok": True, "team": "House", "url": self.base_url, **who})
             if method not in METHODS:
                 raise SlackRefusal("unknown_method")
-            needed, carry_out = METHODS[method]
+            needed, execute = METHODS[method]
             if needed and not set(needed) & self.scopes:
                 raise SlackRefusal("missing_scope", needed=needed[0])
-            result = carry_out(self, parameters)
+            result = execute(self, parameters)
         except SlackRefusal as refusal:
             return refusal.as_response()
         finally:

@@ -175,10 +175,10 @@ class TelegramServer(Platform[Sent]):
                 raise outage
             if failures := self.failures.get(method):
                 raise failures.popleft()
-            carry_out = getattr(self, f"_{_snake(method)}", None)
-            if carry_out is None:
+            execute = getattr(self, f"_{_snake(method)}", None)
+            if execute is None:
                 raise Refused("Not Found", 404)
-            result = await carry_out(parameters)
+            result = await execute(parameters)
         except Refused as refusal:
             return _error(refusal)
         finally:

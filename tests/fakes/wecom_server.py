@@ -159,7 +159,7 @@ class WeComServer(Platform[WeComMessage]):
     async def _answer(self, wire: web.WebSocketResponse, frame: Json) -> None:
         answer: Json = {"headers": {"req_id": frame["headers"]["req_id"]}}
         try:
-            body = await self._carry_out(wire, frame)
+            body = await self._execute(wire, frame)
             answer |= {"errcode": 0, "errmsg": "ok"} | ({"body": body} if body else {})
         except WeComRefusal as error:
             answer |= {"errcode": error.code, "errmsg": str(error)}
@@ -169,7 +169,7 @@ class WeComServer(Platform[WeComMessage]):
             await wire.send_str(json.dumps(answer))
         await self._look_again()
 
-    async def _carry_out(self, wire: web.WebSocketResponse, frame: Json) -> Json:
+    async def _execute(self, wire: web.WebSocketResponse, frame: Json) -> Json:
         command, body = frame["cmd"], frame.get("body", {})
         if command == "aibot_subscribe":
             return await self._subscribe(wire, body)

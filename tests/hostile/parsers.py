@@ -29,7 +29,7 @@ from channels.web.markup import html
 from channels.whatsapp import letters as whatsapp
 from memory.context.audit import Candidate, audit
 from memory.context.audit_source import AuditSource
-from memory.context.corrected import HeldValues, choose_certain
+from memory.context.corrected import CurrentValues, choose_certain
 from memory.context.corrections import find_corrections
 from memory.context.ended_values import EndedValue, show_corrected
 from memory.context.extract import extract as shorten
@@ -39,7 +39,7 @@ from memory.context.terse import TerseFilter, extract
 from memory.messages import mark_untrusted
 from memory.record import daily
 from memory.record.search import words
-from memory.record.search.said import finder, spans
+from memory.record.search.message_text import finder, spans
 from plugins.builtin.context_search import LONGEST_QUERY
 from plugins.instructions.detect import find_instructions, is_plain, own_words
 from plugins.mcp.health import find_reason
@@ -166,7 +166,7 @@ def _audited(text: str) -> None:
         turns = turns_of(chat)
         source = AuditSource(chat[::2], chat[1::2], turns=turns)
         audit(Candidate(summary, 1), source)
-        held = HeldValues(source.current, source.ended)
+        held = CurrentValues(source.current, source.ended)
         shorten(turns, summary, 500, len, source.facts, source.requests, held)
 
 

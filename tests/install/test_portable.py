@@ -22,7 +22,7 @@ from tests.install import windows
 
 ROOT = Path(__file__).parents[2]
 MAY_USE = {
-    "agent/tools/apart.py": {"os.killpg"},
+    "agent/tools/child_process.py": {"os.killpg"},
     "agent/tools/limited.py": {"resource"},
     "bot/process.py": {"uvloop", "socket.AF_UNIX", "add_signal_handler"},
     "bot/data_folder.py": {"fcntl", "os.O_DIRECTORY"},

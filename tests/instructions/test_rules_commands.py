@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memory.keys import ConversationKey
-from plugins.instructions.carried import bring
+from plugins.instructions.carried import import_entry
 from tests.fakes.openai_server import Say, echo
 from tests.instructions.test_rules_said import BOSS, commands, list_rules, system
 from tests.whole.scenario import say_all
@@ -163,7 +163,7 @@ async def test_an_export_of_others_brings_short_rules_only(
 ) -> None:
     content = json.dumps([{"text": text, "scope": "everywhere", "state": "active", "turn": 3}])
     key = ConversationKey("pipe/main", "pipe/main")
-    brought = await bring({}, key, content.encode(), is_own=is_own, is_rehearsal=True)
+    brought = await import_entry({}, key, content.encode(), is_own=is_own, is_rehearsal=True)
     assert brought == count
 
 

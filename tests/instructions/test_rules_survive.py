@@ -93,10 +93,10 @@ class Model:
 @given(st.lists(STEPS, min_size=4, max_size=14))
 def test_the_prompt_has_exactly_the_rules_in_force(steps: Sequence[tuple[str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_carry_out(Path(folder), steps))
+        asyncio.run(_execute(Path(folder), steps))
 
 
-async def _carry_out(folder: Path, steps: Sequence[tuple[str, int]]) -> None:
+async def _execute(folder: Path, steps: Sequence[tuple[str, int]]) -> None:
     model, names = Model(), list(STRATEGIES)
     numbers: dict[int, int] = {}
     async with AsyncExitStack() as running:

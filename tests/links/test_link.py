@@ -16,7 +16,7 @@ import pytest
 from bot.assembly import assemble
 from bot.settings import load_layers
 from channels.base import Activity, BranchChanged, Delta, Done, TurnStarted
-from channels.guessing import TRIES
+from channels.guess_limit import TRIES
 from channels.message import Address
 from memory.record import mailbox
 from memory.record.engines.sqlite import in_memory

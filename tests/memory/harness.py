@@ -160,13 +160,13 @@ def texts(view: View) -> list[str]:
     return [str(message["content"]) for message in view.to_wire(PromptPrefix(""))]
 
 
-async def carry_out(conversation: Conversation, change: Change) -> None:
+async def execute(conversation: Conversation, change: Change) -> None:
     """Change the context, as an emergency would."""
     async with conversation.context.changing:
-        await conversation.compactor.carry_out(Plan(change, "a test wants it"), "emergency")
+        await conversation.compactor.execute(Plan(change, "a test wants it"), "emergency")
 
 
 async def squeeze_turns(conversation: Conversation, turns: Collection[int]) -> None:
     """Squeeze these turns to question and reply."""
     there = [turn for turn in conversation.context.view().turns if turn.number in turns]
-    await carry_out(conversation, Change(squeeze(conversation.context.view(), there)))
+    await execute(conversation, Change(squeeze(conversation.context.view(), there)))

@@ -7,8 +7,8 @@ from typing import get_args
 
 from memory.context.audit import REASONS, Audit, Candidate, Level, audit
 from memory.context.audit_source import AuditSource
+from memory.context.represented_requests import find_lost_requests, find_restated
 from memory.context.requests import find_requests
-from memory.context.told_requests import find_lost, find_restated
 from tests.memory.audit_corpus import BAD, CHATS, FIFTH, FOURTH, GOOD, THIRD, UNSEEN, Corpus
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row
@@ -280,9 +280,9 @@ def test_what_a_person_allowed_beside_a_ban_is_no_false_permission(
 
 def test_an_open_request_is_lost_where_nothing_tells_of_it_or_it_is_told_as_done() -> None:
     found = find_requests(turns_of([ASKED["en"][0], REPLIES["en"][1]]))
-    assert find_lost("They talked about dinner.", found)
-    assert find_lost("The table for six at Marlowe is booked.", found)
-    assert not find_lost("Open: a table for six at Marlowe, the day is missing.", found)
+    assert find_lost_requests("They talked about dinner.", found)
+    assert find_lost_requests("The table for six at Marlowe is booked.", found)
+    assert not find_lost_requests("Open: a table for six at Marlowe, the day is missing.", found)
 
 
 _FEW = {

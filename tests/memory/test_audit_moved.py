@@ -8,7 +8,7 @@ from memory.context.audit_source import AuditSource
 from memory.context.exchanged import Clauses
 from memory.context.moved import find_moved
 from memory.context.moved_wide import find_moved_wide
-from memory.context.request_signs import is_put_off
+from memory.context.request_signs import is_postponed
 from memory.context.wording import WordIndex
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row
@@ -249,4 +249,4 @@ def test_a_day_of_the_week_that_nobody_said_is_invented() -> None:
     ],
 )
 def test_not_yet_postpones_a_request(asked: str) -> None:
-    assert is_put_off(asked, "OK.", WordIndex().heads(asked))
+    assert is_postponed(asked, "OK.", WordIndex().heads(asked))

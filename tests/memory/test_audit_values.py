@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from memory.context.audit import Audit, Candidate, audit
 from memory.context.audit_source import AuditSource
-from memory.context.said_numbers import SaidNumbers
+from memory.context.mentioned_numbers import MentionedNumbers
 from memory.context.superseded import find_stale_values, find_superseded
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row
@@ -87,14 +87,14 @@ def judge(text: str) -> Audit:
 )
 def test_a_number_may_be_said_in_another_form(number: str) -> None:
     """A number may be from another country, a numeric date, a whole day, a word, or a sum."""
-    assert SaidNumbers(TALK).has(number.replace(" k", ""))
+    assert MentionedNumbers(TALK).has(number.replace(" k", ""))
 
 
 @given(st.sampled_from(["1375", "218", "26150", "447188"]), st.data())
 def test_a_number_with_its_digits_in_another_order_is_a_slip(
     number: str, data: st.DataObject
 ) -> None:
-    said = SaidNumbers(TALK)
+    said = MentionedNumbers(TALK)
     slip = "".join(data.draw(st.permutations(number)))
     if slip != number and slip[0] != "0":
         assert said.find_like(slip)

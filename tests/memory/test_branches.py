@@ -119,7 +119,7 @@ async def test_a_running_turn_is_no_part_of_a_branch(harness: MemoryHarness) -> 
     assert numbers(branch) == [1, 2]
     await harness.says("before it is over", key=branch.key)
     assert numbers(branch) == [1, 2, 3]
-    await turn.break_off("stopped", "", "Stopped.")
+    await turn.end_early("stopped", "", "Stopped.")
     with pytest.raises(ValueError, match="the last complete turn is t3"):
         await harness.conversations.fork(KEY, 4)
 

@@ -34,15 +34,15 @@ async def test_a_window_below_what_was_accepted_lately_is_believed_when_it_is_na
     calibration: Calibration,
 ) -> None:
     assert await calibration.learn(sent(20_000), 20_000, "a")
-    calibration.believe_refusal(sent(4_000), SET, 16_000)
+    calibration.accept_refusal(sent(4_000), SET, 16_000)
     assert calibration.window(SET) == 128_000
-    calibration.believe_refusal(sent(4_000), SET, 16_000)
+    calibration.accept_refusal(sent(4_000), SET, 16_000)
     assert calibration.window(SET) == 16_000
 
 
 async def test_a_window_that_holds_no_prompt_is_never_believed(calibration: Calibration) -> None:
     for _ in range(5):
-        calibration.believe_refusal(sent(2_000), SET, 3_000)
+        calibration.accept_refusal(sent(2_000), SET, 3_000)
     assert calibration.window(SET) == 128_000
     assert calibration.ratio("a") == 1.0
 
@@ -51,7 +51,7 @@ async def test_however_often_it_is_refused_the_meter_is_scaled_within_bounds(
     calibration: Calibration,
 ) -> None:
     for _ in range(9):
-        calibration.believe_refusal(sent(8_000), SET, 20_000)
+        calibration.accept_refusal(sent(8_000), SET, 20_000)
     assert 1.0 < calibration.ratio("a") < 2.0
     assert calibration.models.ratio("a") == 1.0, "no other conversation feels it"
     assert await calibration.learn(sent(8_000), 8_400, "a")

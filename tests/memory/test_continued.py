@@ -24,7 +24,7 @@ from memory.context.continued import (
 )
 from memory.context.cut_cost import InputPrice
 from memory.context.forecast import certain, is_far
-from memory.context.forms import TurnForm, give
+from memory.context.forms import TurnForm, assign_form
 from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.context.strategies import STRATEGIES
@@ -32,7 +32,7 @@ from memory.context.view import LogLine, Scale, View
 from memory.ledger import Spent
 from memory.messages import NOTHING_BESIDE, Image, Message, ToolCall
 from memory.turns import Entry, Turn
-from tests.memory.harness import MemoryHarness, carry_out
+from tests.memory.harness import MemoryHarness, execute
 
 CACHED = Spent("answer", "fake", 2_000, 1_900, 5, None)
 
@@ -122,11 +122,11 @@ async def test_turns_that_are_not_sent_as_they_were_said_have_none(
     conversation = await harness.conversation()
     turn = conversation.context.view().whole[1]
     change = (
-        Change(give({2}, TurnForm("squeezed")))
+        Change(assign_form({2}, TurnForm("squeezed")))
         if kind == "squeeze"
         else Change(clip={turn.entries[0].seq: Clip(3, 2)})
     )
-    await carry_out(conversation, change)
+    await execute(conversation, change)
     now = await sent(harness)
     assert find(now, now.view.whole[:3]) is None
     assert find(now, now.view.whole[:1]) is not None

@@ -94,7 +94,7 @@ async def test_a_correction_said_while_a_turn_runs_holds_at_once(harness: Memory
     conversation = await harness.conversation()
     await conversation.long_term.remember("The meeting is on 3 May.", "ann")
     turn = await conversation.turns.open("Hello.", inbox=1)
-    await turn.hear([Message("user", "the meeting is on 4 May, not 3 May")], [2])
+    await turn.add_messages([Message("user", "the meeting is on 4 May, not 3 May")], [2])
     assert "4 May (corrected in t1)" in prompt(harness)
 
 
@@ -263,7 +263,7 @@ async def test_no_later_summary_says_what_a_command_has_ended(
     for text in (*later, "Hello."):
         await harness.says(text, reply="Well. " * 40)
     await conversation.compactor.compact_for_person()
-    shown = await conversation.summary.find_meant()
+    shown = await conversation.summary.find_default()
     assert shown is not None
     assert told in shown.summary.text
     assert shown.summary.receipt is not None

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from memory.context.corrected import correct, put_right
+from memory.context.corrected import apply_corrections, correct
 from memory.context.corrections import Correction, find_corrections
-from memory.context.ended_values import OLD, EndedValue, is_once_in, show_corrected
+from memory.context.ended_values import OLD, EndedValue, occurs_once, show_corrected
 from memory.messages import Message, ToolCall
 from memory.record.search import ExactMessage, FirstMessages, Words
 from memory.record.search.corrected import correct as correct_entry
@@ -191,7 +191,7 @@ def test_the_number_of_a_house_is_ended_where_a_message_denies_it() -> None:
         "我住在橡树路42 (corrected in t2)号。"
     )
     plain = [replace(one, is_marked=False) for one in ended]
-    assert put_right("我住在橡树路24号。是橡树路42号，不是24号。", plain) == (
+    assert apply_corrections("我住在橡树路24号。是橡树路42号，不是24号。", plain) == (
         "我住在橡树路42号。是橡树路42号。"
     )
 
@@ -228,6 +228,6 @@ def test_arguments_of_tool_calls_are_shown_as_they_were() -> None:
 
 
 def test_a_value_in_two_forms_is_not_there_once() -> None:
-    assert is_once_in("The meeting is on 4 May.", "4 May")
-    assert not is_once_in("The meeting is on 4 May, the dentist on May 4.", "4 May")
-    assert not is_once_in("The meeting is on 14 May.", "4 May")
+    assert occurs_once("The meeting is on 4 May.", "4 May")
+    assert not occurs_once("The meeting is on 4 May, the dentist on May 4.", "4 May")
+    assert not occurs_once("The meeting is on 14 May.", "4 May")

@@ -166,8 +166,8 @@ def test_a_reply_may_be_corrected_by_its_contrary_alone(is_reply: bool) -> None:
         ("Deine Katze heißt Mimi.", "Sie heißt Kiki."),
     ):
         finder = CorrectionFinder()
-        (finder.note if is_reply else finder.hear)(told)
-        found = [(one.old, one.new) for one in finder.hear(said)]
+        (finder.note if is_reply else finder.find_in)(told)
+        found = [(one.old, one.new) for one in finder.find_in(said)]
         assert found == ([("Mimi", "Kiki")] if is_reply else [])
 
 

@@ -18,11 +18,11 @@ def hearing(
 ) -> Listener:
     """Return a listener that records its events."""
 
-    async def hear(event: Event) -> Verdict | None:
+    async def handle(event: Event) -> Verdict | None:
         heard.append(f"{name}: {event.name} t{event.turn} {event.text}".strip())
         return verdict
 
-    return Listener(name, hear, priority)
+    return Listener(name, handle, priority)
 
 
 async def harness_with(folder: Path, *listeners: Listener) -> MemoryHarness:
@@ -39,7 +39,7 @@ async def test_a_session_begins_once_and_ends_when_the_bot_stops(tmp_path: Path)
         turn = await conversation.turns.open(text)
         await turn.begin()
         await turn.record(Message("assistant", "Yes."))
-        await turn.tell("turn_end", "Yes.")
+        await turn.notify("turn_end", "Yes.")
     await harness.close()
     assert heard == [
         "ear: session_start t1",
@@ -68,12 +68,12 @@ async def test_listeners_hear_by_priority_and_the_first_veto_counts(tmp_path: Pa
     heard: list[str] = []
     late = hearing(heard, "late", Verdict("no", ("b",)), 200)
     early = hearing(heard, "early", Verdict("never", ("a",)), 1)
-    picky = Listener("picky", hearing(heard, "picky").hear, minds=lambda name: name == "tool_end")
+    picky = Listener("picky", hearing(heard, "picky").handle, minds=lambda name: name == "tool_end")
     harness = await harness_with(tmp_path, late, early, picky)
     turn = await (await harness.conversation()).turns.open("Hello")
     call = ToolCall("c", "look", "{}")
-    verdict = await turn.tell("tool_start", call=call)
-    await turn.tell("tool_end", "done", call, is_error=True)
+    verdict = await turn.notify("tool_start", call=call)
+    await turn.notify("tool_end", "done", call, is_error=True)
     await harness.close()
     assert verdict == Verdict("never", ("a", "b"))
     assert heard[:2] == ["early: tool_start t1", "late: tool_start t1"]
@@ -110,7 +110,7 @@ async def test_a_listener_that_fails_or_sleeps_is_passed_over(
         hearing(heard, verdict=Verdict(inject=("x",))),
     )
     turn = await (await harness.conversation()).turns.open("Hello")
-    assert (await turn.tell("turn_start", "Hello")).inject == ("x",)
+    assert (await turn.notify("turn_start", "Hello")).inject == ("x",)
     await harness.close()
     assert "bad failed over turn_start" in caplog.text
     assert "slow took longer than 0.01 s over turn_start" in caplog.text
@@ -128,7 +128,7 @@ async def test_nonsense_of_a_listener_costs_what_it_says_and_nothing_else(
 ) -> None:
     answers = iter(NONSENSE)
 
-    async def hear(event: Event) -> Verdict:
+    async def handle(event: Event) -> Verdict:
         answer = next(answers)
         if isinstance(answer, BaseException):
             raise answer
@@ -138,10 +138,10 @@ async def test_nonsense_of_a_listener_costs_what_it_says_and_nothing_else(
         raise OSError("broken")
 
     good = hearing([], verdict=Verdict("no", ("x",)))
-    events = Events([Listener("bad", hear, 1), good, Listener("worse", hear, minds=fails)])
+    events = Events([Listener("bad", handle, 1), good, Listener("worse", handle, minds=fails)])
     event = Event("turn_start", ConversationKey("pipe/main", "pipe-main"))
     for number, _nonsense in enumerate(NONSENSE, 1):
-        assert events.find_minding("turn_start")
+        assert events.find_interested("turn_start")
         assert await events.emit(event) == Verdict("no", ("x",))
         assert sum("bad " in record.getMessage() for record in caplog.records) == number
     listed = Verdict("", ["a", "b"])  # type: ignore[arg-type]
@@ -153,12 +153,12 @@ async def test_nonsense_of_a_listener_costs_what_it_says_and_nothing_else(
 async def test_a_turn_that_is_stopped_while_a_listener_hears_is_stopped() -> None:
     hears = asyncio.Event()
 
-    async def hear(event: Event) -> None:
+    async def handle(event: Event) -> None:
         hears.set()
         await asyncio.Event().wait()
 
     key = ConversationKey("pipe/main", "pipe-main")
-    telling = asyncio.create_task(Events([Listener("slow", hear)]).emit(Event("error", key)))
+    telling = asyncio.create_task(Events([Listener("slow", handle)]).emit(Event("error", key)))
     await hears.wait()
     telling.cancel()
     with pytest.raises(asyncio.CancelledError):

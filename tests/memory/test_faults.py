@@ -147,7 +147,7 @@ def test_the_kind_of_an_error_is_told(
 ) -> None:
     for said, error in CASES:
         with case(subtests, repr(error)), caplog.at_level(logging.INFO):
-            assert faults.say_fault(error) == said
+            assert faults.describe_fault(error) == said
             assert own_words(said, error)
             assert any(one.exc_info and one.exc_info[1] is error for one in caplog.records)
 
@@ -156,7 +156,7 @@ def test_the_kind_of_an_error_is_told(
 def test_of_an_error_of_no_kind_the_default_is_told(
     kind: Callable[[str], BaseException], words: str
 ) -> None:
-    said = faults.say_fault(kind(words), faults.STRANGE_ANSWER)
+    said = faults.describe_fault(kind(words), faults.STRANGE_ANSWER)
     assert own_words(said, kind(words))
 
 

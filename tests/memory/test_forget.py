@@ -136,14 +136,14 @@ async def test_a_summary_asked_for_while_turns_are_deleted_lacks_them(tmp_path: 
     await harness.open()
     for number in range(1, 5):
         await harness.says(f"{mark(number)} is said " * 9)
-    conversation, go_on = await harness.conversation(), threading.Event()
+    conversation, continue_summary = await harness.conversation(), threading.Event()
     lock = conversation.compactor.summaries._one_at_a_time
-    held = asyncio.create_task(harness.store.write(lambda db: go_on.wait(60)))
+    held = asyncio.create_task(harness.store.write(lambda db: continue_summary.wait(60)))
     forgetting = asyncio.create_task(conversation.forget({1}))
     await until(lock.locked)  # the deletion has begun, and can't end
     compacting = asyncio.create_task(conversation.compactor.compact_for_person())
     await until(lambda: lock._waiters)
-    go_on.set()
+    continue_summary.set()
     await asyncio.gather(held, forgetting)
     compacted = await compacting
     await harness.settle()

@@ -160,7 +160,7 @@ async def test_one_pinned_turn_over_the_budget_lets_no_other_turn_be_paid_for(
     assert not harness.summarizer.requests
     assert [event.name for event in await conversation.context.history()] == ["pin"]
     assert [turn.number for turn in views[-1].turns] == list(range(1, 10)), "the newest is there"
-    told = [conversation.compactor.tell_stuck(turn) for turn in (9, 9, 10, 11)]
+    told = [conversation.compactor.describe_stuck(turn) for turn in (9, 9, 10, 11)]
     assert "unpin" in told[0]
     assert told == [told[0], told[0], "", ""], "once, however often that answer is composed"
 
@@ -176,7 +176,7 @@ async def test_pins_that_fill_the_limit_of_turns_let_no_new_turn_leave_at_once(
     for view in (await talk_on(harness))[1:]:
         assert view.current - 1 in {turn.number for turn in view.turns}
     assert not harness.summarizer.requests
-    assert "limit of 6 turns" in conversation.compactor.tell_stuck(conversation.context.newest)
+    assert "limit of 6 turns" in conversation.compactor.describe_stuck(conversation.context.newest)
 
 
 async def test_a_running_turn_over_the_trigger_pays_for_nothing_at_each_step(
@@ -236,7 +236,7 @@ async def test_nothing_is_removed_for_a_request_that_can_not_fit_anyway(
     conversation = await harness.conversation()
     turn = await conversation.turns.open("word " * question)
     with pytest.raises(RequestTooLong, match="is too small: the system prompt has"):
-        await turn.make_room(await turn.fit(harness.frame), harness.frame, Overflow(named))
+        await turn.shrink_request(await turn.fit(harness.frame), harness.frame, Overflow(named))
     await turn.record(Message("assistant", "It does not fit."))
     assert len(conversation.context.view().turns) == 7
     assert not conversation.context.view().layout.clipped

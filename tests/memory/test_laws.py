@@ -23,7 +23,7 @@ from memory.context.forms import (
     WHOLE,
     Forms,
     TurnForm,
-    give,
+    assign_form,
     overlay,
     turns_of,
     up_to,
@@ -47,7 +47,7 @@ FORM = st.sampled_from([WHOLE, SUMMARY, TurnForm("gone", CLEARED), TurnForm("lin
 def changes(draw: st.DrawFn) -> Change:
     forms: Forms = ()
     for _ in range(draw(st.integers(1, 3))):
-        forms = overlay(forms, give(draw(TURNS), draw(FORM)))
+        forms = overlay(forms, assign_form(draw(TURNS), draw(FORM)))
     return Change(forms, pin=draw(TURNS), after=draw(st.integers(0, 2)))
 
 
@@ -199,7 +199,7 @@ async def test_an_event_over_very_many_turns_is_small(tmp_path: Path) -> None:
     await harness.says("Hello.")
     state = (await harness.conversation()).context
     turns = tuple(range(1, 50_001))
-    change = Change(give(turns, SUMMARY))
+    change = Change(assign_form(turns, SUMMARY))
     event = ViewEvent(NOON, "view", "strategy", "", change, "slim", leaving=turns)
     row = await harness.store.write(lambda db: insert_event(db, state.row, event))
     query = "SELECT change, leaving, reason FROM view_event WHERE id = ?"
@@ -252,10 +252,10 @@ async def test_a_compaction_that_waits_says_why_it_waits_no_longer(tmp_path: Pat
     assert waiting is not None
     unasked, late = (replace(waiting, asked_at=at) for at in (0.0, waiting.asked_at - PATIENCE))
     full = "the window is full"
-    assert [approval.why_due(one) for one in (unasked, waiting)] == ["", ""]
-    assert approval.why_due(late) == "nobody answered in ten minutes"
+    assert [approval.due_reason(one) for one in (unasked, waiting)] == ["", ""]
+    assert approval.due_reason(late) == "nobody answered in ten minutes"
     harness.limit(window=1_000)
-    assert [approval.why_due(one) for one in (unasked, waiting)] == [full, full]
+    assert [approval.due_reason(one) for one in (unasked, waiting)] == [full, full]
     await harness.close()
 
 
@@ -289,7 +289,7 @@ async def test_only_what_a_person_takes_back_holds_compactions_off(
     conversation = await talk(harness, 1, 9)
     event = await conversation.compactor.free()
     assert event is not None
-    await conversation.context.take_back("undo", event, actor, "a test wants it")
+    await conversation.context.set_undone("undo", event, actor, "a test wants it")
     for _ in range(2):
         context = conversation.context
         held = conversation.compactor.forecaster.is_held(context.view(), context.limits)

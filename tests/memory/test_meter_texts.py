@@ -32,7 +32,7 @@ async def test_of_a_huge_text_no_more_is_looked_at_than_is_kept(piece: str, toke
     own = Meter()
     await own.ready()
     text = Looked(piece * (2_000_000 // len(piece)))
-    kept = await own.clip_aside(text, tokens)
+    kept = await own.clip_in_thread(text, tokens)
     assert text.startswith(kept)
     assert text.looked <= 2 * len(kept) + 2 * LONGEST_PIECE
     longer = str(text)[: len(kept) + 1]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memory.context.audit import Candidate, audit
 from memory.context.audit_source import AuditSource
-from memory.context.corrected import HeldValues
+from memory.context.corrected import CurrentValues
 from memory.context.extract import _LABELS, extract, read_open
 from memory.context.requests import Requests
 from memory.context.summary import SummaryRequest, SummaryResult
@@ -255,7 +255,7 @@ def summarise(lines: Sequence[str], most: int, prior: str = "") -> str:
     source = AuditSource(
         lines[::2], lines[1::2], turns=turns, prior=prior, known=Requests(tuple(read_open(prior)))
     )
-    held = HeldValues(source.current, source.ended)
+    held = CurrentValues(source.current, source.ended)
     return extract(turns, prior, most, count, source.facts, source.requests, held)
 
 

@@ -295,7 +295,7 @@ async def test_a_clip_in_an_emergency_leaves_the_marker_that_names_the_whole_fil
     await turn.record(Message("assistant", "", (ToolCall("c", "look", "{}"),)))
     await turn.record(Message("tool", LONG, call_id="c", tool="look"))
     before = await turn.fit(harness.frame)
-    assert await turn.make_room(before, harness.frame, Overflow(3_000))
+    assert await turn.shrink_request(before, harness.frame, Overflow(3_000))
     (was, seen) = (texts(view)[-1] for view in (before, await turn.fit(harness.frame)))
     assert len(seen) < len(was)
     assert seen.endswith(MARKER.format(WHERE.format(f"{SESSION}/tool_result-c.txt")))

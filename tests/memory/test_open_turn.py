@@ -32,7 +32,7 @@ async def test_a_stop_while_a_result_is_written_adds_no_second_result(
     with pytest.raises(asyncio.CancelledError):
         await recording
     await blocked
-    await turn.break_off("stopped", "", "Stopped.")
+    await turn.end_early("stopped", "", "Stopped.")
     (kept,) = await conversation.context.turns([1])
     assert [entry.message.role for entry in kept.entries] == [
         "user",
@@ -47,7 +47,7 @@ async def test_a_stop_while_a_result_is_written_adds_no_second_result(
 async def test_what_was_heard_before_a_stop_is_off_the_inbox(harness: MemoryHarness) -> None:
     conversation = await harness.conversation()
     turn = await conversation.turns.open("First.", inbox=1)
-    hearing = asyncio.create_task(turn.hear([Message("user", "Second.")], [2]))
+    hearing = asyncio.create_task(turn.add_messages([Message("user", "Second.")], [2]))
     await asyncio.sleep(0)
     hearing.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -24,7 +24,7 @@ from memory.record.search import (
     spread,
 )
 from memory.record.search.excerpts import blocks
-from memory.record.search.said import finder, to_model_text
+from memory.record.search.message_text import finder, to_model_text
 from tests.memory.harness import MemoryHarness
 
 pytestmark = pytest.mark.databases

@@ -31,7 +31,7 @@ from memory.ledger import Spent
 from memory.messages import Message, ToolCall
 from memory.record.search import ExactMessage
 from memory.summary_editor import EditRefused
-from plugins.request_log.reading import KeptRequests, StoredRequestLog
+from plugins.request_log.reading import StoredRequestLog, StoredRequests
 from tests.fakes.openai_server import refusal
 from tests.memory.harness import KEY, MemoryHarness, Obedient
 
@@ -137,7 +137,7 @@ class Witness:
         spent = Spent("answer", "fake", 100, self.cached, 1, None)
         await turn.record(Message("assistant", self.said[-1]), spent=spent if self.cached else None)
         self.ends.append(len(self.said))
-        assert await KeptRequests(conversation.turns).numbers()
+        assert await StoredRequests(conversation.turns).numbers()
         await what_was_sent_can_be_made_again(conversation, newest=1)
 
     def branch(self, turn: int) -> Witness:
@@ -435,7 +435,7 @@ async def move(
 
 async def what_was_sent_can_be_made_again(conversation: Conversation, newest: int = 1_000) -> None:
     """Each logged request is rebuilt byte for byte, whatever was changed since."""
-    log = KeptRequests(conversation.turns)
+    log = StoredRequests(conversation.turns)
     for number in (await log.numbers())[-newest:]:
         sent = await log.request(number)
         assert sent is not None

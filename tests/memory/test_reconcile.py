@@ -189,7 +189,7 @@ def test_a_refusal_confirms_what_was_too_much_to_be_believed() -> None:
     """An unknown vocabulary makes 1.9 tokens of one."""
     calibration = learn(*((raw, round(1.9 * raw), 0) for raw in (6_000, 8_000, 10_000)))
     assert size(calibration, 11_000) == (11_000, False)
-    calibration.believe_refusal(sent(11_000), SET, 0)
+    calibration.accept_refusal(sent(11_000), SET, 0)
     assert size(calibration, 11_000) == (20_900, False)
     asyncio.run(calibration.learn(sent(9_000), 17_100, "m"))
     assert size(calibration, 9_000) == (17_100, True)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from memory.context.change import Change, ViewEvent
 from memory.context.emergency import REASON, describe
-from memory.context.forms import TurnForm, give
+from memory.context.forms import TurnForm, assign_form
 from memory.context.limits import Limits
 from memory.context.strategies.split import safe_split
 from memory.conversation import Conversation
@@ -191,7 +191,7 @@ async def test_an_overflow_halves_keep_recent_and_asks_no_model(harness: MemoryH
     conversation = await harness.conversation()
     turn = await conversation.turns.open("now")
     view = await turn.fit(FRAME)
-    assert await turn.make_room(view, FRAME, Overflow())
+    assert await turn.shrink_request(view, FRAME, Overflow())
     event = (await conversation.context.history())[-1]
     assert event.reason == "context_overflow"
     assert event.actor == "emergency"
@@ -206,7 +206,7 @@ async def test_keep_recent_is_halved_to_four_at_least(harness: MemoryHarness) ->
         await harness.says(f"{number}")
     conversation = await harness.conversation()
     turn = await conversation.turns.open("now")
-    assert await turn.make_room(await turn.fit(FRAME), FRAME, Overflow())
+    assert await turn.shrink_request(await turn.fit(FRAME), FRAME, Overflow())
     assert len((await turn.fit(FRAME)).messages) == 5, "four at least, and no turn is halved"
 
 
@@ -338,7 +338,7 @@ async def test_an_emergency_that_only_squeezes_says_what_stayed(harness: MemoryH
     await harness.says("question", ["found"], reply="answer")
     conversation = await harness.conversation()
     context = conversation.context
-    squeezed = Change(give({1}, TurnForm("squeezed")))
+    squeezed = Change(assign_form({1}, TurnForm("squeezed")))
     event = ViewEvent(NOW, "view", "emergency", REASON, squeezed, "trim", turn=1, id=1)
     said = describe([event], context.view(), context.limits, turn=1)
     assert "4,000 tokens: of t1 only the question and the reply stayed. Nothing is deleted" in said

@@ -17,7 +17,7 @@ from memory.context.forms import (
     WHOLE,
     Forms,
     TurnForm,
-    give,
+    assign_form,
     overlay,
     turns_of,
 )
@@ -34,7 +34,7 @@ FORM = st.sampled_from(
 def forms(draw: st.DrawFn) -> Forms:
     made: Forms = ()
     for _ in range(draw(st.integers(0, 3))):
-        made = overlay(made, give(draw(TURNS), draw(FORM)))
+        made = overlay(made, assign_form(draw(TURNS), draw(FORM)))
     return made
 
 
@@ -81,7 +81,7 @@ def test_nothing_changes_of_what_speaks_of_earlier_turns_alone(kind: Kind, chang
     assert limited is None or limited == whole
 
 
-REMOVED = Change(give({1, 2}, SUMMARY))
+REMOVED = Change(assign_form({1, 2}, SUMMARY))
 
 
 def test_what_a_strategy_did_comes_along_only_where_a_person_has_judged_it() -> None:
@@ -94,23 +94,25 @@ def test_what_a_strategy_did_comes_along_only_where_a_person_has_judged_it() -> 
 
 
 def test_a_summary_that_came_late_comes_along_with_what_it_is_of() -> None:
-    cut = event("view", Change(give({1}, SUMMARY)), id=3, leaving=frozenset({1}))
+    cut = event("view", Change(assign_form({1}, SUMMARY)), id=3, leaving=frozenset({1}))
     late = event("text", Change(texts={3: 1}), "strategy", 4)
     assert find_steering([cut, late], (), 2) == [cut, late]
     assert find_steering([late], (3,), 2) == [late]
     assert find_steering([late], (), 2) == []
-    own = event("view", Change(give({1}, SUMMARY), texts={OWN: 1}), id=5, leaving=frozenset({1}))
+    own = event(
+        "view", Change(assign_form({1}, SUMMARY), texts={OWN: 1}), id=5, leaving=frozenset({1})
+    )
     assert find_steering([own], (), 2) == [own]
 
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 KNOWN_CHANGES = (
-    Change(give({1}, SUMMARY)),
-    Change(give({1}, TurnForm("gone", CLEARED))),
-    Change(give({1}, TurnForm("gone", DROPPED))),
+    Change(assign_form({1}, SUMMARY)),
+    Change(assign_form({1}, TurnForm("gone", CLEARED))),
+    Change(assign_form({1}, TurnForm("gone", DROPPED))),
     Change(pin=frozenset({1})),
     Change(unpin=frozenset({1})),
-    Change(give({1}, TurnForm("line", 3)), folded=0),
+    Change(assign_form({1}, TurnForm("line", 3)), folded=0),
 )
 
 

@@ -95,9 +95,9 @@ async def _find_left(
         await conversation.compactor.compact_for_person()
         await harness.settle()
         for name, text in (await _read(conversation, prompts, said[0])).items():
-            says_old = any(find_places(text, old))
-            if text and (says_old or new.removesuffix("th") not in text):
-                one = (name, old if says_old else new, text)
+            has_old_value = any(find_places(text, old))
+            if text and (has_old_value or new.removesuffix("th") not in text):
+                one = (name, old if has_old_value else new, text)
                 (left if name == "request" else wrong)[number] = one
     return [wrong, left]
 

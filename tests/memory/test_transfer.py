@@ -54,11 +54,11 @@ def silent(line: str) -> None:
 def stop_at(table: str) -> Callable[[str], None]:
     """Return a function that gets each line of progress, and fails after this table."""
 
-    def say(line: str) -> None:
+    def write_line(line: str) -> None:
         if line.startswith(f"{table}: "):
             raise KeyboardInterrupt
 
-    return say
+    return write_line
 
 
 def test_an_interrupted_one_goes_on_with_what_is_there_now(file: Path, postgresql: str) -> None:

@@ -432,7 +432,7 @@ async def test_an_overflow_step_by_step_keeps_the_tool_chain_of_the_running_turn
     turn = await conversation.turns.open("question 10")
     view = await turn.fit(harness.frame)
     sizes = [len(view.turns)]
-    while await turn.make_room(view, harness.frame, Overflow(4_000)):
+    while await turn.shrink_request(view, harness.frame, Overflow(4_000)):
         view = await turn.fit(harness.frame)
         sizes.append(len(view.turns))
         assert texts(view)[-1] == "question 10"

@@ -27,7 +27,7 @@ from bot.recent import EndedTurn
 from channels.base import ChannelHealth
 from channels.message import Problem
 from memory.context.change import Actor, Change, ViewEvent
-from memory.context.forms import SUMMARY, give
+from memory.context.forms import SUMMARY, assign_form
 from memory.ledger import Spent
 from plugins.metrics.metrics import MOST_NAMES, OTHER, Metrics
 from tests.fakes.openai_server import Answer, Call, Fail, OpenAIServer, Received, Say
@@ -326,7 +326,13 @@ def fill(metrics: Metrics) -> None:
     metrics.spent(Spent("answer", "m", 9, 1, 1, None))
     for actor in get_args(Actor):
         event = ViewEvent(
-            datetime.now(UTC), "view", actor, "", Change(give({1}, SUMMARY)), "trim", broken=1
+            datetime.now(UTC),
+            "view",
+            actor,
+            "",
+            Change(assign_form({1}, SUMMARY)),
+            "trim",
+            broken=1,
         )
         metrics.view_changed(event)
     metrics.summary_failed()

@@ -26,7 +26,7 @@ class Seen(Probes, frozen=True):
     error: Exception | None = None
     is_embedded: bool = True
 
-    def look_at_database(self) -> str:
+    def probe_database(self) -> str:
         return self.fault
 
     async def list_models(self, layers: Layers, brain: Brain) -> Sequence[ListedModel]:

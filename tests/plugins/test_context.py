@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memory.context.change import Clip
-from memory.context.forms import ASIDE, CLEARED, DROPPED, TurnForm, give, overlay
+from memory.context.forms import ASIDE, CLEARED, DROPPED, TurnForm, assign_form, overlay
 from memory.context.layout import Layout
 from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.context.view import Scale, View, apply_layout
 from memory.messages import Message, ToolCall
 from memory.record.search.excerpts import pieces
-from memory.record.search.said import Span, spans
+from memory.record.search.message_text import Span, spans
 from memory.turns import Entry, Turn
 from plugins.api import CommandError
 from plugins.builtin.context.overview import parts
@@ -146,7 +146,7 @@ def test_a_turn_in_play_says_how_it_is_shown() -> None:
         view(
             (with_a_tool(1), with_a_tool(2), turn(3), turn(4)),
             current=4,
-            forms=give({1, 3}, TurnForm("squeezed")),
+            forms=assign_form({1, 3}, TurnForm("squeezed")),
             pinned=frozenset({1, 3}),
             clipped={22: Clip(20, 5)},
         )
@@ -158,9 +158,11 @@ def test_a_turn_in_play_says_how_it_is_shown() -> None:
 
 
 def test_a_turn_that_left_says_by_what() -> None:
-    forms = overlay(give({1, 2}, TurnForm("summary", 7)), give({3}, TurnForm("gone", DROPPED)))
-    forms = overlay(forms, give({4}, TurnForm("gone", CLEARED)))
-    forms = overlay(forms, give({5}, TurnForm("gone", ASIDE)))
+    forms = overlay(
+        assign_form({1, 2}, TurnForm("summary", 7)), assign_form({3}, TurnForm("gone", DROPPED))
+    )
+    forms = overlay(forms, assign_form({4}, TurnForm("gone", CLEARED)))
+    forms = overlay(forms, assign_form({5}, TurnForm("gone", ASIDE)))
     where = states(view((turn(9),), forms=forms))
     assert [where.of(n) for n in (1, 2, 3, 4, 5, 9)] == [
         ("summarised",),

@@ -258,8 +258,8 @@ RUNTIME = {
     "parley_meant": "a function",
     "parley_routes": "a function",
     "parley_runs": "an object with refusal, prepare, answer",
-    "parley_speech_to_text": "an object with is_wanted, transcribe",
-    "parley_text_to_speech": "an object with is_wanted, speak",
+    "parley_speech_to_text": "an object with is_needed, transcribe",
+    "parley_text_to_speech": "an object with is_needed, speak",
     "parley_rows": "an object with count, forget, prune",
     "parley_approvals": "an object with count_waited, ask",
     "parley_spending": f"an object with {', '.join(SPENDING)}",
@@ -302,10 +302,10 @@ class Made:
 """
 SPEAKS = """
 class Speaker:
-    def is_wanted(self, *handed, **named):
+    def is_needed(self, *handed, **named):
         raise RuntimeError("on purpose")
 
-    count_waited = transcribe = speak = ask = is_wanted
+    count_waited = transcribe = speak = ask = is_needed
 """
 FAILS = ("setting_changed", "remote_tools", "stop", "notes", "routes")
 
@@ -371,7 +371,7 @@ async def test_objects_of_a_plugin_that_fail_take_no_turn_down(
     async with run_bot(tmp_path, [Say("Fine.")]) as bot:
         assert (await bot.says("Hello")).text == "Fine."
         assert "| this chat, total | 1 |" in (await bot.says("/usage")).text
-    for hook, method in zip(hooks, ("is_wanted", "is_wanted", "count_waited"), strict=True):
+    for hook, method in zip(hooks, ("is_needed", "is_needed", "count_waited"), strict=True):
         assert f"{hook} ({method}) of the plugin {hook}_failing failed" in caplog.text
 
 

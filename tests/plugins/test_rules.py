@@ -365,7 +365,7 @@ class EngineOfRules:
 
     async def hears(self, name: EventName, turn: int = 1, **about: Any) -> tuple[str, ...]:
         """Return what the rules say to the model about an event."""
-        return (await self.engine.hear(Event(name, self.talk.key, turn, **about))).inject
+        return (await self.engine.handle(Event(name, self.talk.key, turn, **about))).inject
 
 
 def said(text: str, **fields: Any) -> dict[str, Any]:
@@ -535,7 +535,7 @@ async def test_no_sequence_of_events_makes_the_engine_raise_or_loop(harness: Mem
         await harness.says(f"Question {number}")
     talk = await harness.conversation()
 
-    async def hear(rules: tuple[Rule, ...], happenings: list[tuple[Any, ...]]) -> None:
+    async def handle(rules: tuple[Rule, ...], happenings: list[tuple[Any, ...]]) -> None:
         engine = EngineOfRules(talk, rules)
         fires = 0
         for name, turn, text, is_error in happenings:
@@ -544,7 +544,7 @@ async def test_no_sequence_of_events_makes_the_engine_raise_or_loop(harness: Mem
         assert fires + len(engine.told) <= len(rules) * len(happenings)
 
     for rules, happenings in samples():
-        await hear(rules, happenings)
+        await handle(rules, happenings)
 
 
 def samples() -> list[tuple[tuple[Rule, ...], list[tuple[Any, ...]]]]:

@@ -19,7 +19,7 @@ from agent.pictures import Pictures
 from channels.message import Attachment
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
-from plugins.request_log.reading import KeptRequests, RebuiltRequest, rebuild
+from plugins.request_log.reading import RebuiltRequest, StoredRequests, rebuild
 from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, Break, Call, Fail, Received, Say
 from tests.waiting import until
@@ -114,7 +114,7 @@ async def rebuilt(bot: TestBot, tmp_path: Path) -> list[RebuiltRequest]:
     pictures = Pictures(tmp_path / "data/audiences/pipe-main")
     again = []
     for key in keys:
-        log = KeptRequests((await bot.app.conversations.get(ConversationKey(*key))).turns)
+        log = StoredRequests((await bot.app.conversations.get(ConversationKey(*key))).turns)
         found = [await log.request(number) for number in await log.numbers()]
         again += [await rebuild(log, sent, pictures) for sent in found if sent is not None]
     return again

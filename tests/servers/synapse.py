@@ -176,7 +176,7 @@ class MatrixPerson:
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return self.server.request(method, f"/_matrix/client/v3/{path}", body, self.account.token)
 
-    def make_room(self, *others: str, **more: Any) -> str:
+    def shrink_request(self, *others: str, **more: Any) -> str:
         """A room without encryption, to which these are invited; returns its id."""
         body = {"preset": "private_chat", "invite": others, **more}
         return str(self.call("POST", "createRoom", body)["room_id"])
@@ -184,7 +184,7 @@ class MatrixPerson:
     def chat_with(self, other: str, **more: Any) -> str:
         """A direct chat."""
         preset = {"preset": "trusted_private_chat", "is_direct": True}
-        return self.make_room(other, **{**preset, **more})
+        return self.shrink_request(other, **{**preset, **more})
 
     def send(self, room: str, content: Mapping[str, Any], kind: str = "m.room.message") -> str:
         path = f"rooms/{quote(room)}/send/{kind}/{uuid4().hex}"

@@ -302,10 +302,10 @@ workspace = Path("/mnt")
 (workspace / "files").mkdir()
 running = Allowance.of(workspace, 1_000)
 fill("a", 10)
-print(refusal(workspace, 1_000, 5_000_000), running.urgent_complaint(), sep="|")
+print(refusal(workspace, 1_000, 5_000_000), running.quick_refusal(), sep="|")
 fill("b", 9)
-print(refusal(workspace, 1_000, 5_000_000), running.urgent_complaint(), sep="|")
-print(refusal(workspace, 1_000, 0), Allowance.of(workspace, 1_000).urgent_complaint(), sep="|")
+print(refusal(workspace, 1_000, 5_000_000), running.quick_refusal(), sep="|")
+print(refusal(workspace, 1_000, 0), Allowance.of(workspace, 1_000).quick_refusal(), sep="|")
 """
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from channels.web import guard
 from channels.web.chat_shapes import ChatRequest, LenientBody
 from channels.web.guard import MOST_UNREAD, UnreadableRequests
-from channels.web.operations import explain_misfit
+from channels.web.operations import explain_validation_error
 from channels.web.shapes import StrictBody
 from tests.web.site import serving
 
@@ -90,7 +90,7 @@ def test_no_body_makes_more_than_a_few_errors(shape: type[BaseModel]) -> None:
         error = _find_error(shape, body)
         if error is not None:
             assert error.error_count() <= MOST_ERRORS, (place, error.error_count())
-            assert explain_misfit(error).endswith(".")
+            assert explain_validation_error(error).endswith(".")
     if shape is ChatRequest:
         assert {"messages", "messages.0.content", "messages.0.tool_calls", "tools", "stop"} < places
         assert "logit_bias" in places
@@ -107,14 +107,14 @@ def test_too_many_entries_are_said_to_be_too_many() -> None:
     }.items():
         with pytest.raises(ValidationError) as caught:
             ChatRequest.model_validate_json(json.dumps(body))
-        assert explain_misfit(caught.value) == f"{name} has more than 2,000 entries."
+        assert explain_validation_error(caught.value) == f"{name} has more than 2,000 entries."
 
 
 def test_of_fields_that_are_not_known_the_first_is_named() -> None:
     (shape,) = (one for one in SHAPES if one.__name__ == "NewMessage")
     with pytest.raises(ValidationError) as caught:
         shape.model_validate_json(json.dumps({"text": "a", "one": 1, "two": 2, "three": 3}))
-    assert explain_misfit(caught.value) == "one is not known here."
+    assert explain_validation_error(caught.value) == "one is not known here."
 
 
 def test_unread_requests_are_counted_for_a_minute_and_by_who_sends_them() -> None:

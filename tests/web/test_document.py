@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from channels import guessing
+from channels import guess_limit
 from channels.web import guard
 from tests.docs.openapi import FILE, PAGE, file_of, find_document, page_of
 from tests.fakes.openai_server import Say
@@ -31,7 +31,7 @@ async def test_nothing_that_fits_the_document_or_does_not_breaks_the_bot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # It tries a wrong token for each operation, and would be locked out (test_guard.py).
-    monkeypatch.setattr(guessing, "TRIES", 10_000)
+    monkeypatch.setattr(guess_limit, "TRIES", 10_000)
     monkeypatch.setattr(guard, "MOST_UNREAD", 10_000)
     async with serving(tmp_path, lambda _: Say("Well."), token="a long random text") as site:
         asking = await asyncio.create_subprocess_exec(

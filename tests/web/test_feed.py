@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from channels.base import Delta, PrivateChanged, TurnStarted
 from channels.message import Address, Outbound, Reply
-from channels.web.feed import FeedEvent, FeedLimits, Feeds, KeptEvents
+from channels.web.feed import EventBuffer, FeedEvent, FeedLimits, Feeds
 from channels.web.operations import Problem
 from tests.fakes.fake_bot import FakeBot, deltas
 from tests.fakes.openai_server import Received, Say
@@ -137,7 +137,7 @@ def test_the_sum_of_what_is_kept_is_what_was_told_and_within_its_bound(
     sizes: list[int], most: int
 ) -> None:
     told: list[int] = []
-    kept = KeptEvents(most, told.append)
+    kept = EventBuffer(most, told.append)
     for number, size in enumerate(sizes, 1):
         kept.add(FeedEvent(number, "delta", {"text": "x" * size}, "o", float(number)))
         assert sum(told) <= most or len(kept) == 1

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from channels.guessing import TRIES
-from channels.web import CannotListen, Web, WebConfig
+from channels.guess_limit import TRIES
+from channels.web import ListenError, Web, WebConfig
 from tests.tables import each_row
 from tests.web.site import Site, asked_raw, serving
 
@@ -109,21 +109,21 @@ async def test_the_page_is_there_also_when_no_file_can_be_opened_any_more(
 
 @each_row("host", ["0.0.0.0", "::", "example.com"])
 def test_no_place_that_others_reach_is_opened_without_a_token(host: str) -> None:
-    with pytest.raises(CannotListen, match="PARLEY_WEB_TOKEN"):
+    with pytest.raises(ListenError, match="PARLEY_WEB_TOKEN"):
         Web(WebConfig(host, 0, "", 1))
 
 
 def test_a_port_that_is_taken_is_said_to_be() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(CannotListen, match=f"port {port}"):
+        with pytest.raises(ListenError, match=f"port {port}"):
             Web(WebConfig("127.0.0.1", port, "", 1))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 def test_a_token_that_could_be_guessed_opens_nothing(host: str) -> None:
     for token in ("a", "short-one", " ", "  \t ", "a" * 40, f"{'x' * 15}   "):
-        with pytest.raises(CannotListen, match=r"at least 16 characters.*secrets\.token_urlsafe"):
+        with pytest.raises(ListenError, match=r"at least 16 characters.*secrets\.token_urlsafe"):
             Web(WebConfig(host, 0, token, 1))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from channels.guessing import OF_ONE, TRIES
+from channels.guess_limit import OF_ONE, TRIES
 from main import main
 from plugins.accounts import logins
 from plugins.accounts.feature import AccountsFeature

@@ -90,11 +90,11 @@ class BotProcess:
         """Wait for the reply to the message with this id, and return it."""
         return await self.line(lambda line: line.get("reply_to") == message)
 
-    async def line(self, is_wanted: Callable[[Json], bool]) -> Json:
+    async def line(self, is_needed: Callable[[Json], bool]) -> Json:
         """Wait for the first line of this kind, and return it."""
 
         def found() -> Json | None:
-            return next((line for line in self.lines if is_wanted(line)), None)
+            return next((line for line in self.lines if is_needed(line)), None)
 
         await self.until(found)
         line = found()

@@ -30,7 +30,7 @@ from bot.commands import TOO_MANY, CommandRunner
 from bot.ports import WELCOME
 from bot.received import key_of
 from bot.settings import Settings
-from channels.guessing import TRIES
+from channels.guess_limit import TRIES
 from channels.message import Address, Inbound, Reply
 from memory.record.store import Store
 from plugins.api import CommandError
@@ -190,8 +190,8 @@ async def test_the_command_line_lets_in_while_the_bot_runs_and_while_it_does_not
     assert refused.code == 1
     assert "There is no bot in" in refused.err
     async with afar(tmp_path, owners=[]) as bot:
-        let_in = await pairs(await code_of(bot, "ann"))
-        assert let_in == (0, "afar/ann has access now.\n", "")
+        load_access = await pairs(await code_of(bot, "ann"))
+        assert load_access == (0, "afar/ann has access now.\n", "")
         assert (await bot.says("And now?", "ann", "ann")).text == "re: And now?"
         code = await code_of(bot, "bob")
     wrong = await pairs("AAAAAAAA")

@@ -203,7 +203,12 @@ async def test_the_owner_hears_elsewhere_that_telegram_is_out_of_reach_for_a_whi
     """Alerts also reach an owner who first writes long after the failure began; each gets one."""
     for module in (retry, pace):
         monkeypatch.setattr(module, "TROUBLE", 2)
-    slept, has_tried, is_known, goes_on = 0, asyncio.Event(), asyncio.Event(), asyncio.Event()
+    slept, has_tried, is_known, leaves_unfinished = (
+        0,
+        asyncio.Event(),
+        asyncio.Event(),
+        asyncio.Event(),
+    )
 
     async def sleep(_: float) -> None:
         nonlocal slept
@@ -212,7 +217,7 @@ async def test_the_owner_hears_elsewhere_that_telegram_is_out_of_reach_for_a_whi
             has_tried.set()
             await is_known.wait()
         if slept > tries_before + 4:
-            goes_on.set()
+            leaves_unfinished.set()
             await asyncio.Event().wait()
 
     (tmp_path / "config.json").write_text(
@@ -230,7 +235,7 @@ async def test_the_owner_hears_elsewhere_that_telegram_is_out_of_reach_for_a_whi
         is_known.set()
         text = (await handler.reply_to("")).reply.text
         assert text.startswith("To you as an owner: The channel telegram can't be reached (")
-        await asyncio.wait_for(goes_on.wait(), PATIENCE)
+        await asyncio.wait_for(leaves_unfinished.wait(), PATIENCE)
         assert len(alerts(handler)) == 1
     finally:
         handler.leave()

@@ -48,7 +48,7 @@ async def begin(folder: Path, *left: OutboxRow) -> None:
     (folder / "data" / "terminal_history").touch()
     store = await Store.open(folder / "data" / "parley.db")
     for row in left:
-        await store.write(partial(mailbox.put_out, reply=row))
+        await store.write(partial(mailbox.enqueue_reply, reply=row))
     await store.close()
     (folder / "python").mkdir()
     (folder / "python" / "peewee.py").write_text(HOLDING)

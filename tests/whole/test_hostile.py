@@ -223,7 +223,7 @@ async def _leave(folder: Path, row: OutboxRow) -> None:
     """Store a reply that an earlier process wrote and did not send."""
     (folder / "data").mkdir()
     store = await Store.open(folder / "data" / "parley.db")
-    await store.write(lambda db: mailbox.put_out(db, row))
+    await store.write(lambda db: mailbox.enqueue_reply(db, row))
     await store.close()
 
 

@@ -144,7 +144,7 @@ async def test_an_error_of_the_bot_is_shown_to_the_person_and_never_to_the_model
         assert "OPENAI_API_KEY" not in text
 
 
-def carry_out(folder: Path, statement: str) -> list[tuple[Any, ...]]:
+def execute(folder: Path, statement: str) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(folder / "data" / "parley.db")) as database, database:
         return database.execute(statement).fetchall()
 
@@ -162,12 +162,12 @@ async def test_a_last_word_whose_answer_cannot_be_stored_is_not_stored_either(
             told = (await bot.says("Hello")).text
         assert told.startswith("The last word.")
         assert told.count("The disk is full; free some space.") == 1
-        (extra,) = carry_out(tmp_path, "SELECT extra FROM message WHERE role = 'assistant'")
+        (extra,) = execute(tmp_path, "SELECT extra FROM message WHERE role = 'assistant'")
         assert '"mark":"failed"' in extra[0], "what had streamed is kept as what it is"
         assert (await bot.says("Again?")).text == "Once more."
         cost = (await bot.says("/context")).data or {}
         assert cost["calls"] == 2, "what was paid is on the bill"
-    stored = carry_out(tmp_path, "SELECT turn, role, text FROM message ORDER BY id")
+    stored = execute(tmp_path, "SELECT turn, role, text FROM message ORDER BY id")
     assert [(turn, role) for turn, role, _ in stored] == [
         *((1, "user"), (1, "assistant")),
         *((2, "user"), (2, "assistant")),

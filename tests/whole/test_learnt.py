@@ -17,7 +17,7 @@ from agent.pictures import Pictures
 from bot.received import key_of
 from channels.base import Activity, Delta, StepRestarted
 from channels.message import Address, Attachment
-from plugins.request_log.reading import KeptRequests, rebuild
+from plugins.request_log.reading import StoredRequests, rebuild
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
 from tests.waiting import until
 from tests.whole.requests import answered, events, whole
@@ -187,7 +187,7 @@ async def test_a_picture_that_is_refused_hides_no_other(tmp_path: Path) -> None:
         assert len(bot.server.requests) == 4
         assert urls(bot.sent_to_model()) == [url(good), url(later)]
         conversation = await bot.app.conversations.get(key_of(Address("pipe", "main")))
-        log = KeptRequests(conversation.turns)
+        log = StoredRequests(conversation.turns)
         pictures = Pictures(tmp_path / AUDIENCE)
         for number in await log.numbers():
             sent = await log.request(number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from channels.language import say_written
+from channels.language import format_stored_date
 from memory.record import daily
 from memory.record.daily import Section
 from tests.docs.pages import example
@@ -71,7 +71,7 @@ async def test_what_is_distilled_waits_for_a_yes(tmp_path: Path) -> None:
         assert "Lisbon" not in prompt(bot)
         shown = await bot.says("/memory diff")
         assert "Lisbon" in shown.text
-        assert f"from {say_written(day)}" in shown.text
+        assert f"from {format_stored_date(day)}" in shown.text
         assert commands(shown) == commands(done)
         assert "1 line added" in (await bot.says(approve)).text
         assert f"- {day}: Ann lives in Lisbon." in remembered(tmp_path)
@@ -155,7 +155,7 @@ async def test_a_contradiction_replaces_the_line_and_says_where_it_is_from(tmp_p
         assert f"```diff\n{dated(example('memory.md', 'diff'))}```" in done.text
         assert texts(tmp_path) == ["Ann lives in Porto."]
         why = await bot.says("/memory why 1")
-        assert f"**The daily file of {say_written(today)}" in why.text
+        assert f"**The daily file of {format_stored_date(today)}" in why.text
         assert "Ann has moved to Porto." in why.text
         assert "I have moved to Porto." in why.text, "what was said is quoted, too"
         assert (await bot.says("/memory why porto")).text == why.text

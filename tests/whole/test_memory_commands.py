@@ -6,7 +6,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from channels.language import say_date, say_day
+from channels.language import format_date, format_weekday
 from memory.keys import ConversationKey
 from memory.record import daily
 from memory.record.daily import Section
@@ -45,7 +45,7 @@ async def test_without_a_word_it_shows_today(tmp_path: Path) -> None:
         assert "Nothing was written" in await reads(bot, "/memory", "other")
         assert "0 daily files" in await reads(bot, "/memory status", "other")
         assert "Nothing in the memory" in await reads(bot, "/memory search lisbon", "other")
-    assert shown.text.startswith(f"**{say_day(NOW)}**")
+    assert shown.text.startswith(f"**{format_weekday(NOW)}**")
     heading = f"**{NOW:%H:%M}** · this conversation · t1 to t3"
     assert f"{heading}\n\nAnn lives in **Lisbon**." in shown.text
     assert "<!--" not in shown.text
@@ -92,7 +92,7 @@ async def test_search_finds_words_in_the_files_and_in_all_that_was_said(tmp_path
         await bot.says(f"{'words ' * 400} the hotel Straße 9 in Lissabon {'more ' * 400}")
         await bot.says("/context clear")
         found = await bot.says("/memory search lissabon STRASSE")
-        assert f"**{say_date(date.fromisoformat(day))}**" in found.text
+        assert f"**{format_date(date.fromisoformat(day))}**" in found.text
         assert "**LISSABON** near the sea" in found.text
         assert "hotel **Straße** 9 in **Lissabon**" in found.text, "the matching part is shown"
         assert re.search(r"\*\*t1\*\* user, [\w ]+, [\d:]+ \(cleared\)", found.text)

@@ -151,8 +151,8 @@ async def test_over_the_events_api_it_does_the_same(tmp_path: Path) -> None:
 
 
 async def test_a_call_from_before_the_bot_listened_takes_no_draft_from_later_ones() -> None:
-    goes_on = asyncio.Event()
-    story: list[Activity | asyncio.Event] = [Delta("Once upon a time"), goes_on]
+    leaves_unfinished = asyncio.Event()
+    story: list[Activity | asyncio.Event] = [Delta("Once upon a time"), leaves_unfinished]
     bot = FakeBot(lambda text: story if text == "late" else [Delta("Yes?")])
     async with SlackServer() as slack:
         platform = Slack(SlackSettings(base_url=f"{slack.base_url}/api/"), EVENTS_API)

@@ -312,8 +312,8 @@ async def test_in_a_group_only_an_owner_says_what_is_remembered(tmp_path: Path) 
 
 async def test_an_owner_approves_in_private_for_other_people(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script, NEVER | {"owners": ["pipe/boss"]}) as bot:
-        await let_in(bot, "ann")
-        await let_in(bot, "bob")
+        await load_access(bot, "ann")
+        await load_access(bot, "bob")
         await bot.says("/pair here", "group", "boss")
         await compacted(bot, "Please look", "Hello", "Hello", chat="ann", user="ann")
         own = await bot.says("/memory pending", "ann", "ann")
@@ -348,7 +348,7 @@ async def test_many_that_wait_are_shown_by_and_by(tmp_path: Path) -> None:
     assert len((waiting.data or {})["pending"]) == 12
 
 
-async def let_in(bot: TestBot, user: str) -> None:
+async def load_access(bot: TestBot, user: str) -> None:
     told = (await bot.says("Hello?", user, user)).text
     found = re.search(r"/pair ([A-Z2-9]{4}-[A-Z2-9]{4})", told)
     assert found is not None, told

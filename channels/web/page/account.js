@@ -10,8 +10,8 @@ const posted = (path, body) => fetch(path, {
   body: JSON.stringify(body),
 });
 
-/** Show fields to fill in, on a page of their own; resolves to what was typed, by name, or null where the
-    person goes the `other` way, which without one there is not. */
+/** Show input fields, on a page of their own; resolves to the typed values, by name, or null if the
+    person chooses `other`, if there is one. */
 function filled({ question, fields, action, words, problem, other }) {
   const dialog = byId("dialog");
   const form = h("form", { method: "dialog" },
@@ -41,7 +41,7 @@ function filled({ question, fields, action, words, problem, other }) {
 const reason = async (response) =>
   (await response.json().catch(() => ({}))).error?.message ?? t("Error {status}.", { status: response.status });
 
-/** Return the sentence for a request to sign in that is refused or does not arrive; "" if it is taken. */
+/** Return the sentence for a sign-in request that is refused or not delivered; "" if it is accepted. */
 async function refusal(path, body) {
   const response = await posted(path, body).catch(() => null);
   if (!response) return t("The bot can't be reached; try again in a moment.");
@@ -49,7 +49,7 @@ async function refusal(path, body) {
   return response.status === 400 && path === "/api/join" ? t("A password has 10 to 200 characters.") : reason(response);
 }
 
-/** Ask who is there until the bot knows them. */
+/** Ask who is signed in until the bot is reachable. */
 export async function signIn(problem = "", before = "") {
   const said = await filled({
     question: t("Sign in"),
@@ -67,7 +67,7 @@ export async function signIn(problem = "", before = "") {
   return refused ? signIn(refused, name) : true;
 }
 
-/** Come in by the link that was followed here, if it was one. */
+/** Sign in by the link that was followed here, if it was one. */
 export async function arrive() {
   const code = invitation();
   if (!code) return;
@@ -87,10 +87,10 @@ export async function arrive() {
   }
 }
 
-/** The button that says who is signed in, and signs out; true where it is somebody else than before. */
+/** The button that shows who is signed in, and signs out; true if it is another person than before. */
 export async function showAccount() {
   const response = await fetch("/api/me").catch(() => null);
-  if (!response?.ok) return false; // the bot is away, or asks first who is there
+  if (!response?.ok) return false; // the bot is unreachable, or requires a sign-in first
   const me = await response.json();
   speak(me.language);
   const button = byId("account");

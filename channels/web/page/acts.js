@@ -1,12 +1,12 @@
-// The line under an answer: what can be done with the turn, what it cost, and the other answers
-// to its question. Each control is a command.
+// The line below an answer: the actions on the turn, its cost, and the other answers to its question. Each
+// control is a command.
 import { icon } from "./icons.js";
 import { amount, h, money } from "./dom.js";
 import { isUsual, marks, nameOfState, t } from "./language.js";
 import { chosen } from "./menu.js";
 import { copied } from "./text.js";
 
-/** A button with an icon; its name is read aloud and shown. Pressed twice, it does one thing. */
+/** A button with an icon; its name is visible and read aloud. Pressed twice, it acts once. */
 export function iconButton(name, title, does, extra = {}) {
   const button = h("button", { type: "button", class: "icon act", title, "aria-label": title, onclick: async (event) => {
     button.ariaDisabled = "true";
@@ -48,7 +48,7 @@ export function acts(turn, answer, page) {
     }, { "aria-haspopup": "menu" }));
 }
 
-/** Return what is known of a turn, in a line: its state, its size, what it cost and who answered. */
+/** Return the known facts about a turn, in a line: its state, its size, its cost and its model. */
 export function facts({ state = [], tokens, cost, models = [], prompt = 0, completion = 0 }) {
   const calls = prompt + completion;
   const words = [
@@ -61,7 +61,7 @@ export function facts({ state = [], tokens, cost, models = [], prompt = 0, compl
   return { words: words.join(" · "), title };
 }
 
-/** Arrows between the answers to a turn: those in other branches stand beside this one. */
+/** Arrows between the answers to a turn: those in other branches are next to this one. */
 export function arrows({ at, branches }, turn, go) {
   const step = (name, title, to) => iconButton(name, title, () => go(branches[to], turn), { disabled: !branches[to] });
   return h("span", { class: "variants", role: "group", "aria-label": t("Variants of {turn}", { turn }) },

@@ -9,7 +9,7 @@ export class Refused extends Error {
   }
 }
 
-/** Nobody answered: whether the request arrived is not known. */
+/** No response: it is unknown whether the request arrived. */
 export class Unreachable extends Error {}
 
 export const AWAY = t("The bot can't be reached: it has stopped, or has as many connections as it can take. Try again in a moment.");
@@ -30,20 +30,20 @@ const posted = (path, body, headers = {}) => request(path, {
 
 let signingIn = null;
 
-/** Ask who is there, once however many requests need it; it becomes a cookie. */
+/** Ask who is signed in, once for all requests that need it; the result becomes a cookie. */
 function signedIn() {
   signingIn ??= signIn().finally(() => { signingIn = null; });
   return signingIn;
 }
 
-/** The address of something of a session; one of another channel is named "telegram/42". */
+/** The address of a resource of a session; one of another channel is named "telegram/42". */
 export function at(session, what, query = {}) {
   const [chat, channel] = session.split("/").reverse();
   const words = new URLSearchParams({ ...query, ...(channel && { channel }) }).toString();
   return `/api/sessions/${encodeURIComponent(chat)}/${what}${words && `?${words}`}`;
 }
 
-/** At most `limit` conversations of all channels, from a place in the list on; `open` is one that is wanted in any case. */
+/** At most `limit` conversations of all channels, from a position in the list on; `open` is one that is always included. */
 export const sessions = ({ words = "", open = "", after = "", limit }) =>
   request(`/api/sessions?${new URLSearchParams({ all: "true", q: words, open, after, limit })}`);
 export const me = () => request("/api/me");
@@ -70,10 +70,10 @@ export async function file(session, path) {
 export const messages = (session, { before, limit = 30 } = {}) =>
   request(at(session, "messages", { limit, ...(before && { before }) }));
 
-/** Say something, and wait for what is answered. */
+/** Send a text, and wait for the answer. */
 export const ask = (session, message) => posted(at(session, "messages"), message);
 
-/** A file as messages carry it. */
+/** A file in the form that messages use. */
 export function base64(blob, name = blob.name) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();

@@ -1,16 +1,16 @@
-// A cut that waits for a person's word: the summary stands in a field, to be changed and approved.
+// A cut that waits for approval: the summary is in a field, to be changed and approved.
 import { h } from "./dom.js";
 import { t } from "./language.js";
 
 const APPROVE = /^\/context approve (s\d+)$/;
 
-/** The name of the summary that a reply asks about; undefined where it asks for nothing. */
+/** The name of the summary that a reply asks about; undefined if it asks for none. */
 export const waitsFor = (reply) => reply.actions.map(({ command }) => command.match(APPROVE)?.[1]).find(Boolean);
 
-/** Put the field into a card, in the place of the quoted summary and of the buttons. */
+/** Put the field into a card, replacing the quoted summary and the buttons. */
 export async function approval(card, name, page) {
   const asked = await page.ask(`/context summary edit ${name}`);
-  if (!asked?.form) return; // it does not wait any more
+  if (!asked?.form) return; // it no longer waits
   const area = h("textarea", { class: "answer", dir: "auto", rows: 6, "aria-label": t("Summary {name}", { name }) });
   area.value = asked.form.text;
   let [before, now] = [area.value, name];

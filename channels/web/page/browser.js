@@ -7,7 +7,7 @@ const LONGEST = 140; // characters of an answer in a notification
 const isMac = /Mac|iPhone|iPad/.test(navigator.platform);
 const [main, shift] = isMac ? ["⌘", "⇧"] : [t("Ctrl"), t("Shift")];
 
-/** The shortcuts: which keys, what they do. Those without `main` work while nothing is written. */
+/** The shortcuts: their keys and actions. Those without `main` work while no text is being typed. */
 export const shortcuts = (page) => [
   { keys: [main, "K"], key: "k", isMain: true, does: t("Search conversations"), act: page.search },
   { keys: [main, shift, "O"], key: "o", isMain: true, isShift: true, does: t("New conversation"), act: page.fresh },
@@ -28,7 +28,7 @@ const written = () => [
   [["Esc"], t("Close the open dialog")],
 ];
 
-/** Listen to the keys. */
+/** Handle the keys. */
 export function listen(page) {
   const known = shortcuts(page);
   addEventListener("keydown", (event) => {
@@ -59,7 +59,7 @@ export function sheet(page) {
 
 const THEMES = { auto: t("System"), light: t("Light"), dark: t("Dark") };
 
-/** The part of the settings that is about this browser alone. */
+/** The part of the settings for this browser alone. */
 export function drawnBrowser(page) {
   const now = document.documentElement.dataset.theme;
   const theme = h("select", { id: "theme" }, Object.entries(THEMES).map(([value, name]) => h("option", { value, selected: value === now }, name)));
@@ -90,14 +90,14 @@ export function drawnBrowser(page) {
 
 const wantsNotices = () => "Notification" in window && Notification.permission === "granted" && recall("notify") === "yes";
 
-/** Say that an answer is there, where nobody looks at the page. */
+/** Notify of an answer if the page is not visible. */
 export async function announce(title, text, address = location.href) {
   if (!document.hidden || !wantsNotices()) return;
   const body = text.replaceAll(/[*`#>]/g, "").replaceAll(/\s+/g, " ").trim();
   const options = {
     body: body.length > LONGEST ? `${body.slice(0, LONGEST)}…` : body,
     icon: "/page/icon-192.png",
-    tag: address, // a new answer takes the place of the one before
+    tag: address, // a new answer replaces the previous one
     data: address,
   };
   const registration = await navigator.serviceWorker?.getRegistration();
@@ -105,7 +105,7 @@ export async function announce(title, text, address = location.href) {
   else new Notification(title, options).onclick = () => window.focus();
 }
 
-/** Let the page open while the bot is away. */
+/** Let the page open while the bot is unreachable. */
 export function keepPage() {
   navigator.serviceWorker?.register("/worker.js").catch(console.warn);
 }

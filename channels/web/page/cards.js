@@ -5,8 +5,8 @@ import { approval, waitsFor } from "./approval.js";
 import { t } from "./language.js";
 import { cleaned } from "./text.js";
 
-const ANSWERS = /^\/(approve|deny|context (approve|decline))\b/; // after one of these, a question is answered
-const REFUSED = "command_refused"; // what the server calls it: the text says what to do instead
+const ANSWERS = /^\/(approve|deny|context (approve|decline))\b/; // these answer a question
+const REFUSED = "command_refused"; // the server's name for it: the text says what to do instead
 
 /** A card. `run` carries a command out and returns its answer, null if it could not; `ask` does so
     for one that changes nothing. */
@@ -23,7 +23,7 @@ export function card(line, reply, run, ask) {
     Array.isArray(reply.data?.compared) ? compared(cleaned(reply.html), reply.data.compared) : cleaned(reply.html), ...pictures,
     reply.form && field(reply.form, async (written) => {
       const saved = await run(written);
-      if (saved) element.remove(); // what was asked for is given
+      if (saved) element.remove(); // the requested text was saved
       return saved;
     }),
     choices);
@@ -32,7 +32,7 @@ export function card(line, reply, run, ask) {
   async function press({ label, command, asks_first: asksFirst }) {
     if (asksFirst && await asked({ question: t("{label}: are you sure?", { label }), action: label }) === null) return;
     const isAnswer = ANSWERS.test(command);
-    const same = buttons.filter((_, at) => lastWord(reply.actions[at].command) === lastWord(command)); // of one question of several
+    const same = buttons.filter((_, at) => lastWord(reply.actions[at].command) === lastWord(command)); // one of several questions
     for (const button of same) button.ariaDisabled = isAnswer || null;
     const answer = await run(command, { isQuiet: isAnswer });
     if (!isAnswer) return;
@@ -44,7 +44,7 @@ export function card(line, reply, run, ask) {
   return element;
 }
 
-/** A question is over: in the place of its buttons stands how it ended. */
+/** A question is over: its result replaces its buttons. */
 export function settle(log, name, how) {
   const cards = new Map();
   for (const button of log.querySelectorAll(`.card button[data-question="${CSS.escape(name)}"]`)) {
@@ -57,7 +57,7 @@ export function settle(log, name, how) {
   }
 }
 
-/** Texts side by side, each below its title. */
+/** Texts next to each other, each below its title. */
 function compared(text, titles) {
   const sides = [];
   for (const block of [...text.children]) {
@@ -68,7 +68,7 @@ function compared(text, titles) {
   return text;
 }
 
-/** The buttons below an answer that failed, but for the one to retry, which each such turn has. */
+/** The buttons below a failed answer, except for the one to retry, which each such turn has. */
 export const waysOn = (actions, run) => actions.filter(({ command }) => !/^\/retry\b/.test(command)).map(({ label, command, asks_first: asksFirst }) =>
   h("button", { type: "button", onclick: async () => {
     if (!asksFirst || await asked({ question: t("{label}: are you sure?", { label }), action: label }) !== null) await run(command);
@@ -98,9 +98,9 @@ const lastWord = (line) => line.replace(/ once$/, "").split(" ").at(-1);
 
 /** The first sentence or so of a text in Markdown, plain. */
 export const plain = (text) => text.split("\n")[0].replaceAll(/[*`]/g, "")
-  .replace(/([.!?]) (?:(?![.!?] ).)*:$/, "$1"); // a last sentence that announces what follows
+  .replace(/([.!?]) (?:(?![.!?] ).)*:$/, "$1"); // a last sentence that introduces a list
 
-/** A field for the text that a reply asks for; what is there now stands in it. */
+/** A field for the text that a reply asks for, with the current value. */
 export function field({ command, text }, run, { label = t("Text for {command}", { command }), action = t("Save"), left = () => {} } = {}) {
   const area = h("textarea", { class: "answer", dir: "auto", rows: Math.min(16, text.split("\n").length + 2), "aria-label": label });
   area.value = text;
@@ -113,7 +113,7 @@ export function field({ command, text }, run, { label = t("Text for {command}", 
     if (!written) return area.focus();
     form.toggleAttribute("inert", true);
     if (await run(`${command} ${written}`)) form.remove();
-    else form.toggleAttribute("inert", false); // what was written stays
+    else form.toggleAttribute("inert", false); // the typed text is kept
     return undefined;
   });
   return form;

@@ -1,4 +1,4 @@
-// The middle column: what was said, and the answer that is being written.
+// The middle column: the messages, and the answer being written.
 import * as api from "./api.js";
 import { arrows, facts, variants } from "./acts.js";
 import { asides, card, field, plain, settle, waysOn } from "./cards.js";
@@ -12,8 +12,8 @@ import { Scroll } from "./scroll.js";
 import { drawnTurn, question, turnsOf, waiting } from "./turns.js";
 
 const OUT = ["summarised", "cleared", "dropped", "gone", "in the log"]; // states of turns that are out of the context
-const AT_ONCE = 20; // older turns that are drawn at once
-const IN_A_TASK = 5; // turns that are drawn in one
+const AT_ONCE = 20; // older turns drawn at once
+const IN_A_TASK = 5; // turns drawn in one task
 const STAYS = 8000; // milliseconds for which a notice is shown
 
 export class Chat {
@@ -23,12 +23,12 @@ export class Chat {
   #older = null;
   #draft = null;
   #scroll = new Scroll(this.#log);
-  #told = 0; // answers and deletions that were told: what was asked for before one does not know of it
+  #told = 0; // the number of reported answers and deletions: a response requested before one does not include it
   #fading = 0;
   #top = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#older?.click(), { root: byId("log"), rootMargin: "600px 0px 0px" });
-  #marked = new WeakMap(); // what an article shows of that
-  #over = new Map(); // questions of tools that are over, with how they ended
-  #known = new Map(); // what is known of a turn, by its name
+  #marked = new WeakMap(); // the parts of that which an article shows
+  #over = new Map(); // answered questions of tools, with their results
+  #known = new Map(); // known facts about turns, by name
 
   constructor(page) {
     this.#page = page;
@@ -43,12 +43,12 @@ export class Chat {
     this.notice("");
   }
 
-  /** Say why there is nothing to be seen, for as long as it is so. */
+  /** Show why nothing is visible, for as long as that is the case. */
   refused(text) {
     this.#log.replaceChildren(h("p", { class: "greeting", role: "alert" }, text));
   }
 
-  /** Draw the newest turns; returns where the events go on after them. */
+  /** Draw the newest turns; returns the position from which events follow them. */
   async load(session) {
     const told = this.#told;
     const { messages, event, private: isPrivate } = await api.messages(session);
@@ -59,7 +59,7 @@ export class Chat {
     if (told !== this.#told) return this.load(session);
     this.#known.clear(); // in another branch the same name is another turn
     const written = this.#beingWritten();
-    const place = this.#scroll.place(); // of who reads further up
+    const place = this.#scroll.place(); // of a person reading further up
     this.#log.replaceChildren(...drawn);
     this.#scroll.restart();
     this.#offerOlder(messages);
@@ -73,7 +73,7 @@ export class Chat {
     return event;
   }
 
-  /** Take what somebody writes in the log at this moment; returns what puts it back. */
+  /** Save the text being typed in the log; returns a function that restores it. */
   #beingWritten() {
     const question = this.#log.querySelector(".turn > .field:not([inert])");
     const turn = question?.parentElement.dataset.turn;
@@ -90,7 +90,7 @@ export class Chat {
 
   #question = (turn) => this.#log.querySelector(`[data-turn=${turn}] .question`);
 
-  /** Draw turns, some in each task: one for all of them would hold the page up. */
+  /** Draw turns, some in each task: one task for all of them would block the page. */
   async #drawn(messages) {
     const page = { act: this.#act, retry: this.#retry, why: (turn) => this.#page.run(`/why ${turn}`), edit: this.#edit, quote: this.#quote, model: this.#model };
     const drawn = [];
@@ -101,7 +101,7 @@ export class Chat {
     return drawn;
   }
 
-  /** Carry a command out that a turn's row stands for; the turn stays in sight. */
+  /** Run a command of a turn's row; the turn stays visible. */
   #act = async (line, { isTold = false, turn = "" } = {}) => {
     const reply = await this.#page.run(line, { isQuiet: true });
     if (reply && (isTold || !reply.data)) this.notice(plain(reply.text));
@@ -110,13 +110,13 @@ export class Chat {
     return reply;
   };
 
-  /** Ask again what failed; its button goes, so that the focus is where one writes. */
+  /** Retry a failed turn; its button is removed, so the focus moves to the message box. */
   #retry = (turn) => {
     this.#page.write();
     return this.#act(`/regenerate ${turn}`);
   };
 
-  /** Write a question anew, where it stands. */
+  /** Edit a question in its place. */
   #edit = async (turn) => {
     const reply = await this.#page.ask(`/edit ${turn}`);
     const asked = this.#question(turn);
@@ -126,12 +126,12 @@ export class Chat {
     asked.hidden = true;
     const ask = async (line) => {
       const told = await this.#act(line);
-      if (!told?.data) return null; // what was written stays if it is refused
+      if (!told?.data) return null; // a refused text is kept
       this.#page.write();
       return told;
     };
     const left = () => {
-      const now = this.#question(turn); // it may have been drawn anew
+      const now = this.#question(turn); // it may have been redrawn
       now.hidden = false;
       now.parentElement.querySelector("[data-way=edit]")?.focus();
     };
@@ -157,10 +157,10 @@ export class Chat {
     this.#top.disconnect();
     if (!this.#older) return;
     this.#log.prepend(this.#older);
-    this.#top.observe(this.#older); // who scrolls up there sees more
+    this.#top.observe(this.#older); // scrolling up there loads more
   }
 
-  /** Read older turns until one is there; returns it. */
+  /** Load older turns until one is there; returns it. */
   async #reach(turn) {
     const [session, find] = [this.#session, (what) => this.#log.querySelector(what)];
     while (!find(`[data-turn=${turn}]`) && this.#older && session === this.#session) {
@@ -169,7 +169,7 @@ export class Chat {
     return find(`[data-turn=${turn}]`);
   }
 
-  /** Show a turn, reading older ones until it is there. */
+  /** Show a turn, loading older ones until it is there. */
   async reveal(turn, { isFocused = false } = {}) {
     const found = await this.#reach(turn);
     for (const one of this.#log.querySelectorAll(".found")) one.classList.remove("found");
@@ -188,7 +188,7 @@ export class Chat {
     if (told !== this.#told) return this.#showOlder(before, limit);
     if (session !== this.#session || older !== this.#older) return; // they are shown by now
     const height = this.#log.scrollHeight;
-    // In a box of their own, or each of a thousand turns is looked at when one scrolls.
+    // In a separate box, or each of a thousand turns is laid out while scrolling.
     this.#older.replaceWith(h("div", { class: "batch" }, ...drawn));
     this.#offerOlder(messages);
     this.mark(this.#page.known());
@@ -221,10 +221,10 @@ export class Chat {
     this.#drawRunning();
   }
 
-  /** Return the answer of which something was shown already: its question may be confirmed later, after a reload. */
+  /** Return the answer that is partly shown already: its question may be confirmed later, after a reload. */
   #answerSoFar = (id) => (this.#draft?.id === id && this.#draft.element.hasChildNodes() ? this.#draft.element : null);
 
-  /** Show turns no more that were deleted: these, or all where none is named. */
+  /** Remove deleted turns: these, or all if none is named. */
   forget(turns) {
     this.#told += 1;
     for (const article of this.#log.querySelectorAll("[data-turn]")) {
@@ -241,7 +241,7 @@ export class Chat {
 
   #drawRunning = () => this.#page.running(this.#log.querySelector(".pending") !== null);
 
-  /** The answer so far: what is new of it. */
+  /** The new part of the answer so far. */
   draft({ id, question: text, parts }) {
     const { isAtEnd } = this.#scroll;
     let article = this.#find(id);
@@ -250,7 +250,7 @@ export class Chat {
       begun?.remove();
       article = h("article", { class: "turn pending", "data-id": id }, question(text));
       this.#put(article);
-      article.append(...this.#log.querySelectorAll(":scope > .asking:has(button[data-question])")); // told before it
+      article.append(...this.#log.querySelectorAll(":scope > .asking:has(button[data-question])")); // shown before it
       if (begun) this.#showWaiting();
     }
     article.className = "turn pending";
@@ -262,20 +262,20 @@ export class Chat {
     this.#scroll.toEnd(isAtEnd);
   }
 
-  /** Show again what a tool has asked in a turn that ran before it was opened here. */
+  /** Show again the question of a tool in a turn that ran before it was opened here. */
   async #showWaiting() {
     const session = this.#session;
     const reply = await api.command(session, "/approve").catch(() => null); // it may be typed, too
     if (reply && !reply.problem && session === this.#session) this.#putCard(this.#card(reply), reply);
   }
 
-  /** A question of a tool is over, however it was answered. */
+  /** A tool's question is over, however it was answered. */
   settle({ question: name, text }) {
     this.#over.set(name, text);
     settle(this.#log, name, text);
   }
 
-  /** A card; the question of a tool stands in the turn that waits for it, and stays there when it is answered. */
+  /** A card; a tool's question is in the turn that waits for it, and stays there when it is answered. */
   #putCard(element, { actions }) {
     for (const { question: name } of actions) if (this.#over.has(name)) settle(element, name, this.#over.get(name));
     const isAsked = actions.some(({ command }) => command.startsWith("/approve "));
@@ -286,7 +286,7 @@ export class Chat {
     return element.scrollIntoView({ block: "nearest" });
   }
 
-  /** An answer is whole: its turn is drawn as the transcript has it. */
+  /** An answer is complete: its turn is drawn from the transcript. */
   async done(answer) {
     const { isAtEnd } = this.#scroll;
     const session = this.#session;
@@ -297,7 +297,7 @@ export class Chat {
       const { messages } = await api.messages(session, { before, limit: 1 });
       const turns = await this.#drawn(messages);
       if (session !== this.#session) return;
-      article = this.#find(answer.id); // all may have been drawn anew
+      article = this.#find(answer.id); // the log may have been redrawn
       const asked = article ? questionsIn(article) : [];
       turns.at(-1)?.querySelector(":scope > .question")?.after(...asked);
       const failed = turns.at(-1)?.querySelector(".ending.failed");
@@ -310,7 +310,7 @@ export class Chat {
     } else if (article) {
       article.replaceChildren(article.firstChild, ...questionsIn(article), this.#card(answer));
       article.classList.remove("pending");
-    } else { // said without being asked, such as a question of a tool; or in a branch that was left
+    } else { // an unsolicited message, such as a question of a tool; or one in a branch that was left
       this.#putCard(this.#card(answer), answer);
     }
     this.#drawRunning();
@@ -331,14 +331,14 @@ export class Chat {
     this.#scroll.leaveEnd();
   }
 
-  /** A line that goes by itself. */
+  /** A line that disappears by itself. */
   notice(text) {
     clearTimeout(this.#fading);
     byId("notice").textContent = text;
     if (text) this.#fading = setTimeout(() => this.notice(""), STAYS);
   }
 
-  /** Show what is known of the turns: their states and costs, and where a cut is. */
+  /** Show the known facts about turns: their states and costs, and the places of cuts. */
   mark({ states, turns = [], ...context }) {
     const { isAtEnd } = this.#scroll;
     for (const known of turns) this.#known.set(known.turn, known);
@@ -363,7 +363,7 @@ export class Chat {
     this.#learn(context.newest ?? 0, turns);
   }
 
-  /** Ask for what is not known of turns that are shown. */
+  /** Request unknown facts about visible turns. */
   async #learn(newest, known) {
     const shown = [...this.#log.querySelectorAll("[data-turn]")].map(({ dataset }) => dataset.turn);
     const unknown = shown.filter((turn) => !this.#known.has(turn) && Number(turn.slice(1)) <= newest);
@@ -373,7 +373,7 @@ export class Chat {
     if (reply?.data?.turns) this.#page.marked(reply.data.turns);
   }
 
-  /** Show where other branches have said something else. */
+  /** Show where other branches differ. */
   branches(all) {
     const found = variants(all);
     const { isAtEnd } = this.#scroll;
@@ -396,5 +396,5 @@ export class Chat {
   #find = (id) => this.#log.querySelector(`[data-id="${CSS.escape(id)}"]`);
 }
 
-/** The questions of tools that stand in a turn, answered or not. */
+/** The questions of tools in a turn, answered or not. */
 const questionsIn = (article) => [...article.querySelectorAll(":scope > .asking")];

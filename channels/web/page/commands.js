@@ -1,9 +1,9 @@
-// The list of the commands that can be typed: those first that are used most in this browser.
+// The list of commands that can be typed: first those most used in this browser.
 import { t } from "./language.js";
 import { recall, remember } from "./storage.js";
 
-const USED = "commands"; // where it is remembered how often each was used
-const MOST = 6; // commands that stand above all others
+const USED = "commands"; // the key under which uses are counted
+const MOST = 6; // commands above all others
 
 function uses() {
   try {
@@ -13,14 +13,14 @@ function uses() {
   }
 }
 
-/** Remember that a command was given. */
+/** Count a use of a command. */
 export function counted(line) {
   const name = line.slice(1).split(/\s/)[0].toLowerCase();
   const all = uses();
   remember(USED, JSON.stringify({ ...all, [name]: (all[name] ?? 0) + 1 }));
 }
 
-/** Return the lines that can be typed next, as [name of a group, lines] pairs. `commands` is what /help knows. */
+/** Return the lines that can be typed next, as [name of a group, lines] pairs. `commands` are those in /help. */
 export function fitting({ commands, groups, first }, typed) {
   const [, name, sub] = typed.match(/^\/(\w*)(?: (\w*))?$/) ?? [];
   if (name === undefined) return [];

@@ -1,4 +1,4 @@
-// The message box: messages, commands with completion, files. What is typed is kept as a draft.
+// The message box: messages, commands with completion, files. Typed text is kept as a draft.
 import { byId, h, isPhone, phone } from "./dom.js";
 import { counted, fitting } from "./commands.js";
 import { hasKeyboard } from "./focus.js";
@@ -7,9 +7,9 @@ import { bytes, complaint, preview } from "./files.js";
 import * as kept from "./kept.js";
 import { t } from "./language.js";
 
-const LONG = 10_000; // characters, which fill the message box in any case
+const LONG = 10_000; // characters, which always fill the message box
 const SECOND = 1000; // milliseconds
-const COMPOSED = 229; // the key that ended a composition, in Safari, where it is over by then
+const COMPOSED = 229; // the key that ended a composition, in Safari, where it is already over
 
 export class Composer {
   #page;
@@ -23,15 +23,15 @@ export class Composer {
   #chosen = -1;
   #isRunning = false;
   #limits = null;
-  #recorder = null; // while something is recorded
-  #clock = 0; // that says for how long
-  #isEarly = false; // whether something is to be sent as soon as a session is open
+  #recorder = null; // while recording
+  #clock = 0; // that shows its duration
+  #isEarly = false; // whether to send as soon as a session is open
 
   constructor(page) {
     this.#page = page;
     byId("composer").addEventListener("submit", (event) => { event.preventDefault(); this.#press(); });
     byId("picker").addEventListener("change", (event) => this.take(event.target.files));
-    byId("record").hidden = !(navigator.mediaDevices && window.MediaRecorder); // a page that is not secure has no microphone
+    byId("record").hidden = !(navigator.mediaDevices && window.MediaRecorder); // an insecure page has no microphone
     this.#drawRecording();
     byId("record").addEventListener("click", () => (this.#recorder ? this.#recorder.stop() : this.#record()));
     this.#fit();
@@ -44,7 +44,7 @@ export class Composer {
     this.#catchDrops();
   }
 
-  /** Let a person write; where the keyboard would hide the chat, only if they ask for it. */
+  /** Focus the message box; where the keyboard would hide the chat, only on request. */
   focus() {
     if (hasKeyboard()) this.#text.focus();
   }
@@ -54,7 +54,7 @@ export class Composer {
     this.#drawButton();
   }
 
-  /** Another session is shown: its draft stands here, before what was typed while none was open. */
+  /** Another session is shown: its draft precedes the text typed while none was open. */
   async open(session) {
     const [typed, put] = this.#session ? ["", []] : [this.#text.value, this.#files];
     const isSent = this.#isEarly && !this.#isEmpty;
@@ -70,14 +70,14 @@ export class Composer {
     this.#drawFiles();
   }
 
-  /** Let a person write here, or say why not. */
+  /** Enable typing, or show why it is impossible. */
   close(why) {
     byId("composer").hidden = Boolean(why);
     byId("elsewhere").hidden = !why;
     byId("elsewhere").textContent = why;
   }
 
-  /** A message comes back to be changed; what stands here already stays below it. */
+  /** A message is returned for editing; the text already typed stays below it. */
   async restore({ session, text, files }) {
     const isHere = session === this.#session;
     const now = isHere ? this.#text.value : kept.draft(session);
@@ -111,7 +111,7 @@ export class Composer {
     return !this.#text.value.trim() && !this.#files.length;
   }
 
-  /** The button: it stops an answer, unless there is something to send. */
+  /** The button: it stops an answer, unless there is a message to send. */
   #drawButton() {
     const stops = this.#isRunning && this.#isEmpty;
     this.#button.replaceChildren(icon(stops ? "stop" : "send"));
@@ -125,7 +125,7 @@ export class Composer {
 
   async #send() {
     if (this.#isEmpty) return;
-    if (!this.#session) { // it goes out when one is open
+    if (!this.#session) { // it is sent when one is open
       this.#isEarly = true;
       return;
     }
@@ -142,21 +142,21 @@ export class Composer {
     await this.#sent(session, text);
   }
 
-  /** It is kept elsewhere by now; what was typed meanwhile is the draft. */
+  /** It is stored elsewhere now; text typed meanwhile is the draft. */
   #sent(session, text) {
     if (session === this.#session) kept.keepDraft(session, this.#text.value);
     else if (kept.draft(session).trim() === text) kept.keepDraft(session, "");
     return kept.keepFiles(session, session === this.#session ? this.#files : []);
   }
 
-  /** A phone's keyboard has no key for a new line but Enter, and its field room for a word. */
+  /** A phone's keyboard has only Enter for a new line, and its field has little space. */
   #fit() {
     this.#text.placeholder = isPhone() ? t("Message") : t("Message, or / for commands");
     this.#text.enterKeyHint = isPhone() ? "enter" : "send";
   }
 
   #grow() {
-    if (this.#text.value.length > LONG) { // to be measured at each key takes longer than typing it
+    if (this.#text.value.length > LONG) { // measuring it at each key takes longer than typing
       this.#text.style.height = "33vh";
       return;
     }
@@ -166,7 +166,7 @@ export class Composer {
 
   // --- files ---------------------------------------------------------------------------------
 
-  /** Set how much a message may bring; said where files are added. */
+  /** Set the maximum size of a message's files; shown where files are added. */
   limit(limits) {
     this.#limits = limits;
     const words = t("Up to {files} files, {bytes} together", { files: limits.files, bytes: bytes(limits.bytes) });
@@ -174,7 +174,7 @@ export class Composer {
     byId("drop").dataset.limit = words;
   }
 
-  /** Record a voice message, which is put to the message when it is done. */
+  /** Record a voice message, which is attached when it is done. */
   async #record() {
     const stream = await navigator.mediaDevices.getUserMedia({ audio: true }).catch(() => null);
     if (!stream) return this.#page.tell(t("This page may not use a microphone; allow it in the browser's settings."));
@@ -209,7 +209,7 @@ export class Composer {
     this.#clock = setInterval(tell, SECOND);
   }
 
-  /** Put files to the message, unless they are too many or too large. */
+  /** Attach files to the message, unless they are too many or too large. */
   take(list) {
     if (byId("composer").hidden) return;
     const more = [...list].map(taken);
@@ -267,15 +267,15 @@ export class Composer {
 
   async #complete() {
     if (this.#text.value.startsWith("/")) {
-      this.#asked ??= this.#page.commands().catch(() => null); // once: a later answer would draw the list anew
+      this.#asked ??= this.#page.commands().catch(() => null); // once: a later response would redraw the list
       this.#commands = await this.#asked;
       if (!this.#commands) this.#asked = null;
     }
-    const typed = this.#text.value; // as it is by now: more may have been typed meanwhile
+    const typed = this.#text.value; // the current text: more may have been typed meanwhile
     return this.#offer(this.#commands ? fitting(this.#commands, typed) : []);
   }
 
-  /** Show groups of lines that can be chosen; a group without a name has no heading. */
+  /** Show groups of lines to choose from; a group without a name has no heading. */
   #offer(groups) {
     this.#chosen = -1;
     let count = 0;
@@ -329,9 +329,9 @@ export class Composer {
 
 const fresh = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** A file as it is kept and sent; browsers add parameters to some types. */
+/** A file as stored and sent; browsers add parameters to some types. */
 const taken = (file) => ({
-  name: (file.name || "file").slice(-200), // its end says what it is
+  name: (file.name || "file").slice(-200), // its end shows its kind
   media_type: (file.type || "application/octet-stream").split(";")[0],
   blob: file,
 });

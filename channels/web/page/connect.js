@@ -4,8 +4,8 @@ import * as api from "./api.js";
 import { h } from "./dom.js";
 import { t } from "./language.js";
 
-const OWN = "own"; // the choice of an address of one's own
-let forms = 0; // each has ids of its own
+const OWN = "own"; // the choice of a custom address
+let forms = 0; // each has its own ids
 
 /** Fill a container with the form; `done` hears which model answers from now on. Nothing is shown to who
     may not connect one. Returns what can be chosen. */
@@ -18,7 +18,7 @@ export async function fillConnect(container, { done }) {
   return offers;
 }
 
-/** Return the greeting of a conversation before anything is said. */
+/** Return the greeting of a conversation without messages. */
 export function greeting(page) {
   const steps = h("div", { class: "first-steps" });
   const element = h("div", { class: "greeting" },
@@ -32,7 +32,7 @@ export function greeting(page) {
   return element;
 }
 
-/** Fill an empty chat while only the demo model is there: starters, and the form. */
+/** Fill an empty chat while there is only the demo model: starters, and the form. */
 export async function fillWelcome(container, { run, done }) {
   const now = h("p", { class: "faint" });
   const card = h("section", { class: "connect card", "aria-label": t("Connect a model") }, h("h3", {}, t("Connect a model")), now);
@@ -48,7 +48,7 @@ export async function fillWelcome(container, { run, done }) {
       starter(t("Compact, then undo"), "compact")), card);
 }
 
-/** Offer to connect a model where the newest answer has failed and nothing but the demo model is there. */
+/** Offer to connect a model if the newest answer failed and there is only the demo model. */
 export async function offerAfterFailure(open) {
   const failed = [...document.querySelectorAll("#log .turn")].at(-1)?.querySelector(".ending.failed");
   const offers = failed && await api.connection().catch(() => null);
@@ -64,7 +64,7 @@ class ConnectForm {
   #id = `connect-${forms += 1}`;
   #provider = h("select", { id: `${this.#id}-provider` });
   #model = h("input", { id: `${this.#id}-model`, list: `${this.#id}-models`, required: true, maxlength: 200, autocomplete: "off", spellcheck: "false" });
-  #only = ""; // the model that was filled in, where there is just one
+  #only = ""; // the filled-in model, if it is the only one
   #names = h("datalist", { id: `${this.#id}-models` });
   #more = h("div", { class: "wanted" });
   #status = h("p", { class: "status", role: "status" });
@@ -138,7 +138,7 @@ class ConnectForm {
       model: this.#model.value.trim() };
   }
 
-  /** Suggest the models that are listed there, once all is filled in that this takes. */
+  /** Suggest the listed models, once all fields that this needs are filled in. */
   async #list() {
     if ([...this.#more.querySelectorAll("input")].some((one) => !one.validity.valid)) return;
     const filled = this.#filled();
@@ -154,7 +154,7 @@ class ConnectForm {
     if (isOurs && document.activeElement !== this.#model) this.#model.value = this.#only;
   }
 
-  /** Something was changed: what was said of it before holds no more. */
+  /** The input was changed: messages about the earlier input are no longer valid. */
   #again() {
     this.#mayReplace = false;
     this.#status.replaceChildren();
@@ -176,7 +176,7 @@ class ConnectForm {
     }
   }
 
-  /** Lines that somebody wrote would be replaced: only after another press. */
+  /** Lines written by a person would be replaced: only after another press. */
   #ask(questions) {
     this.#say(questions.join(" "));
     this.#mayReplace = true;

@@ -1,9 +1,9 @@
-// The costs of all conversations: a bar for each of the last 30 days in which anything was spent.
+// The costs of all conversations: a bar for each of the last 30 days with costs.
 import { addressOf } from "./address.js";
 import { h, money } from "./dom.js";
 import { locale, t } from "./language.js";
 
-const NAMED = 3; // conversations of a day that are named
+const NAMED = 3; // conversations named per day
 
 export class Costs {
   #page;
@@ -15,7 +15,7 @@ export class Costs {
     this.element.addEventListener("toggle", () => this.element.open && this.refresh());
   }
 
-  /** Read them anew, where they are shown. */
+  /** Reload them, if they are visible. */
   async refresh() {
     if (!this.element.open) return;
     try {
@@ -42,7 +42,7 @@ export class Costs {
   }
 }
 
-/** A conversation by its title, to be opened; by its name where this person may not read the title. */
+/** A conversation by its title, as a link; by its name if this person may not read the title. */
 function titled({ chat, title }) {
   if (!chat) return h("span", {}, t("Requests without a conversation"));
   const name = chat.split("/").map((part) => decodeURIComponent(part)).join("/");

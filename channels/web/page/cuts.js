@@ -1,4 +1,4 @@
-// The line across the chat at which turns left the context, and the summary in their place.
+// The line across the chat at which turns were removed from the context, and the summary that replaces them.
 import { card } from "./cards.js";
 import { h } from "./dom.js";
 import { t } from "./language.js";
@@ -7,7 +7,7 @@ import { cleaned } from "./text.js";
 const SAID = { summarised: t("summarised"), cleared: t("cleared"), gone: t("out of the context"), "in the log": t("in the activity log, a line each") };
 const MOVES = ["undo", "redo"];
 
-/** Draw the lines into the log; those that are there already stay, with what is open in them, behind their turns. */
+/** Draw the lines into the log; existing ones, and what is open in them, stay behind their turns. */
 export function cuts(log, { runs = [], events = [], overview = {} }, page) {
   const wanted = new Map();
   for (const run of runs) {
@@ -19,7 +19,7 @@ export function cuts(log, { runs = [], events = [], overview = {} }, page) {
   for (const line of log.querySelectorAll(".cut")) {
     const kept = wanted.get(line.dataset.cut);
     if (!kept) line.remove();
-    else if (line.previousElementSibling !== kept.place) kept.place.after(line); // the turn was drawn anew
+    else if (line.previousElementSibling !== kept.place) kept.place.after(line); // the turn was redrawn
     wanted.delete(line.dataset.cut);
   }
   for (const [key, { run, event, place }] of wanted) {
@@ -27,10 +27,10 @@ export function cuts(log, { runs = [], events = [], overview = {} }, page) {
   }
 }
 
-/** The turn behind which the line stands; null where it is not shown. */
+/** The turn behind which the line is; null if it is not shown. */
 const placeOf = (log, { last }) => log.querySelector(`.turn[data-turn=t${last}]`);
 
-/** The name of the summary that stands in the place of a turn; "" where it is being written. */
+/** The name of the summary that replaces a turn; "" while it is being written. */
 async function nameOf(turn, page) {
   const found = (await page.ask("/context summaries"))?.data?.summaries ?? [];
   return found.find(({ place, turns }) => place === "at its position" && turns.includes(turn))?.name ?? "";
@@ -42,7 +42,7 @@ function drawn(key, { first, last, state: [state] }, event, { summarised_in_plac
   const button = (label, onclick) => h("button", { type: "button", onclick }, label);
   const isInside = inPlace.some((turns) => turns.includes(`t${last}`));
   const tell = (reply) => below.replaceChildren(card("", reply, save));
-  const save = async (line) => { // what came of it is said where it was written
+  const save = async (line) => { // the result is shown where it was written
     const reply = await page.run(line, { isQuiet: true });
     if (reply) tell(reply);
     return reply;

@@ -1,4 +1,4 @@
-// Building the page. Text is always text; HTML comes from the server alone, which has cleaned it.
+// Building the page. Text is always text; HTML comes only from the server, which has sanitised it.
 import { locale, t } from "./language.js";
 
 /** An element: h("button", {class: "icon", onclick: f}, "Send", otherElement). */
@@ -20,18 +20,18 @@ document.addEventListener("click", (event) => {
   event.stopImmediatePropagation();
 }, true);
 
-/** A screen without a keyboard: a small window beside others has one. */
+/** A screen without a keyboard: a small window next to others has one. */
 export const phone = matchMedia("(pointer: coarse), (max-width: 480px)");
 export const isPhone = () => phone.matches;
 
 export const byId = (id) => document.getElementById(id);
 
-const LONGEST_PRESS = 1000; // milliseconds; some systems never tell of the release, under their own menu
+const LONGEST_PRESS = 1000; // milliseconds; some systems never report the release, under their own menu
 let release = Promise.resolve();
 document.addEventListener("pointerdown", ({ button }) => {
   if (button !== 0) return;
   release = new Promise((resolve) => {
-    const over = () => setTimeout(resolve); // once the click that belongs to it was heard
+    const over = () => setTimeout(resolve); // after its click has been handled
     for (const kind of ["pointerup", "pointercancel"]) addEventListener(kind, over, { once: true, capture: true });
     setTimeout(resolve, LONGEST_PRESS);
   });
@@ -41,10 +41,10 @@ document.addEventListener("pointerdown", ({ button }) => {
     click. To be awaited before buttons are drawn anew because of something that happened elsewhere. */
 export const released = () => release;
 
-/** A task of its own for what follows, so that no single one holds up the page for long. */
+/** Start a new task for the following code, so that no single one blocks the page for long. */
 export const nextTask = () => new Promise((resolve) => setTimeout(resolve));
 
-const forms = new Map(); // of numbers: the first one of a kind takes a browser some milliseconds
+const forms = new Map(); // by number: the first of a kind takes a browser some milliseconds
 
 function written(number, digits, options) {
   const name = JSON.stringify([digits, options]);
@@ -62,18 +62,18 @@ export function amount(number) {
   return short(number / size) + letter;
 }
 
-/** US dollars, as /usage has them: $0, <$0.0001, $0.0012, $1.50; "1,50 $" in German. */
+/** US dollars, as in /usage: $0, <$0.0001, $0.0012, $1.50; "1,50 $" in German. */
 export function money(cost) {
   if (!cost) return dollars(0, 0);
   if (cost < 0.0001) return `<${dollars(0.0001, 4)}`;
   return dollars(cost, cost < 0.1 ? 4 : 2);
 }
 
-/** A moment as a date and a time, or as a time of the day. */
+/** A time as date and time, or as time of day. */
 export const moment = (at) => new Date(at).toLocaleString(locale, { dateStyle: "medium", timeStyle: "short" });
 export const timeOf = (at) => new Date(at).toLocaleTimeString(locale, { hour: "2-digit", minute: "2-digit" });
 
-/** Ask before something is done; resolves to what was typed (or "yes"), or null. */
+/** Ask for confirmation; resolves to the typed text (or "yes"), or null. */
 export function asked({ question, label, value, action = "OK", secret = false }) {
   const dialog = byId("dialog");
   const field = label && h("input", { type: secret ? "password" : "text", "aria-label": label, value: value ?? "" });
@@ -82,7 +82,7 @@ export function asked({ question, label, value, action = "OK", secret = false })
     h("div", { class: "choices" },
       h("button", { type: "submit", value: "", formnovalidate: true }, t("Cancel")),
       h("button", { type: "submit", value: "yes", class: "primary" }, action)));
-  // Enter in the field is the first button of a form, which here is to cancel.
+  // Enter in the field presses the first button of a form, which here is Cancel.
   field?.addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;
     event.preventDefault();
@@ -93,13 +93,13 @@ export function asked({ question, label, value, action = "OK", secret = false })
   dialog.showModal();
   return new Promise((resolve) => {
     dialog.addEventListener("close", () => {
-      const isYes = dialog.returnValue && form.isConnected; // or something else was answered in its place
+      const isYes = dialog.returnValue && form.isConnected; // or another question replaced it
       resolve(isYes ? field?.value ?? "yes" : null);
     }, { once: true });
   });
 }
 
-/** A picture, large. */
+/** A picture, enlarged. */
 export function shown(address, words) {
   const dialog = byId("dialog");
   dialog.replaceChildren(h("form", { method: "dialog", class: "picture" },

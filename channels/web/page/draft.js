@@ -1,5 +1,5 @@
-// The answer that is being written. What the server tells is only what is new of it, and only that
-// is drawn: what was there before stays, with what somebody has selected or scrolled in it.
+// The answer being written. The server sends only the new part, and only that is drawn: the existing part
+// stays, with a person's selection or scroll position in it.
 import { h } from "./dom.js";
 import { t } from "./language.js";
 import { partsOf } from "./text.js";

@@ -5,7 +5,7 @@ import { field } from "./cards.js";
 import { cleaned } from "./text.js";
 import { t } from "./language.js";
 
-/** Show what a command answers, and go on from there. `run` carries a command out. */
+/** Show the answer of a command, and continue from there. `run` runs a command. */
 export async function explore(title, line, run) {
   const dialog = byId("dialog");
   const been = [];

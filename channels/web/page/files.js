@@ -1,4 +1,4 @@
-// Files: those that are put to a message, those that came with one, and those of the workspace.
+// Files: those attached to a message, those that came with one, and those of the workspace.
 import * as api from "./api.js";
 import { byId, h, moment } from "./dom.js";
 import { icon } from "./icons.js";
@@ -14,22 +14,22 @@ export function bytes(number) {
 
 const isPicture = (type) => /^image\/(png|jpeg|gif|webp)$/.test(type);
 
-/** Files that are on their way, as pictures and cards. */
+/** Files being sent, as pictures and cards. */
 export const drawnFiles = (files) => attached(files.map(({ name, media_type: type, blob }) => (isPicture(type)
   ? thumbnail(local(blob), name)
   : card(name, bytes(blob.size)))));
 
-/** A small picture of a file that is put to a message; null for what is none. */
+/** A thumbnail of an attached file; null for a file that is no picture. */
 export const preview = ({ name, media_type: type, blob }) => (isPicture(type) ? thumbnail(local(blob), name, null) : null);
 
-/** Files that came with a message, as the transcript names them. */
+/** Files that came with a message, by their names in the transcript. */
 export const saidFiles = (files) => attached(files.map(({ name, address, is_picture: isPicture, size }) => (isPicture
   ? thumbnail(address, name || t("Picture"))
   : card(name, size, address, isSound(name) && player(name, address)))));
 
 const isSound = (name) => /\.(aac|flac|m4a|mp3|oga|ogg|opus|wav|weba)$/i.test(name) || name === "voice.webm";
 
-/** A sound can be heard where it stands, unless this browser can't play it. */
+/** A sound can be played in its place, unless this browser can't play it. */
 function player(name, address) {
   const sound = h("audio", { src: address, controls: true, preload: "none", "aria-label": t("Listen to {name}", { name }) });
   sound.addEventListener("error", () => sound.remove());
@@ -38,7 +38,7 @@ function player(name, address) {
 
 const attached = (items) => (items.length ? [h("div", { class: "attached" }, items)] : []);
 
-/** The address of what this browser has, for as long as it takes to load. */
+/** A temporary address of data in this browser, until it is loaded. */
 const local = (blob) => URL.createObjectURL(blob);
 
 function thumbnail(address, name, instead = card(name || t("Picture"), t("can't be shown"))) {
@@ -62,7 +62,7 @@ const actions = (name, address) => [
   h("a", { class: "icon", href: address, download: name.split("/").at(-1), title: t("Download"), "aria-label": t("Download {name}", { name }) }, icon("download")),
 ];
 
-/** Show the beginning of a file, where it is text or a picture. */
+/** Show the beginning of a file, if it is text or a picture. */
 async function previewed(name, address) {
   const response = await fetch(address).catch(() => null);
   if (!response?.ok) return tell(name, h("p", {}, response?.status === 404 ? t("This file is not there any more.") : t("The file can't be read now; try again in a moment.")), null);
@@ -88,7 +88,7 @@ function tell(name, body, address) {
   dialog.showModal();
 }
 
-/** The workspace of the session that is open: its list for the panel, and what may be added. */
+/** The workspace of the open session: its list for the panel, and its limits. */
 export class Files {
   limits = null; // {files, file_bytes, bytes}
 
@@ -113,7 +113,7 @@ export class Files {
 
 const none = () => h("p", { class: "help" }, t("No files yet. Attach some to a message, or ask for one."));
 
-/** Return why these files can't be added to a message that has some already; "" if they can. */
+/** Return why these files can't be added to a message that already has some; "" if they can. */
 export function complaint(limits, there, more) {
   if (!limits) return "";
   const all = [...there, ...more];

@@ -1,8 +1,8 @@
-// Sizes as blocks in rows, as words in a text: a block that does not fit goes on in the next row.
-const WISHED = 44; // pixels of a block, where there is room for that
-const LEAST = 4; // pixels of a block, however small it is
+// Sizes as blocks in rows, like words in a text: a block that does not fit continues in the next row.
+const WISHED = 44; // pixels of a block, if there is space
+const LEAST = 4; // minimum pixels of a block
 const MOST_ROWS = 6;
-const FULL = .75; // of the ground: as much as blocks take at least, where they need it
+const FULL = .75; // of the area: the minimum that blocks take if they need it
 
 /** The places of blocks of these sizes on ground for `whole`, in rows of so many pixels. Positions are
     counted in rows: 1.5 is the middle of the second. Where little is used, what is free is drawn shorter than
@@ -12,7 +12,7 @@ export function flowed(sizes, whole, width) {
   const rows = Math.min(MOST_ROWS, Math.max(1, Math.ceil(((sizes.length + 1) * WISHED) / width)));
   const wished = Math.min(FULL, (sizes.length * WISHED) / (rows * width));
   const free = Math.max(0, whole - used);
-  const drawn = wished ? Math.min(free, (Math.max(used, 1) * (1 - wished)) / wished) : free; // of what is free
+  const drawn = wished ? Math.min(free, (Math.max(used, 1) * (1 - wished)) / wished) : free; // of the free part
   const least = (LEAST * Math.max(used + drawn, 1)) / (rows * width);
   const weights = sizes.map((size) => Math.max(size, least));
   const filled = weights.reduce((sum, weight) => sum + weight, 0);
@@ -21,7 +21,7 @@ export function flowed(sizes, whole, width) {
   for (const weight of weights) ends.push((ends.at(-1) ?? 0) + weight * scale);
   const starts = [0, ...ends];
 
-  /** The position at which so much is filled. */
+  /** The position at which this much is filled. */
   function positionOf(size) {
     if (size >= used) return Math.min(rows, (ends.at(-1) ?? 0) + (free && ((size - used) / free) * drawn * scale));
     let left = size;
@@ -38,7 +38,7 @@ export function flowed(sizes, whole, width) {
   return {
     rows, starts, ends, width,
     gap: drawn < free ? placeOf(((ends.at(-1) ?? 0) + rows) / 2) : null,
-    /** Return the place of a line that is behind so much. */
+    /** Return the place of a line behind this much. */
     lineAt: (size) => placeOf(positionOf(size)),
     /** The block at a point, given as shares of width and height; null behind the last one. */
     blockAt(x, y, isNearest) {
@@ -50,7 +50,7 @@ export function flowed(sizes, whole, width) {
   };
 }
 
-/** The pieces of a block, a row each, the largest first. */
+/** The pieces of a block, one per row, the largest first. */
 export function placed({ starts, ends, width, rows }, at) {
   const pieces = [];
   for (let row = Math.floor(starts[at]); row < Math.min(rows, ends[at]); row += 1) {

@@ -3,13 +3,13 @@
 import { byId } from "./dom.js";
 
 const FOCUSABLE = "button:enabled, summary, a[href], input:enabled, select:enabled, textarea:enabled, [tabindex='0']";
-const MARKS = ["id", "data-turn", "data-id", "data-session", "data-cut", "data-words"]; // each names an element among others
+const MARKS = ["id", "data-turn", "data-id", "data-session", "data-cut", "data-words"]; // each identifies an element
 const LAYERS = "dialog, [popover]";
 
-let held = null; // the element that has the focus, and where it stands
-let last = null; // the one that had it last
+let held = null; // the element with the focus, and its position
+let last = null; // the one before it
 const changes = new MutationObserver((records) => keep(records));
-const before = new WeakMap(); // dialogs and menus, with what had the focus before they opened
+const before = new WeakMap(); // dialogs and menus, with the focused element before they opened
 
 const isThere = (one) => one.isConnected && !one.disabled && one.checkVisibility({ visibilityProperty: true }) && !one.closest("[inert]");
 const nameOf = (one) => one.id || one.ariaLabel || one.textContent;
@@ -24,11 +24,11 @@ function placeOf(element) {
   return { element, name: nameOf(element), way };
 }
 
-/** Return the element that gets the focus in the place of one that is gone; `added` are nodes that are new. */
+/** Return the element that gets the focus instead of a removed one; `added` are new nodes. */
 function heir({ name, way }, added) {
   const last = way.findLastIndex(({ box }) => isThere(box));
   const boxes = way.slice(0, last + 1).map(({ box }) => box);
-  let wasLast = false; // nothing stands behind it any more
+  let wasLast = false; // nothing follows it any longer
   for (const { mark, at } of way.slice(last + 1)) {
     const box = boxes.at(-1) ?? document.body;
     const next = (mark && box.querySelector(mark)) ?? box.children[Math.min(at, box.children.length - 1)];
@@ -54,16 +54,16 @@ function heir({ name, way }, added) {
 /** Return whether there is a keyboard; that of a touch screen hides the chat as soon as the message box has the focus. */
 export const hasKeyboard = () => matchMedia("(hover: hover)").matches;
 
-/** The element that gets the focus when what had it has done its work: the message box, or the chat. */
+/** The element that gets the focus when the focused one has done its work: the message box, or the chat. */
 export const usual = () => [byId("text"), byId("log")].find((one) => isThere(one) && (one.id === "log" || hasKeyboard()));
 
-/** Give the focus on, if what had it is there no more. */
+/** Move the focus, if its element no longer exists. */
 function keep(records) {
   const active = document.activeElement;
   if (!held || active === byId("text") || (active !== document.body && isThere(active))) return;
   let from = held;
   for (let layer; !isThere(from.element) && (layer = from.element.closest(LAYERS)) && !isThere(layer) && before.has(layer);) from = before.get(layer);
-  if (from.element.isConnected && from.element.disabled) return; // until it is said what came of it
+  if (from.element.isConnected && from.element.disabled) return; // until the result is shown
   const found = isThere(from.element) ? from.element : heir(from, records.flatMap(({ addedNodes }) => [...addedNodes])) ?? usual();
   found?.focus({ preventScroll: true });
   if (found?.matches(":focus-visible")) found.scrollIntoView({ block: "nearest" });
@@ -76,14 +76,14 @@ document.addEventListener("focusin", ({ target }) => {
   last = held = placeOf(target);
 }, true);
 document.addEventListener("focusout", ({ target, relatedTarget }) => {
-  if (relatedTarget) held = null; // on its way to another
+  if (relatedTarget) held = null; // on its way to another element
   if (relatedTarget || !document.hasFocus()) return;
   queueMicrotask(() => {
     const records = changes.takeRecords();
     if (records.length || !isThere(target)) keep(records);
     else if (held?.element === target && document.activeElement !== target) held = null; // a person left it
   });
-}, true); // before anybody else hears of it and draws something
+}, true); // before another listener redraws anything
 changes.observe(document.body, {
   subtree: true, childList: true, attributes: true, attributeFilter: ["hidden", "disabled", "inert", "open"],
 });

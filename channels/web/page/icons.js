@@ -1,4 +1,4 @@
-// Small pictures on buttons, drawn here: no font has to have them.
+// Small pictures for buttons, drawn here, so that no font needs them.
 const PATHS = {
   copy: "M9 9h11v11H9zM5 15H4V4h11v1",
   again: "M20 11a8 8 0 1 0-2 6M20 4v7h-7",

@@ -3,7 +3,7 @@
 // large for that place.
 import { recall, remember, remembered } from "./storage.js";
 
-const memory = { files: new Map(), outbox: new Map() }; // where a browser keeps no database
+const memory = { files: new Map(), outbox: new Map() }; // if a browser has no database
 
 const opened = new Promise((resolve) => {
   try {
@@ -33,7 +33,7 @@ async function within(name, mode, work, instead) {
 
 const put = async (name, key, value) => (value.private || off.has(key) ? void memory[name].set(key, value) : written(name, key, value));
 const written = (name, key, value) => within(name, "readwrite", (store) => store.put(value, key), (map) => map.set(key, value))
-  .catch(() => { memory[name].set(key, value); }); // the disk may be full: as long as the tab lives, then
+  .catch(() => { memory[name].set(key, value); }); // the disk may be full: then for the life of the tab
 const drop = (name, key) => {
   memory[name].delete(key);
   return within(name, "readwrite", (store) => store.delete(key), () => {}).catch(() => {});
@@ -52,7 +52,7 @@ const drafts = new Map();
 
 export const isOff = (session) => off.has(session);
 
-/** A session is off the record from now on, or on it again; nothing that was typed there stays. */
+/** A session is off the record from now on, or on it again; text typed there is deleted. */
 export async function keepOff(session, is) {
   if (is === off.has(session)) return;
   drafts.delete(session);
@@ -62,12 +62,12 @@ export async function keepOff(session, is) {
   remember("private", off.size ? JSON.stringify([...off]) : null);
 }
 
-/** The text that was typed in a session and not sent. */
+/** The unsent text of a session. */
 export const draft = (session) => (off.has(session) ? drafts.get(session) : recall(place(session))) ?? "";
 
 export const keepDraft = (session, text) => (off.has(session) ? void drafts.set(session, text) : remember(place(session), text || null));
 
-/** The files that were put to it. */
+/** The attached files of a session. */
 export async function files(session) {
   const found = await within("files", "readonly", (store) => store.get(session), () => undefined).catch(() => undefined);
   return found ?? memory.files.get(session) ?? [];
@@ -80,7 +80,7 @@ export const outbox = async () => (await everything("outbox")).sort((one, other)
 export const keepMessage = (message) => put("outbox", message.id, message);
 export const dropMessage = (id) => drop("outbox", id);
 
-/** Nothing that somebody else has typed is shown to this person; true where there was something. */
+/** Delete text typed by another person; true if there was any. */
 export async function belongTo(user) {
   const before = recall("user");
   remember("user", user);
@@ -89,7 +89,7 @@ export async function belongTo(user) {
   return true;
 }
 
-/** Delete all that is kept: a person has signed out. */
+/** Delete everything stored: a person has signed out. */
 export async function clear() {
   for (const name of remembered()) if (["session", "commands", "private", "unsent"].includes(name) || name.startsWith("draft/")) remember(name, null);
   for (const name of ["files", "outbox"]) {
@@ -98,7 +98,7 @@ export async function clear() {
   }
 }
 
-/** Nothing of a session that was deleted stays here. */
+/** Delete the data of a deleted session. */
 export async function forget(session) {
   keepDraft(session, "");
   await keepFiles(session, []);

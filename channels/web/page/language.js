@@ -10,26 +10,26 @@ const { language, words } = isEnglish ? none
   : await fetch(theirs ? `/words.json?language=${encodeURIComponent(theirs)}` : "/words.json")
     .then((response) => response.json()).catch(() => none);
 
-/** Begin anew where the person's language is another one than the page was opened in. */
+/** Reload if the person's language differs from the one in which the page was opened. */
 export function speak(wanted) {
   if (wanted === language) return;
   const before = recall("language");
   remember("language", wanted);
-  if (before !== wanted && keeps("language")) location.reload(); // or it would, again and again
+  if (before !== wanted && keeps("language")) location.reload(); // otherwise it would reload endlessly
 }
 
-/** A text of the page, with what stands in its places: t("{name}: sign out", { name }). */
+/** A text of the page, with values for its placeholders: t("{name}: sign out", { name }). */
 export function t(text, values = {}) {
   return (words[text] ?? text).replace(/\{(\w+)\}/g, (place, name) => values[name] ?? place);
 }
 
-/** The same in pieces, of which those in its places may be elements. */
+/** The same in pieces; values of placeholders may be elements. */
 export const pieces = (text, values) => (words[text] ?? text).split(/\{(\w+)\}/).map((piece, at) => (at % 2 ? values[piece] : piece));
 
-/** The marks between texts that are put together: those of Chinese are as wide as its letters, with no space behind. */
+/** The punctuation between combined texts: that of Chinese is as wide as its letters, without a space behind. */
 export const marks = language === "zh" ? { comma: "，", colon: "：", space: "" } : { comma: ", ", colon: ": ", space: " " };
 
-/** The form of numbers and dates: this browser's, unless the page speaks another language than it. */
+/** The format of numbers and dates: this browser's, unless the page's language is another. */
 export const locale = navigator.language.split("-")[0] === language.split("-")[0] ? navigator.language : language;
 
 /** The state that needs no mark. */
@@ -57,16 +57,16 @@ const TOLD = {
   "demo model": t("demo model"), "Loading the demo model …": t("Loading the demo model …"), "The demo model is ready.": t("The demo model is ready."),
 };
 
-/** Return a line that the bot tells everybody at once in English, or the name of its own model, in this language. */
+/** Translate a line that the bot sends to everyone in English, or the name of its own model. */
 export const told = (text) => TOLD[text] ?? text;
 
-/** Names of the parts of the context, of those who change it, of states of turns, and of changes. */
+/** Names of the parts of the context, of the authors of changes, of states of turns, and of changes. */
 export const nameOfPart = (part) => PARTS[part] ?? part;
 export const nameOfActor = (actor) => ACTORS[actor] ?? actor;
 export const nameOfState = (state) => STATES[state] ?? state;
 export const nameOfEvent = (kind) => CHANGES[kind] ?? kind;
 
-/** Translate what stands in the page's HTML, before anybody's words are in it. */
+/** Translate the page's HTML, before it contains texts of people. */
 function translate(root) {
   for (const element of root.querySelectorAll("*")) {
     for (const name of ["aria-label", "placeholder", "title", "data-away"]) {

@@ -1,4 +1,4 @@
-// The page: which session is shown, and its three columns.
+// The page: the shown session, and its three columns.
 import { arrive, showAccount } from "./account.js";
 import { addressed, addressOf, invitation } from "./address.js";
 import * as api from "./api.js";
@@ -27,10 +27,10 @@ import "./icons.js";
 import { t, told } from "./language.js";
 
 const OFF = "/private off";
-const SHOWN = 1500; // milliseconds of a mark around what was asked for
-const RETRY = 3000; // milliseconds until a bot that is away is asked again
+const SHOWN = 1500; // milliseconds of a mark around the requested element
+const RETRY = 3000; // milliseconds until an unreachable bot is tried again
 
-await nextTask(); // the page is seen before all of it works
+await nextTask(); // the page is visible before all of it works
 const chat = new Chat({
   changed: () => panel.refresh(),
   running: (is) => {
@@ -126,7 +126,7 @@ const preferences = new Preferences({
 byId("gear").addEventListener("click", () => preferences.open());
 byId("fresh").addEventListener("click", keys.fresh);
 
-/** Say something where the person is looking. */
+/** Show a message where the person is looking. */
 const tell = (text) => (preferences.isOpen ? preferences.tell(text) : chat.notice(text));
 
 const remembered = new Remembered((line, how) => run(line, how), (line) => ask(line));
@@ -158,11 +158,11 @@ async function run(line, { isQuiet = false } = {}) {
   const name = session;
   const isContext = line.trim() === "/context";
   const resumed = line.match(/^\s*\/resume\b(.*)/i);
-  if (resumed) { // the list of conversations does what the terminal's command does
+  if (resumed) { // the list of conversations does the work of the terminal's command
     keys.search(resumed[1].trim());
     return null;
   }
-  if (isContext) { // it shows all that the answer would
+  if (isContext) { // it shows everything in the answer
     showSide("context");
     showTab("of-context");
     byId("context").animate([{ boxShadow: "inset 0 0 0 3px var(--accent)" }, {}], SHOWN); // it may have been open
@@ -179,14 +179,14 @@ async function run(line, { isQuiet = false } = {}) {
     return null;
   } finally {
     panel.refresh();
-    sessions.refresh().catch(console.warn); // it says so where something is asked for
+    sessions.refresh().catch(console.warn); // errors are shown where they matter
   }
 }
 
 /** Return the answer of a command that changes nothing; null if the bot can't be reached. */
 const ask = (line) => api.command(session, line).catch((error) => chat.notice(error.message) ?? null);
 
-/** Put a text before what is being written, as a quote. */
+/** Put a text before the typed text, as a quote. */
 function quote(text) {
   const area = byId("text");
   const lines = text.trim().split("\n").map((line) => `> ${line}`.trimEnd());
@@ -214,7 +214,7 @@ byId("model").addEventListener("click", async () => {
   if (reply) tell(plain(reply.text));
 });
 
-/** Say where other branches go other ways. */
+/** Show where other branches differ. */
 async function branches() {
   const name = session;
   const reply = await api.command(name, "/branches").catch(() => null);
@@ -222,11 +222,11 @@ async function branches() {
 }
 
 let session = "";
-let isRunning = false; // whether an answer is written in it
+let isRunning = false; // whether an answer is being written in it
 let branch = 0;
 let showing = Promise.resolve();
 
-/** The session leads to another branch: what was said there is shown. */
+/** The session resolves to another branch: its messages are shown. */
 function show(number) {
   if (number !== branch) showing = chat.load(session);
   branch = number;
@@ -234,10 +234,10 @@ function show(number) {
 }
 let leave = () => {};
 
-const left = new Map(); // sessions that were left while an answer was written, with what ends waiting for it
+const left = new Map(); // sessions left while an answer was written, with the function that stops waiting for it
 const MOST_LEFT = 2; // a browser has few connections
 
-/** Wait for the answer of a session that is left. */
+/** Wait for the answer of a session that was left. */
 function waitFor(name) {
   if (left.size >= MOST_LEFT || left.has(name)) return;
   const stop = follow(name, "", {
@@ -265,7 +265,7 @@ function waitFor(name) {
 
 let reloading = null;
 
-/** Load the session that is open anew, once however many ask for it. */
+/** Reload the open session, once for all simultaneous requests. */
 const reload = (name) => (reloading ??= chat.load(name).finally(() => { reloading = null; }));
 
 /** Say that what is said here is off the record, or no more; this browser keeps it no longer than the page. */
@@ -294,7 +294,7 @@ function leaveFor(name) {
   history[isLeft ? "pushState" : "replaceState"](null, "", addressOf(name));
 }
 
-/** Show a session: what was said, then all that happens, without a gap between. */
+/** Show a session: its messages, then all following events, without a gap. */
 async function open(name) {
   if (isRunning && session && name !== session) waitFor(session);
   left.get(name)?.();
@@ -315,7 +315,7 @@ async function open(name) {
   await connect(name);
 }
 
-/** Load a session; where the bot is away, again and again until it is there. */
+/** Load a session; if the bot is unreachable, retry until it is back. */
 async function connect(name) {
   try {
     const ended = await load(name);
@@ -335,7 +335,7 @@ async function connect(name) {
   }
 }
 
-/** The list of sessions, as it is now; where the bot is away, as it was. */
+/** The list of sessions, as it is now; if the bot is unreachable, as it was. */
 const listed = () => sessions.refresh().catch((error) => { console.warn(error.message); return []; });
 
 async function load(name) {
@@ -344,7 +344,7 @@ async function load(name) {
   files.refresh(name);
   return follow(name, place, {
     snapshot: async ({ draft }) => {
-      await chat.load(name); // what was missed is in the transcript
+      await chat.load(name); // missed events are in the transcript
       if (draft) chat.draft(draft);
       panel.refresh();
     },
@@ -371,16 +371,16 @@ async function load(name) {
   });
 }
 
-/** Say why a session can't be shown, in its place unless another one is shown by now. */
+/** Show why a session can't be shown, unless another one is shown by now. */
 const refused = (name, { message }) => (name === session ? chat.refused(message) : chat.notice(message));
 
 addEventListener("hashchange", () => {
-  if (invitation()) return location.reload(); // somebody was let in
+  if (invitation()) return location.reload(); // a person signed in
   const name = addressed();
   return name && open(name).catch((error) => refused(name, error));
 });
 document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault(); // or the address would name another conversation
+  event.preventDefault(); // otherwise the address would name another conversation
   byId("text").focus();
 });
 await arrive();
@@ -389,11 +389,11 @@ let first = addressed();
 try {
   const newest = async () => (await listed()).find(({ channel }) => channel === "web")?.name;
   first ||= await newest() || recall("session") || Sessions.fresh();
-  if (!session) await open(first).finally(() => { listed(); }); // or somebody was quicker
+  if (!session) await open(first).finally(() => { listed(); }); // unless a person was faster
   if (await showAccount()) composer.open(session);
   outbox.start();
-} catch (error) { // why nobody is let in, for one
+} catch (error) { // for example, that no one is allowed to sign in
   refused(first, error);
-  if (error.status === 404) outbox.start(); // it is this session alone that is not there
+  if (error.status === 404) outbox.start(); // only this session is missing
 }
 keepPage();

@@ -7,7 +7,7 @@ import { flowed, placed } from "./flow.js";
 import { nameOfPart, nameOfState, marks, t } from "./language.js";
 import { Sparkline } from "./sparkline.js";
 
-const USUAL = 336; // pixels of the map's width, where it is not in sight
+const USUAL = 336; // pixels of the map's width, if it is not visible
 const LETTER = 7.4; // pixels of a letter of a name, at most
 const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 const ABOUT = { memory: "/memory list", "system prompt": "/config system_prompt", "standing instructions": "/rules" };
@@ -22,7 +22,7 @@ export function drawMap(container, state, page) {
   maps.get(container).draw(state);
 }
 
-/** Another conversation is shown: what was selected, and what can be undone, was of the one before. */
+/** Another conversation is shown: the selection, and the undoable change, were of the previous one. */
 export const leaveMap = (container) => maps.get(container)?.leave();
 
 class ContextMap {
@@ -33,11 +33,11 @@ class ContextMap {
   #blocks = [];
   #options = [];
   #flow = null;
-  #at = 0; // the block that the keyboard is on
+  #at = 0; // the block with the keyboard cursor
   #chosen = null; // {from, to}: places of blocks
-  #isBusy = false; // whether a command is under way
+  #isBusy = false; // whether a command is running
   #visits = 0; // conversations that were left
-  #since = null; // the newest change and turn when the bar said what was done; null while it says something else
+  #since = null; // the newest change and turn when the bar reported a result; null while it shows something else
   #held = null; // where the mouse was pressed
   #ribbon = h("div", { class: "ribbon", role: "listbox", "aria-multiselectable": "true", "aria-orientation": "horizontal", "aria-label": t("The next request, in order"), "aria-describedby": "map-help" });
   #under = h("div", { class: "layer", "aria-hidden": "true" }); // the free ground, and what goes on in another row
@@ -119,7 +119,7 @@ class ContextMap {
     return this.#flow.gap ? [...rows, put(h("span", { class: "gap" }), this.#flow.gap)] : rows;
   }
 
-  /** The limit that is nearest, and where the next compaction is foreseen. */
+  /** The nearest limit, and the forecast of the next compaction. */
   #lines(limit, next, newest, used) {
     const words = limit.of === "turns"
       ? limit.most === 1 ? t("{used} of 1 turn", { used: limit.used }) : t("{used} of {most} turns", { used: limit.used, most: limit.most })
@@ -161,7 +161,7 @@ class ContextMap {
     });
     ribbon.addEventListener("pointercancel", () => { this.#held = null; });
     ribbon.addEventListener("pointerleave", () => this.#tell(null));
-    ribbon.addEventListener("click", (event) => { // of a finger, or of a screen reader
+    ribbon.addEventListener("click", (event) => { // of a touch, or of a screen reader
       if (event.pointerType === "mouse") return;
       const named = event.target.closest("[data-at]");
       const at = event.clientX || !named ? this.#blockAt(event, true) : Number(named.dataset.at);
@@ -200,13 +200,13 @@ class ContextMap {
     this.#options[at].focus({ preventScroll: true });
   }
 
-  /** The place of the block at which something happens; null on free ground, unless the nearest is wanted. */
+  /** The place of the block of an event; null on the free area, unless the nearest is requested. */
   #blockAt({ clientX, clientY }, isNearest = false) {
     const { left, top, width, height } = this.#ribbon.getBoundingClientRect();
     return this.#flow.blockAt((clientX - left) / width, (clientY - top) / height, isNearest);
   }
 
-  /** Show what a block is: the part of the prompt, the turn in the chat, or where a summary stands in it. */
+  /** Show a block's source: the part of the prompt, the turn in the chat, or the place of a summary in it. */
   #open(at) {
     const { part, first, last } = this.#blocks[at];
     if (first) this.#page.show(`t${part === "turns" ? first : last}`);
@@ -272,7 +272,7 @@ class ContextMap {
       buttons.length ? h("span", { class: "choices" }, buttons) : "");
   }
 
-  /** Carry a command out, and say what it did beside what takes it back. */
+  /** Run a command, and show its result together with its undo. */
   async #act(line) {
     if (this.#isBusy) return;
     this.#isBusy = true;
@@ -287,7 +287,7 @@ class ContextMap {
       this.#choose(null);
       return;
     }
-    this.#since = ""; // it holds until something else is done or said
+    this.#since = ""; // it is valid until the next action or message
     const back = reply.problem ? [] : reply.actions.filter(({ command }) => WAYS_BACK.test(command));
     this.#say(plain(reply.text), ...back.map(({ label, command }) => h("button", { type: "button", onclick: () => this.#act(command) }, label)));
   }

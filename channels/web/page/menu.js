@@ -1,7 +1,7 @@
 // A menu that opens at a button and closes by itself.
 import { byId, h } from "./dom.js";
 
-/** Offer some things; resolves to what belongs to the one that was chosen, or null. */
+/** Offer choices; resolves to the value of the chosen one, or null. */
 export function chosen(button, entries) {
   const menu = byId("menu");
   return new Promise((resolve) => {
@@ -33,7 +33,7 @@ export function chosen(button, entries) {
   });
 }
 
-/** Below the button, or above it where there is no room. */
+/** Below the button, or above it if there is no space. */
 function place(menu, at) {
   const { offsetWidth: width, offsetHeight: height } = menu;
   const below = at.bottom + height < innerHeight;

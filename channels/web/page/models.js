@@ -1,4 +1,4 @@
-// The model that answers: always shown, and chosen from what the endpoint lists and from the agents.
+// The answering model: always shown, and chosen from the endpoint's list and from the agents.
 import * as api from "./api.js";
 import { fillConnect } from "./connect.js";
 import { amount, byId, h, money } from "./dom.js";
@@ -6,7 +6,7 @@ import { pieces, t, told } from "./language.js";
 
 const HERE = " --here";
 
-/** Show at the top of the chat which model answers. */
+/** Show the answering model at the top of the chat. */
 export function showModel(name) {
   byId("model").firstElementChild.textContent = told(name) || t("Model");
   byId("model").title = t("{name}: choose another", { name: told(name) });
@@ -25,7 +25,7 @@ export class Connecting {
       h("button", { type: "button", onclick: () => page.pick() }, t("Choose a model")), this.#form);
   }
 
-  /** Ask the bot for the form once the section is looked at: before somebody signs in, it is refused. */
+  /** Request the form once the section is visible: before signing in, it is refused. */
   refresh() {
     if (this.#form.hasChildNodes()) return;
     const title = h("h4", { hidden: true }, t("Connect a model"));
@@ -51,7 +51,7 @@ export async function changeModel(session, connected) {
   return chosen.agent ? `/agent ${chosen.agent}` : `/model ${chosen.name}${chosen.scope}`;
 }
 
-/** Return what /model list says; if the endpoint can't be asked, any name may be typed. */
+/** Return the result of /model list; if the endpoint can't be reached, any name may be typed. */
 async function offered(session) {
   const reply = await api.command(session, "/model list");
   return reply.data ?? { models: [], model: "", problem: reply.text, may_set: { here: true, everywhere: true } };

@@ -6,7 +6,7 @@ import * as kept from "./kept.js";
 import { t } from "./language.js";
 
 const LONGEST = 15_000; // milliseconds between two attempts
-const AWAY = new Set([502, 503, 504]); // what a proxy says of a bot that is not there
+const AWAY = new Set([502, 503, 504]); // a proxy's status for an unreachable bot
 
 export class Outbox {
   #page;
@@ -21,7 +21,7 @@ export class Outbox {
     addEventListener("online", () => this.wake());
   }
 
-  /** Take up what an earlier page has left. */
+  /** Load the messages left by an earlier page. */
   async start() {
     const known = new Set(this.#messages.map(({ id }) => id));
     this.#messages.unshift(...(await kept.outbox()).filter(({ id }) => !known.has(id)));
@@ -29,7 +29,7 @@ export class Outbox {
     this.wake();
   }
 
-  /** Send a message; resolves once this browser has kept it. */
+  /** Send a message; resolves once this browser has stored it. */
   async add(message) {
     this.#messages.push(message);
     this.#page.expect(message);
@@ -37,14 +37,14 @@ export class Outbox {
     this.wake();
   }
 
-  /** Show those of the session that is open. */
+  /** Show those of the open session. */
   draw() {
     for (const message of this.#messages) {
       if (message.session === this.#page.session()) this.#page.unsent(message, this.#state(message));
     }
   }
 
-  /** The bot may be there again. */
+  /** The bot may be reachable again. */
   wake() {
     clearTimeout(this.#timer);
     this.#pause = 1000;
@@ -60,7 +60,7 @@ export class Outbox {
     this.#going ??= this.#sendAll().finally(() => { this.#going = null; });
   }
 
-  /** Send all that may be sent, in order; later again, where the bot can't be reached. */
+  /** Send all that may be sent, in order; later again, if the bot can't be reached. */
   async #sendAll() {
     for (let next; (next = this.#messages.find(({ why }) => !why));) {
       this.#isAway = !await this.#send(next);
@@ -72,7 +72,7 @@ export class Outbox {
     }
   }
 
-  /** Return whether the bot has said what becomes of the message. */
+  /** Return whether the bot has decided about the message. */
   async #send(message) {
     try {
       const attachments = await Promise.all(message.files.map(encoded));
@@ -98,7 +98,7 @@ export class Outbox {
     await kept.dropMessage(message.id);
   }
 
-  /** Return what became of a message so far, and what can be done. */
+  /** Return the state of a message, and the possible actions. */
   #state(message) {
     if (!message.why) return h("p", { class: "unsent-state" }, this.#isAway ? t("Waiting to be sent: no connection to the bot.") : t("Being sent…"));
     const button = (label, act) => h("button", { type: "button", onclick: act }, label);
@@ -111,7 +111,7 @@ export class Outbox {
   }
 
   async #edit(message) {
-    await this.#page.edit(message); // first there, then gone from here
+    await this.#page.edit(message); // first stored there, then deleted here
     await this.#discard(message);
   }
 

@@ -11,10 +11,10 @@ import { nameOfStrategy } from "./settings.js";
 import { cleaned } from "./text.js";
 import { isUsual, locale, nameOfActor, nameOfEvent, nameOfPart, nameOfState, marks, pieces, t } from "./language.js";
 
-const NEWEST = 20; // changes that are listed
+const NEWEST = 20; // listed changes
 const WIDE = 100_000; // tokens of a window that holds far more than 20 usual turns
-const MORE = 100; // turns that are shown besides when older ones are asked for
-const PAUSE = 150; // milliseconds: many changes at once are drawn once
+const MORE = 100; // turns added when older ones are requested
+const PAUSE = 150; // milliseconds: many simultaneous changes are drawn once
 
 export class Panel {
   known = { states: new Map() }; // what is known of the turns: {states by turn, turns, overview, events, newest, runs}
@@ -22,7 +22,7 @@ export class Panel {
   #page;
   #timer = 0;
   #loads = 0;
-  #count = 0; // turns that are shown, or what the server shows where that is more
+  #count = 0; // the number of shown turns, or the server's if that is more
   #panel = byId("panel");
   #map = byId("map");
   #costs;
@@ -32,13 +32,13 @@ export class Panel {
     this.#costs = new Costs(page);
   }
 
-  /** Draw it anew, soon. */
+  /** Redraw it soon. */
   refresh() {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#load(), PAUSE);
   }
 
-  /** Show how full the context is, at the top of the chat. */
+  /** Show the fill level of the context, at the top of the chat. */
   usage({ tokens, max_tokens: budget, turns, max_turns: most, nearest, share: part, cost, model }) {
     showModel(model);
     const share = Math.round(part * 100);
@@ -53,7 +53,7 @@ export class Panel {
     const load = this.#loads += 1;
     const state = await this.#loadAll().catch((error) => this.#page.tell(error.message));
     await released();
-    if (!state || load !== this.#loads) return; // a newer one is on its way, and tells what is so by now
+    if (!state || load !== this.#loads) return; // a newer load is running
     this.known = { ...state, runs: state.states, states: expanded(state.states) };
     this.usage(state.overview.usage);
     drawMap(this.#map, state, { ...this.#page, explore: (title, line) => explore(title, line, this.#page.act) });
@@ -70,7 +70,7 @@ export class Panel {
     if (load === this.#loads) this.#page.drawn();
   }
 
-  /** All that is shown, with as many turns as were asked for. */
+  /** Everything shown, with as many turns as requested. */
   async #loadAll() {
     const state = await this.#page.load();
     const first = numberOf(state.turns[0]);
@@ -82,7 +82,7 @@ export class Panel {
     return state;
   }
 
-  /** A button for the turns before these; how many there are is said. */
+  /** A button for the turns before these, with their number. */
   #older(turns) {
     const left = numberOf(turns[0]) - 1;
     return left > 0 && h("button", { type: "button", class: "wide", onclick: () => {
@@ -94,7 +94,7 @@ export class Panel {
   /** Another session is shown, from its end. */
   restart() {
     this.#count = 0;
-    this.#loads += 1; // what is on its way is of the one before, and so is what is shown
+    this.#loads += 1; // running loads, and the shown content, are of the previous one
     this.known = { states: new Map() };
     this.#panel.toggleAttribute("inert", true);
     this.#panel.setAttribute("aria-busy", "true");
@@ -172,7 +172,7 @@ export class Panel {
       badges.length > 0 && h("span", { class: "badges" }, badges.map((word) => h("span", { class: "badge", "data-state": word }, nameOfState(word)))));
   }
 
-  /** The newest changes; the one that is undone next can be so where it stands. */
+  /** The newest changes; the next undoable one has its button. */
   #events(events) {
     return events.toReversed().slice(0, NEWEST).map((event) => h("li", { class: event.undone ? "undone" : "", title: event.reason },
       drawnEvent(event),
@@ -204,7 +204,7 @@ function expanded(runs) {
 
 const numberOf = (turn) => Number(turn?.turn.slice(1) ?? 1);
 
-/** A text of which a narrow window has the number `n` alone. */
+/** A text of which a narrow window shows only the number `n`. */
 const brief = (text, values) => pieces(text, values).map((piece) => (piece === values.n ? piece : h("span", { class: "whole" }, piece)));
 
 const section = (title, ...content) => h("section", {}, h("h3", {}, title), ...content.filter(Boolean));
@@ -233,7 +233,7 @@ function nextCut({ due, next_cut: next, held_off_until: held }) {
   return tokens ? t("about {at}; {effect}, about {n} tokens.", { at, effect, n: amount(tokens) }) : t("about {at}; {effect}.", { at, effect });
 }
 
-/** Say what a chat has cost, summaries included, as /context does. */
+/** Show the cost of a chat, including summaries, as in /context. */
 function costOf({ cost, calls, calls_of_unknown_price: unknown }) {
   if (unknown === calls && !cost) return t("Cost of this chat, summaries included: unknown; this model has no price.");
   const said = calls === 1 ? t("Cost of this chat: {cost} for 1 call.", { cost: money(cost) }) : t("Cost of this chat: {cost} for {calls} calls.", { cost: money(cost), calls });

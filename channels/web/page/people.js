@@ -1,4 +1,4 @@
-// The accounts of the page, and where people are signed in: each for themselves, an owner for all.
+// The accounts of the page, and where people are signed in: their own for each person, all for an owner.
 import * as api from "./api.js";
 import { plain } from "./cards.js";
 import { asked, h, moment } from "./dom.js";
@@ -7,7 +7,7 @@ import { copying } from "./text.js";
 
 const SYSTEMS = [["iPhone", /iPhone/], ["iPad", /iPad/], ["Android", /Android/], ["Windows", /Windows/], ["macOS", /Mac OS X/], ["Linux", /Linux/]];
 const BROWSERS = [["Edge", /Edg/], ["Opera", /OPR/], ["Firefox", /Firefox|FxiOS/], ["Chrome", /Chrom|CriOS/], ["Safari", /Safari/]];
-const OWN = "the owner, by the token"; // as /logins calls who has no name
+const OWN = "the owner, by the token"; // the name in /logins of a person without a name
 
 export class People {
   element = h("div", { class: "people", id: "people" });
@@ -18,7 +18,7 @@ export class People {
     this.#page = page;
   }
 
-  /** Ask and draw anew; what is being typed meanwhile stays. */
+  /** Request and redraw; input being typed stays. */
   async refresh() {
     if (this.#isDrawing) return;
     this.#isDrawing = true;
@@ -118,7 +118,7 @@ export class People {
   }
 }
 
-/** A browser by what it calls itself: "Firefox on Linux". */
+/** A browser by its own description: "Firefox on Linux". */
 function called(agent) {
   const [browser, system] = [BROWSERS, SYSTEMS].map((all) => all.find(([, pattern]) => pattern.test(agent))?.[0]);
   if (browser && system) return t("{browser} on {system}", { browser, system });

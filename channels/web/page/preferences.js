@@ -58,7 +58,7 @@ export class Preferences {
     this.#search.dispatchEvent(new Event("input"));
   }
 
-  /** Open it, at a section where one is named. */
+  /** Open it, at a section if one is named. */
   open(name = this.#shown) {
     this.tell("");
     this.#forget();
@@ -67,7 +67,7 @@ export class Preferences {
     byId(`tab-${name}`).focus();
   }
 
-  /** Say something where it can be read while the dialog is open. */
+  /** Show a message that is visible while the dialog is open. */
   tell(text) {
     this.#said.textContent = text;
   }

@@ -1,11 +1,10 @@
-// Parts of the panel that are about what was done: requests that were sent, receipts of
-// compactions, what is remembered.
+// Parts of the panel about the past: sent requests, receipts of compactions, the memory.
 import { explore } from "./explorer.js";
 import { amount, byId, h, money } from "./dom.js";
 import { t } from "./language.js";
 import { cleaned } from "./text.js";
 
-/** Return what a compaction's summary has kept; what is missing can be added. */
+/** Return the facts that a compaction's summary has kept; missing ones can be added. */
 export function receipt({ id, receipt: kept, undone }, run) {
   if (!kept?.of) return null;
   const said = t("kept {kept} of {of} names and numbers", { kept: kept.kept, of: kept.of });
@@ -15,7 +14,7 @@ export function receipt({ id, receipt: kept, undone }, run) {
       !undone && h("button", { type: "button", "aria-label": t("Keep {fact}", { fact }), onclick: () => run(`/context keep ${fact}`) }, t("Keep"))))));
 }
 
-/** The requests that are kept, as bars: how much each held, and how much came from the cache. */
+/** The logged requests, as bars: the size of each, and its part from the cache. */
 export function timeline(requests, run) {
   const section = h("section", { id: "requests" });
   const most = Math.max(1, ...requests.map(({ prompt, tokens }) => prompt || tokens));
@@ -37,7 +36,7 @@ export function timeline(requests, run) {
   return section;
 }
 
-/** The long-term memory, with how each line came to be. */
+/** The long-term memory, with the origin of each line. */
 export class Remembered {
   element = h("section", { id: "memory" });
   #ask;

@@ -1,16 +1,16 @@
-// The place that the chat is scrolled to: its end while something is written, unless a person looks further up.
+// The scroll position of the chat: its end while text is being written, unless a person reads further up.
 import { iconButton } from "./acts.js";
 import { byId, h } from "./dom.js";
 import { t } from "./language.js";
 
-const NEAR = 80; // pixels from the end that still are the end
+const NEAR = 80; // pixels from the end that still count as the end
 
 export class Scroll {
-  isAtEnd = true; // as it was scrolled last: asking the log itself makes the browser lay it out at once
+  isAtEnd = true; // as of the last scroll: reading it from the log makes the browser lay it out at once
   #log;
   #frame = 0; // in which it is scrolled to its end
-  #end = 0; // where that was last, in pixels
-  #height = 0; // of what is seen of it
+  #end = 0; // its last position, in pixels
+  #height = 0; // of the visible part
   #button = iconButton("end", t("To the end"), () => this.toEnd(), { id: "end", hidden: true });
 
   constructor(log) {
@@ -19,9 +19,9 @@ export class Scroll {
     log.addEventListener("scroll", () => {
       if (log.clientHeight !== this.#height) return; // the browser scrolls what becomes higher; nobody has left the end
       this.#scrolled();
-      if (!this.isAtEnd && log.scrollTop < this.#end) this.leaveEnd(); // a person looks further up
+      if (!this.isAtEnd && log.scrollTop < this.#end) this.leaveEnd(); // a person reads further up
     }, { passive: true });
-    // The end stays in sight when the message box grows, the window is turned or a picture arrives.
+    // The end stays visible when the message box grows, the window is turned or a picture arrives.
     const stay = () => this.toEnd(this.isAtEnd);
     new ResizeObserver(() => {
       this.#height = log.clientHeight;
@@ -30,19 +30,19 @@ export class Scroll {
     log.addEventListener("load", stay, true);
   }
 
-  /** Other turns are shown: where their end is, is known once it was scrolled to. */
+  /** Other turns are shown: the position of their end is known after scrolling to it. */
   restart() {
     this.#end = 0;
   }
 
-  /** Return the turn at the top of what is seen, and where it stands; null at the end, where nobody reads further up. */
+  /** Return the turn at the top of the visible part, and its position; null at the end. */
   place() {
     const top = this.#log.getBoundingClientRect().top;
     const first = this.isAtEnd ? null : [...this.#log.querySelectorAll("[data-turn]")].find((one) => one.getBoundingClientRect().bottom > top);
     return first ? { turn: first.dataset.turn, at: first.getBoundingClientRect().top } : null;
   }
 
-  /** Let a turn stand where it stood. */
+  /** Restore a turn's position. */
   stay(element, at) {
     this.#log.scrollTop += element.getBoundingClientRect().top - at;
     this.leaveEnd();
@@ -61,7 +61,7 @@ export class Scroll {
     });
   }
 
-  /** Something else than the end was scrolled to. */
+  /** Another position than the end was scrolled to. */
   leaveEnd() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;

@@ -1,4 +1,4 @@
-// The left column: conversations of all channels, by date; searched, renamed, pinned, put away.
+// The left column: conversations of all channels, by date; searched, renamed, pinned, archived.
 import * as api from "./api.js";
 import { plain } from "./cards.js";
 import { asked, byId, h, released } from "./dom.js";
@@ -8,8 +8,8 @@ import { download, importing } from "./transfer.js";
 import { locale, t } from "./language.js";
 import { recall, remember } from "./storage.js";
 
-const PAUSE = 200; // milliseconds of silence after which a search begins
-const PAGE = 100; // that are read and drawn at once
+const PAUSE = 200; // milliseconds without input after which a search begins
+const PAGE = 100; // read and drawn at once
 const DAY = 24 * 3600 * 1000;
 const CHANNELS = { terminal: t("Terminal"), wecom: "WeCom", whatsapp: "WhatsApp" };
 
@@ -21,9 +21,9 @@ export class Sessions {
   #search = byId("search");
   #known = new Map(); // by name: all that were ever listed
   #selected = null; // names, while several are chosen
-  #found = []; // as far as they were listed
-  #words = ""; // that these were searched by
-  #next = ""; // where the list goes on
+  #found = []; // as far as they are listed
+  #words = ""; // the words of the search
+  #next = ""; // the position at which the list continues
   #isLoading = false;
   #timer = 0;
   #refreshes = 0;
@@ -39,7 +39,7 @@ export class Sessions {
       if (event.isComposing || !["ArrowDown", "Enter"].includes(event.key)) return;
       event.preventDefault();
       clearTimeout(this.#timer);
-      await this.refresh().catch((error) => bot.tell(error.message)); // what is shown may be of fewer letters
+      await this.refresh().catch((error) => bot.tell(error.message)); // the shown results may be for fewer letters
       const first = byId("list").querySelector(".session");
       if (event.key === "Enter") first?.click();
       else first?.focus();
@@ -54,14 +54,14 @@ export class Sessions {
     return crypto.randomUUID?.() ?? `chat-${Date.now()}`; // only over https or on this machine
   }
 
-  /** The session that “New conversation” leads to: one that was left before its first message was sent, or a new one. */
+  /** The session of “New conversation”: one that was left before its first message was sent, or a new one. */
   static next() {
     const left = recall("unsent");
     remember("unsent", null);
     return left ?? Sessions.fresh();
   }
 
-  /** Draw the list anew, as far as it was shown; returns it. */
+  /** Redraw the list, as far as it was shown; returns it. */
   async refresh() {
     const words = this.#search.value.trim();
     const refresh = ++this.#refreshes;
@@ -78,14 +78,14 @@ export class Sessions {
     return this.#found;
   }
 
-  /** Show what comes next in the list, below what is there. */
+  /** Show the next entries of the list, below the existing ones. */
   async #more() {
     if (!this.#next || this.#isLoading) return;
     this.#isLoading = true;
     const after = this.#next;
     try {
       const { sessions, next } = await this.#fetch({ after, limit: PAGE });
-      if (after !== this.#next) return; // the list is another one by now
+      if (after !== this.#next) return; // the list has changed meanwhile
       const known = new Set(this.#found.map(({ name }) => name));
       const more = sessions.filter(({ name }) => !known.has(name));
       this.#found.push(...more);
@@ -107,7 +107,7 @@ export class Sessions {
     return { sessions: found, next };
   }
 
-  /** Show which one is open. */
+  /** Mark the open one. */
   mark() {
     const current = this.#bot.current();
     for (const item of byId("list").querySelectorAll("[data-session]")) {
@@ -148,7 +148,7 @@ export class Sessions {
     if (!this.#found.length && this.#words) byId("list").append(h("li", { class: "faint" }, t("Nothing found.")));
   }
 
-  /** Draw more of the list below what is drawn: under its dates, and what is archived in a part of its own. */
+  /** Draw more of the list below the existing part: under its dates, with archived ones in a separate part. */
   #append(sessions) {
     const list = byId("list");
     list.querySelector(":scope > .rest")?.remove();
@@ -167,7 +167,7 @@ export class Sessions {
     if (this.#next) this.#offerMore(list);
   }
 
-  /** The end of what is drawn: who scrolls there sees more, and it can be pressed. */
+  /** The end of the drawn part: scrolling there loads more, and it can be pressed. */
   #offerMore(list) {
     const show = () => this.#more().catch((error) => this.#bot.tell(error.message));
     list.append(h("li", { class: "rest" }, h("button", { type: "button", class: "wide", onclick: show }, t("Show more"))));
@@ -240,7 +240,7 @@ export class Sessions {
       button(t("Done"), () => this.#select(null), true));
   }
 
-  /** Carry a command out in each of these; returns those where it was. */
+  /** Run a command in each of these; returns those in which it succeeded. */
   async #run(names, line) {
     const done = [];
     try {
@@ -252,7 +252,7 @@ export class Sessions {
     } catch (error) {
       this.#bot.tell(error.message);
     }
-    await this.refresh().catch(console.warn); // it is told already
+    await this.refresh().catch(console.warn); // it is reported already
     return done;
   }
 
@@ -290,10 +290,10 @@ export class Sessions {
   }
 }
 
-/** A session with the name that the page has for it: of another channel, both. */
+/** A session with the page's name for it; with the channel, if it is another one. */
 const named = (session) => ({ ...session, name: session.channel === "web" ? session.id : `${session.channel}/${session.id}` });
 
-/** Under which heading a session stands; "" for what was searched. */
+/** The heading of a session; "" for search results. */
 function groupOf({ standing, at }, words, now = new Date()) {
   if (words) return "";
   if (standing === "pinned") return t("Pinned");
@@ -306,7 +306,7 @@ function groupOf({ standing, at }, words, now = new Date()) {
   return then.toLocaleDateString(locale, { month: "long", year: "numeric" });
 }
 
-/** A text with what was looked for marked in it. */
+/** A text with the search words marked in it. */
 function marked(text, words) {
   const wanted = words.split(/[\s"“”„«»「」『』]+/).filter(Boolean).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   return !wanted.length ? text : text.split(new RegExp(`(${wanted.join("|")})`, "i")).map((piece, index) => (index % 2 ? h("mark", {}, piece) : piece));

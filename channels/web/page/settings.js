@@ -6,9 +6,9 @@ import { NAMES } from "./named.js";
 import { withCode } from "./text.js";
 
 const FEW = 12; // values of a range that are offered as a list
-const LONG = 200; // characters that a text may have at least, where it is written in several lines
+const LONG = 200; // minimum characters of a setting that is written in several lines
 
-/** The settings that matter: what they are called, and what their values mean. */
+/** The most important settings: their names, and the meanings of their values. */
 const NAMED = {
   model: { name: t("Model"), help: t("The name of the model, or “embedded” for the demo model.") },
   system_prompt: { name: t("Instructions"), help: t("Sent to the model before each conversation: its role, and how to answer.") },
@@ -36,10 +36,10 @@ const NAMED = {
   spend_limit_total: { name: t("Monthly budget"), help: t("All conversations together. 0 is no limit.") },
 };
 
-/** Return what is done with older turns, in words. */
+/** Return how older turns are handled, in words. */
 export const nameOfStrategy = (strategy) => NAMED["context.strategy"].values[strategy] ?? strategy;
 
-/** The section of the dialog for a setting; what none of these takes is in the first. */
+/** The section of the dialog for a setting; the first, if no other has it. */
 const SECTIONS = [
   ["models", /^(model|fallback_models|agent|request_timeout|spend_.*|voice\..*|context\.summary_brain\..*)$/],
   ["context", /^(context\.|agent_max_context_)/],
@@ -84,7 +84,7 @@ export class Settings {
     if (byId("preferences").open) this.draw();
   }
 
-  /** Show them, unless one is being changed. */
+  /** Draw them, unless one is being changed. */
   draw(isAnew = false) {
     const settings = this.#settings;
     const now = JSON.stringify(settings);
@@ -102,11 +102,11 @@ export class Settings {
     for (const [name, { few, more }] of this.#sections) {
       few.replaceChildren(...rows(name, Object.keys(NAMED).map((key) => settings.find((one) => one.key === key))));
       more.lastChild.replaceChildren(...rows(name, settings.filter(({ key }) => !(key in NAMED))));
-      if (!few.children.length && !this.#isSeen) more.open = true; // or nothing would be there
+      if (!few.children.length && !this.#isSeen) more.open = true; // otherwise it would be empty
     }
   }
 
-  /** Show only the settings with all of these words, folded or not; all where there are none. */
+  /** Show only the settings with all of these words, folded or not; all if there are none. */
   search(words) {
     if (words.length !== this.#words.length && !(words.length && this.#words.length)) {
       for (const { more } of this.#sections.values()) more.open = words.length > 0;
@@ -197,15 +197,15 @@ function written(setting) {
   return Array.isArray(value) && !isList(setting) ? value.join(", ") : JSON.stringify(value, null, 2);
 }
 
-/** Return whether something was typed into a field of a setting that is not kept yet. */
+/** Return whether a field of a setting has unsaved text. */
 const isTyped = (field) => field.matches("[data-words] :is(textarea, input:not([type=checkbox]))") && field.value !== field.defaultValue;
 
-/** The name of a setting, which may break behind a mark in it. */
+/** The name of a setting, which may wrap behind a mark in it. */
 const breakable = (key) => key.split(/(?<=[._])/).flatMap((piece) => [piece, h("wbr")]);
 
 const shown = (setting) => written(setting) || t("(none)");
 
-/** Return what was typed, so that /config reads it as it stands; text is JSON, which keeps its spaces. */
+/** Return the typed value, so that /config reads it unchanged; text is JSON, which keeps its spaces. */
 function typed({ value }, field) {
   if (field.type === "checkbox") return String(field.checked);
   return typeof value === "string" ? JSON.stringify(field.value) : field.value.trim() || '""';

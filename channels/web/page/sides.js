@@ -10,7 +10,7 @@ const openers = (name) => [...document.querySelectorAll(`[data-opens=${name}]`)]
 
 const isShown = (side) => (isDrawer(side) ? side.classList.contains("open") : !collapsed().has(side.id));
 
-/** Show a side and go to it, or hide it. */
+/** Show a side and focus it, or hide it. */
 export function show(name, is = true) {
   const side = byId(name);
   const left = side.contains(document.activeElement);
@@ -28,9 +28,9 @@ export function show(name, is = true) {
   else if (left) openers(name).find((one) => one.checkVisibility())?.focus();
 }
 
-const watchers = new Map(); // of drawers that are open
+const watchers = new Map(); // of open drawers
 
-/** Let the Back of a phone close an open drawer, where the browser can tell of it. */
+/** Let the Back of a phone close an open drawer, if the browser reports it. */
 function watch(side, is) {
   watchers.get(side)?.destroy();
   watchers.delete(side);
@@ -42,7 +42,7 @@ function watch(side, is) {
 
 export const toggle = (name) => show(name, !isShown(byId(name)));
 
-/** Close the drawers that are open; a side that is a column stays. */
+/** Close the open drawers; a side that is a column stays. */
 export function close() {
   for (const side of document.querySelectorAll(".side.open")) {
     if (isDrawer(side)) show(side.id, false);
@@ -50,7 +50,7 @@ export function close() {
   }
 }
 
-/** Say at each button whether its side is shown. */
+/** Show at each button whether its side is visible. */
 function told() {
   for (const side of document.querySelectorAll(".side")) {
     for (const button of openers(side.id)) button.setAttribute("aria-expanded", String(isShown(side)));
@@ -67,7 +67,7 @@ for (const button of document.querySelectorAll("[data-closes]")) {
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !document.querySelector("dialog[open]")) close();
 });
-let isTab = false; // the key that is held
+let isTab = false; // the pressed key
 for (const kind of ["keydown", "keyup"]) document.addEventListener(kind, ({ key }) => { isTab = kind === "keydown" && key === "Tab"; }, true);
 for (const kind of ["click", "focusin"]) { // a drawer would cover it
   document.querySelector("main").addEventListener(kind, (event) => {

@@ -1,4 +1,4 @@
-// The size of the context in each turn as a line, with marks where it was made smaller.
+// The size of the context in each turn as a line, with marks where it was reduced.
 import { amount, h } from "./dom.js";
 import { t } from "./language.js";
 
@@ -22,7 +22,7 @@ export class Sparkline {
     this.#picture.addEventListener("pointerleave", () => this.#sum());
   }
 
-  /** Draw [turn, tokens] pairs; the events are all that changed the context. */
+  /** Draw [turn, tokens] pairs; `events` are all changes of the context. */
   draw(points = [], events = []) {
     this.#points = points;
     this.element.hidden = points.length < 2;

@@ -11,7 +11,7 @@ export function recall(name) {
   }
 }
 
-/** Remember a text; null forgets it. */
+/** Store a text; null deletes it. */
 export function remember(name, text) {
   here.delete(name);
   try {
@@ -25,7 +25,7 @@ export function remember(name, text) {
 /** Return whether the next visit will find it. */
 export const keeps = (name) => !here.has(name);
 
-/** The names of all that is remembered. */
+/** The names of all stored texts. */
 export function remembered() {
   try {
     return [...here.keys(), ...Object.keys(localStorage)];

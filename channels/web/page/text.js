@@ -1,9 +1,9 @@
-// Text that the server has made HTML of and cleaned, made ready for the page.
+// HTML that the server has made and sanitised, prepared for the page.
 import { h } from "./dom.js";
 import { t } from "./language.js";
 
-const MANY = 4; // columns that a phone has room for
-const LONG = /(\S{37,})/; // no word that has to stay whole in a table, but an address or a key
+const MANY = 4; // columns that fit on a phone
+const LONG = /(\S{37,})/; // no word that must stay in one piece in a table, but an address or a key
 
 /** An element with cleaned HTML: code can be copied, what is wide scrolls, each paragraph runs in
     its own direction. */
@@ -11,10 +11,10 @@ export function cleaned(html) {
   return h("div", { class: "text" }, ...partsOf(html));
 }
 
-/** A sentence of the bot as nodes: what stands in backticks is code. */
+/** A sentence of the bot as nodes: text in backticks is code. */
 export const withCode = (sentence) => sentence.split("`").map((part, at) => (at % 2 ? h("code", {}, part) : part));
 
-/** The nodes of a piece of cleaned HTML. */
+/** The nodes of a piece of sanitised HTML. */
 export function partsOf(html) {
   const template = document.createElement("template");
   template.innerHTML = html;
@@ -42,7 +42,7 @@ function head(table) {
   }
 }
 
-/** Let words too long for a column go on in the next line, or they leave no room for the other columns. */
+/** Let words too long for a column wrap, or they leave no space for the other columns. */
 function loosen(table) {
   const texts = document.createTreeWalker(table, NodeFilter.SHOW_TEXT);
   const long = [];
@@ -54,7 +54,7 @@ function loosen(table) {
 
 const slug = (heading) => heading.textContent.trim().toLowerCase().replaceAll(/[^\p{L}\p{N}\s_-]/gu, "").replaceAll(/\s/g, "-");
 
-/** Footnotes and headings are reached by links within their text: the page has many, of the same names. */
+/** Footnotes and headings are reached by links within their text: the page has many with the same names. */
 function link(content) {
   for (const target of content.querySelectorAll("[id^=fn]")) {
     target.dataset.note = target.id;
@@ -64,7 +64,7 @@ function link(content) {
   for (const anchor of content.querySelectorAll("a[href^='#']")) {
     anchor.removeAttribute("target");
     anchor.addEventListener("click", (event) => {
-      event.preventDefault(); // or the page would take it for the name of a conversation
+      event.preventDefault(); // otherwise the page would read it as the name of a conversation
       const there = anchor.closest(".text").querySelector(`[data-note="${CSS.escape(nameIn(anchor))}"]`);
       if (!there) return;
       there.scrollIntoView({ block: there.matches("li, a") ? "nearest" : "start" });
@@ -75,7 +75,7 @@ function link(content) {
   }
 }
 
-/** The name to which a link within a text leads. */
+/** The name of the target of a link within a text. */
 function nameIn(anchor) {
   const name = anchor.getAttribute("href").slice(1);
   try {
@@ -105,7 +105,7 @@ function colour(code) {
   code.replaceChildren(...lines);
 }
 
-/** Put a text on the clipboard; a page that is not secure can do so in the old way alone. */
+/** Copy a text to the clipboard; an insecure page can do so only in the old way. */
 export async function copied(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const before = document.activeElement;

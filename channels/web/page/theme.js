@@ -3,6 +3,6 @@
 try {
   document.documentElement.dataset.theme = localStorage.getItem("theme") ?? "auto";
   document.documentElement.dataset.collapsed = localStorage.getItem("collapsed") ?? "";
-} catch { // a browser that keeps nothing
+} catch { // a browser without storage
   document.documentElement.dataset.theme = "auto";
 }

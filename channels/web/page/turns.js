@@ -1,4 +1,4 @@
-// A turn as the transcript has it: the question, what was thought and done, the answer.
+// A turn from the transcript: the question, thoughts and actions, the answer.
 import { h, timeOf } from "./dom.js";
 import { acts } from "./acts.js";
 import { saidFiles } from "./files.js";
@@ -15,7 +15,7 @@ export function turnsOf(messages) {
   return [...turns];
 }
 
-/** `page` is what the row under it can do; without one it has none. */
+/** `page` has the actions of the row below it; without one it has none. */
 export function drawnTurn([turn, messages], page) {
   const last = messages.at(-1);
   const isOpen = last.role !== "assistant" || last.calls.length > 0;
@@ -37,12 +37,12 @@ export function drawnTurn([turn, messages], page) {
       isOpen ? null : acts(turn, written(messages), page)));
 }
 
-/** All that the model wrote in a turn, as it wrote it. */
+/** Return the text that the model wrote in a turn, unchanged. */
 const written = (messages) => messages.filter(({ role }) => role === "assistant")
   .map(({ text, notice }) => (notice ? text.slice(0, text.lastIndexOf(`(${notice})`)) : text).trim())
   .filter(Boolean).join("\n\n");
 
-/** Return what the bot says of how a turn ended: a failure can be tried again. */
+/** Return the bot's sentence about the end of a turn: a failure can be retried. */
 function ending(turn, { mark, notice }, page) {
   if (mark !== "failed") return h("p", { class: "ending" }, ...withCode(notice));
   return h("div", { class: "ending failed" }, h("p", {}, ...withCode(notice)),
@@ -57,7 +57,7 @@ const result = (name, message) => ({
 
 export const question = (text, extras = []) => h("div", { class: "question", dir: "auto" }, text, ...extras);
 
-/** Return what the model thought before it answered, folded. */
+/** Return the thoughts before the answer, folded. */
 export const thoughts = (text) => h("details", { class: "thoughts" },
   h("summary", {}, t("Reasoning")), h("div", { dir: "auto", tabindex: 0 }, text));
 

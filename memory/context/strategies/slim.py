@@ -19,7 +19,7 @@ from itertools import accumulate
 from msgspec.structs import replace
 
 from memory.context.change import Change, ShortenedLog
-from memory.context.forms import ROLLED, WHOLE, TurnForm, give, overlay
+from memory.context.forms import ROLLED, WHOLE, TurnForm, assign_form, overlay
 from memory.context.layout import Layout
 from memory.context.limits import Limits
 from memory.context.plan import Plan, find_leaving_ranges, summarise_in_front
@@ -49,10 +49,10 @@ def outgrown(layout: Layout, limits: Limits) -> Change:
     rolled, full, most = layout.rolled, limits.context.full_turns, limits.context.max_terse_entries
     change = Change()
     if any(0 < span.form.of < full for span in layout.forms if span.form.kind == "line"):
-        change = Change(give(layout.turns("line"), WHOLE), folded=0)
+        change = Change(assign_form(layout.turns("line"), WHOLE), folded=0)
     if rolled.lines and (rolled.lines < most or not change.is_empty):
         form = TurnForm("line", full) if change.is_empty else WHOLE
-        back = give(sorted(layout.turns_gone(ROLLED))[-most - full :], form)
+        back = assign_form(sorted(layout.turns_removed_by(ROLLED))[-most - full :], form)
         change = replace(change.with_forms(back), rolled=ShortenedLog(told=rolled.told))
     return change
 
@@ -61,7 +61,7 @@ def _fold(view: View, folding: tuple[Turn, ...], limits: Limits) -> Change:
     turns = {turn.number for turn in folding}
     turns.update(*(one.turns for one in find_leaving_ranges(view, max(turns), turns)))
     newest = view.complete[-1].number if limits.fold_turns != 1 else 0
-    return Change(give(turns, TurnForm("line", limits.context.full_turns)), folded=newest)
+    return Change(assign_form(turns, TurnForm("line", limits.context.full_turns)), folded=newest)
 
 
 def _find_folding(view: View, limits: Limits) -> tuple[Turn, ...]:
@@ -137,7 +137,7 @@ def _roll(view: View, limits: Limits) -> tuple[Change, tuple[int, ...]]:
     told = view.layout.rolled.told
     gone = [number for number in view.layout.turns("line") if number < begin]
     new = tuple(number for number in gone if number >= told)
-    forms = give(gone, TurnForm("gone", ROLLED))
+    forms = assign_form(gone, TurnForm("gone", ROLLED))
     after = 0
     if new and limits.fold_turns != 1:
         made = summarise_in_front(view, new)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import accumulate
 
 from memory.context.change import Change
-from memory.context.forms import OWN, SUMMARY, FormKind, TurnForm, give
+from memory.context.forms import OWN, SUMMARY, FormKind, TurnForm, assign_form
 from memory.context.limits import Limits
 from memory.context.plan import Plan, can_help, summarise_in_front
 from memory.context.view import View
@@ -68,12 +68,12 @@ def split_at(view: View, index: int, why: str) -> Plan | None:
     change = summarise_in_front(view, leaving) if leaving else Change()
     rest = gone - is_new  # summarised with its beginning, by the summary in front
     front = SUMMARY if leaving else TurnForm("summary", layout.front or 0)
-    change = change.with_forms(give(rest, front))
+    change = change.with_forms(assign_form(rest, front))
     if half is not None:
         kind: FormKind = "squeezed" if layout.form(newest).kind == "squeezed" else "tail"
         first = 1 + max(entry.seq for entry in entries if entry.turn == newest)
         by = OWN if leaving else layout.form(newest).by
-        change = change.with_forms(give([newest], TurnForm(kind, first, by)))
+        change = change.with_forms(assign_form([newest], TurnForm(kind, first, by)))
     return Plan(change, why, leaving)
 
 

@@ -37,7 +37,7 @@ def plan(view: View, limits: Limits) -> Plan | None:
     return Plan(change, why)
 
 
-def may_come(limits: Limits) -> bool:
+def may_stub(limits: Limits) -> bool:
     """Return whether old results become stubs under these settings, alone or as a first stage."""
     return limits.strategy == "stubs" or (limits.context.stub_tools and limits.strategy != "full")
 

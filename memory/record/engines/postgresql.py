@@ -148,7 +148,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
         try:
             return self.connection().cursor().execute(_translate(sql), params or None)
         except psycopg.Error as error:
-            raise _as_peewee_has_it(error) from error
+            raise _to_peewee_error(error) from error
 
     def insert_row(self, statement: str, values: Sequence[Any]) -> int:
         row = self.execute_sql(f"{statement} RETURNING id", values).fetchone()
@@ -200,7 +200,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
         try:
             self.connection().execute(statements, prepare=False)
         except psycopg.Error as error:
-            raise _as_peewee_has_it(error) from error
+            raise _to_peewee_error(error) from error
 
     def _abandon(self) -> None:
         """Roll back, if there is a connection."""
@@ -215,7 +215,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
         if self.is_connection_usable():
             return False
         old = self._backend
-        self._connect_anew(deadline)
+        self._reconnect_until(deadline)
         if old:  # the server may not know yet that it is broken, and it may hold locks
             with suppress(peewee.ProgrammingError):  # without the right to terminate it, wait
                 self.execute_sql(
@@ -248,7 +248,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
                 )
             time.sleep(_PAUSE)
 
-    def _connect_anew(self, deadline: float) -> None:
+    def _reconnect_until(self, deadline: float) -> None:
         """Connect again. Raises OperationalError if there is no server until `deadline`, or if it
         refuses access."""
         while True:
@@ -316,7 +316,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
         try:
             self.connection().cursor().executemany(_translate(statement), rows)
         except psycopg.Error as error:
-            raise _as_peewee_has_it(error) from error
+            raise _to_peewee_error(error) from error
 
     def counter(self, table: str) -> int:
         named = "SELECT pg_get_serial_sequence(?, 'id')"
@@ -408,7 +408,7 @@ def _state(error: BaseException) -> str:
 _PASSING = ("40001", "40P01")
 
 
-def _as_peewee_has_it(error: psycopg.Error) -> DatabaseError:
+def _to_peewee_error(error: psycopg.Error) -> DatabaseError:
     """Return the error as peewee's own wrapper would convert it, also for a lost connection."""
     for kind in type(error).__mro__:
         if found := _ERRORS.get(kind):
@@ -512,7 +512,7 @@ class PostgresqlEngine:
                 )
             session.execute_sql("DELETE FROM writer WHERE at < now() - interval '7 days'")
 
-    def is_unborn(self) -> bool:
+    def is_pristine(self) -> bool:
         with self.visit() as session:
             if not session.schema_version():
                 return True

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from memory.faults import DAMAGED, say_fault
+from memory.faults import DAMAGED, describe_fault
 
 _HEADER, _WAL_HEADER, _FRAME_HEADER = 100, 32, 24
 _MAGIC = b"SQLite format 3\0"
@@ -162,7 +162,7 @@ def check_integrity(path: Path, patience: float) -> str:
     except UNUSABLE as error:
         if time.monotonic() > deadline:
             return ""
-        if (fault := say_fault(error)) != DAMAGED:
+        if (fault := describe_fault(error)) != DAMAGED:
             raise
         return f"{path} can't be read: {fault}."
     return "" if found == ("ok",) else f"{path} is damaged: {found[0] if found else 'no answer'}."

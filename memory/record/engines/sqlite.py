@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 from peewee import DatabaseError, IntegrityError, SqliteDatabase
 
-from memory.faults import DAMAGED, DISK_FULL, IN_USE, NO_DISK, NOT_PERMITTED, say_fault
+from memory.faults import DAMAGED, DISK_FULL, IN_USE, NO_DISK, NOT_PERMITTED, describe_fault
 from memory.record.database import Claim, Database, StoreError
 from memory.record.engines import soundness
 from memory.record.migrations import MIGRATIONS, migrate
@@ -100,7 +100,7 @@ class SqliteFile(SqliteDatabase, Database):
             is_busy = self.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         except DatabaseError as error:
             raise StoreError(
-                f"Deleted, but traces are left: {_advise(say_fault(error))}."
+                f"Deleted, but traces are left: {_advise(describe_fault(error))}."
             ) from error
         if is_busy:
             raise StoreError(
@@ -261,7 +261,7 @@ class SqliteEngine:
         except (DatabaseError, *soundness.UNUSABLE) as error:
             raise _explain_opening(self.path, error) from error
 
-    def is_unborn(self) -> bool:
+    def is_pristine(self) -> bool:
         try:
             return soundness.is_unused(self.path)
         except OSError as error:
@@ -341,7 +341,7 @@ def _advise(fault: str) -> str:
 def _fault_of(path: Path, error: BaseException, otherwise: str = DAMAGED) -> str:
     """Return the fault of a database's file. SQLite reports a disk or permission error if the disk
     has no space for the files beside the database."""
-    fault = say_fault(error, otherwise)
+    fault = describe_fault(error, otherwise)
     if fault in (NO_DISK, NOT_PERMITTED) and _is_full(path.parent):
         return DISK_FULL
     return fault
@@ -373,7 +373,7 @@ def _lacks_columns(path: Path) -> bool:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0)) as database:
             return not _list_columns() <= {*database.execute(_COLUMNS)}
     except soundness.UNUSABLE as error:
-        return say_fault(error) == DAMAGED
+        return describe_fault(error) == DAMAGED
 
 
 _COLUMNS = """SELECT one.name, field.name FROM sqlite_master AS one,

@@ -13,7 +13,7 @@ from datetime import datetime, tzinfo
 
 from msgspec import Struct
 
-from memory.context.ended_values import EndedValue, says_old
+from memory.context.ended_values import EndedValue, has_old_value
 from memory.context.layout import RemovedTurns
 from memory.messages import SEARCHES
 from memory.record import transcript
@@ -23,6 +23,14 @@ from memory.record.database import Database
 from memory.record.search import index, words
 from memory.record.search.corrected import Corrections
 from memory.record.search.likeness import Likeness
+from memory.record.search.message_text import (
+    Span,
+    finder,
+    spans,
+    to_model_text,
+    to_search_text,
+    without_searches,
+)
 from memory.record.search.ranking import (
     NO_DAYS,
     WEIGHTS,
@@ -34,14 +42,6 @@ from memory.record.search.ranking import (
     Weights,
 )
 from memory.record.search.reach import Scope, SearchScope
-from memory.record.search.said import (
-    Span,
-    finder,
-    spans,
-    to_model_text,
-    to_search_text,
-    without_searches,
-)
 from memory.record.search.words import NamedDate
 from memory.turns import Entry
 
@@ -120,7 +120,7 @@ class HistorySearch:
         """Return the messages that best answer a text."""
         inquiry = self.inquire(text)
         order, near = self.rank(inquiry)
-        of_day = {inquiry.sessions.firsts[number] for number in inquiry.days.met()}
+        of_day = {inquiry.sessions.firsts[number] for number in inquiry.days.sittings_on()}
         holding = {place for place, passage in near.items() if passage.sitting in of_day}
         holding.update(*(posting.places for posting in inquiry.postings))
         if not self._scope.is_model:
@@ -135,11 +135,11 @@ class HistorySearch:
         wanted = fold(text)
         there = index.entries(self._database, order[:_LOOKED_AT], self._ranges)
 
-        def is_scattered(place: int) -> bool:
+        def has_scattered_words(place: int) -> bool:
             said = to_search_text(there[place][1].message) if place in there else ""
             return closeness(said.casefold(), wanted).run < len(wanted)
 
-        return sorted(order, key=is_scattered)
+        return sorted(order, key=has_scattered_words)
 
     def inquire(self, text: str) -> Inquiry:
         """Return the parsed question and the places of its words."""
@@ -184,7 +184,7 @@ class HistorySearch:
                 if (
                     one.turn > 0
                     and one.seq > index.home_of(place)[1]
-                    and says_old(message.text, [one])
+                    and has_old_value(message.text, [one])
                 ):
                     correcting = index.place_of(self._row_of(place, one.seq), one.seq)
                     (order if correcting in places else besides)[correcting] = None

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memory.context.corrections import Correction, CorrectionFinder, in_force
 from memory.context.ended_values import (
-    ByHand,
+    EndedByPerson,
     EndedValue,
     find_places,
     show_corrected,
@@ -36,7 +36,7 @@ class FoundCorrection(Struct, frozen=True):
     seq: int
 
 
-class _FoundSoFar(Struct):
+class _MessagesRead(Struct):
     """The messages of a conversation that were read so far, as far as corrections need them."""
 
     finder: CorrectionFinder = field(default_factory=CorrectionFinder)
@@ -45,11 +45,11 @@ class _FoundSoFar(Struct):
     found: list[FoundCorrection] = field(default_factory=list)
     again: dict[str, int] = field(default_factory=dict)
 
-    def hear(self, role: str, text: str, turn: int, seq: int) -> None:
+    def find_in(self, role: str, text: str, turn: int, seq: int) -> None:
         if role != "user":
             self.finder.note(text)
             return
-        new = [FoundCorrection(one, turn, seq) for one in self.finder.hear(text)]
+        new = [FoundCorrection(one, turn, seq) for one in self.finder.find_in(text)]
         for said in self.found if not new else ():
             old = said.correction.old
             if old not in self.again and any(find_places(text, old)):
@@ -61,7 +61,7 @@ class CorrectionBook:
     """The corrections of all conversations of a store; thread-safe."""
 
     def __init__(self) -> None:
-        self._heard: OrderedDict[int, _FoundSoFar] = OrderedDict()
+        self._heard: OrderedDict[int, _MessagesRead] = OrderedDict()
         self._one_at_a_time = threading.Lock()
 
     def of(
@@ -83,7 +83,7 @@ class CorrectionBook:
         """Return the corrections of a conversation with their turns; None if many messages are
         unread."""
         with self._one_at_a_time:
-            known = self._heard.get(conversation) or _FoundSoFar()
+            known = self._heard.get(conversation) or _MessagesRead()
             if transcript.count_from(database, conversation, known.seq + 1)[0] > _CAUGHT_UP:
                 return None
             return tuple(self._catch_up(database, conversation).found)
@@ -93,15 +93,15 @@ class CorrectionBook:
         with self._one_at_a_time:
             self._heard.clear()
 
-    def _catch_up(self, database: Database, conversation: int) -> _FoundSoFar:
-        heard = self._heard.pop(conversation, None) or _FoundSoFar()
+    def _catch_up(self, database: Database, conversation: int) -> _MessagesRead:
+        heard = self._heard.pop(conversation, None) or _MessagesRead()
         there, newest = transcript.count_from(database, conversation, 0)
         if (there, newest) != (heard.messages, heard.seq):
             count, _ = transcript.count_from(database, conversation, heard.seq + 1)
             if heard.messages + count != there:  # something was deleted
-                heard = _FoundSoFar()
+                heard = _MessagesRead()
             for role, text, turn, seq in transcript.spoken(database, conversation, heard.seq + 1):
-                heard.hear(role, text, turn, seq)
+                heard.find_in(role, text, turn, seq)
             heard.messages, heard.seq = there, newest
         self._heard[conversation] = heard
         while len(self._heard) > KEPT:
@@ -114,7 +114,7 @@ class Corrections(Struct, frozen=True):
     by a command (`by_hand`), which apply to all conversations."""
 
     book: CorrectionBook
-    by_hand: Sequence[ByHand] = ()
+    by_hand: Sequence[EndedByPerson] = ()
 
     def of(
         self, database: Database, conversation: int, away: RemovedTurns | None = None

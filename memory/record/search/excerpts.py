@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from memory.plain_text import literal, words_of
 from memory.record.search import Hit
-from memory.record.search.said import Span
+from memory.record.search.message_text import Span
 
 _AROUND = 50  # characters that are shown on each side of a word
 _START, _END = "\ue000", "\ue001"

@@ -22,8 +22,8 @@ from memory.messages import Message
 from memory.record import transcript
 from memory.record.database import Database
 from memory.record.search import words
+from memory.record.search.message_text import as_written, to_search_text, without_searches
 from memory.record.search.ranking import ChatSessions, ChatTimes, Passage
-from memory.record.search.said import as_written, to_search_text, without_searches
 from memory.record.search.words import UNESCAPED, Term
 from memory.turns import Entry
 
@@ -304,22 +304,22 @@ _MISSING = f"""(SELECT id, audience, last_seq - COALESCE(
     FROM conversation) AS counted"""
 
 
-def behind(database: Database, audience: str) -> list[int]:
+def list_unindexed(database: Database, audience: str) -> list[int]:
     """Return the conversations of an audience that have messages that are not indexed."""
     query = f"SELECT id FROM {_MISSING} WHERE audience = ? AND missing > 0"
     return [row for (row,) in database.execute_sql(query, (audience,))]
 
 
-def lagging(database: Database) -> list[tuple[int, int]]:
+def count_unindexed(database: Database) -> list[tuple[int, int]]:
     """Return the conversations with messages that are not indexed, each with their number."""
     query = f"SELECT id, missing FROM {_MISSING} WHERE missing > 0 ORDER BY id"
     return [(row, missing) for row, missing in database.execute_sql(query)]
 
 
-def catch_up_all(database: Database, tell: Callable[[int, int], None]) -> None:
+def catch_up_all(database: Database, show_progress: Callable[[int, int], None]) -> None:
     """Index all missing messages. No other code uses the record meanwhile; `show_progress` is
     called with the number of indexed messages and the total."""
-    waiting = lagging(database)
+    waiting = count_unindexed(database)
     done, total = 0, sum(missing for _, missing in waiting)
     for row, missing in waiting:
         is_left = True
@@ -327,4 +327,4 @@ def catch_up_all(database: Database, tell: Callable[[int, int], None]) -> None:
             with database.atomic():
                 is_left = catch_up(database, row)
         done += missing
-        tell(done, total)
+        show_progress(done, total)

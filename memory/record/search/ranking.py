@@ -114,7 +114,7 @@ class NamedDays(NamedTuple):
     times: ChatTimes
     off: Sequence[Sequence[int]] = ()
 
-    def met(self) -> list[int]:
+    def sittings_on(self) -> list[int]:
         """Return the numbers of the sittings on exactly these days, newest first."""
         numbers = {number for off in self.off for number, days in enumerate(off) if not days}
         return sorted(numbers, key=lambda number: (self.times.at[number], number), reverse=True)
@@ -160,7 +160,7 @@ class Ranking:
         self._number = partial(bisect_right, inquiry.sessions.firsts)
         self._numbers = dict(zip(self._own, map(self._number, self._own), strict=True))
         self._of_sitting = self._score_sittings(factors)
-        self._dates = [self._weigh_date(off) for off in inquiry.days.off]
+        self._dates = [self._date_weight(off) for off in inquiry.days.off]
         self._chosen: list[int] = []
         self._terms: dict[int, list[int]] = {}
 
@@ -187,7 +187,7 @@ class Ranking:
                 scores[number] += worth * often / (often + k1 * words[number - 1])
         return scores
 
-    def _weigh_date(self, days_off: Sequence[int]) -> tuple[float, list[float]]:
+    def _date_weight(self, days_off: Sequence[int]) -> tuple[float, list[float]]:
         """Return the weight of a date, and the share of each sitting."""
         shares = [math.exp(-off / self._weights.days) for off in days_off]
         of_it = sum(map(mul, shares, self._inquiry.sessions.messages))
@@ -238,7 +238,7 @@ class Ranking:
     def _iter_days(self) -> Iterator[int]:
         """Yield all places on exactly the named days, newest sittings first."""
         firsts, lasts = self._inquiry.sessions.firsts, self._inquiry.days.times.lasts
-        for number in self._inquiry.days.met():
+        for number in self._inquiry.days.sittings_on():
             yield from range(firsts[number], lasts[number] + 1)
 
     def rank(self, passages: Mapping[int, Passage]) -> list[int]:
@@ -251,7 +251,9 @@ class Ranking:
         there = [passages[place] for place in self._chosen if place in passages]
         worth = [self._score(one, sources) for one in there]
         if self._inquiry.likeness:
-            worth = self._add_likeness(worth, [self._liken(one, sources) for one in there])
+            worth = self._add_likeness(
+                worth, [self._compute_similarity(one, sources) for one in there]
+            )
         factors = map(self._factor, there)
         places = (one.place for one in there)
         scores = zip(map(mul, worth, factors), places, strict=True)
@@ -263,7 +265,7 @@ class Ranking:
         gain = self._weights.alike / max(_FAR, *alike, 0.0)
         return [by_words / most + gain * near for by_words, near in zip(worth, alike, strict=True)]
 
-    def _liken(self, passage: Passage, sources: Mapping[int, Source]) -> float:
+    def _compute_similarity(self, passage: Passage, sources: Mapping[int, Source]) -> float:
         """Return the similarity of a message by meaning, plus a share of that of adjacent
         messages."""
         likeness, nearness = self._inquiry.likeness, 0.0

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from datetime import tzinfo
 from typing import Any
 
-from channels.language import _, say_moment
+from channels.language import _, format_datetime
 from memory.context.change import ViewEvent
 from memory.context.layout import list_effective, newest_undoable, redoable
 from memory.context.view import View
@@ -21,7 +21,7 @@ from plugins.builtin.context.overview import event_data, hold
 from plugins.builtin.context.show import by, explain_hold, name_kind, undo_of
 from plugins.builtin.context.state import IN_PLAY, TurnStates, name_states, states
 from plugins.builtin.context.turns import name_role, role
-from plugins.builtin.context.values import as_data, phrase, refusal, say_of
+from plugins.builtin.context.values import as_data, phrase, refusal, sentence_about
 from plugins.hookspecs import numbers_in_context, with_offers
 from plugins.wording import (
     amounts,
@@ -98,7 +98,7 @@ def _line(
         _("e{id} ~~{what}~~ undone", id=event.id, what=what)
         if is_undone
         else f"e{event.id} **{what}**",
-        say_moment(event.at, zone),
+        format_datetime(event.at, zone),
         format_turns((target or event).touched),
         phrase(event, "{tokens_before} → {tokens_after} tokens") if is_moved else "",
         *more,
@@ -174,7 +174,7 @@ async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> R
     what = _(
         "{kind} of {at} ({by})",
         kind=name_kind(event),
-        at=say_moment(event.at, ask.bot.zone()),
+        at=format_datetime(event.at, ask.bot.zone()),
         by=by(event),
     )
     text = _("Undone: the {event}." if is_undo else "Redone: the {event}.", event=what)
@@ -198,9 +198,11 @@ def _compare(before: View, after: View) -> str:
     was, now = ({turn.number for turn in view.turns} for view in (before, after))
     back, gone = tuple(now - was), tuple(was - now)
     if back:
-        return say_of(back, "{turns} is back in context; ", "{turns} are back in context; ")
+        return sentence_about(back, "{turns} is back in context; ", "{turns} are back in context; ")
     if gone:
-        return say_of(gone, "{turns} is out of the context; ", "{turns} are out of the context; ")
+        return sentence_about(
+            gone, "{turns} is out of the context; ", "{turns} are out of the context; "
+        )
     return ""
 
 
@@ -222,7 +224,7 @@ async def search(ask: Ask, rest: str) -> Reply:
     found = await conversation.search(words, SHOWN)
     where = states(conversation.context.view())
     hits = found.hits[: found.whole] or found.hits
-    lines = [_hit_line(hit, where, say_moment(hit.entry.at, ask.bot.zone())) for hit in hits]
+    lines = [_hit_line(hit, where, format_datetime(hit.entry.at, ask.bot.zone())) for hit in hits]
     more = [await part(ask, rest) for part in ask.bot.context_parts.get("search", ())]
     parts = (_headline(found, rest), "\n".join(lines), *(text for text, _added in more))
     data: dict[str, Any] = {

@@ -29,7 +29,7 @@ from memory.services import CutNotice
 from plugins.api import Ask
 from plugins.builtin.context.cost import Cache, cache_of
 from plugins.builtin.context.soft_limit import SoftLimit, soft_limit_of
-from plugins.builtin.context.values import pick, say_of
+from plugins.builtin.context.values import pick, sentence_about
 from plugins.context_usage import usage_of
 from plugins.rules import find_compacting, parse
 from plugins.turn_names import ids
@@ -135,7 +135,7 @@ async def gather(ask: Ask) -> Overview:
         chosen=settings["context.strategy"].value,
         rules=find_compacting(parse(list(settings["hooks"].value))),
         stored=await conversation.count(),
-        tools=_weigh_tools(conversation, view),
+        tools=_count_tool_tokens(conversation, view),
         remembered=ask.bot.remembered(conversation.key),
         usage=usage_of(conversation.context),
         zone=ask.bot.zone(),
@@ -143,7 +143,7 @@ async def gather(ask: Ask) -> Overview:
     )
 
 
-def _weigh_tools(conversation: Conversation, view: View) -> dict[str, int]:
+def _count_tool_tokens(conversation: Conversation, view: View) -> dict[str, int]:
     sizes = conversation.context.count_tools()
     largest_first = sorted(sizes, key=lambda name: -sizes[name])
     return {name: view.scale.part(sizes[name]) for name in largest_first}
@@ -245,23 +245,25 @@ def effect(plan: Plan, strategy: str) -> str:
     """Describe the effect of a plan: "t1 to t10 will be summarised, t11 is shortened"."""
     change = plan.change
     style = plan.style or STRATEGIES[plan.strategy or strategy].style
-    if change.brings_back:
+    if change.restores_turns:
         return _("turns and lines that `slim` had removed come back")
     squeezed = [n for n in change.turns("squeezed") if n not in plan.leaving]
     folded = [n for n in change.turns("line") if n not in plan.leaving]
     # A reminder is a sentence that replaces the turns, not a summary of them.
     gone = (
-        say_of(plan.leaving, "{turn} will be removed", "{turns} will be removed")
+        sentence_about(plan.leaving, "{turn} will be removed", "{turns} will be removed")
         if style == "reminder"
-        else say_of(plan.leaving, "{turn} will be summarised", "{turns} will be summarised")
+        else sentence_about(plan.leaving, "{turn} will be summarised", "{turns} will be summarised")
     )
     clips, stubs = change.shortened
     done = (
         plan.leaving and gone,
         folded
-        and say_of(folded, "{turns} becomes a line of the log", "{turns} become lines of the log"),
+        and sentence_about(
+            folded, "{turns} becomes a line of the log", "{turns} become lines of the log"
+        ),
         squeezed
-        and say_of(
+        and sentence_about(
             squeezed,
             "{turns} is shortened to question and reply",
             "{turns} are shortened to question and reply",

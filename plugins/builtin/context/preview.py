@@ -17,9 +17,9 @@ from plugins.api import Ask, Reply
 from plugins.builtin.context.blocks import LOG, RANGE, SUMMARY, list_blocks, name_run
 from plugins.builtin.context.cost import cache_of
 from plugins.builtin.context.overview import CompactionHold, effect, hold, plan_data
-from plugins.builtin.context.show import coming_reason, explain_hold
+from plugins.builtin.context.show import explain_hold, future_reason
 from plugins.builtin.context.turns import name_role, role, summarize
-from plugins.builtin.context.values import say_of
+from plugins.builtin.context.values import sentence_about
 from plugins.wording import amount, clip, clip_words, count, literal, shorten, shrink, table
 
 Row = tuple[str, str, int | None, str]
@@ -114,7 +114,7 @@ def describe_steps(
         return explain_hold(held)
     if not waiting:
         return _("Nothing is compacted first: it is within all limits.")
-    return say_of(
+    return sentence_about(
         waiting,
         "Nothing is compacted first: {turns} waits for your approval (`/context approve` shows "
         "the question).",
@@ -133,7 +133,7 @@ def _step(plan: Plan, preview: Preview, strategy: str) -> str:
         "Before that, {effect}{size}: {reason}.{summary}",
         effect=effect(plan, strategy),
         size=size,
-        reason=coming_reason(plan.why),
+        reason=future_reason(plan.why),
         summary=_summary(plan, preview, is_first),
     )
 

@@ -20,7 +20,7 @@ from plugins.builtin.context import receipts
 from plugins.builtin.context.overview import hold
 from plugins.builtin.context.show import explain_hold, undo_of
 from plugins.builtin.context.summary import name_author
-from plugins.builtin.context.values import phrase, pick, refusal, say_of
+from plugins.builtin.context.values import phrase, pick, refusal, sentence_about
 from plugins.turn_names import turns_of
 from plugins.wording import amount, amounts, clip, format_turns, literal
 
@@ -49,7 +49,7 @@ async def compact_range(ask: Ask, numbers: Turns, focus: str) -> Reply:
             turns=format_turns(numbers),
         )
         return Reply(text, {"turns": []})
-    place = say_of(
+    place = sentence_about(
         event.leaving,
         "The summary {name} ({who}) replaces it.{besides}",
         "The summary {name} ({who}) replaces them.{besides}",
@@ -126,9 +126,12 @@ def _explain_staying(numbers: Turns, view: View) -> list[str]:
     gone = tuple(n for n in numbers if n not in there)
     sentences = (
         view.current in numbers and phrase(view, "t{current} is being answered, and stays."),
-        pinned and say_of(pinned, "{turns} is pinned, and stays.", "{turns} are pinned, and stay."),
+        pinned
+        and sentence_about(
+            pinned, "{turns} is pinned, and stays.", "{turns} are pinned, and stay."
+        ),
         gone
-        and say_of(
+        and sentence_about(
             gone,
             "{turns} is not in context (see /context turns).",
             "{turns} are not in context (see /context turns).",
@@ -288,11 +291,11 @@ def _explain_closed(opened: ExpandResult, numbers: Turns, view: View) -> str:
             room=amount(opened.room),
         )
     if opened.away:
-        return _explain_away(opened.away) + _(" Nothing was changed.")
+        return _explain_removed(opened.away) + _(" Nothing was changed.")
     there = {turn.number for turn in view.turns}
     shown = tuple(n for n in numbers if n in there)
     if shown:
-        return say_of(
+        return sentence_about(
             shown,
             "{turns} is in context already; nothing was changed.",
             "{turns} are in context already; nothing was changed.",
@@ -300,14 +303,14 @@ def _explain_closed(opened: ExpandResult, numbers: Turns, view: View) -> str:
     return _("Nothing is kept of these turns, so nothing was changed.")
 
 
-def _explain_away(numbers: Turns) -> str:
+def _explain_removed(numbers: Turns) -> str:
     return _("You removed {turns}; only /context undo restores that.", turns=format_turns(numbers))
 
 
 def _report_expanded(what: str, opened: ExpandResult, before: View, ask: Ask) -> Reply:
     view = ask.conversation.context.view()
     was, now = amounts(before.tokens, view.tokens)
-    text = say_of(
+    text = sentence_about(
         opened.back,
         "Expanded{what}: {turns} is back in context. {before} → {after} tokens.",
         "Expanded{what}: {turns} are back in context. {before} → {after} tokens.",
@@ -316,13 +319,13 @@ def _report_expanded(what: str, opened: ExpandResult, before: View, ask: Ask) ->
         after=now,
     )
     if opened.left:
-        text += say_of(
+        text += sentence_about(
             opened.left,
             " {turns} did not fit, so a summary still replaces it.",
             " {turns} did not fit, so a summary still replaces them.",
         )
     if opened.away:
-        text += f" {_explain_away(opened.away)}"
+        text += f" {_explain_removed(opened.away)}"
     if until := hold(ask.conversation):
         text += f" {explain_hold(until)}"
     sizes = {"tokens_before": before.tokens, "tokens_after": view.tokens}

@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from channels.language import _, explain, figure, number_of, say_moment
+from channels.language import _, explain, figure, format_datetime, number_of
 from memory.context.change import Name, ViewEvent
 from memory.context.emergency import REASONS
 from memory.context.limits import Limits
 from memory.context.plan import ASKED, THRESHOLDS, explain_stuck, find_stuck
-from memory.context.strategies.stubs import may_come
+from memory.context.strategies.stubs import may_stub
 from memory.context.view import View
 from memory.patterns import lazy
 from memory.turn_log import describe_cut_prompt
@@ -312,14 +312,14 @@ def _own_limits(overview: Overview) -> Iterator[tuple[str, str]]:
     """Yield the limits of the strategy in force: in words, with the setting of each."""
     limits = overview.limits
     keys = _OWN.get(limits.strategy, ())
-    if may_come(limits) and limits.strategy != "stubs":
+    if may_stub(limits) and limits.strategy != "stubs":
         yield _("old tool results become one line each first"), "context.stub_tools"
         keys = (*_OWN["stubs"], *keys)
     for key in keys:
-        yield _say_limit(key, limits), key
+        yield _describe_limit(key, limits), key
 
 
-def _say_limit(key: str, limits: Limits) -> str:
+def _describe_limit(key: str, limits: Limits) -> str:
     value: Any = getattr(limits.context, key.removeprefix("context."), None)
     match key:
         case "agent_max_context_tokens":
@@ -381,7 +381,7 @@ def next_cut(overview: Overview) -> str:
         )
     if overview.due:
         due, strategy = overview.due, overview.limits.strategy
-        done = sentence(f"{effect(due, strategy)}: {coming_reason(due.why)}")
+        done = sentence(f"{effect(due, strategy)}: {future_reason(due.why)}")
         return f"{_('Next compaction: before the next step.')} {done}"
     cut = overview.next_cut
     if cut is None and overview.rules and overview.limits.strategy in BY_RULE:
@@ -412,7 +412,7 @@ def last_change(overview: Overview) -> str:
         event,
         "Last {kind}: {at}, {turns}{tokens_before} → {tokens_after} tokens ({by}).",
         kind=_(name_kind(event)),
-        at=say_moment(event.at, overview.zone),
+        at=format_datetime(event.at, overview.zone),
         turns=turns,
         by=by(event),
     )
@@ -441,7 +441,7 @@ def reason(why: str) -> str:
     return explain(why)
 
 
-def coming_reason(why: str) -> str:
+def future_reason(why: str) -> str:
     """Return the reason of a future compaction; `why` is in the past tense."""
     if found := _TURNS_OVER.fullmatch(why):
         turns, most = map(figure, found.groups())

@@ -10,7 +10,7 @@ from channels.language import _
 from memory.context import forms
 from memory.context.view import View
 from memory.turns import Turn
-from plugins.builtin.context.values import say_of
+from plugins.builtin.context.values import sentence_about
 
 IN_PLAY, RUNNING, PINNED = "in context", "running", "pinned"
 SQUEEZED, CLIPPED, STUBBED = "shortened", "clipped", "results as stubs"
@@ -45,7 +45,7 @@ class TurnStates(Struct, frozen=True):
         form = self.view.layout.form(number)
         return (_GONE_BY[form.of] if form.kind == "gone" else _STATES.get(form.kind, GONE),)
 
-    def of_all(self, newest: int) -> list[tuple[str, ...]]:
+    def all_states(self, newest: int) -> list[tuple[str, ...]]:
         """Return the states of all turns up to this one, t1 first."""
         return [self.of(number) for number in range(1, newest + 1)]
 
@@ -78,7 +78,7 @@ def states(view: View) -> TurnStates:
 
 def refuse_removed(numbers: Sequence[int]) -> str:
     """Return the refusal of a change to turns that are not in context."""
-    return say_of(
+    return sentence_about(
         numbers,
         "{turns} is not in context (see /context turns); nothing was changed.",
         "{turns} are not in context (see /context turns); nothing was changed.",

@@ -21,7 +21,7 @@ from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context import ranges, receipts
 from plugins.builtin.context.show import undo_of
 from plugins.builtin.context.state import refuse_removed
-from plugins.builtin.context.values import phrase, pick, refusal, say_of
+from plugins.builtin.context.values import phrase, pick, refusal, sentence_about
 from plugins.turn_names import ids, split_turns, turns_of
 from plugins.wording import amount, amounts, clip, count, format_list, format_turns, literal
 
@@ -36,7 +36,7 @@ async def compact(ask: Ask, focus: str) -> Reply:
     view = conversation.context.view()
     compacted = await conversation.compactor.compact_for_person(focus.strip())
     if compacted is None:
-        return Reply(_explain_unmovable(view), {"turns": []})
+        return Reply(_explain_fixed(view), {"turns": []})
     return to_reply(compacted, view)
 
 
@@ -117,7 +117,7 @@ def _below(view: View, limits: Limits) -> str:
         )
         return _("There is nothing to compress: {sizes} ({share}).", sizes=sizes, share=share)
     if not view.movable or find_stuck(view, limits) != "prompt":
-        return _explain_unmovable(view)
+        return _explain_fixed(view)
     return _(
         "Compressing would not help: {sizes}, which the system prompt and the tools alone fill.",
         sizes=sizes,
@@ -133,7 +133,7 @@ def to_reply(compacted: Compacted, view: View) -> Reply:
     return _not_smaller(compacted.summary, view)
 
 
-def _explain_unmovable(view: View) -> str:
+def _explain_fixed(view: View) -> str:
     if view.movable:
         return _(
             "Nothing was changed: too little could be removed to make the context "
@@ -145,11 +145,11 @@ def _explain_unmovable(view: View) -> str:
 
 def _explain_unfreeable(view: View, keep_recent: int) -> str:
     if not view.movable:
-        return _explain_unmovable(view)
+        return _explain_fixed(view)
     messages = count(len(view.messages), "message")
     staying = max(LEAST_KEPT, keep_recent // 2)
     if len(view.messages) > staying:
-        return _explain_unmovable(view)
+        return _explain_fixed(view)
     return _(
         "There is nothing to compact: the {messages} in context would stay anyway.",
         messages=messages,
@@ -168,7 +168,7 @@ def _report_compaction(summary: Summary, event: ViewEvent) -> Reply:
 def _not_smaller(summary: Summary | None, view: View) -> Reply:
     turns = summary.turns if summary else ()
     raw = sum(turn.tokens for turn in view.turns if turn.number in turns)
-    text = say_of(
+    text = sentence_about(
         turns,
         "Nothing was changed: {turns} has {tokens} tokens, and a summary would not make the "
         "context smaller.",
@@ -191,7 +191,7 @@ async def free(ask: Ask, rest: str) -> Reply:
         return Reply(_explain_unfreeable(view, keep_recent), {"turns": [], "freed": 0})
     data = ranges.describe_freed(event)
     sizes = f"({' → '.join(amounts(event.tokens_before, event.tokens_after))})"
-    squeezed = say_of(
+    squeezed = sentence_about(
         event.touched,
         "{turns} was shortened to question and reply",
         "{turns} were shortened to question and reply",
@@ -243,7 +243,7 @@ async def pin(ask: Ask, rest: str) -> Reply:
     numbers = _in_context(ask, rest, "pin", view)
     new = tuple(n for n in numbers if n not in view.layout.pinned)
     if not new:
-        said = say_of(numbers, "{turns} is already pinned.", "{turns} are already pinned.")
+        said = sentence_about(numbers, "{turns} is already pinned.", "{turns} are already pinned.")
         raise CommandError(said)
     await ask.conversation.editor.pin(new)
     text = _(
@@ -261,7 +261,7 @@ async def unpin(ask: Ask, rest: str) -> Reply:
     pinned = ask.conversation.context.layout.pinned
     if others := tuple(n for n in numbers if n not in pinned):
         now = _("pinned: {turns}", turns=format_turns(tuple(pinned))) if pinned else _("no turn is")
-        said = say_of(
+        said = sentence_about(
             others,
             "{turns} is not pinned ({now}); nothing was changed.",
             "{turns} are not pinned ({now}); nothing was changed.",
@@ -269,7 +269,7 @@ async def unpin(ask: Ask, rest: str) -> Reply:
         )
         raise CommandError(said)
     await ask.conversation.editor.unpin(numbers)
-    text = say_of(
+    text = sentence_about(
         numbers,
         "Unpinned: {turns}; it may be removed by the next compaction.",
         "Unpinned: {turns}; they may be removed by the next compaction.",
@@ -282,7 +282,7 @@ async def drop(ask: Ask, rest: str) -> Reply:
     view = ask.conversation.context.view()
     summarised = frozenset(view.layout.turns("summary"))
     if told := tuple(n for n in _parse_turns(ask, rest, "drop") if n in summarised):
-        said = say_of(
+        said = sentence_about(
             told,
             "{turns} is not in context: the summary at the beginning covers it. Expand "
             "it with /context expand first; nothing was changed.",
@@ -306,7 +306,9 @@ async def drop(ask: Ask, rest: str) -> Reply:
             " A summary mentioned them, so it was removed, too: {what}"
             if numbers[1:]
             else " A summary mentioned it, so it was removed, too: {what}",
-            what=say_of(back, "{turns} is back in context.", "{turns} are back in context."),
+            what=sentence_about(
+                back, "{turns} is back in context.", "{turns} are back in context."
+            ),
         )
     text = _(
         "Dropped: {size} removed from the context, without a summary. Everything is "
@@ -335,7 +337,7 @@ def _in_context(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
     return numbers
 
 
-def _weigh(numbers: Collection[int], view: View) -> int:
+def _count_tokens(numbers: Collection[int], view: View) -> int:
     """Tokens of these turns in the context: whole, as lines of the log, or in range summaries."""
     raw = sum(turn.tokens for turn in view.turns if turn.number in numbers)
     raw += sum(line.tokens for line in view.log if line.turn in numbers)
@@ -345,14 +347,14 @@ def _weigh(numbers: Collection[int], view: View) -> int:
 
 
 def _format_size(numbers: tuple[int, ...], view: View) -> str:
-    tokens = amount(_weigh(numbers, view))
+    tokens = amount(_count_tokens(numbers, view))
     return _("{turns} (about {tokens} tokens)", turns=format_turns(numbers), tokens=tokens)
 
 
 def _fullness(ask: Ask) -> str:
     """Return a warning if pins use a large part of the budget."""
     view, limits = ask.conversation.context.view(), ask.conversation.context.limits
-    share = _weigh(view.layout.pinned, view) / limits.budget
+    share = _count_tokens(view.layout.pinned, view) / limits.budget
     much = _(" All pins together take up {share:.0%} of the budget.", share=share)
     is_stuck = find_stuck(view, limits) in ("turns", "pins")
     stuck = f" {explain(explain_stuck(view, limits))}" if is_stuck else ""

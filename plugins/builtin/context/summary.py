@@ -28,7 +28,7 @@ async def summary(ask: Ask, rest: str) -> Reply:
     if word.lower() == "edit":
         return await _edit(ask, more[0] if more else "")
     if not word:
-        standing = await ask.conversation.summary.find_meant()
+        standing = await ask.conversation.summary.find_default()
         return _show_standing(standing) if standing else await _show_none(ask.conversation.summary)
     if (found := _NUMBER.fullmatch(word)) is None or more:
         raise refusal(
@@ -47,7 +47,7 @@ def _show_standing(standing: CurrentSummary) -> Reply:
 async def _show_none(editor: SummaryEditor) -> Reply:
     """Return the answer that there is no summary, or list those in place of ranges."""
     why, actions = _("There is no summary in the context: no turn was summarised."), list[Action]()
-    if coming := await editor.find_coming():
+    if coming := await editor.find_pending_turns():
         turns = format_turns(coming)
         why = _(
             "There is no summary in the context yet; one of {turns} is being written.", turns=turns
@@ -80,7 +80,7 @@ async def _show_numbered(ask: Ask, number: int) -> Reply:
 
 async def receipt(ask: Ask, rest: str) -> Reply:
     """Run `/context receipt`."""
-    standing = await ask.conversation.summary.find_meant()
+    standing = await ask.conversation.summary.find_default()
     if standing is None:
         return await _show_none(ask.conversation.summary)
     one = standing.summary

@@ -73,7 +73,7 @@ async def _all_states(conversation: Conversation) -> list[dict[str, Any]]:
     """Return the states of all turns, as runs of adjacent turns with the same state."""
     context = conversation.context
     where = states(context.view())
-    runs = groupby(enumerate(where.of_all(context.newest), 1), itemgetter(1))
+    runs = groupby(enumerate(where.all_states(context.newest), 1), itemgetter(1))
     numbers = [(state, [number for number, _ in run]) for state, run in runs]
     return [{"first": run[0], "last": run[-1], "state": list(state)} for state, run in numbers]
 

@@ -63,7 +63,7 @@ def _say(name: str, field: Any) -> Any:
     return amount(field) if "tokens" in name else field
 
 
-def say_of(numbers: Sequence[int], one: str, many: str, **values: Any) -> str:
+def sentence_about(numbers: Sequence[int], one: str, many: str, **values: Any) -> str:
     """Return a sentence about these turns: `sentence_about((3,), "{turns} is pinned.", "{turns} are
     pinned.")`. The sentence for one turn may use {turn} if both sentences are identical in
     English."""

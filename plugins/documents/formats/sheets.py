@@ -25,7 +25,7 @@ def read(package: Package, main: str) -> Iterator[str]:
             yield "(this sheet is damaged)"
         elif kind == "worksheet":
             yield from _rows(package, part, book)
-        yield from _beside(package, part)
+        yield from _related_parts(package, part)
     if not book.sheets:
         yield Mark("sheet 1")
         yield "(the list of sheets is damaged)"
@@ -192,7 +192,7 @@ def _controls(root: Any) -> Iterator[str]:
         yield from filter(None, (" ".join(text.split()) for text in words))
 
 
-def _beside(package: Package, part: str) -> Iterator[str]:
+def _related_parts(package: Package, part: str) -> Iterator[str]:
     """Yield the comments and drawings of a sheet."""
     for relation in package.relations(part):
         if relation.is_external or relation.kind not in (

@@ -25,7 +25,7 @@ def read(package: Package, main: str) -> Iterator[str]:
         yield from flow.lines(root)
         yield from drawn(package, part)
         yield from said(flow.left_out)
-        yield from _beside(package, part)
+        yield from _related_parts(package, part)
     yield from _behind(package)
 
 
@@ -44,7 +44,7 @@ def _reference(item: Any) -> str:
     return next((str(v) for k, v in item.attrib.items() if k.endswith("}id")), "")
 
 
-def _beside(package: Package, part: str) -> Iterator[str]:
+def _related_parts(package: Package, part: str) -> Iterator[str]:
     for relation in package.relations(part):
         if relation.is_external or relation.kind not in ("notesSlide", "comments"):
             continue

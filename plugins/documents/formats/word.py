@@ -91,7 +91,7 @@ class Styles:
         self._counts: dict[str, list[int | None]] = {}
         root = package.root(parts.get("numbering", ""))
         if root is not None:
-            self._take_lists(root)
+            self._read_lists(root)
 
     def label(self, paragraph: Any) -> str:
         """Return the mark of a heading and the number in a list, each followed by a space."""
@@ -139,7 +139,7 @@ class Styles:
             text = text.replace(f"%{place + 1}", shown)
         return text.strip()
 
-    def _take_lists(self, root: Any) -> None:
+    def _read_lists(self, root: Any) -> None:
         abstract = {get(a, "abstractNumId"): a for a in below(root, "abstractNum")}
         for num in below(root, "num"):
             number, base = get(num, "numId") or "", find(num, "abstractNumId")

@@ -100,7 +100,7 @@ class MatrixStage(Stage):
         if name != "group":
             return self._person(name).chat_with(bot)
         bob = self._person("bob")
-        room = self.people["ann"].make_room(bot, bob.user)
+        room = self.people["ann"].shrink_request(bot, bob.user)
         bob.joins(room)
         return room
 

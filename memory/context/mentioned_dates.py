@@ -34,7 +34,7 @@ _FOLLOWS = lazy(
 """Words of a relative date."""
 
 
-class SaidDates:
+class MentionedDates:
     """The dates in texts, as pairs of a month and a day."""
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -45,7 +45,7 @@ class SaidDates:
         asked = _pairs(days)
         if any(pair in self._days or self._is_in_two(*pair) for pair in asked):
             return True
-        return self._tells_spans and any(
+        return self._mentions_spans and any(
             abs(31 * (month - m) + day - d) <= _MOST_AFTER
             for month, day in asked
             for m, d in self._days
@@ -75,7 +75,7 @@ class SaidDates:
         return {int(one) for groups in found for one in groups if one}
 
     @cached_property
-    def _tells_spans(self) -> bool:
+    def _mentions_spans(self) -> bool:
         return any(_FOLLOWS.search(text.casefold()) for text in self._texts)
 
 

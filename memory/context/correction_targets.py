@@ -60,13 +60,13 @@ def _names_old(pair: ValuePair) -> frozenset[Any]:
     return frozenset([True for one in values if one.is_same(pair.old)][:1])
 
 
-def _beside_both(pair: ValuePair) -> frozenset[Any]:
-    mine = words_beside(pair.sentence.text, pair.new)
-    return mine & words_beside(pair.source.text, pair.old) - OF_ANYTHING
+def _words_around_both(pair: ValuePair) -> frozenset[Any]:
+    mine = adjacent_words(pair.sentence.text, pair.new)
+    return mine & adjacent_words(pair.source.text, pair.old) - OF_ANYTHING
 
 
-def _beside_old(pair: ValuePair) -> frozenset[Any]:
-    return words_beside(pair.source.text, pair.old) & _own_words(pair)
+def _words_around_old(pair: ValuePair) -> frozenset[Any]:
+    return adjacent_words(pair.source.text, pair.old) & _own_words(pair)
 
 
 def _of_sentences(pair: ValuePair) -> frozenset[Any]:
@@ -87,7 +87,7 @@ def _alike(pair: ValuePair) -> frozenset[Any]:
     return frozenset([True] if is_slip else [])
 
 
-_WAYS = (_names_old, _beside_both, _beside_old, _of_sentences, _alike)
+_WAYS = (_names_old, _words_around_both, _words_around_old, _of_sentences, _alike)
 """The rules that select the old value, the most reliable first: a pair with a word that not all
 others have is selected."""
 _LETTERS = lazy(r"[^\W\d_]{3,}|\d{1,2}[点月]")
@@ -117,7 +117,7 @@ def _copula(text: str, value: Value) -> str:
     return "" if word in _SIGNS else _LEADS.get(word, word)
 
 
-def words_beside(text: str, value: Value) -> frozenset[str]:
+def adjacent_words(text: str, value: Value) -> frozenset[str]:
     """Return the words in a value's clause."""
     start, end = part_of(text, value)
     return _words_around(text, start, value.start, value.end, end)

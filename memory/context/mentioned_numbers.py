@@ -25,7 +25,7 @@ _TIMES = lazy(r"(?<!\d)(\d{1,2}):(\d\d)(?!\d)")
 _QUARTERS = frozenset(("00", "15", "30", "45"))
 
 
-class SaidNumbers:
+class MentionedNumbers:
     """The numbers in texts."""
 
     def __init__(self, texts: list[str]) -> None:
@@ -55,7 +55,7 @@ class SaidNumbers:
         return any(self._has_group(str(one)) for one in (hour, hour % 12, hour % 12 + 12))
 
     def _has_minute(self, minute: str) -> bool:
-        return self._has_group(minute) or (self._tells_quarters and minute in _QUARTERS)
+        return self._has_group(minute) or (self._mentions_quarters and minute in _QUARTERS)
 
     def _has_group(self, digits: str) -> bool:
         return digits.lstrip("0") in self._groups or int(digits) in self._in_words
@@ -116,7 +116,7 @@ class SaidNumbers:
         return found
 
     @cached_property
-    def _tells_quarters(self) -> bool:
+    def _mentions_quarters(self) -> bool:
         return any(_PARTS_OF_HOURS.search(text.casefold()) for text in self._texts)
 
 

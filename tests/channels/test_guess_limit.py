@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.guessing import (
+from channels.guess_limit import (
     FIRST_LOCK,
     IN_ALL,
     MOST,
@@ -41,7 +41,7 @@ class Clock:
         return self.now
 
 
-def carry_out(throttle: Throttle, clock: Clock, guesses: Sequence[tuple[str, str, float]]) -> None:
+def execute(throttle: Throttle, clock: Clock, guesses: Sequence[tuple[str, str, float]]) -> None:
     for guesser, secret, seconds in guesses:
         clock.now += seconds
         throttle.check(guesser, secret, secret == RIGHT)
@@ -53,7 +53,7 @@ def test_the_right_secret_of_a_calm_guesser_never_waits_for_what_others_guess(
 ) -> None:
     clock = Clock()
     throttle = Throttle(clock=clock)
-    carry_out(throttle, clock, guesses)
+    execute(throttle, clock, guesses)
     assert throttle.wait("198.51.100.1") == 0
     assert throttle.is_calm("198.51.100.1")
     assert throttle.check("198.51.100.1", RIGHT, is_right=True) == 0

@@ -58,7 +58,7 @@ _free, _taken = threading.BoundedSemaphore(AT_ONCE), _Taken()
 
 
 @contextmanager
-def take_place(patience: float | None = PATIENCE) -> Iterator[None]:
+def acquire_slot(patience: float | None = PATIENCE) -> Iterator[None]:
     """Wait in this thread for a place (None: without a limit), and hold it. Raises ToolError if
     none becomes free."""
     if _taken.value:
@@ -110,7 +110,7 @@ class ReaderProcess(Struct, frozen=True):
         """Run it in a thread, as soon as there is a place. `streams` are arguments of
         `subprocess.run`; `patience` is the limit in seconds of wall-clock time, `waiting` that for
         the place. Raises TimeoutExpired, ToolError."""
-        with take_place(waiting):
+        with acquire_slot(waiting):
             return subprocess.run(
                 self.command(*arguments),
                 timeout=patience or self.seconds,
@@ -128,7 +128,7 @@ class ReaderFailure(Exception):
         self.takes_too_much = takes_too_much
 
 
-def read_apart(script: Path, content: bytes, *arguments: str) -> bytes:
+def run_limited(script: Path, content: bytes, *arguments: str) -> bytes:
     """Return the output of a script that gets the content as its standard input, with limits that
     depend on its size. It waits for a place without a limit. Raises ReaderFailure."""
     size = len(content) / 1e6

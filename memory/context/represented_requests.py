@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from memory.context.request_signs import SHOWN, tells_that_done
+from memory.context.request_signs import SHOWN, reports_done
 from memory.context.requests import LIKE, PersonRequest, Requests
 from memory.context.wording import is_wide, shared, split_sentences, stems
 from memory.patterns import lazy
@@ -61,7 +61,7 @@ def _overlap(line: str, one: PersonRequest) -> int:
     return sum(word in said or word[:4] in said or word in folded for word in wanted)
 
 
-def find_lost(text: str, found: Requests) -> list[PersonRequest]:
+def find_lost_requests(text: str, found: Requests) -> list[PersonRequest]:
     """Return the open requests that a text does not mention, or reports as done."""
     lines = [(line, stems(line)) for line in split_sentences(text)] if found.open else []
     tasks = {*list_tasks(text), *(line for line, _ in lines if _waits(line))}
@@ -98,9 +98,9 @@ def list_tasks(text: str, *, only_headed: bool = False) -> list[str]:
             is_under = bool(heading) and not line  # "Open: …" is one line
         elif is_under and not is_item:
             is_under = says_so
-        goes_on = is_told and line.startswith("·")
-        is_told = bool(line) and (bool(heading) or is_under or says_so or goes_on)
-        if is_told and not _is_cut(line) and not tells_that_done(line):
+        leaves_unfinished = is_told and line.startswith("·")
+        is_told = bool(line) and (bool(heading) or is_under or says_so or leaves_unfinished)
+        if is_told and not _is_cut(line) and not reports_done(line):
             found.append(line.removeprefix("· "))
     return found
 
@@ -132,7 +132,7 @@ def _tells(line: str, said: set[str], one: PersonRequest) -> bool:
         return False
     is_told = bool(known) and len(known) + len(numbers) >= least and not _is_cut(line)
     deed = _WAS_DONE.search(line)  # "was upgraded", of the very thing that was asked for
-    is_done = tells_that_done(line) or (deed and not wanted.isdisjoint(stems(deed[0])))
+    is_done = reports_done(line) or (deed and not wanted.isdisjoint(stems(deed[0])))
     return is_told and not (is_done and not _TASK.search(line))
 
 
