@@ -40,8 +40,8 @@ from agent.prompt import SUBAGENT
 from agent.tools import ToolError
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
-from memory.context.audit import audit_line
-from memory.context.audit_source import AuditSource
+from memory.audit.judge import audit_line
+from memory.audit.source import AuditSource
 from memory.context.emergency import RequestTooLong
 from memory.context.lines import first_words
 from memory.context.meter import PromptPrefix

@@ -26,10 +26,10 @@ from agent.models.base import (
 from agent.models.catalogue import input_price, parameters_of
 from agent.models.patience import TokenCount, WorkModels, WorkWatch, ask_for_work
 from memory.context.continued import RequestBeginning, pays
-from memory.context.receipt import Receipt
-from memory.context.shapes import find_kind
 from memory.context.summary import SummaryRequest, SummaryResult, behind, split_answer
 from memory.context.terse import extract
+from memory.text.receipt import Receipt
+from memory.text.shapes import find_kind
 
 log = logging.getLogger(__name__)
 

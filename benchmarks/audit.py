@@ -1,4 +1,4 @@
-"""The time that the audit of a summary takes (`memory/context/audit.py`).
+"""The time that the audit of a summary takes (`memory/audit/judge.py`).
 
 `python -m benchmarks.audit`: for 20,000 tokens of conversation in each of three languages, the
 milliseconds of processor time for finding the corrections, which the bot does as each message
@@ -17,10 +17,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from benchmarks import figures
-from memory.context.audit import Candidate, audit
-from memory.context.audit_source import AuditSource
-from memory.context.corrections import Correction, find_corrections
+from memory.audit.judge import Candidate, audit
+from memory.audit.source import AuditSource
 from memory.context.meter import Meter
+from memory.corrections.finder import Correction, find_corrections
 from memory.turns import Turn
 from tests.memory.audit_corpus import CHATS, GOOD
 from tests.memory.audit_turns import turns_of

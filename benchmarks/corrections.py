@@ -28,10 +28,10 @@ from zlib import crc32
 import numpy as np
 
 from benchmarks.learning import Floats, Integers, descend, write
-from memory.context import correction_score
-from memory.context.correction_pairs import BACK, ParsedMessage, find_pairs
-from memory.context.correction_score import describe_message, describe_sentence, list_features
-from memory.context.corrections import Correction, find_corrections
+from memory.corrections import score as correction_score
+from memory.corrections.finder import Correction, find_corrections
+from memory.corrections.pairs import BACK, ParsedMessage, find_pairs
+from memory.corrections.score import describe_message, describe_sentence, list_features
 
 HERE = Path(__file__).parent / "corrections"
 DAYS = HERE.parent / "instructions"

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory.context.represented_requests import list_tasks
-from memory.context.wording import split_sentences
+from memory.audit.represented_requests import list_tasks
+from memory.text.wording import split_sentences
 
 KINDS = ("instructions", "corrections", "open", "finished", "numbers", "identifiers")
 GRADES = ("extractive", "good", "lossy", "hostile")

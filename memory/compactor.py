@@ -31,7 +31,6 @@ from memory.context.plan import (
     renew,
 )
 from memory.context.strategies import plan_once, plan_split, trim
-from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState
 from memory.events import Event
@@ -39,6 +38,7 @@ from memory.forecaster import CutApproval, Forecaster
 from memory.record.proposals import Proposal
 from memory.record.summaries import Job, Summary
 from memory.services import CutNotice, MemoryServices
+from memory.summary.writer import SummaryWriter
 
 log = logging.getLogger(__name__)
 

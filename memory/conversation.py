@@ -29,12 +29,11 @@ from msgspec.structs import replace
 from memory.audience_memory import AudienceMemory, Indexer, Quarantine
 from memory.calibration import Anchor, Calibration, CutPrompts, KnownModels
 from memory.compactor import Compactor
-from memory.context.corrections import may_correct
 from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns
 from memory.context.limits import Limits
-from memory.context.summary_writer import Prepared
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
+from memory.corrections.finder import may_correct
 from memory.keys import ConversationKey
 from memory.ledger import Bill
 from memory.long_term import ended
@@ -59,6 +58,7 @@ from memory.record.search.corrected import Corrections
 from memory.record.search.reach import Scope
 from memory.record.store import StoreError
 from memory.services import MemoryServices, Mirror
+from memory.summary.writer import Prepared
 from memory.summary_editor import SummaryEditor
 from memory.turn_log import TurnLog
 from memory.turns import Entry, Turn

@@ -25,7 +25,6 @@ from memory.context.limits import Limits
 from memory.context.plan import Plan, SummarySpec
 from memory.context.strategies import STRATEGIES, next_cut, next_plan, slim, style_of
 from memory.context.summary import OUT_OF_CONTEXT
-from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState
 from memory.record import proposals, summaries
@@ -33,6 +32,7 @@ from memory.record.database import Database
 from memory.record.proposals import Proposal
 from memory.record.summaries import Summary
 from memory.services import CutNotice, MemoryServices
+from memory.summary.writer import SummaryWriter
 
 HELD_TURNS = 5
 HELD_GROWTH = 1.2

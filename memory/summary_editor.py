@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from memory.compactor import Compactor
 from memory.context.change import Change, ViewEvent
 from memory.context.plan import Plan
-from memory.context.receipt import Receipt, sentence_with
 from memory.context_state import ContextState
 from memory.record import summaries
 from memory.record.database import Database
 from memory.record.proposals import Proposal
 from memory.record.summaries import Summary
 from memory.services import MemoryServices
+from memory.text.receipt import Receipt, sentence_with
 from memory.turns import format_turns
 
 SHARE = 2

@@ -14,13 +14,13 @@ from memory.context.continued import RequestBeginning
 from memory.context.limits import Limits
 from memory.context.lines import as_text as as_line
 from memory.context.lines import brief_logs, lines_of
-from memory.context.requests import Requests, as_text
-from memory.context.shapes import is_call
 from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import PICTURE, Message
 from memory.patterns import lazy
 from memory.plain_text import beginning, words_of
+from memory.text.requests import Requests, as_text
+from memory.text.shapes import is_call
 from memory.turns import Turn, format_turns
 
 Style = Literal["notes", "rollup", "lines", "reminder", "recap", "structured", "excerpt"]

@@ -16,14 +16,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.context.correction_sentences import content_words
-from memory.context.ended_values import (
+from memory.corrections.ended_values import (
     EndedByPerson,
     EndedValue,
     find_places,
     show_corrected,
     supersede,
 )
+from memory.corrections.sentences import content_words
 from memory.long_term.document import MemoryLine, Source
 from memory.record import daily, folders
 from memory.record.daily import Note

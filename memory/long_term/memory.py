@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from memory.context.ended_values import EndedValue
+from memory.corrections.ended_values import EndedValue
 from memory.keys import ConversationKey
 from memory.long_term.document import (
     DeletedTurns,

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from peewee import Select
 
 from memory.context.plan import SummarySpec
-from memory.context.receipt import Receipt
 from memory.keys import ConversationKey
 from memory.record import tables, transcript
 from memory.record.branches import END, find_sharing_rows, lineage, within
 from memory.record.database import Database
 from memory.record.search import index
 from memory.record.tables import readable
+from memory.text.receipt import Receipt
 
 
 class Summary(Struct, frozen=True):

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.context.corrected import apply_corrections
-from memory.context.correction_sentences import content_words
-from memory.context.corrections import Correction, CorrectionFinder
-from memory.context.ended_values import EndedValue
+from memory.corrections.corrected import apply_corrections
+from memory.corrections.ended_values import EndedValue
+from memory.corrections.finder import Correction, CorrectionFinder
+from memory.corrections.sentences import content_words
 from memory.patterns import lazy
 from plugins.instructions.detect import (
     UserSentence,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bot.checks import Finding
 from bot.settings import Settings
-from memory.context import correction_score
+from memory.corrections import score as correction_score
 
 
 async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:

@@ -11,7 +11,7 @@ from datetime import date, datetime
 from bot.app import Kernel
 from channels.language import _, format_date, format_weekday, number_of
 from memory.audience_memory import WaitingSection
-from memory.context.corrections import may_correct
+from memory.corrections.finder import may_correct
 from memory.record.daily import Note
 from memory.turn_log import OpenTurn
 from plugins.api import (

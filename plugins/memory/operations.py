@@ -21,8 +21,8 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from channels.language import _
-from memory.context.audit import REASONS, audit_line
-from memory.context.audit_source import AuditSource
+from memory.audit.judge import REASONS, audit_line
+from memory.audit.source import AuditSource
 from memory.long_term.document import (
     LONGEST,
     MOST_FACTS,

@@ -13,13 +13,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from channels.language import _, number_of
-from memory.context.correction_sentences import QUOTED, content_words
-from memory.context.ended_values import EndedValue, find_places, show_corrected
-from memory.context.values import find_values
 from memory.conversation import Conversation
+from memory.corrections.ended_values import EndedValue, find_places, show_corrected
+from memory.corrections.sentences import QUOTED, content_words
 from memory.long_term.document import MemoryLine, facts
 from memory.patterns import lazy
 from memory.summary_editor import CurrentSummary, EditRefused
+from memory.text.values import find_values
 from plugins.api import Action, Ask, CommandError, Form, Reply
 from plugins.memory.views import to_block, to_data
 from plugins.wording import fence, format_list, literal

@@ -16,8 +16,6 @@ from bot.attachments import without_files
 from bot.listing import LONGEST_TITLE
 from channels.base import Titled
 from memory.context.forms import DROPPED
-from memory.context.receipt import Receipt
-from memory.context.shapes import find_kind
 from memory.conversation import Conversation
 from memory.events import Event, Listener
 from memory.keys import ConversationKey
@@ -27,6 +25,8 @@ from memory.patterns import lazy
 from memory.record.feature_tables import Step
 from memory.record.forget import FeatureRows
 from memory.tasks import BackgroundTasks, run_shielded
+from memory.text.receipt import Receipt
+from memory.text.shapes import find_kind
 from memory.turns import Turn
 from plugins.api import hookimpl
 from plugins.hookspecs import Background

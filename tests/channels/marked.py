@@ -25,7 +25,7 @@ from channels.kit.receiver import LEFT_OUT
 from channels.language import CATALOGUE, DAYS, FROM_LOWER_LAYER, LANGUAGES, MONTHS, words_of
 from channels.terminal import completion
 from channels.web.channel import list_words
-from memory.context.audit import REASONS
+from memory.audit.judge import REASONS
 from plugins.accounts import feature as account_feature
 from plugins.api import HookContext
 from plugins.builtin import session

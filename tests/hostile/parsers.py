@@ -27,19 +27,19 @@ from channels.terminal import display
 from channels.terminal.display import StreamedAnswer, without_controls
 from channels.web.markup import html
 from channels.whatsapp import letters as whatsapp
-from memory.context.audit import Candidate, audit
-from memory.context.audit_source import AuditSource
-from memory.context.corrected import CurrentValues, choose_certain
-from memory.context.corrections import find_corrections
-from memory.context.ended_values import EndedValue, show_corrected
-from memory.context.extract import extract as shorten
+from memory.audit.judge import Candidate, audit
+from memory.audit.source import AuditSource
 from memory.context.limits import Limits
 from memory.context.summary import check_answer
 from memory.context.terse import TerseFilter, extract
+from memory.corrections.corrected import CurrentValues, choose_certain
+from memory.corrections.ended_values import EndedValue, show_corrected
+from memory.corrections.finder import find_corrections
 from memory.messages import mark_untrusted
 from memory.record import daily
 from memory.record.search import words
 from memory.record.search.message_text import finder, spans
+from memory.summary.extract import extract as shorten
 from plugins.builtin.context_search import LONGEST_QUERY
 from plugins.instructions.detect import find_instructions, is_plain, own_words
 from plugins.mcp.health import find_reason

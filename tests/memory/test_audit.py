@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
-from memory.context.audit import REASONS, Audit, Candidate, Level, audit
-from memory.context.audit_source import AuditSource
-from memory.context.represented_requests import find_lost_requests, find_restated
-from memory.context.requests import find_requests
+from memory.audit.judge import REASONS, Audit, Candidate, Level, audit
+from memory.audit.represented_requests import find_lost_requests, find_restated
+from memory.audit.source import AuditSource
+from memory.text.requests import find_requests
 from tests.memory.audit_corpus import BAD, CHATS, FIFTH, FOURTH, GOOD, THIRD, UNSEEN, Corpus
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row

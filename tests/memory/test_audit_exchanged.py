@@ -7,12 +7,12 @@ from itertools import permutations
 
 import pytest
 
-from memory.context.audit import Audit, Candidate, audit
-from memory.context.audit_source import AuditSource
-from memory.context.exchanged import Clauses, find_exchanged
-from memory.context.receipt import SourceFacts
-from memory.context.requests import find_requests
-from memory.context.wording import split_sentences
+from memory.audit.exchanged import Clauses, find_exchanged
+from memory.audit.judge import Audit, Candidate, audit
+from memory.audit.source import AuditSource
+from memory.text.receipt import SourceFacts
+from memory.text.requests import find_requests
+from memory.text.wording import split_sentences
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row
 

@@ -3,13 +3,13 @@ and postponed deeds that it turns round."""
 
 from __future__ import annotations
 
-from memory.context.audit import Audit, Candidate, audit
-from memory.context.audit_source import AuditSource
-from memory.context.exchanged import Clauses
-from memory.context.moved import find_moved
-from memory.context.moved_wide import find_moved_wide
-from memory.context.request_signs import is_postponed
-from memory.context.wording import WordIndex
+from memory.audit.exchanged import Clauses
+from memory.audit.judge import Audit, Candidate, audit
+from memory.audit.moved import find_moved
+from memory.audit.moved_wide import find_moved_wide
+from memory.audit.source import AuditSource
+from memory.text.request_signs import is_postponed
+from memory.text.wording import WordIndex
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row
 

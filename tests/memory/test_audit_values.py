@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from memory.context.audit import Audit, Candidate, audit
-from memory.context.audit_source import AuditSource
-from memory.context.mentioned_numbers import MentionedNumbers
-from memory.context.superseded import find_stale_values, find_superseded
+from memory.audit.judge import Audit, Candidate, audit
+from memory.audit.source import AuditSource
+from memory.audit.superseded import find_stale_values, find_superseded
+from memory.text.mentioned_numbers import MentionedNumbers
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.context.ended_values import EndedValue
+from memory.corrections.ended_values import EndedValue
 from memory.long_term import ended as ended_file
 from memory.long_term.document import facts
 from memory.long_term.ended import DAMAGED, EndedInAudience

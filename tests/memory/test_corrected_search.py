@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from memory.context.corrected import apply_corrections, correct
-from memory.context.corrections import Correction, find_corrections
-from memory.context.ended_values import OLD, EndedValue, occurs_once, show_corrected
+from memory.corrections.corrected import apply_corrections, correct
+from memory.corrections.ended_values import OLD, EndedValue, occurs_once, show_corrected
+from memory.corrections.finder import Correction, find_corrections
 from memory.messages import Message, ToolCall
 from memory.record.search import ExactMessage, FirstMessages, Words
 from memory.record.search.corrected import correct as correct_entry

@@ -6,11 +6,11 @@ from itertools import product
 
 import pytest
 
-from memory.context import correction_bare
-from memory.context.correction_bare import _BareValue, _measure, find_bare
-from memory.context.correction_pairs import BACK, ParsedMessage
-from memory.context.corrections import find_corrections, in_force
-from memory.context.values import Value, find_values
+from memory.corrections import bare as correction_bare
+from memory.corrections.bare import _BareValue, _measure, find_bare
+from memory.corrections.finder import find_corrections, in_force
+from memory.corrections.pairs import BACK, ParsedMessage
+from memory.text.values import Value, find_values
 from tests.tables import each_row
 
 _CUES = (

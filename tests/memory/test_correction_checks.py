@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bot.settings.schema import validate
-from memory.context import correction_score
-from memory.context.corrections import find_corrections
+from memory.corrections import score as correction_score
+from memory.corrections.finder import find_corrections
 from plugins.memory import checks
 from tests.weights import weights_in
 

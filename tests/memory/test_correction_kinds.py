@@ -8,9 +8,9 @@ from itertools import permutations
 
 import pytest
 
-from memory.context.correction_sentences import content_words
-from memory.context.corrections import CorrectionFinder, find_corrections
-from memory.context.values import find_values
+from memory.corrections.finder import CorrectionFinder, find_corrections
+from memory.corrections.sentences import content_words
+from memory.text.values import find_values
 from tests.tables import each_row
 
 _VALUES = {

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.context.corrections import find_corrections
+from memory.corrections.finder import find_corrections
 from tests.tables import each_row
 
 

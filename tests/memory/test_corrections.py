@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from memory.context import correction_told, corrections
-from memory.context.correction_frames import is_framed
-from memory.context.corrections import find_corrections, in_force
-from memory.context.values import find_values
+from memory.corrections import finder as corrections
+from memory.corrections import told as correction_told
+from memory.corrections.finder import find_corrections, in_force
+from memory.corrections.frames import is_framed
+from memory.text.values import find_values
 from tests.tables import each_row
 
 _CORPORA = Path(__file__).parent / "corrections"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memory.context.made_up_orders import find_bans, find_made_up, find_permitted
-from memory.context.wording import stems
+from memory.audit.made_up_orders import find_bans, find_made_up, find_permitted
+from memory.text.wording import stems
 from tests.tables import each_row
 
 SAID: dict[str, tuple[list[str], list[str]]] = {

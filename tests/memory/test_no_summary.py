@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from memory.context.audit import Candidate, audit
-from memory.context.audit_source import AuditSource
-from memory.context.corrected import CurrentValues
-from memory.context.extract import _LABELS, extract, read_open
-from memory.context.requests import Requests
+from memory.audit.judge import Candidate, audit
+from memory.audit.source import AuditSource
 from memory.context.summary import SummaryRequest, SummaryResult
+from memory.corrections.corrected import CurrentValues
+from memory.summary.extract import _LABELS, extract, read_open
+from memory.text.requests import Requests
 from tests.memory.audit_corpus import CHATS
 from tests.memory.audit_turns import turns_of
 from tests.memory.harness import MemoryHarness, Obedient

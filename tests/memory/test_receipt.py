@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.context.names import find_names
-from memory.context.receipt import MOST, Receipt, SourceFacts, sentence_with
+from memory.text.names import find_names
+from memory.text.receipt import MOST, Receipt, SourceFacts, sentence_with
 from tests.tables import each_row
 
 ASKED = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory.context.request_signs import asks
+from memory.text.request_signs import asks
 from tests.tables import each_row
 
 TASKS = ["book the table", "send the report", "such den Zug heraus", "schick mir die Liste"]

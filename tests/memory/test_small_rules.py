@@ -24,8 +24,6 @@ from memory.context.change import Change
 from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
 from memory.context.plan import SummarySpec
-from memory.context.summary_drafter import SummaryDrafter
-from memory.context.summary_source import SummarySource
 from memory.context.view import View
 from memory.context_state import with_entries
 from memory.keys import ConversationKey
@@ -34,6 +32,8 @@ from memory.plain_text import beginning
 from memory.record import daily, folders
 from memory.record.engines.sqlite import in_memory
 from memory.record.summaries import Summary
+from memory.summary.drafter import SummaryDrafter
+from memory.summary.source import SummarySource
 from memory.tasks import run_shielded
 from memory.turns import Entry, Turn, in_order_of_calls
 from plugins.cluster.record import FencedError

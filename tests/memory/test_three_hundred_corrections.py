@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from memory.context.ended_values import find_places
 from memory.context.summary import SummaryRequest
 from memory.conversation import Conversation
+from memory.corrections.ended_values import find_places
 from memory.keys import ConversationKey
 from memory.long_term.prompt import MemoryPrompts
 from memory.record.search import Hit, Tail

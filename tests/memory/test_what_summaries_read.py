@@ -22,9 +22,9 @@ from memory.context.emergency import RequestTooLong
 from memory.context.plan import Plan, SummarySpec
 from memory.context.strategies import STRATEGIES
 from memory.context.summary import SummaryRequest
-from memory.context.summary_writer import SummaryWriter
 from memory.conversation import Conversation
 from memory.record.summaries import Job, Summary
+from memory.summary.writer import SummaryWriter
 from memory.turns import Turn
 from tests.memory.harness import MemoryHarness, Obedient
 

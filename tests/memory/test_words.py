@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.context import facts, request_signs, superseded
-from memory.context.wording import CuedPattern, WordIndex, stems
+from memory.audit import superseded
 from memory.patterns import lazy
 from memory.record.search import words
 from memory.record.search.words import LANGUAGES, NamedDate, Term, find_dates, language_of, question
+from memory.text import facts, request_signs
+from memory.text.wording import CuedPattern, WordIndex, stems
 
 CUT: list[tuple[str, list[str]]] = [
     ("Don't PANIC: 4,5 C++", ["don", "t", "panic", "4", "5", "c"]),

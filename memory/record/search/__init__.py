@@ -13,8 +13,8 @@ from datetime import datetime, tzinfo
 
 from msgspec import Struct
 
-from memory.context.ended_values import EndedValue, has_old_value
 from memory.context.layout import RemovedTurns
+from memory.corrections.ended_values import EndedValue, has_old_value
 from memory.messages import SEARCHES
 from memory.record import transcript
 from memory.record.branches import lineage

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from memory.context.corrections import Correction, CorrectionFinder, in_force
-from memory.context.ended_values import (
+from memory.context.layout import RemovedTurns
+from memory.corrections.ended_values import (
     EndedByPerson,
     EndedValue,
     find_places,
     show_corrected,
     supersede,
 )
-from memory.context.layout import RemovedTurns
+from memory.corrections.finder import Correction, CorrectionFinder, in_force
 from memory.record import transcript
 from memory.record.database import Database
 from memory.turns import Entry

@@ -9,11 +9,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from channels.language import _
-from memory.context.audit import MENDED, NEVER_WRITTEN, REASONS
+from memory.audit.judge import MENDED, NEVER_WRITTEN, REASONS
 from memory.context.change import ViewEvent
-from memory.context.receipt import Receipt
 from memory.keys import ConversationKey
 from memory.record.summaries import Summary
+from memory.text.receipt import Receipt
 from plugins.api import Action, InForce, Reply
 from plugins.builtin.context.turns import quote
 from plugins.builtin.context.values import phrase, pick

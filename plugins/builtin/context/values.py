@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from channels.language import _
-from memory.context.receipt import Receipt
+from memory.text.receipt import Receipt
 from plugins.api import CommandError
 from plugins.turn_names import ids
 from plugins.wording import amount, amounts, format_turns

@@ -1,0 +1,1 @@
+"""The audit of texts written by models, by comparison with their sources."""

@@ -1,0 +1,135 @@
+"""Exceptions that a summary drops or turns round, and refusals that it tells as consent. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from memory.patterns import lazy
+from memory.text.wording import shared, split_sentences, stems
+
+_LOOKED_AT = 1_000
+_MOST = 20
+_ALIKE = 0.5
+_EXCEPT = lazy(
+    r"\b(?:unless|except(?: (?:for|on|in|if|when))?|apart from|ausser|außer|es sei denn"
+    r"|abgesehen von|only (?:if|when|once|after)|nur,? (?:wenn|falls|nachdem))\b|除非|除了",
+    re.IGNORECASE,
+)
+_ONLY_IF = lazy(
+    r"\b(?:only|if|when|once|until|as long as|provided|excepted|exceptions?|exclud\w{1,3}|without"
+    r"|ohne|otherwise|but"
+    r"|must|first|before(?:hand)?|after|following|depends"
+    r"|muss|müssen|vorher|zuvor|erst|nach|bevor|braucht|nur|wenn|falls|sofern|solange|ausnahmen?|ausschließlich|ausgenommen|sonst)\b"
+    r"|如果|若|只|先|必须|须|得|前|不[^，。]{0,4}的话|否则|例外",
+    re.IGNORECASE,
+)
+_NO = lazy(
+    r"\b(?:not?|never|nobody|nothing|none|cannot|nicht|nie|niemals|niemand|kein\w{0,2}|nichts)\b|n['’]t\b|[不没别无]",
+    re.IGNORECASE,
+)
+_REFUSES = lazy(
+    r"\b(?:sa(?:id|ys) no|refus\w{1,4}|declin\w{1,4}|reject\w{0,3}|turned (?:\w+ ){0,2}down"
+    r"|(?:did|do|does|would|has|have)(?: not|n['’]t)"
+    r" (?:agree\w?|accept\w{0,2}|approve\w?|grant\w{0,2})"
+    r"|abgelehnt|lehnt\w{0,2}|verweiger\w{1,2}|abgesagt"
+    r"|nicht (?:zu(?:ge)?stimm\w{1,2}|zugesagt|genehmigt|bewilligt|angenommen|einverstanden))\b"
+    r"|拒绝|没有?(?:答应|同意|批准|接受)|不(?:答应|同意|批准|接受)",
+    re.IGNORECASE,
+)
+_AGREES = lazy(
+    r"\b(?:agree[sd]?|accept(?:s|ed)?|approve[sd]?|sa(?:id|ys) yes|grant(?:s|ed)?|confirm(?:s|ed)?"
+    r"|zugestimmt|zugesagt|stimmte? zu|genehmigt|bewilligt|angenommen|einverstanden)\b"
+    r"|答应|同意|批准|接受",
+    re.IGNORECASE,
+)
+
+
+class StatedException(NamedTuple):
+    about: frozenset[str]
+    unless: frozenset[str]
+    is_denied: bool
+    text: str
+
+
+class Refusal(NamedTuple):
+    about: frozenset[str]
+    text: str
+
+
+def find_exceptions(said: Sequence[str]) -> list[StatedException]:
+    """Return the statements with an exception in a person's messages."""
+    found = list[StatedException]()
+    for message in said:
+        looked_at = message[:_LOOKED_AT]
+        for one in split_sentences(looked_at) if _EXCEPT.search(looked_at) else ():
+            sign = _EXCEPT.search(one)
+            if sign and not one.endswith(("?", "？")):
+                what, but = one[: sign.start()], one[sign.end() :]
+                about, unless = frozenset(stems(what)), frozenset(stems(but))
+                if about - unless and unless - about:
+                    is_denied = bool(_NO.search(what))
+                    found.append(StatedException(about - unless, unless - about, is_denied, one))
+    return found[-_MOST:]
+
+
+def find_unconditional(text: str, exceptions: Sequence[StatedException]) -> list[str]:
+    """Return the statements whose exception a text drops or turns round."""
+    sentences = [(one, stems(one)) for one in (split_sentences(text) if exceptions else ())]
+    everything = frozenset[str]().union(*(words for _, words in sentences))
+    found = []
+    for known in exceptions:
+        least = max(min(2, len(known.about)), _ALIKE * len(known.about))
+        for one, words in sentences:
+            if len(shared(known.about, words)) < least:
+                continue
+            sign = _EXCEPT.search(one)
+            if sign is None:
+                is_told = shared(known.unless, words) or not shared(known.unless, everything)
+                is_wrong = bool(is_told) and not (_ONLY_IF.search(one) or _mentions(known, text))
+            else:
+                but = shared(known.unless, stems(one[sign.end() :]))
+                is_wrong = (
+                    bool(but) and bool(_NO.search(one[: sign.start()])) is not known.is_denied
+                )
+            if is_wrong:
+                found.append(known.text)
+                break
+    return found
+
+
+def find_refusals(said: Sequence[str]) -> list[Refusal]:
+    """Return the sentences in which somebody refuses something that nobody agrees to."""
+    refused, agreed = list[Refusal](), set[str]()
+    for message in said:
+        for one in split_sentences(message[:_LOOKED_AT]):
+            if _REFUSES.search(one):
+                refused.append(Refusal(frozenset(stems(_REFUSES.sub(" ", one))), one))
+            elif _AGREES.search(one):
+                agreed |= stems(one)
+    return [one for one in refused if not one.about & agreed][-_MOST:]
+
+
+def find_consent(text: str, refusals: Sequence[Refusal]) -> list[str]:
+    """Return the refusals that a text tells as consent."""
+    return [*_consents(text, refusals)] if refusals else []
+
+
+def _consents(text: str, refusals: Sequence[Refusal]) -> Iterator[str]:
+    sentences = (one for one in split_sentences(text) if _AGREES.search(one))
+    agreeing = [one for one in sentences if not _REFUSES.search(one)]
+    for known in refusals:
+        for one in agreeing:
+            both = shared(known.about, stems(_AGREES.sub(" ", one)))
+            if len(both) >= max(1, min(2, len(known.about) - 1)):
+                yield known.text
+                break
+
+
+def _mentions(known: StatedException, text: str) -> bool:
+    """Return whether another sentence of a text has the condition, as one."""
+    return any(
+        shared(known.unless, stems(one)) and (_ONLY_IF.search(one) or _EXCEPT.search(one))
+        for one in split_sentences(text)
+    )

@@ -1,0 +1,117 @@
+"""Deeds that a person puts off until something happens, and that a summary tells as done, or as to
+be done at once. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence, Set
+from typing import NamedTuple
+
+from memory.patterns import lazy
+from memory.text.request_signs import DEED, DONE
+from memory.text.wording import is_wide, shared, split_sentences, stems
+
+_LOOKED_AT = 600  # characters of a message, and of a reply
+_MOST = 20
+_HEAD = 4
+_PUTS_OFF = lazy(
+    r"\b(?:wait(?:s|ing)? (?:with|until|till|before|for)|hold (?:off|back|it)|not yet"
+    r"|(?:don['’]t|do not|not|nothing|nobody)\b[^.;]{0,60}\b(?:yet|before|until|unless)"
+    r"|only (?:once|when|after|if)|as soon as|remind me)\b"
+    r"|\b(?:warte[nt]?|noch nicht|noch kein\w{0,2}|erst,? (?:wenn|nachdem|sobald|muss|soll|nach)"
+    r"|nicht (?:bevor|ehe)|erinner\w{0,3})\b"
+    r"|先别|先不|暂时?[别不]|等[^，。！？]{1,20}再|[后了完]再|提醒|别急",
+    re.IGNORECASE,
+)
+_TELLS = lazy(
+    r"\b(?:was|were|has been|have been|had been|is|are|got|has|have"
+    r"|can be|may be|will be|should be)"
+    r"(?: (?:now|already|also|been|just))?"
+    r"\s(?P<en>\w{2,14}(?:ed|en|wn|ne)|sent|bought|paid|told|made|sold|built|spent|held)\b"
+    r"|\b(?:wurden?|ist|sind|worden|hat|haben|kann|können|darf|soll)\b"
+    r"(?:\s[^\s.,;]{1,24}){0,5}?\s(?P<de>\w{0,12}ge\w{3,12}(?:t|en))\b"
+    r"|(?:已经?|可以)(?:[给把向为][^，。；]{1,6})?(?P<zh>(?-i:[\u4e00-\u9fff]))|(?P<le>(?-i:[\u4e00-\u9fff]))(?:出|好|完)?了(?=$|[，。；])",
+    re.IGNORECASE,
+)
+_CLAUSES = lazy(r"[;；，。]|,(?!\d)|\b(?:and|but|und|aber)\b")
+_NO = lazy(
+    r"\b(?:not|n['’]t|never|no|nicht|noch|kein\w{0,2}|nie)\b|n['’]t\b|[不没未等待再才]|之后"
+    r"|\b(?:to be|zu)\b"
+    r"|\b(?:once|until|till|when|after|before|if|unless|only|later|wait\w*"
+    r"|sobald|wenn|erst|bis|nach|später|falls|offen|open)\b",
+    re.IGNORECASE,
+)
+_IRREGULAR = """
+sent send bought buy paid pay told tell wrote writ written writ made make given give sold sell
+chosen choo taken take shown show begun begi built buil spent spen got get held hold hung hang
+"""
+_FORMS = _IRREGULAR.split()
+_PAST = dict(zip(_FORMS[::2], _FORMS[1::2], strict=True))
+"""Beginnings of verbs, by past participles."""
+
+
+class PutOff(NamedTuple):
+    """A deed: the beginnings of the words of its sentences, those of what it may be about, and the
+    sentence."""
+
+    words: frozenset[str]
+    about: frozenset[str]
+    text: str
+
+
+def find_put_off(said: Iterable[tuple[str, str]]) -> list[PutOff]:
+    """Return the deeds that a person, or a reply, puts off and that no later turn reports."""
+    found, before = list[PutOff](), ""
+    for message, reply in said:
+        asked, answered = message[:_LOOKED_AT], reply[:_LOOKED_AT]
+        if found and any(one.pattern.search(answered) for one in (DEED, DONE)):
+            told = stems(asked) | stems(answered)
+            found = [one for one in found if len(shared(one.about, told)) < 2]
+        if _PUTS_OFF.search(asked):
+            about = frozenset(stems(f"{asked} {answered}"))
+            for sentence in split_sentences(asked):
+                if _PUTS_OFF.search(sentence) and not sentence.endswith(("?", "？")):
+                    words = _words(f"{sentence} {answered}")
+                    near = about if len(stems(sentence)) > 3 else about | stems(before)
+                    found.append(PutOff(words, frozenset(near), sentence))
+        before = f"{asked} {answered}"
+    return found[-_MOST:]
+
+
+def find_told_as_done(text: str, put_off: Sequence[PutOff]) -> list[str]:
+    """Return the deeds that were put off and that a text tells as done."""
+    found = dict[str, None]()
+    for sentence in split_sentences(text) if put_off else ():
+        about = stems(sentence)
+        for clause in _CLAUSES.split(sentence):
+            if _NO.search(clause):
+                continue
+            for deed in _deeds_in(clause):
+                for one in put_off:
+                    told = stems(clause) if is_wide(clause) else stems(clause) or about
+                    told = {word for word in told if not word.startswith(deed[:5])}
+                    if _is_of(deed, one.words) and shared(one.about, told):
+                        found[one.text] = None
+    return [*found]
+
+
+def _deeds_in(clause: str) -> Iterator[str]:
+    for told in _TELLS.finditer(clause):
+        yield (told["en"] or told["de"] or told["zh"] or told["le"]).casefold()
+
+
+def _is_of(deed: str, words: Set[str]) -> bool:
+    """Return whether a past participle is of one of these words."""
+    if is_wide(deed):
+        return deed in words
+    start = _PAST.get(deed, deed)[:_HEAD]
+    if start in words:
+        return True
+    _, _, stem = deed.rpartition("ge")
+    return len(stem) > _HEAD - 1 and stem[:_HEAD] in words
+
+
+def _words(text: str) -> frozenset[str]:
+    folded = text.casefold()
+    found = {word[:_HEAD] for word in re.findall(r"[^\W\d_]{3,30}", folded)}
+    return frozenset(found | {sign for sign in folded if is_wide(sign)})

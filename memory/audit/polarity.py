@@ -1,0 +1,43 @@
+"""Clauses of a summary that state what the source only denies: "the loan was granted". Pure."""
+
+from __future__ import annotations
+
+import re
+
+from memory.audit.clauses import find_alike
+from memory.audit.denied import DENIES, UNLESS
+from memory.audit.exchanged import NO, USER, Clauses
+from memory.patterns import lazy
+
+_LEAST = 2  # words that both have,
+_ALIKE, _ALIKE_THERE = 0.75, 0.6  # and their share of the text's clause and of the source's
+_MOST_FOUND = 4
+_COMPARES = lazy(
+    r"\b(?:without|ohne|more|less|later|earlier|longer|only|just|most|least|over|above"
+    r"|mehr|weniger|später|früher|länger|nur|über|höchstens|mindestens)\b"
+    r"|超过|只|仅|晚于|早于|最",
+    re.IGNORECASE,
+)
+"""Words of a clause that denies a part of something."""
+
+
+def find_stated(told: Clauses, said: Clauses) -> list[str]:
+    """Return the clauses of the source that deny what a text states."""
+    found = dict[str, None]()
+    for at, words in enumerate(told.own):
+        own = words - {USER}
+        if len(own) < _LEAST or NO in own or DENIES.search(told.whole[told.sentences[at]]):
+            continue
+        if _COMPARES.search(told.texts[at]):
+            continue
+        like = [*find_alike(own, said)]
+        if any(NO not in said.words[place] for place, _ in like):
+            continue
+        for place, shared in like:
+            theirs = said.words[place] - {NO, USER}
+            if len(shared) < max(_ALIKE * len(own), _ALIKE_THERE * len(theirs)):
+                continue
+            whole = said.whole[said.sentences[place]]
+            if not (UNLESS.search(whole) or _COMPARES.search(whole) or whole.endswith(("?", "？"))):
+                found[said.texts[place].strip()] = None
+    return [*found][:_MOST_FOUND]

@@ -1,0 +1,105 @@
+"""Sentences with a new value that do not correct the old one. Pure.
+
+They are about a wish, a condition, or somebody's belief, or about another person than the old value
+("my brother's flight is on 5 May"). Two values of one message end each other only if the message
+says so: "the vans cost 1,890 and 1,540" does not.
+"""
+
+from __future__ import annotations
+
+import re
+
+from memory.corrections.cues import has_cue, list_cues
+from memory.corrections.pairs import DENYING, ParsedMessage, ParsedSentence, ValuePair
+from memory.corrections.targets import find_named
+from memory.patterns import lazy
+from memory.text.units import kind_of_unit
+
+_BEFORE = 80
+"""The number of characters before a new value that may say whose belief it is."""
+_UNIT = 16
+"""The number of characters behind a number that may be its unit."""
+_CONDITION = lazy(
+    r"\bif\s(?!(?:you|we)\b|possible)|\bwenn\s(?!(?:du|sie|ihr|wir|möglich)\b)", re.IGNORECASE
+)
+_UNREAL = lazy(
+    r"\b(?:were|would|could|wäre\w{0,2}|hätte\w{0,2}|könnte\w{0,2}|würde\w{0,2}|käme\w?|ginge\w?|"
+    r"führe\w?|gäbe\w?|bliebe\w?)\b|['’]d\b",
+    re.IGNORECASE,
+)
+_WISH = lazy(
+    r"\b(?:(?:what|as|even) if|(?:i|we) wish(?! to\b)|imagine|suppose|pretend|"
+    r"(?:was|als|selbst) wenn|wünsch(?:te|ten)|angenommen|stell dir vor)\b"
+    r"|要是|假如|假设|万一|但愿",
+    re.IGNORECASE,
+)
+_BELIEF = lazy(
+    r"\b(?:[Hh]e|[Ss]he|[Tt]hey|[Ss]ie|[Ee]r|[A-ZÄÖÜ][^\W\d_]{1,20})\s(?:[^\W\d_]{2,12}\s)?"
+    r"(?:thought|thinks|believe[ds]?|guess(?:ed|es)|assume[ds]?|hope[ds]?|dachten?|denkt|glaubten?|"
+    r"glaubt|vermutete?n?|hofft?e?n?)\b,?[^,;.]{0,60}$"
+    r"|(?<!我)(?:以为|觉得|猜)[^，。；]{0,20}$"
+)
+_RELATIVE = (
+    r"brother|sister|mother|father|mum|mom|dad|wife|husband|son|daughter|cousin|uncle|aunt|niece|"
+    r"nephew|boyfriend|girlfriend|friend|colleague|boss|neighbou?r|grandma|grandpa|partner|flatmate|"
+    r"bruders?|schwester|mutter|vaters?|frau|mann(?:es)?|sohn(?:e?s)?|tochter|cousine|onkels?|tante|"
+    r"nichte|neffen?|freund(?:in|es)?|kolleg(?:in|en?)|chef(?:in|s)?|nachbar(?:in|n)?|oma|opas?|"
+    r"partner(?:in|s)?|mitbewohner(?:in|s)?"
+)
+_TELLS = (
+    r"(?:just |now |has |have |hat |haben )?(?:said|says?|told|tells|rang|called|wrote|thinks|"
+    r"insists|confirm\w{0,3}|sagte?|meint|meinte|schrieb|schreibt|rief|gesagt|mir|uns|me|us)\b"
+)
+_OF_RELATIVE = lazy(
+    rf"\b(?:my|our|his|her|their)\s(?:[^\W\d_]{{2,12}}\s)?({_RELATIVE})s?\b(?!\s{_TELLS})(?=['’]?s?\s)"
+    rf"|\b(?:meine[srn]?|unsere[srn]?|(?:von|bei)\s(?:meine[rm]|unsere[rm]))\s"
+    rf"(?:[^\W\d_]{{2,12}}\s)?({_RELATIVE})\b(?!\s{_TELLS})"
+    r"|[我他她]?(哥哥?|弟弟?|姐姐?|妹妹?|太太|老婆|老公|先生|妻子|丈夫|爸爸?|妈妈?|儿子|女儿|朋友|同事|同学|"
+    r"老板|邻居|奶奶|爷爷|外公|外婆|叔叔|阿姨|室友)(?:们)?的",
+    re.IGNORECASE,
+)
+
+
+def is_doubted(pair: ValuePair, said: ParsedMessage) -> bool:
+    """Return whether a pair is no correction, whatever its words are."""
+    text = pair.sentence.text
+    before = text[max(0, pair.new.start - _BEFORE) : pair.new.start]
+    if is_unreal(text) or _BELIEF.search(before) or _has_other_unit(pair):
+        return True
+    return _is_of_relative(pair, said) if pair.back >= 0 else not _is_ended_here(pair, said)
+
+
+def is_unreal(text: str) -> bool:
+    """Return whether a sentence tells a wish or an unreal condition."""
+    return bool(_WISH.search(text) or (_CONDITION.search(text) and _UNREAL.search(text)))
+
+
+def _has_other_unit(pair: ValuePair) -> bool:
+    """Return whether the numbers count different things: euros, and kilometres."""
+    if pair.new.kind != "number":
+        return False
+    places = (pair.source.text, pair.old), (pair.sentence.text, pair.new)
+    kinds = [kind_of_unit(text[one.start : one.end + _UNIT]) for text, one in places]
+    return all(kinds) and kinds[0] != kinds[1]
+
+
+def _is_ended_here(pair: ValuePair, said: ParsedMessage) -> bool:
+    """Return whether a message may end a value that only it names: one of the two sentences denies
+    something, or says that something was wrong or has changed."""
+    named = find_named(pair, said)
+    return any(map(_denies, (pair.sentence, named[0] if named else pair.sentence)))
+
+
+def _denies(sentence: ParsedSentence) -> bool:
+    return not DENYING.isdisjoint(sentence.tokens) or bool(list_cues(sentence.text))
+
+
+def _is_of_relative(pair: ValuePair, said: ParsedMessage) -> bool:
+    """Return whether the new value belongs to a relative or a friend whom the old value's sentence
+    does not name, and nothing says that something was wrong."""
+    text = pair.sentence.text
+    found = _OF_RELATIVE.search(text)
+    if found is None or has_cue(text) or find_named(pair, said):
+        return False
+    name = next(filter(None, found.groups())).casefold()
+    return name[:4] not in pair.source.folded

@@ -1,0 +1,1 @@
+"""Facts of texts, found without a model: names, values, numbers, dates, requests, sentences."""

@@ -1,0 +1,72 @@
+"""Numbers whose unit a text has replaced by another one of its kind: "2 kg" for "2 g", "5 days" for
+"5 weeks". Pure.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from memory.patterns import lazy
+from memory.text.number_words import NUMBER_WORDS
+
+_UNITS = """
+mass: mg milligrams? Milligramm 毫克 | g grams? Gramm 克 | kg kilos? kilograms? Kilo 公斤 千克
+volume: ml millilit(?:er|re)s? 毫升 | l lit(?:er|re)s? Liter 升
+length: 米 | 平方?米
+length: mm 毫米 | cm Zentimeter 厘米 | km kilomet(?:er|re)s? Kilometern? 公里 | miles? Meilen?
+time: seconds? Sekunden? 秒 | min minutes? Minuten? 分钟 | h hrs? hours? Stunden? 个?小时
+time: days? Tagen? 天 | weeks? Wochen? 周 | months? Monaten? 个月 | years? Jahren? 年
+money: € euros? Euro EUR 欧元 | \\$ dollars? USD 美元 | £ pounds? Pfund GBP 英镑
+money: 元 块 yuan RMB CNY
+money: CHF francs? Franken 法郎 | kroner Kronen
+heat: °C | °F
+data: KB | MB | GB | TB
+"""
+_KIND_OF = dict[str, str]()
+_NAMED = list[str]()
+for _line in _UNITS.strip().splitlines():
+    _kind, _, _units = _line.partition(": ")
+    for _unit in _units.split(" | "):
+        _name = f"u{len(_NAMED)}"
+        _KIND_OF[_name] = _kind
+        _NAMED.append(f"(?P<{_name}>{'|'.join(_unit.split())})")
+_COUNTED = lazy(
+    r"(?<![A-Za-z\d_.,:-])(?P<number>\d+(?:[.,]\d+)*|[A-Za-zäöüß]{3,16}+)"
+    rf"[ -]?(?:{'|'.join(_NAMED)})(?![a-zäöü])"
+)
+_GROUPS = lazy(r"[.,](?=\d{3}(?!\d))")
+
+
+class Units:
+    """The units of the numbers in texts, by number and kind of unit."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._known = defaultdict[tuple[str, str], set[str]](set)
+        for text in texts:
+            for number, kind, unit, _ in _read(text):
+                self._known[number, kind].add(unit)
+
+    def find_changed(self, text: str) -> list[str]:
+        """Return the numbers of a text, with units, that have other units of that kind here."""
+        return [
+            whole
+            for number, kind, unit, whole in _read(text)
+            if (units := self._known.get((number, kind))) and unit not in units
+        ]
+
+
+def kind_of_unit(text: str) -> str:
+    """Return the kind of the unit of the number at the beginning of a text; "" for none."""
+    found = _COUNTED.match(text)
+    return _KIND_OF[found.lastgroup or ""] if found else ""
+
+
+def _read(text: str) -> Iterator[tuple[str, str, str, str]]:
+    for found in _COUNTED.finditer(text):
+        said = found["number"].casefold()
+        if not (said in NUMBER_WORDS or said[0].isdigit()):
+            continue
+        number = str(NUMBER_WORDS.get(said, _GROUPS.sub("", said).replace(",", ".")))
+        unit = found.lastgroup or ""
+        yield number, _KIND_OF[unit], unit, found[0]
