@@ -1,4 +1,4 @@
-"""What a refusal says: that a request is too long, with which limit, and how long to wait. Pure."""
+"""The content of a refusal: a request that is too long, the limit, and the time to wait. Pure."""
 
 from __future__ import annotations
 

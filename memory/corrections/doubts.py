@@ -8,6 +8,7 @@ says so: "the vans cost 1,890 and 1,540" does not.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from memory.corrections.cues import has_cue, list_cues
 from memory.corrections.pairs import DENYING, ParsedMessage, ParsedSentence, ValuePair
@@ -22,6 +23,7 @@ _UNIT = 16
 _CONDITION = lazy(
     r"\bif\s(?!(?:you|we)\b|possible)|\bwenn\s(?!(?:du|sie|ihr|wir|möglich)\b)", re.IGNORECASE
 )
+_NUMBERED = lazy(r"([^\W\d][^\d]{0,30})(\d{1,9})")
 _UNREAL = lazy(
     r"\b(?:were|would|could|wäre\w{0,2}|hätte\w{0,2}|könnte\w{0,2}|würde\w{0,2}|käme\w?|ginge\w?|"
     r"führe\w?|gäbe\w?|bliebe\w?)\b|['’]d\b",
@@ -60,11 +62,13 @@ _OF_RELATIVE = lazy(
 )
 
 
-def is_doubted(pair: ValuePair, said: ParsedMessage) -> bool:
+def is_doubted(pair: ValuePair, said: ParsedMessage, before: Sequence[ParsedMessage]) -> bool:
     """Return whether a pair is no correction, whatever its words are."""
     text = pair.sentence.text
-    before = text[max(0, pair.new.start - _BEFORE) : pair.new.start]
-    if is_unreal(text) or _BELIEF.search(before) or _has_other_unit(pair):
+    beginning = text[max(0, pair.new.start - _BEFORE) : pair.new.start]
+    if is_unreal(text) or _BELIEF.search(beginning):
+        return True
+    if _has_other_unit(pair) or _is_of_series(pair, before):
         return True
     return _is_of_relative(pair, said) if pair.back >= 0 else not _is_ended_here(pair, said)
 
@@ -72,6 +76,21 @@ def is_doubted(pair: ValuePair, said: ParsedMessage) -> bool:
 def is_unreal(text: str) -> bool:
     """Return whether a sentence tells a wish or an unreal condition."""
     return bool(_WISH.search(text) or (_CONDITION.search(text) and _UNREAL.search(text)))
+
+
+def _is_of_series(pair: ValuePair, before: Sequence[ParsedMessage]) -> bool:
+    """Return whether the person counts: the same words with the number before, such as "build
+    rc7", and then "build rc8"."""
+    old, new = (_NUMBERED.fullmatch(value.text) for value in (pair.old, pair.new))
+    if old is None or new is None or old[1] != new[1] or int(new[2]) != int(old[2]) + 1:
+        return False
+    frame = pair.sentence.text.replace(pair.new.text, "")
+    return not has_cue(frame) and any(
+        pair.old.text in sentence.text and sentence.text.replace(pair.old.text, "") == frame
+        for message in before
+        if not message.is_reply
+        for sentence in message.sentences
+    )
 
 
 def _has_other_unit(pair: ValuePair) -> bool:

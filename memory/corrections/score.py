@@ -94,7 +94,7 @@ def score_pairs(
     told |= changed
     likely = {id(one.new) for at, one in enumerate(pairs) if scores[at] > _LIKELY or at in told}
     near = [at for at, pair in enumerate(pairs) if id(pair.new) in likely]
-    others = {at for at in near if is_of_another(pairs[at]) or is_doubted(pairs[at], said)}
+    others = {at for at in near if is_of_another(pairs[at]) or is_doubted(pairs[at], said, before)}
     others.update(near[at] for at in list_others([pairs[at] for at in near]))
     others.update(at for at in near if at not in told and is_reverse(pairs[at], pairs, told))
     best = {key: at for key, *_, at in sorted(framed, reverse=True) if at not in others}

@@ -209,6 +209,28 @@ def test_values_of_two_things_side_by_side_end_nothing(said: str) -> None:
 
 
 @each_row(
+    ("frame", "is_end"),
+    [
+        ("question mark{}", False),
+        ("Please look at build rc{}", False),
+        ("看一下版本rc{}", False),
+        ("No, it's rc{}", True),
+    ],
+)
+def test_a_series_ends_nothing(frame: str, is_end: bool) -> None:
+    for number in range(1, 120, 17):
+        asked = [frame.format(number + at) for at in range(2)]
+        first = asked[0] if not is_end else f"The build is rc{number}."
+        assert bool(_pairs(first, f"reply to {asked[0]} and so on", asked[1])) == is_end
+
+
+def test_what_is_forbidden_for_all_is_forbidden_for_one() -> None:
+    for name in ("方晓岚", "李明", "王老师"):
+        for also in ("也", "都"):
+            assert _pairs(f"编辑是{name}。", f"不得向任何人透露，{name}{also}不行。") == []
+
+
+@each_row(
     ("first", "reply", "said"),
     [
         ("The dentist appointment is on {}.", "Noted, {}.", "Oh wait, they rang: it's {} now"),
