@@ -118,7 +118,7 @@ def set_up(folder: Path) -> Json:
     (folder / "letters").mkdir()
     (folder / "data" / "plugins" / "letters.py").write_text(example("channels.md", "python"))
     config: Json = json.loads(example("channels.md", "json"))
-    config["channels"]["letters"]["folder"] = str(folder / "letters")  # the bot runs elsewhere
+    config["channels"]["letters"]["folder"] = str(folder / "letters")  # not the cwd
     return config
 
 
