@@ -1,5 +1,6 @@
-"""The performance of the bot on a machine as small as a Raspberry Pi: `python -m
-benchmarks.small_machine`.
+"""The performance of the bot on a machine as small as a Raspberry Pi.
+
+python -m benchmarks.small_machine
 
 The bot runs in its own control group with limits of memory and of one processor; files that it
 reads count as its memory, too. The kernel's figures are: the time of the first answer, the resident
