@@ -61,8 +61,9 @@ class Called:
 
 @dataclass(frozen=True)
 class Move:
-    """An answer. `status` other than 200 is a failure before the answer. `end` is the end of a
-    stream that had begun: an error in it, a broken connection, silence, or incomplete JSON."""
+    """An answer. `status` other than 200 is a failure before the answer. `end` is an
+    early end of a stream: an error in it, a broken connection, or silence; or "json", a JSON error
+    instead of a stream."""
 
     text: str = ""
     thought: str = ""
