@@ -366,7 +366,7 @@ async def _say_what_is_missing(bench: Bench, chats: list[Chat], mail: Mail) -> N
 
 
 async def run_cuts(bench: Bench, cuts: int, chance: random.Random) -> Counter[str]:
-    """Cut links between workers and servers at random moments; count the cuts by server and kind."""
+    """Cut links between workers and servers at random moments; count them by server and kind."""
     done = Counter[str]()
     for number in range(cuts):
         await asyncio.sleep(chance.uniform(0.2, 1.5))
