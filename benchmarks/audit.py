@@ -1,11 +1,11 @@
 """The time that the audit of a summary takes (`memory/audit/judge.py`).
 
-`python -m benchmarks.audit`: for 20,000 tokens of conversation in each of three languages, the
-milliseconds of processor time for finding the corrections, which the bot does as each message
-comes, for all else that is found in the source, which it does while the model writes, and for the
-summary once it is there; and how often the same text could be counted by the meter meanwhile,
-which does not depend on the machine. The aim is 20 ms on a machine of today between a summary and
-its acceptance; `--write` keeps the ratios in `figures.json`.
+`python -m benchmarks.audit` measures 20,000 tokens of conversation in each of three languages. It
+prints milliseconds of processor time for three steps: finding the corrections (done as each message
+arrives), all other findings in the source (done while the model writes), and checking the finished
+summary. It also prints how often the meter could count the same text in that time; this ratio does
+not depend on the machine. The aim is 20 ms on a current machine between a summary and its
+acceptance; `--write` stores the ratios in `figures.json`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LANGUAGES = {
     "German": ("feier", "steuer", "garten"),
     "Chinese": ("旅行", "代码"),
 }
-_TIMES = 7  # of which the quickest counts: others run on the same machine
+_TIMES = 7  # the fastest one counts: other processes run on the same machine
 
 
 def main() -> None:
@@ -64,7 +64,8 @@ def main() -> None:
 
 
 def _again(line: str) -> str:
-    """Return a line without what corrects something: nobody does that in each fifth message."""
+    """Return a line without its correcting words: real people do not correct every fifth
+    message."""
     return re.sub(r"not|nicht|Sorry|mixed up|instead|statt|不是|改", "", line)
 
 

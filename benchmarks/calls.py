@@ -1,13 +1,12 @@
-"""The amount of our own code that runs for one thing that a person does, and how much of it there
-is.
+"""The number of calls of our own code for one user action, and the size of that code.
 
 python -m benchmarks.calls
 
-Counted are calls of functions of the product (main.py and its packages), in all threads, from the
-moment at which a message is handed in until nothing is left to do, but for the calls by which this
-benchmark waits for that. The bot is a whole one with a scripted endpoint on this machine; each
-thing is done several times before it is counted, so that nothing is loaded any more. CPython 3.11
-or newer.
+The benchmark counts calls of functions of the product (main.py and its packages) in all threads,
+from the submission of a message until the bot is idle. Calls by which the benchmark itself waits
+for idleness are not counted. The bot is a complete one with a scripted endpoint on this machine;
+each action is done several times before it is counted, so that no module is loaded during the
+measurement. CPython 3.11 or newer.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("main.py", "bot", "plugins", "agent", "channels", "memory")
 WARM = 6
-"""Times that each thing is done before it is counted."""
+"""Times that each action is done before it is counted."""
 
 
 class Calls:
@@ -58,13 +57,13 @@ class Calls:
 
 
 def _goes_on(frame: FrameType) -> bool:
-    """Return True where a generator or coroutine is entered again, which is no call: the
-    instruction at which it is entered (RESUME) says so by its argument."""
+    """Return True if a generator or coroutine is resumed, which is not a call: the argument of the
+    instruction at which it is entered (RESUME) shows this."""
     return frame.f_code.co_code[frame.f_lasti + 1] != 0
 
 
 def _waits(frame: FrameType | None) -> bool:
-    """Return True for what the benchmark itself calls to wait until the bot is idle."""
+    """Return True for the calls by which the benchmark itself waits until the bot is idle."""
     while frame is not None and frame.f_code is not App.idle.__code__:
         frame = frame.f_back
     return frame is not None
@@ -79,7 +78,7 @@ def _layer(file: str) -> str:
 
 
 class TestChannel:
-    """A channel: what is handed in goes to the bot, what the bot sends is awaited."""
+    """A channel that passes messages to the bot and awaits the messages that the bot sends."""
 
     name = "pipe"
 
@@ -110,7 +109,7 @@ class TestChannel:
 
 
 def _answer(request: Received) -> Say:
-    """Answer with a call of a tool where the last question asks for it, and else with a text."""
+    """Answer with a tool call if the last question requests one, and otherwise with a text."""
     said = request.body["messages"][-1]
     if said["role"] == "user" and str(said["content"]).endswith("Calculate."):
         return Say(calls=(Call("calculate", '{"expression": "17 * 4"}', "call_1"),))
@@ -119,7 +118,7 @@ def _answer(request: Received) -> Say:
 
 @asynccontextmanager
 async def run_bot(folder: Path) -> AsyncIterator[tuple[TestChannel, Callable[[], Awaitable[None]]]]:
-    """Run a bot; yield its channel, and a function that waits until nothing is left to do in it."""
+    """Run a bot; yield its channel, and a function that waits until the bot is idle."""
     config = folder / "config.json"
     config.write_text('{"model": "gpt-4o-mini"}')
     async with OpenAIServer(_answer) as endpoint:
@@ -135,7 +134,7 @@ async def run_bot(folder: Path) -> AsyncIterator[tuple[TestChannel, Callable[[],
 
 
 async def measured(calls: Calls, folder: Path) -> list[tuple[str, tuple[int, int, int]]]:
-    """Measure the calls of each thing."""
+    """Measure the calls of each action."""
     rows = []
     async with run_bot(folder) as (channel, idle):
 
@@ -180,7 +179,7 @@ def sources() -> Iterator[tuple[str, str]]:
 
 
 def size() -> str:
-    """Lines, files and the length of functions."""
+    """Describe the lines, the files and the length of functions."""
     files = dict(sources())
     lengths = sorted(
         (node.end_lineno or node.lineno) - node.lineno + 1

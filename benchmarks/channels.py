@@ -2,12 +2,12 @@
 
 python -m benchmarks.channels
 
-The bot runs as a person runs it, `python main.py --web`, in a process of its own, with a model in
-another that answers at once. The client keeps its connection, as browsers and SDKs do. The floor is
+The bot runs as in production, `python main.py --web`, in its own process; the model runs in another
+process and answers at once. The client keeps its connection, as browsers and SDKs do. The floor is
 that of `overhead.py`: a commit and a bare request to the same model, measured in the same run.
 
-The first token is timed from where the model writes it to where the client has read it; both are in
-this process then, and the bot between them.
+The first token is timed from the model's write to the client's read. Model and client are in this
+process for that, with the bot between them.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from benchmarks import figures
 from benchmarks.overhead import BOT, MODEL, QUESTION, Setup, cpu_of, floor, running
 
 WARM = 30
-"""First messages of a process, which load what is slow to import; they are not measured."""
+"""First messages of a process, which load slow imports; they are not measured."""
 BUSY = 10
-"""Messages of each chat where many talk at once."""
+"""Messages of each chat when many chats are active at once."""
 STREAM = {"Accept": "text/event-stream"}
 TOKENS = 100
 """First tokens that are timed."""
 REST = 0.02
-"""Seconds after the first token in which the model says nothing."""
+"""Seconds of silence of the model after the first token."""
 
 
 @contextmanager
 def serving(folder: Path, model: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Run a bot that serves; yield its address and its process."""
+    """Run a web server of the bot; yield its address and its process."""
     folder.mkdir(exist_ok=True)
     config = folder / "config.json"
     config.write_text(json.dumps({"model": "gpt-4o-mini", "web": {"port": 0}}))
@@ -65,7 +65,7 @@ class Client:
         self._root, self._http = url, http
 
     async def ask(self, chat: str, text: str = QUESTION) -> dict[str, Any]:
-        """Return a message and its answer, as JSON."""
+        """Send a message and return its answer as JSON."""
         url = f"{self._root}/api/sessions/{chat}/messages"
         async with self._http.post(url, json={"text": text}) as response:
             answer: dict[str, Any] = await response.json()
@@ -73,13 +73,14 @@ class Client:
             return answer
 
     async def stream(self, chat: str) -> bytes:
-        """Return a message and its answer, as an event stream."""
+        """Send a message and return its answer as an event stream."""
         url = f"{self._root}/api/sessions/{chat}/messages"
         async with self._http.post(url, json={"text": QUESTION}, headers=STREAM) as response:
             return await response.read()
 
     async def first_token(self, chat: str) -> float:
-        """Return when the first token of an answer is here, by this process's clock."""
+        """Return the time at which the first token of an answer arrives, by this process's
+        clock."""
         url = f"{self._root}/api/sessions/{chat}/messages"
         async with self._http.post(url, json={"text": QUESTION}, headers=STREAM) as response:
             read = b""
@@ -90,18 +91,18 @@ class Client:
         return here
 
     async def complete(self, chat: str) -> bytes:
-        """Return the same in OpenAI's protocol."""
+        """Send a message and return its answer in OpenAI's protocol."""
         body = {"messages": [{"role": "user", "content": QUESTION}], "user": chat}
         async with self._http.post(f"{self._root}/v1/chat/completions", json=body) as response:
             return await response.read()
 
     async def command(self, chat: str) -> bytes:
-        """Return what the page's right column asks for."""
+        """Return the data of the page's right column."""
         async with self._http.get(f"{self._root}/api/sessions/{chat}/context") as response:
             return await response.read()
 
     async def said(self, chat: str) -> list[str]:
-        """Return what was asked in a chat, in the order of its transcript."""
+        """Return the questions of a chat, in the order of its transcript."""
         async with self._http.get(f"{self._root}/api/sessions/{chat}/messages") as response:
             messages = (await response.json())["messages"]
         return [message["text"] for message in messages if message["role"] == "user"]
@@ -115,7 +116,7 @@ async def client(url: str) -> AsyncIterator[Client]:
 
 
 async def timed(ask: Any, chat: str, count: int) -> list[float]:
-    """Milliseconds from the request to its last byte, one after the other."""
+    """Return the milliseconds from request to last byte of sequential requests."""
     samples = []
     for _ in range(count):
         start = time.perf_counter()
@@ -125,7 +126,7 @@ async def timed(ask: Any, chat: str, count: int) -> list[float]:
 
 
 async def crowd(bot: Client, chats: int) -> float:
-    """Messages per second where many chats talk at once; each must find its own in order."""
+    """Return the messages per second of many simultaneous chats; each must keep its order."""
 
     async def chat(name: str) -> None:
         for number in range(BUSY):
@@ -138,7 +139,7 @@ async def crowd(bot: Client, chats: int) -> float:
 
 
 class SlowModel:
-    """A model that says one token, pauses, and says another."""
+    """A model that sends one token, pauses, and sends another."""
 
     def __init__(self) -> None:
         self.begun = 0.0
@@ -146,7 +147,7 @@ class SlowModel:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        await asyncio.sleep(REST)  # the headers are read before
+        await asyncio.sleep(REST)  # the client reads the headers first
         self.begun = time.perf_counter()
         await response.write(_chunk({"content": "One"}))
         await asyncio.sleep(REST)
@@ -161,7 +162,7 @@ def _chunk(delta: dict[str, str], finish: str | None = None) -> bytes:
 
 
 async def first_tokens(folder: Path) -> list[float]:
-    """Milliseconds from the model's write to the client's read, of the first token."""
+    """Return the milliseconds from the model's write to the client's read of the first token."""
     model, app = SlowModel(), web.Application()
     app.router.add_post("/v1/chat/completions", model.answer)
     runner = web.AppRunner(app, access_log=None)

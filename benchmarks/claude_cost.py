@@ -23,11 +23,11 @@ MODEL = "claude-sonnet-4-5"
 FRESH, READ, WRITTEN, SAID = 3.0, 0.3, 3.75, 15.0
 TALK = "It was a dark and stormy night, and the rain fell in torrents. "
 EVERY = 4
-"""The number of turns of which one calls a tool first."""
+"""A tool is called first in one of this many turns."""
 
 
 def speaker() -> Callable[[Received], Say]:
-    """Return a model that answers at some length, and calculates now and then."""
+    """Return a model that gives fairly long answers and calls the calculator now and then."""
     last = {"calls": 0}
 
     def answer(received: Received) -> Say:

@@ -1,4 +1,4 @@
-"""A cluster of real processes under load: what is lost when they are killed, and what it costs.
+"""A cluster of real processes under load: the losses when processes are killed, and its cost.
 
     python -m benchmarks.cluster                      figures and 100 kills, on SQLite
     python -m benchmarks.cluster --kills 1000 --database postgresql
@@ -6,12 +6,12 @@
     python -m benchmarks.cluster --short --kills 0 --cuts 100 --database postgresql
     python -m benchmarks.cluster --kills 0 --workers --slow-workers 1 2 4 --turns 2000
 
-A gateway with the pipe, workers, and an endpoint that takes a while for each answer. Every chat
-says two messages (one where the model takes long), and the next when it has heard the answers.
-Meanwhile workers and the gateway are killed (kill -9) at random moments and started again; a
-message that was not confirmed is said again with the same id, as platforms do. Each message is paid
-for by a tool that must not run twice. Then what was said is compared with what came back, and with
-what was paid.
+The cluster has a gateway with the pipe, workers, and an endpoint that takes a while for each
+answer. Every chat sends two messages (one where the model is slow), and the next ones after it has
+received the answers. Meanwhile workers and the gateway are killed (kill -9) at random moments and
+restarted. A message that was not confirmed is sent again with the same id, as platforms do. Each
+message is paid for by a tool that must not run twice. Then the messages are compared with the
+replies and with the payments.
 """
 
 from __future__ import annotations
@@ -51,20 +51,19 @@ from tests.whole.process import BotProcess, Json, talking
 
 TICK = os.sysconf("SC_CLK_TCK")
 LAST = 120.0
-"""Seconds for which the last answers are waited for."""
+"""Seconds to wait for the last answers."""
 STOPPED = 14.0
-"""Seconds for which a process stands still: more than the broker's heartbeats."""
+"""Seconds for which a process is stopped: longer than the broker's heartbeats."""
 
 
 SWALLOWED = 16.0
-"""Seconds for which a link lets nothing through, at most: more than the broker's heartbeats."""
+"""Maximum seconds for which a link passes no data: longer than the broker's heartbeats."""
 
 
 @dataclass
 class Bench:
-    """The processes, and what was heard of them. Workers reach each of `servers` (a socket or a
-    port, as `Link` has it) over a link that may be cut; they are named by the variable of their
-    address."""
+    """The processes and their output. Workers reach each of `servers` (a socket or a port, as in
+    `Link`) over a link that may be cut; a link has the name of the variable of its address."""
 
     folder: Path
     place: Path | str
@@ -103,7 +102,7 @@ class Bench:
         return await self.stack.enter_async_context(starting)
 
     async def owners(self) -> dict[str, int]:
-        """Return what is owned, by the process's id."""
+        """Return the owned resources, by process id."""
         store = await Store.open(engine_for(self.place))
         try:
             rows = await store.read(record.list_owners)
@@ -112,8 +111,8 @@ class Bench:
         return {row.name: int(row.process.split("-")[-2]) for row in rows if row.process}
 
     async def describe(self, missing: Mapping[str, str]) -> list[str]:
-        """Describe, by the record, the messages that nobody has heard an answer to, by their ids,
-        and the chat of each."""
+        """Describe, from the record, the messages without an answer, by their ids, with the chat of
+        each."""
         store = await Store.open(engine_for(self.place))
         try:
             unanswered = {row.platform_id: row for row in await store.read(mailbox.list_inbox)}
@@ -123,14 +122,15 @@ class Bench:
             await store.close()
         lines = []
         for name, chat in missing.items():
-            identity = json.dumps(name)  # as the pipe has it
+            identity = json.dumps(name)  # as the pipe stores it
             known = unanswered.get(identity) or unsent.get(identity)
             owner = owners.get(slice_name(chat)) or "nobody"
             lines.append(f"{name}: {known or 'nothing waits of it'}; its owner is {owner}")
         return lines
 
     async def until_shared(self, workers: int) -> float:
-        """Until so many have even shares of the slices; the seconds that it took."""
+        """Wait until that many workers have even shares of the slices; return the seconds it
+        took."""
         started = time.monotonic()
         async with asyncio.timeout(120):
             while True:
@@ -183,8 +183,9 @@ class Mail:
             self.replies.setdefault(line["reply_to"], []).append(line)
 
     async def ask(self, chat: str, name: str, *, is_awaited: bool = True) -> None:
-        """Say something, which is also its id, until it is answered, or confirmed where the answer
-        is not awaited; again over each new gateway, unless it was confirmed."""
+        """Send a message whose text is also its id, and wait for the answer, or for the
+        confirmation if `is_awaited` is false. The message is sent again over each new gateway until
+        it is confirmed."""
         gateway = None
         while name not in self.replies and (is_awaited or name not in self.accepted):
             if gateway is not self.bench.gateway and name not in self.accepted:
@@ -194,14 +195,14 @@ class Mail:
             news = self._news.setdefault(name, asyncio.Event())
             news.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(0.5):  # there may be another gateway by then
+                async with asyncio.timeout(0.5):  # another gateway may be running by then
                     await news.wait()
 
 
 @dataclass
 class Chat:
-    """Somebody who waits for the answers before they write again, so many messages each time;
-    `waiting` is since when."""
+    """A person who sends `each_time` messages and waits for the answers before sending more;
+    `waiting` is the time at which the wait began."""
 
     name: str
     each_time: int = 2
@@ -224,17 +225,17 @@ class Chat:
 
 @dataclass
 class Verdict:
-    """The comparison of what was said with what came back."""
+    """The comparison of the messages sent with the replies received."""
 
     said: int = 0
     lost: int = 0
     wrong: int = 0
     twice: int = 0
     marked: int = 0
-    late: int = 0  # told to look whether it was taken, and maybe answered afterwards
+    late: int = 0  # the user was asked to check the outcome, and may have got an answer later
     out_of_order: int = 0
     paid_twice: int = 0
-    put_aside: int = 0  # killed three times in a row, as is said; random kills may do that
+    put_aside: int = 0  # killed three times in a row; random kills can do that
 
     @property
     def is_good(self) -> bool:
@@ -265,12 +266,12 @@ def judge(chats: list[Chat], mail: Mail, kills: int) -> Verdict:
             verdict.marked += len(replies) - len(plain)
             for one in wrong:
                 print(f"  wrong: {one}")
-    verdict.wrong += max(0, verdict.put_aside - kills // 20)  # more is no chance
+    verdict.wrong += max(0, verdict.put_aside - kills // 20)  # more than this is not by chance
     return verdict
 
 
 def busy(process: BotProcess) -> float:
-    """Seconds of CPU that a process has used."""
+    """Return the seconds of CPU that a process has used."""
     fields = Path(f"/proc/{process.process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICK
 
@@ -280,7 +281,8 @@ def slice_name(chat: str) -> str:
 
 
 async def run_faults(bench: Bench, options: argparse.Namespace) -> bool:
-    """Kill at random moments, and cut links; before the first `calm` kills all is shared again."""
+    """Kill processes at random moments, and cut links; all slices are shared again before each of
+    the first `calm` kills."""
     kills, stops, cuts, calm = options.kills, options.stops, options.cuts, options.calm
     chance = random.Random(options.seed)
     mail = Mail(bench)
@@ -341,7 +343,7 @@ async def run_faults(bench: Bench, options: argparse.Namespace) -> bool:
 async def _time_next(
     bench: Bench, mail: Mail, waiting: list[Chat], counts: Mapping[str, int], died: float
 ) -> list[float]:
-    """Seconds from a worker's death to the next answer in each of these chats."""
+    """Return the seconds from a worker's death to the next answer in each of these chats."""
 
     def is_silent(chat: Chat) -> bool:
         return len(mail.times.get(chat.name, [])) == counts[chat.name]
@@ -364,7 +366,7 @@ async def _say_what_is_missing(bench: Bench, chats: list[Chat], mail: Mail) -> N
 
 
 async def run_cuts(bench: Bench, cuts: int, chance: random.Random) -> Counter[str]:
-    """Cut links between workers and servers at random moments; how often which was, and how."""
+    """Cut links between workers and servers at random moments; count them by server and kind."""
     done = Counter[str]()
     for number in range(cuts):
         await asyncio.sleep(chance.uniform(0.2, 1.5))
@@ -383,7 +385,7 @@ async def run_cuts(bench: Bench, cuts: int, chance: random.Random) -> Counter[st
 
 
 async def run_load(bench: Bench, chats: int, seconds: float, each_time: int = 2) -> None:
-    """Messages a second, and what they cost each role."""
+    """Measure messages a second, and their cost for each role."""
     mail = Mail(bench)
     people = [Chat(f"l{len(bench.workers)}x{number}", each_time) for number in range(chats)]
     is_over = asyncio.Event()
@@ -414,7 +416,7 @@ async def benching(
 ) -> AsyncIterator[Bench]:
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-cluster-")))
-        os.chmod(folder, 0o755)  # a server that is not root's looks into it
+        os.chmod(folder, 0o755)  # a server that does not run as root needs access
         broker = stack.enter_context(RabbitMQServer(folder / "rabbitmq"))
         settings: Json = {"broker": "{{secret.BROKER_URL}}", "messages_per_minute": 0}
         os.environ["BROKER_URL"] = broker.url
@@ -470,7 +472,7 @@ async def measure(options: argparse.Namespace) -> bool:
 
 
 async def measure_until_told(options: argparse.Namespace) -> bool:
-    """SIGTERM and Ctrl-C end it, and with it all that it has started."""
+    """Measure until done, or until SIGTERM or Ctrl-C, which also end all started processes."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGINT):

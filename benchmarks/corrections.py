@@ -38,21 +38,21 @@ DAYS = HERE.parent / "instructions"
 TESTS = HERE.parent.parent / "tests" / "memory" / "corrections"
 WEIGHTS = Path(correction_score.__file__).with_name(correction_score.WEIGHTS)
 BEFORE = 4
-"""Messages of a day that come before one."""
+"""Messages of a day that precede each message."""
 PENALTY, OF_WORDS = 0.01, 0.3
-"""The share of a weight by which it is drawn to nothing in a step, and that of a word's."""
+"""The share by which a weight is reduced in each step, and the same for a word's weight."""
 PLAIN = 3
-"""The times that the plain dialogues of the tests count."""
+"""The number of times that the plain dialogues of the tests count."""
 OFTEN = 3.0
-"""The weight of a correction beside another message, when their words are learnt."""
+"""The weight of a correction relative to another message when word weights are learnt."""
 LEAST = 4
-"""The least number of messages with a feature that has a weight."""
+"""The minimum number of messages with a feature for it to get a weight."""
 
 Row = dict[str, Any]
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the dialogues of a file; of a whole conversation, one for each message of the
+    """Return the dialogues of a file; a whole conversation gives one for each message of the
     person."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".jsonl":
@@ -84,8 +84,8 @@ def read_days(path: Path) -> Iterator[Row]:
 
 
 def read_all() -> Iterator[Row]:
-    """Yield all that is learnt from. The first message of a dialogue corrects nothing; one that
-    names the old value too corrects it also where that was said long before."""
+    """Yield all training rows. The first message of a dialogue corrects nothing. A message that
+    also names the old value corrects it even if the value was mentioned long before."""
     dialogues = (path for path in HERE.glob("*.jsonl") if not path.stem.startswith("fresh"))
     plain = (*TESTS.glob("*.tsv"), *TESTS.glob("*.txt"))
     for path in (*sorted(dialogues), *sorted(plain) * PLAIN):
@@ -106,8 +106,8 @@ def read_all() -> Iterator[Row]:
 class Pairs:
     """The pairs of dialogues.
 
-    `hashes` and `owners` are of the same length: a feature, and the number of the pair that has it.
-    `messages` has the number of each pair's message, `factors` divide the sums of their weights.
+    `hashes` and `owners` have the same length: a feature, and the number of the pair that has it.
+    `messages` has the number of each pair's message; `factors` divide the sums of their weights.
     """
 
     hashes: Integers
@@ -118,7 +118,8 @@ class Pairs:
 
 
 def read_pairs(rows: Iterable[Row]) -> Pairs:
-    """Return the pairs of dialogues. One whose values make no pair teaches nothing."""
+    """Return the pairs of dialogues. A dialogue whose values form no pair is not used for
+    learning."""
     hashes: list[int] = []
     sizes: list[int] = []
     messages: list[int] = []
@@ -149,7 +150,7 @@ def read_pairs(rows: Iterable[Row]) -> Pairs:
 
 def learn(said: Pairs) -> tuple[Integers, Floats]:
     """Return the hashes of features, in order, and the weights that choose best among the pairs of
-    a message and none."""
+    a message and "no pair"."""
     kept, places, owners = _place(said.hashes, said.owners, said.messages[said.owners])
     count = int(said.messages[-1]) + 1
     corrects = np.bincount(said.messages, said.is_selected, minlength=count) > 0
@@ -168,7 +169,7 @@ def learn(said: Pairs) -> tuple[Integers, Floats]:
 
 
 def learn_words(corrections: Sequence[str], others: Sequence[str]) -> tuple[Integers, Floats]:
-    """Return the weights of the words by which a message is looked at further."""
+    """Return the weights of the words that decide whether a message is examined further."""
     told = [{*describe_message(text)} for text in (*corrections, *others)]
     hashes = np.array([crc32(feature.encode()) for one in told for feature in one], np.int64)
     sizes = np.array([len(one) for one in told])
@@ -197,8 +198,8 @@ def learn_words(corrections: Sequence[str], others: Sequence[str]) -> tuple[Inte
 def _place(
     hashes: Integers, owners: Integers, messages: Integers
 ) -> tuple[Integers, Integers, Integers]:
-    """Return the features that have a weight, since they are in several messages, and where each of
-    those is, with its owner."""
+    """Return the features that have a weight, because they occur in several messages, and their
+    positions with their owners."""
     once = np.unique(np.stack([hashes, messages]), axis=1)[0]
     kept, counts = np.unique(once, return_counts=True)
     kept = kept[counts >= LEAST]
@@ -209,7 +210,7 @@ def _place(
 
 
 def measure(rows: list[Row]) -> Iterator[str]:
-    """Yield what was found, by language."""
+    """Yield the shares of corrections found, by language."""
     for language in sorted({row["language"] for row in rows}):
         own = [row for row in rows if row["language"] == language]
         found, wrong, false, count = 0, 0, 0, 0

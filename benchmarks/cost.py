@@ -3,21 +3,21 @@
 python -m benchmarks.cost [--turns 100 1000] [--cached-price 0.1]
 
 Parley's own memory layer plans and compacts under each of its strategies, with a real database and
-the real meter; the provider is a rule: a request is cached as far as it is byte for byte the
-beginning of an earlier one, from 1,024 tokens on, in steps of 128. Beside it, in the same run and
-by the same rule: the behaviour as CowAgent documents it (the summary comes after the cut, and is
-injected from the next turn on), a window that slides by one turn a turn, and the full history.
+the real meter. The provider is a rule: a request is cached as far as it is byte for byte the
+beginning of an earlier one, from 1,024 tokens on, in steps of 128. The same run and rule also
+measure: the behaviour that CowAgent documents (the summary is made after the cut and injected from
+the next turn on), a window that slides by one turn a turn, and the full history.
 
-Billed tokens are prompt tokens, cached ones counting `--cached-price` of one, plus what the
-summaries cost by the same prices. A second table has Anthropic's: what is written into its cache
-costs a quarter more than what is not.
+Billed tokens are prompt tokens, with cached ones counted at `--cached-price`, plus the cost of the
+summaries at the same prices. A second table uses Anthropic's prices: tokens written into the cache
+cost a quarter more than uncached ones.
 
-A third is of turns that each read something by a tool, with old results as stubs and without; it
-has the tokens that were sent besides, whatever is cached. A fourth is of turns of all sizes: one in
-ten reads a long page, half read nothing.
+A third table has turns that each read something by a tool, with old results as stubs and without;
+it also lists the tokens sent, cached or not. A fourth has turns of all sizes: one in ten reads a
+long page, half read nothing.
 
-Figures that got dearer than in `figures.json` are named, and the program fails; `--write` keeps new
-figures.
+The program names figures that are more expensive than in `figures.json`, and fails; `--write`
+stores new figures.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ from memory.services import MemoryServices
 from tests.memory.harness import HarnessRules, MemoryHarness
 
 TAU = 600
-"""Tokens of a turn: 200 of the person, 400 of the model."""
+"""Tokens of a turn: 200 from the person, 400 from the model."""
 SYSTEM = 2_000
 SUMMARY = 300
 LINE = 20
-"""Tokens of what a model writes into its tag under `slim`."""
+"""Tokens that a model writes into its tag under `slim`."""
 RESULT = (2_000,)
-"""Tokens of the result in a turn with a tool, which has a third of `TAU` besides."""
+"""Tokens of the result in a turn with a tool, which also has a third of `TAU`."""
 UNEVEN = (0, 300, 0, 1_500, 0, 300, 0, 20_000, 1_500, 0)
-"""The same of ten turns of which half have a tool, over and over."""
+"""The tokens of results in ten turns of which half have a tool, repeated."""
 KEY = ConversationKey("benchmark", "benchmark")
 MOST_WHOLE = 200
-"""Turns with tools of which nothing is left out: more are longer than any window."""
+"""Turns with tools without any truncation: more turns exceed any window."""
 WRITTEN = 1.25
 """The price at Anthropic of a token that is written into the cache."""
 FLOOR, STEP = 1_024, 128
@@ -71,7 +71,7 @@ _FACT = re.compile(r"\b(?:question|reply|did)\d+")
 
 @dataclass
 class Provider:
-    """Counts what is billed. Texts count a token for each four characters."""
+    """A counter of billed tokens. Texts count as one token for each four characters."""
 
     cached_price: float
     written_price: float = 1.0
@@ -83,12 +83,13 @@ class Provider:
 
     @property
     def caches_by_itself(self) -> bool:
-        """Anthropic keeps what it is told to keep, which is not where a summary would begin."""
+        """Return False for Anthropic, which caches only up to the marks in a request; these are not
+        where a summary would begin."""
         return self.written_price == 1.0
 
     def ask(self, prompt: str) -> Spent:
-        """Return a request of a turn, in order: only the one before is still cached. Returns what
-        the provider reports of it."""
+        """Bill a request of a turn, in order: only the previous request is still cached. Return the
+        usage that the provider reports."""
         cached = self._cached_of(prompt)
         self.breaks += bool(self._last) and not prompt.startswith(self._last)
         self._bill(len(prompt) // 4, cached, self.written_price)
@@ -96,8 +97,8 @@ class Provider:
         return Spent("answer", "benchmark", len(prompt) // 4, cached, 0, None)
 
     def aside(self, prompt: str) -> None:
-        """Bill a request beside the turns, such as a summary. The beginning that it has in common
-        with the last of these is still cached; nothing of it is kept for the next."""
+        """Bill a request outside the turns, such as a summary. Its common beginning with the last
+        turn's request is still cached; it adds nothing to the cache."""
         self._bill(len(prompt) // 4, self._cached_of(prompt), 1.0)
 
     def _cached_of(self, prompt: str) -> int:
@@ -122,7 +123,7 @@ def _shared(one: str, other: str) -> int:
 
 @dataclass
 class Result:
-    """A row of the table. `bare` are turns after a cut that had no summary of it."""
+    """A row of the table. `bare` is the number of turns after a cut without a summary of it."""
 
     name: str
     provider: Provider
@@ -132,14 +133,15 @@ class Result:
 
 @dataclass
 class Bookkeeper:
-    """The summariser of the benchmark: its answers have a fixed length and the names that fit (a
-    summary that has none of the new turns is not accepted); its requests are billed."""
+    """The summariser of the benchmark. Its answers have a fixed length and the names that fit (a
+    summary without any of the new turns is rejected); its requests are billed."""
 
     provider: Provider
     count: int = 0
 
     def _prompt(self, request: SummaryRequest) -> str:
-        """As `agent/summarizer.py` has it: in the conversation, where that is cheaper."""
+        """Return the prompt as `agent/summarizer.py` builds it: in the conversation, if that is
+        cheaper."""
         apart, asked = request.task + request.text, behind(request.task)
         price = InputPrice(1.0, self.provider.cached_price)
         begun = request.beginning if self.provider.caches_by_itself else None
@@ -155,14 +157,15 @@ class Bookkeeper:
 
 
 def _fit(facts: Sequence[str]) -> str:
-    """Return as many of these as fit, a quarter of them the newest."""
+    """Return as many of these facts as fit, a quarter of them the newest."""
     room = SUMMARY * 3
     old = " ".join(facts)[: room * 3 // 4]
     return f"{old} {' '.join(reversed(facts))}"[:room]
 
 
 def _words(name: str, tokens: int) -> str:
-    """Text of about so many tokens by the meter, and exactly so many by the provider's rule."""
+    """Return text of about so many tokens by the meter, and exactly so many by the provider's
+    rule."""
     return f"{name} {'word ' * tokens}"[: tokens * 4]
 
 
@@ -174,7 +177,7 @@ def _prompt(messages: Sequence[Mapping[str, Any]]) -> str:
 
 WIDE = Limits().but(max_turns=20, max_tokens=10**6, window=2 * 10**6)
 NARROW = Limits().but(window=20_000, keep_recent=20)
-"""Cuts about every tenth turn, as `WIDE` does under `trim`."""
+"""Limits that cut about every tenth turn, as `WIDE` does under `trim`."""
 STRATEGIES = {
     "trim, summary prepared ahead": WIDE,
     "slim, folding when it pays": replace(WIDE, strategy="slim"),
@@ -200,7 +203,7 @@ WITH_TOOLS = {
 
 
 _GROWING = ("full history", "stubs")
-"""Ways in which the context has no end."""
+"""Ways in which the context grows without limit."""
 
 
 async def ours(
@@ -211,9 +214,9 @@ async def ours(
     soft_mark: int = 2,
     results: Sequence[int] = (0,),
 ) -> Result:
-    """Parley's memory layer. Between two turns the person takes the time that a summary takes; a
-    soft mark of 0 prepares none ahead, which is the behaviour that CowAgent documents. `results`
-    are how long the results of tools are, turn by turn and over and over; with 0 none is called."""
+    """Run Parley's memory layer. Between two turns the person waits as long as a summary takes. A
+    soft mark of 0 prepares no summary ahead, which is the behaviour that CowAgent documents.
+    `results` are the lengths of tool results, turn by turn and repeated; 0 means no tool call."""
     frame = PromptPrefix(_words("system", SYSTEM))
     result = Result(name, provider)
     memory.forecaster.SOFT_MARK = soft_mark
@@ -271,7 +274,7 @@ async def _is_of_an_older_cut(conversation: Conversation, view: View, cut: int) 
 
 
 def sliding(turns: int, provider: Provider, name: str, kept: int = 20, step: int = 1) -> Result:
-    """Return the last turns, in a window that moves by so many turns at a time; no summaries."""
+    """Run a window of the last turns that moves by `step` turns at a time, without summaries."""
     result = Result(name, provider)
     texts = [_turn_text(number) for number in range(1, turns + 1)]
     for number in range(turns):
@@ -283,7 +286,7 @@ def sliding(turns: int, provider: Provider, name: str, kept: int = 20, step: int
 
 
 def full(turns: int, provider: Provider) -> Result:
-    """Everything, always."""
+    """Run with the full history."""
     result = Result("full history", provider)
     history = f"<system>{_words('system', SYSTEM)}"
     for number in range(1, turns + 1):
@@ -304,7 +307,7 @@ def _history(turns: list[str], number: int) -> str:
 
 
 def table(results: list[Result]) -> str:
-    """Return the results, one a line, in Markdown."""
+    """Return the results in Markdown, one row each."""
     head = (
         "| way | billed tokens | against full | requests | cuts | cache breaks a cut | "
         "turns without a summary |\n|---|---:|---:|---:|---:|---:|---:|"
@@ -320,7 +323,7 @@ def table(results: list[Result]) -> str:
 
 
 def tool_table(results: list[Result]) -> str:
-    """Return the same of turns with tools, against the first result."""
+    """Return the results of turns with tools, relative to the first result."""
     head = (
         "| way | tokens sent | against the first | billed tokens | against the first | "
         "cuts and batches |\n"
@@ -336,7 +339,7 @@ def tool_table(results: list[Result]) -> str:
 
 
 async def talk(turns: int, cached: float, written: float) -> list[Result]:
-    """All ways to hold a conversation, by a provider's prices."""
+    """Run every way of holding a conversation, at a provider's prices."""
     after = "trim, summary after the cut"
     results = [
         await ours(turns, Provider(cached, written), name, way) for name, way in STRATEGIES.items()
@@ -350,7 +353,7 @@ async def talk(turns: int, cached: float, written: float) -> list[Result]:
 
 
 async def work(turns: int, cached: float, results: Sequence[int]) -> list[Result]:
-    """Return the same where turns read something by a tool."""
+    """Run the ways for turns that read something by a tool."""
     ways = WITH_TOOLS.items()
     kept = [(name, way) for name, way in ways if turns <= MOST_WHOLE or name not in _GROWING]
     return [await ours(turns, Provider(cached), name, way, results=results) for name, way in kept]

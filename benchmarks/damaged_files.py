@@ -30,7 +30,7 @@ from tests.fakes.openai_server import OpenAIServer, Received, Say
 from tests.whole.process import MAIN, talking
 
 MEMORY, FILE_SIZE, FILES, SECONDS = 1 << 30, 1 << 28, 256, 60
-"""The limits of a child: bytes of memory, bytes of a file, open files, seconds of CPU."""
+"""The limits of a child process: bytes of memory, bytes of a file, open files, seconds of CPU."""
 SETTINGS = {"model": "gpt-4o-mini", "agent_max_context_turns": 4, "restore": "exact"}
 _JSON = (
     ("message", "extra"),
@@ -50,8 +50,8 @@ Damage = Callable[[Path, random.Random], None]
 
 @dataclass
 class Row:
-    """The result of the starts on one kind of damage. `sentences` ended with one, `silent` had less
-    than before and said nothing."""
+    """The result of the starts on one kind of damage. `sentences` counts those that ended with an
+    error sentence, `silent` those that lost data without reporting it."""
 
     kind: str
     tries: int = 0
@@ -77,13 +77,13 @@ def flip(file: Path, dice: random.Random) -> None:
 
 
 def cut(file: Path, dice: random.Random) -> None:
-    """Take away the end."""
+    """Truncate the file at a random length."""
     with file.open("r+b") as stream:
         stream.truncate(int(file.stat().st_size * dice.random()))
 
 
 def zero(file: Path, dice: random.Random) -> None:
-    """Make a part zeros, as a disk does that lost it."""
+    """Fill a part with zeros, as a disk does that lost it."""
     content = bytearray(file.read_bytes())
     first = dice.randrange(len(content))
     length = min(dice.choice((1, 512, 4096)), len(content) - first)
@@ -92,7 +92,7 @@ def zero(file: Path, dice: random.Random) -> None:
 
 
 def empty(file: Path, dice: random.Random) -> None:
-    """Leave the name alone."""
+    """Empty the file and keep its name."""
     file.write_bytes(b"")
 
 
@@ -108,7 +108,7 @@ def _in_file(pattern: str, how: Damage) -> Damage:
 
 
 def _in_json(data: Path, dice: random.Random) -> None:
-    """Damage JSON text in a row, and let its job or message wait to be worked on."""
+    """Damage JSON text in a row, and leave its job or message pending."""
     table, column = dice.choice(_JSON)
     broken = dice.choice(('{"a": ', "[1, 2", "", "null", "7", '"text"', "[[[", '{"tools": 5}'))
     with closing(sqlite3.connect(data / "parley.db")) as database, database:
@@ -136,8 +136,8 @@ KINDS: dict[str, Damage] = {
 
 
 UNSEEN = frozenset({"write-ahead log, cut", "write-ahead log, empty"})
-"""The kinds of damage that nobody can see: a log that lost its end looks like one that never had
-it."""
+"""The kinds of damage that cannot be detected: a log that lost its end looks like one that never
+had it."""
 
 
 def echo(request: Received) -> Say:
@@ -145,7 +145,7 @@ def echo(request: Received) -> Say:
 
 
 async def lived_in(folder: Path) -> None:
-    """Run a bot in the folder until it is killed, and leave there summaries, offloaded turns, a
+    """Run a bot in the folder until it is killed. It leaves there summaries, offloaded turns, a
     file of the model's own, a setting, and a write-ahead log that holds the end."""
     async with OpenAIServer(echo) as endpoint:
         async with talking(folder, endpoint, SETTINGS) as bot:
@@ -164,7 +164,8 @@ async def lived_in(folder: Path) -> None:
 
 
 def start_on(folder: Path) -> subprocess.CompletedProcess[str]:
-    """Start a bot on a folder, have it say something, and let it end; a child with limits."""
+    """Start a bot on a folder, send it some messages, and let it end, in a child process with
+    limits."""
     lines = "".join(
         json.dumps({"id": f"x{number}", "text": text}) + "\n"
         for number, text in enumerate(("/context", "/memory", "Are you there?"))
@@ -194,10 +195,10 @@ def _limit() -> None:
 
 
 def _messages(data: Path) -> frozenset[tuple[object, object]]:
-    """Return the places of the messages that the database has; none where it can't say."""
+    """Return the positions of the messages in the database; empty if it cannot be read."""
     try:
         with closing(sqlite3.connect(data / "parley.db")) as database:
-            database.text_factory = bytes  # a damaged number may be no text either
+            database.text_factory = bytes  # damage can also make a number invalid text
             query = "SELECT conversation, seq FROM message"
             return frozenset(database.execute(query).fetchall())
     except UNUSABLE:
@@ -205,7 +206,7 @@ def _messages(data: Path) -> frozenset[tuple[object, object]]:
 
 
 def try_out(healthy: Path, kind: str, seed: int, row: Row) -> None:
-    """Damage a copy of a folder and start a bot on it; the row says what came of it."""
+    """Damage a copy of a folder, start a bot on it, and record the outcome in the row."""
     with tempfile.TemporaryDirectory(prefix="parley-damaged-") as work:
         folder = Path(work, "copy")
         shutil.copytree(healthy, folder)
@@ -242,7 +243,7 @@ def _judge(done: subprocess.CompletedProcess[str], is_less: bool, name: str, row
 
 
 def damaged(healthy: Path, each: int, seed: int = 1, kinds: Iterable[str] = KINDS) -> list[Row]:
-    """Try each kind of damage so many times on copies of a folder; a row a kind."""
+    """Try each kind of damage `each` times on copies of a folder; return a row for each kind."""
     rows = []
     for kind in kinds:
         row = Row(kind)

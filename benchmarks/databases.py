@@ -2,9 +2,9 @@
 
 python -m benchmarks.databases
 
-The bot runs as a person runs it (`benchmarks/overhead.py`), once with SQLite and once with a
-PostgreSQL server on the same machine, which waits for the disk as SQLite does; by turns, so that
-noise hits both alike. CPU of the server is that of all its processes. Linux only.
+The bot runs as in production (`benchmarks/overhead.py`), once with SQLite and once with a
+PostgreSQL server on the same machine, which waits for the disk as SQLite does. The two alternate,
+so that noise affects both alike. CPU of the server is that of all its processes. Linux only.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from benchmarks.overhead import MODEL, WARM, Setup, crowd, piped, running
 from tests.servers.postgresql import PostgresqlServer, running_server
 
 CHATS, EACH = 20, 15
-"""Chats at once, and how many messages each of them says."""
+"""Simultaneous chats, and the messages each of them sends."""
 ALONE = 60
-"""Messages of the one chat that is measured by itself."""
+"""Messages of the single chat that is measured by itself."""
 _TICK = 1e3 / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class OnServer(Setup):
-    """A bot whose record is on a server."""
+    """A bot whose record is on a database server."""
 
     url: str = ""
 
@@ -48,8 +48,8 @@ class OnServer(Setup):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of a message: CPU of the bot and of the server, alone and among many, in milliseconds; the
-    time to its reply; and how many a second many chats get answered."""
+    """The cost of a message: CPU of the bot and of the server, alone and among many, in
+    milliseconds; the time to its reply; and the answers per second to many chats."""
 
     alone: float
     latency: float
@@ -75,7 +75,7 @@ def measure(setup: Setup, server: PostgresqlServer | None) -> Cost:
 
 
 def cpu_of_server(server: PostgresqlServer | None) -> float:
-    """CPU milliseconds of a server's processes so far, with those that have ended."""
+    """Return the CPU milliseconds of a server's processes so far, including ended ones."""
     if server is None or server.process is None:
         return 0.0
     postmaster = int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
@@ -86,7 +86,7 @@ def cpu_of_server(server: PostgresqlServer | None) -> float:
         except (FileNotFoundError, ProcessLookupError):
             continue
         if int(folder.name) == postmaster:
-            total += sum(map(int, fields[11:15]))  # its own, and those of children that ended
+            total += sum(map(int, fields[11:15]))  # its own, and those of ended children
         elif int(fields[1]) == postmaster:
             total += sum(map(int, fields[11:13]))
     return total * _TICK

@@ -1,5 +1,5 @@
-"""Conversations to measure a memory with: what was said, and questions with the messages that hold
-the evidence; in files of the shape of LoCoMo (Maharana et al., 2024)."""
+"""Conversations for measuring a memory: the messages, and questions with the messages that hold the
+evidence; in files in the format of LoCoMo (Maharana et al., 2024)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from memory.messages import Message
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A message of the data. One of the two is the person (`is_user`), the other answers."""
+    """A message of the data. One of the two speakers is the person (`is_user`), the other
+    answers."""
 
     id: str
     speaker: str
@@ -38,7 +39,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """A conversation in turns, and what is asked about it."""
+    """A conversation in turns, and the questions about it."""
 
     key: ConversationKey
     turns: tuple[tuple[Line, ...], ...]
@@ -50,7 +51,7 @@ class Dialogue:
 
 
 def dialogues(path: Path) -> list[Dialogue]:
-    """Return the dialogues in a file of LoCoMo's shape."""
+    """Return the dialogues in a file in LoCoMo's format."""
     return [_dialogue(item) for item in json.loads(path.read_text("utf-8"))]
 
 
@@ -79,7 +80,7 @@ def _lines(said: Mapping[str, Any]) -> Iterator[Line]:
 
 
 def _turns(lines: Iterable[Line]) -> Iterator[tuple[Line, ...]]:
-    """Yield the lines of each turn: what the first speaker says, and what the other answers."""
+    """Yield the lines of each turn: messages of the first speaker, then the other's answers."""
     turn: list[Line] = []
     for line in lines:
         if turn and line.is_user and not turn[-1].is_user:
@@ -90,7 +91,7 @@ def _turns(lines: Iterable[Line]) -> Iterator[tuple[Line, ...]]:
 
 
 def join(data: Sequence[Dialogue], size: Callable[[Line], int], most: int) -> Dialogue:
-    """Return the first turns of all of them, up to `most` by `size`, as one conversation."""
+    """Return the first turns of all dialogues, up to `most` by `size`, as one conversation."""
     turns, total = [], 0
     for turn in (turn for dialogue in data for turn in dialogue.turns):
         total += sum(map(size, turn))

@@ -1,11 +1,11 @@
-"""Does a message cost more where much is stored?
+"""The cost of a message when much is stored.
 
 python -m benchmarks.growth [--long 100000] [--chats 10000] [--messages 1000000]
 
-First one chat has so many messages, then so many other chats have so many in all; they are written
-into the bot's database as they would stand there. After each step the same bot as in `overhead.py`
-holds young conversations and goes on with the long one, whose context was cleared: only what is
-stored differs. Last, so many chats say one thing each, and memory is measured.
+First one chat gets that many messages, then that many other chats get that many in total; they are
+written directly into the bot's database. After each step the same bot as in `overhead.py` holds
+young conversations and continues the long one, whose context was cleared: only the stored data
+differs. Finally, all chats send one message each, and memory is measured.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from benchmarks.overhead import (
 ANSWER = "The quick brown fox jumps over the lazy dog. " * 8
 _MESSAGE = """INSERT INTO message (conversation, seq, turn, role, text, extra, tokens, at)
     VALUES (?, ?, ?, ?, ?, '{}', ?, ?)"""
-_QUIET = 5.0  # ms of CPU in half a second, below which the bot has nothing to do
+_QUIET = 5.0  # ms of CPU in half a second, below which the bot is idle
 _LOOKS = 4
-_AGE = 200_000  # seconds; what is older than the retention would be forgotten meanwhile
+_AGE = 200_000  # seconds; rows older than the retention would be deleted meanwhile
 
 
 def fill(path: Path, conversation: int, messages: int) -> None:
-    """Let a conversation have so many messages, old ones."""
+    """Fill a conversation up to that many messages, with old ones."""
     with closing(sqlite3.connect(path)) as database, database:
         query = "SELECT last_seq, last_turn FROM conversation WHERE id = ?"
         seq, turn = database.execute(query, (conversation,)).fetchone()
@@ -62,7 +62,7 @@ def _rows(
 
 
 def add_chats(path: Path, chats: int, messages: int) -> None:
-    """So many conversations that have so many messages together."""
+    """Add conversations that have that many messages together."""
     each, at = messages // chats, time.time() - _AGE
     with closing(sqlite3.connect(path)) as database, database:
         for number in range(chats):
@@ -78,8 +78,8 @@ def add_chats(path: Path, chats: int, messages: int) -> None:
 
 
 def settle(bot: Pipe) -> None:
-    """Wait until the bot has done what it does beside the turns, such as its search index: until it
-    has been quiet several times in a row."""
+    """Wait until the bot has finished its background work, such as its search index: until it has
+    been idle several times in a row."""
     before, quiet = cpu_of(bot.process), 0
     while quiet < _LOOKS:
         time.sleep(0.5)
@@ -92,7 +92,7 @@ def measure(setup: Setup, what: str, cycles: int) -> None:
         for _ in range(WARM):
             bot.ask(QUESTION, "warm")
         bot.ask("/context clear", "long")
-        for _ in range(3):  # after which its old messages are indexed for the search
+        for _ in range(3):  # afterwards the old messages are indexed for the search
             bot.ask(QUESTION, "long")
             settle(bot)
         young, old = [], []

@@ -30,20 +30,20 @@ from pathlib import Path
 from benchmarks.overhead import BOT, MODEL, Line, Pipe, cpu_of, memory_of, running
 
 MOST, LONGEST = 5_000, 120.0
-"""Connections, and seconds: more are not asked for, whatever is said."""
+"""Upper limits of connections and seconds, whatever the options say."""
 AGAIN = 100
-"""Connections that are opened again in a tenth of a second, of those that were closed."""
+"""Closed connections that are reopened in a tenth of a second, at most."""
 DESCRIPTORS = 1_024
 HALF = b"GET /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
 PATIENCE = 30.0
-"""Seconds after which an answer counts as none."""
+"""Seconds after which an answer counts as missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of one run: the slowest answers over HTTP and through the pipe in seconds (None: there was
-    none), the bot's CPU as a share of one core, what its logs and stderr grew by in bytes, and its
-    resident memory by in MB."""
+    """The outcome of one run: the slowest answers over HTTP and through the pipe in seconds (None:
+    no answer), the bot's CPU as a share of one core, the growth of its logs and stderr in bytes,
+    and the growth of its resident memory in MB."""
 
     connections: int
     opened: int
@@ -55,7 +55,6 @@ class Outcome:
 
     @property
     def line(self) -> Line:
-        """The row of a table."""
         said = ", ".join(
             (
                 f"page {_seconds(self.page)}",
@@ -74,8 +73,8 @@ def _seconds(value: float | None) -> str:
 
 
 def half_open(connections: int = 1_100, seconds: float = 10.0) -> Outcome:
-    """Hold so many connections open for so long, open those again that are closed, and meanwhile
-    ask over HTTP with the token and through the pipe, once a second."""
+    """Hold that many connections open for that long, reopen those that are closed, and meanwhile
+    send a request over HTTP with the token and one through the pipe every second."""
     connections, seconds = min(connections, MOST), min(seconds, LONGEST)
     _allow(connections + 200)
     token = secrets.token_urlsafe(32)
@@ -83,7 +82,7 @@ def half_open(connections: int = 1_100, seconds: float = 10.0) -> Outcome:
         assert model.stdout is not None
         folder = Path(name)
         with _served(folder, model.stdout.readline().decode().strip(), token) as (bot, port):
-            bot.ask("Hello!", "pipe")  # when this is answered, all has been started
+            bot.ask("Hello!", "pipe")  # once this is answered, everything has started
             _ask(port, token)
             logged, memory = _logged(folder), memory_of(bot.process).resident
             cpu, start = cpu_of(bot.process), time.monotonic()
@@ -97,7 +96,7 @@ def half_open(connections: int = 1_100, seconds: float = 10.0) -> Outcome:
 
 
 def _allow(descriptors: int) -> None:
-    """Let this process have so many."""
+    """Allow this process that many descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < descriptors:
         resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, max(hard, descriptors)))
@@ -123,13 +122,13 @@ def _served(folder: Path, model: str, token: str) -> Iterator[tuple[Pipe, int]]:
 
 
 def _logged(folder: Path) -> int:
-    """Bytes in the logs and on stderr."""
+    """Return the bytes in the logs and on stderr."""
     files = [folder / "stderr", *(folder / "data" / "logs").glob("*")]
     return sum(file.stat().st_size for file in files)
 
 
 def _ask(port: int, token: str) -> float:
-    """Ask something that needs the token; the seconds until it was answered. Raises OSError."""
+    """Send a request that needs the token; return the seconds until its answer. Raises OSError."""
     start = time.monotonic()
     connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
@@ -167,7 +166,7 @@ def _said(bot: Pipe) -> float:
 
 
 class _Crowd(threading.Thread):
-    """Opens connections and holds them; `opened` counts them."""
+    """A thread that opens connections and holds them; `opened` counts them."""
 
     def __init__(self, port: int, connections: int, seconds: float) -> None:
         super().__init__(name="half-open", daemon=True)

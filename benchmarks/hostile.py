@@ -49,7 +49,7 @@ from tests.whole.process import MAIN
 
 DAY = 86_400
 LONGEST_HELD = 1.0
-"""Seconds for which no answer may hold the event loop, also on a machine where much else runs."""
+"""Seconds for which no answer may hold the event loop, even on a busy machine."""
 PATTERNS = (
     r"(?:a{65535}){65535}",
     r"(?:(?:a{9999}){9999}){9999}",
@@ -59,13 +59,13 @@ PATTERNS = (
     "(" * 400 + ")" * 400,
     "|".join(f"a{{{n}}}b" for n in range(1, 80)),
 )
-"""Regular expressions that explode while they are compiled, or while they search."""
+"""Regular expressions that explode during compilation or search."""
 ENCODINGS = ("punycode", "idna", "unicode_escape", "rot13", "zlib", "utf-7", "nonsense", "utf-16")
-"""Names by which a page may call its encoding."""
+"""Names that a page may declare as its encoding."""
 SHORT_ENDPOINTS = ("no newline", "gzip bomb", "40,000 calls", "redirect elsewhere")
 SHORT_TEXTS = ("backticks, growing", "tildes, growing", "a table, wide")
 SHORT_SIZE = 60_000
-"""Characters of the large texts. A tenth is more than one message at Telegram, too."""
+"""Characters of the large texts. A tenth of it exceeds one message at Telegram, too."""
 DRAWN_TEXTS = (
     "backticks, a run",
     "quotes, nested",
@@ -91,7 +91,7 @@ class Row:
 
 
 Family = Callable[[bool], AsyncIterator[Row]]
-"""Makes the attempts of a family, few of them where it is to be short."""
+"""A function that makes the attempts of a family; few of them if `is_short`."""
 
 
 async def patterns(is_short: bool) -> AsyncIterator[Row]:
@@ -109,7 +109,7 @@ async def patterns(is_short: bool) -> AsyncIterator[Row]:
 
 
 async def _searched(pattern: str, lines: Sequence[str]) -> str:
-    """Return the result of a search that is given as long as `grep` gives it."""
+    """Return the result of a search with the same time limit as in `grep`."""
     search = Search(pattern, ignore_case=False)
     try:
         async with asyncio.timeout(SECONDS):
@@ -128,14 +128,14 @@ def _hits(search: Search, lines: Sequence[str]) -> str:
 
 
 async def texts(is_short: bool) -> AsyncIterator[Row]:
-    """Try texts in each parser of an answer, a page or a file: ten times the text takes at most 15
-    times the CPU."""
+    """Try texts in each parser of answers, pages or files: a text ten times as long may take at
+    most 15 times the CPU."""
     chosen: dict[str, Iterable[str]] = dict.fromkeys(PARSERS, TEXTS)
     if is_short:
         chosen |= {"the terminal": DRAWN_TEXTS, "the terse tag, streaming": TERSE_TEXTS}
     for parser, names in chosen.items():
         size = hostile_parsing.LARGE
-        if is_short and parser != "the terminal":  # a table is linear from 2 KB on
+        if is_short and parser != "the terminal":  # tables are linear from 2 KB on
             size = SHORT_SIZE
         costs = await asyncio.to_thread(_costs, parser, names, size)
         bad = [cost for cost in costs if not cost.is_linear]
@@ -149,7 +149,7 @@ def _costs(parser: str, texts: Iterable[str], size: int) -> list[hostile_parsing
 
 
 async def loop(is_short: bool) -> AsyncIterator[Row]:
-    """Measure how long such answers block everything else, at Telegram and on the page."""
+    """Measure how long such answers block the event loop, at Telegram and on the page."""
     chosen = [name for name in TEXTS if not is_short or name in SHORT_TEXTS]
     found = await loop_held.measured(chosen, loop_held.SIZES[:1] if is_short else loop_held.SIZES)
     worst = max(found, key=lambda held: held.seconds)
@@ -160,15 +160,16 @@ async def loop(is_short: bool) -> AsyncIterator[Row]:
 
 
 async def parsers(is_short: bool) -> AsyncIterator[Row]:
-    """Measure what reads requests and calls in the event loop: 100 KB of the worst in 100 ms."""
+    """Measure the readers of requests and calls in the event loop: the worst 100 KB must take at
+    most 100 ms."""
     sizes = hostile_requests.SIZES[: 2 if is_short else 3]
     for row in _read_costs("parsers", hostile_requests.measured(sizes)):
         yield row
 
 
 async def events(is_short: bool) -> AsyncIterator[Row]:
-    """Measure what makes events of the JSON of each messenger, as `parsers`; in a thread, since
-    some readers want a loop of their own."""
+    """Measure the conversion of each messenger's JSON into events, with the bounds of `parsers`; in
+    a thread, since some readers need their own loop."""
     sizes = hostile_requests.SIZES[: 1 if is_short else 3]
     measured = hostile_events.measured(sizes)
     for row in await asyncio.to_thread(list, _read_costs("events", measured)):
@@ -176,7 +177,7 @@ async def events(is_short: bool) -> AsyncIterator[Row]:
 
 
 def _read_costs(family: str, costs: Iterable[hostile_requests.ReadCost]) -> Iterator[Row]:
-    logging.getLogger().addHandler(logging.NullHandler())  # what is logged costs as it does
+    logging.getLogger().addHandler(logging.NullHandler())  # log records cost as usual
     for cost in costs:
         what = f"{cost.reader}, {cost.size / 1e3:g} KB"
         shown = " ".join(cost.what.split())[:60]
@@ -185,13 +186,13 @@ def _read_costs(family: str, costs: Iterable[hostile_requests.ReadCost]) -> Iter
 
 
 async def mails(is_short: bool) -> AsyncIterator[Row]:
-    """Measure what reads the bytes of a mail, in a thread of its own."""
+    """Measure the reader of a mail's bytes, which runs in its own process."""
     for row in _read_costs("mails", hostile_mail.measured(is_short=is_short)):
         yield row
 
 
 async def results(is_short: bool) -> AsyncIterator[Row]:
-    """Measure what MCP servers return: the reading of their bytes, and a megabyte through the whole
+    """Measure results of MCP servers: the reading of their bytes, and a megabyte through the whole
     bot."""
     sizes = hostile_requests.SIZES[: 2 if is_short else 3]
     for row in _read_costs("results", hostile_results.messages(sizes)):
@@ -208,8 +209,8 @@ async def results(is_short: bool) -> AsyncIterator[Row]:
 
 
 async def imports(is_short: bool) -> AsyncIterator[Row]:
-    """Measure exports of other programs, and documents: ten times the file may take 15 times the
-    CPU. The short run has the exports alone, small."""
+    """Measure exports of other programs, and documents: a file ten times as large may take 15 times
+    the CPU. The short run has only small exports."""
     sizes = (10_000, 100_000) if is_short else hostile_files.SIZES
     documents = () if is_short else hostile_files.documents(sizes)
     for cost in itertools.chain(hostile_files.imports(sizes, 25 if is_short else 3), documents):
@@ -219,7 +220,7 @@ async def imports(is_short: bool) -> AsyncIterator[Row]:
 
 
 async def encodings(is_short: bool) -> AsyncIterator[Row]:
-    """Try names that a page may give its encoding."""
+    """Try names that a page may declare as its encoding."""
     content = b"xn--" + b"abcdefgh-" * (20_000 if is_short else 220_000)
     for label in ENCODINGS:
         start = time.perf_counter()
@@ -230,7 +231,7 @@ async def encodings(is_short: bool) -> AsyncIterator[Row]:
 
 
 async def answers(is_short: bool) -> AsyncIterator[Row]:
-    """Yield a model's endpoint that answers without end, packed, in one line, or from elsewhere."""
+    """Measure model endpoints that answer endlessly, compressed, in one line, or from elsewhere."""
     families = tuple(
         one for one in hostile_endpoint.FAMILIES if not is_short or one.name in SHORT_ENDPOINTS
     )
@@ -242,7 +243,7 @@ async def answers(is_short: bool) -> AsyncIterator[Row]:
 
 
 async def connections(is_short: bool) -> AsyncIterator[Row]:
-    """Measure connections that are opened and never make a request."""
+    """Measure connections that never send a request."""
     run = half_open.half_open
     outcome = await asyncio.to_thread(run, 1_100, 4.0 if is_short else 20.0)
     slowest = max(outcome.page or float("inf"), outcome.pipe or float("inf"))
@@ -252,7 +253,7 @@ async def connections(is_short: bool) -> AsyncIterator[Row]:
 
 
 async def files(is_short: bool) -> AsyncIterator[Row]:
-    """Files that were damaged: flipped, cut, zeroed, emptied, by seed."""
+    """Try files that were damaged: flipped, cut, zeroed, emptied, by seed."""
     kinds = list(damaged_files.KINDS)
     dice = random.Random(7)
     chosen = dice.sample(kinds, 3) if is_short else kinds
@@ -270,7 +271,7 @@ async def files(is_short: bool) -> AsyncIterator[Row]:
 
 
 async def clocks(is_short: bool) -> AsyncIterator[Row]:
-    """Yield a start with a clock that is wrong: nothing is deleted by it."""
+    """Try a start with a wrong clock: it must delete nothing."""
     with tempfile.TemporaryDirectory() as folder:
         healthy = Path(folder)
         await damaged_files.lived_in(healthy)
@@ -281,8 +282,8 @@ async def clocks(is_short: bool) -> AsyncIterator[Row]:
 
 
 def _at_other_time(healthy: Path, days: int) -> tuple[int, int]:
-    """Return how many messages there are before and after a start by a clock that is off by so
-    much."""
+    """Return the number of messages before and after a start with a clock that is off by that many
+    days."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "copy"
         shutil.copytree(healthy, folder)
@@ -314,7 +315,7 @@ def _messages(folder: Path) -> int:
 
 
 def _resident() -> int:
-    """Memory that this process held at most, in MB."""
+    """Return the peak memory of this process, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 

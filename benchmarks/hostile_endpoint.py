@@ -1,11 +1,11 @@
-"""Endpoints that want to harm: what becomes of a bot whose model answers without end, packed, in
-one line, with tens of thousands of calls, with nothing at all, or with another address.
+"""The behaviour of a bot whose model endpoint is hostile: it answers endlessly, compressed, in one
+line, with tens of thousands of calls, with an empty answer, or with another address.
 
 python -m benchmarks.hostile_endpoint
 
 The bot is a process under limits: 1 GB of address space, few files, small files. The endpoint is a
-server on this machine that speaks HTTP as far as its family allows; after its first answer it
-behaves, so that it is seen whether the bot still lives.
+server on this machine that speaks HTTP as far as its family allows. After its first answer it
+behaves correctly, which shows whether the bot is still alive.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ LIMITS = 'ulimit -v 1048576; ulimit -n 256; ulimit -f 262144; ulimit -c 0; exec 
 """1 GB of memory, 256 descriptors, files of at most 128 MB, no core."""
 SETTINGS: Mapping[str, Any] = {"request_timeout": 1, "turn_timeout": 60, "agent_max_steps": 3}
 MOST_SENT = 5_000_000_000
-"""Bytes after which a stream ends that is called endless, whoever still reads it."""
+"""Bytes after which a so-called endless stream ends."""
 
 Body = Iterator[bytes]
 
 
 @dataclass(frozen=True)
 class Family:
-    """A way to harm: what an answer begins with, and what follows; `pause` in seconds, between two
-    pieces. Each piece goes out as a chunk of HTTP's chunked encoding."""
+    """A kind of attack: the beginning of an answer, and its continuation; `pause` is in seconds
+    between two pieces. Each piece is sent as a chunk of HTTP's chunked encoding."""
 
     name: str
     body: Callable[[], Body]
@@ -46,9 +46,9 @@ class Family:
     headers: str = ""
     pause: float = 0.0
     is_listing: bool = False
-    """The flag of a family in which the list of models harms."""
+    """The flag of a family whose list of models is hostile."""
     is_bare: bool = False
-    """The flag of a family whose pieces go out as they are, before any head."""
+    """The flag of a family whose pieces are sent unchanged, without a head."""
 
 
 def _event(delta: Mapping[str, Any]) -> bytes:
@@ -56,7 +56,7 @@ def _event(delta: Mapping[str, Any]) -> bytes:
 
 
 def _then(start: bytes, piece: bytes) -> Callable[[], Body]:
-    """Return a beginning, and then the same for ever."""
+    """Return a body that yields a beginning, and then one piece endlessly."""
 
     def body() -> Body:
         yield start
@@ -66,8 +66,8 @@ def _then(start: bytes, piece: bytes) -> Callable[[], Body]:
 
 
 def _bomb() -> Body:
-    """Return a gigabyte of blanks in a megabyte."""
-    yield gzip.compress(b'{"choices": [')  # at once: to pack the rest takes a while
+    """Return a gigabyte of blanks compressed to a megabyte."""
+    yield gzip.compress(b'{"choices": [')  # sent at once: compressing the rest takes a while
     yield from repeat(gzip.compress(b" " * 64_000_000), 16)
 
 
@@ -146,8 +146,8 @@ FAMILIES = (
 
 class HostileEndpoint:
     """A server on the loopback interface whose first answer is of a family; all others are "Fine.".
-    `sent` counts the bytes of it that were taken; `elsewhere` are the requests that reached the
-    address to which it redirects."""
+    `sent` counts the bytes of it that were read; `elsewhere` are the requests that reached the
+    redirect target."""
 
     def __init__(self, family: Family) -> None:
         self._family = family
@@ -188,10 +188,10 @@ class HostileEndpoint:
         writer: asyncio.StreamWriter,
     ) -> None:
         try:
-            # uvloop has a RuntimeError for what is written to a connection that is closed.
+            # uvloop raises a RuntimeError for writes to a closed connection.
             with suppress(ConnectionError, RuntimeError, asyncio.IncompleteReadError):
                 await serve(await _request(reader), writer)
-        finally:  # also when the server is closed in the midst of an answer
+        finally:  # also if the server is closed in the middle of an answer
             writer.close()
 
     async def _overhear(self, request: bytes, writer: asyncio.StreamWriter) -> None:
@@ -203,7 +203,7 @@ class HostileEndpoint:
         if self._is_spent or is_listing != self._family.is_listing:
             await (_list(writer) if is_listing else _say_fine(writer))
             return
-        # Where a broken answer is asked for once more, it is the same one.
+        # A retry after a broken answer gets the same answer.
         self._is_spent = b"and now?" in request
         if self._is_spent:
             await _say_fine(writer)
@@ -239,7 +239,7 @@ def _head(status: str, content_type: str, more: str = "") -> bytes:
 
 
 async def _request(reader: asyncio.StreamReader) -> bytes:
-    """Head and body of a request."""
+    """Return head and body of a request."""
     head = await reader.readuntil(b"\r\n\r\n")
     lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
     size = int(lengths[0].partition(b":")[2]) if lengths else 0
@@ -261,14 +261,14 @@ async def _list(writer: asyncio.StreamWriter) -> None:
     await writer.drain()
 
 
-# --- the bot before it ---
+# --- the bot in front of it ---
 
 
 @dataclass(frozen=True)
 class Row:
-    """The result of a family: what the person heard, after how many seconds, at most how many MB
-    the bot held, how many were sent to it, how many requests went elsewhere, and the answer to the
-    next question."""
+    """The result of a family: the reply to the person, the seconds it took, the bot's peak memory
+    in MB, the bytes sent to it, the number of redirected requests, and the answer to the next
+    question."""
 
     family: str
     heard: str
@@ -280,7 +280,7 @@ class Row:
 
 
 async def tried(family: Family, folder: Path) -> Row:
-    """Let a bot on an empty folder meet a family. Raises AssertionError where it does not live."""
+    """Run a bot on an empty folder against a family. Raises AssertionError if the bot dies."""
     async with HostileEndpoint(family) as endpoint:
         settings = {**SETTINGS, **({"model": "auto"} if family.is_listing else {})}
         async with talking(folder, endpoint, settings, shell=LIMITS) as bot:
@@ -294,14 +294,14 @@ async def tried(family: Family, folder: Path) -> Row:
 
 
 async def rows(families: tuple[Family, ...] = FAMILIES) -> AsyncIterator[Row]:
-    """Yield a row for each family, one after the other, each with a bot of its own."""
+    """Yield a row for each family, one after the other, each with its own bot."""
     for family in families:
         with tempfile.TemporaryDirectory() as folder:
             yield await tried(family, Path(folder))
 
 
 def _peak(bot: BotProcess) -> int:
-    """Return the most memory that the bot ever held, in MB."""
+    """Return the bot's peak memory, in MB."""
     status = Path(f"/proc/{bot.process.pid}/status").read_text(encoding="utf-8")
     line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) // 1024

@@ -1,8 +1,8 @@
-"""CPU time of what turns a messenger's JSON into our events, each value of a good sample replaced
-by the worst that a stranger may put there.
+"""CPU time of the conversion of a messenger's JSON into our events. Each value of a good sample is
+replaced by the worst value that a stranger can send.
 
-`EVENTS` names each function of a channel that makes an event; tests/hostile/test_registry.py holds
-that none is missing, and that each sample is read.
+`EVENTS` names each function of a channel that makes an event; tests/hostile/test_registry.py checks
+that none is missing, and that each sample is accepted.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ DISCORD_MESSAGE: Json = {
 
 @dataclass(frozen=True, slots=True)
 class EventReader:
-    """A function that reads a body, and bodies that it makes events of. `most` is how many seconds
-    of CPU 100 KB may cost."""
+    """A function that reads a body, and bodies from which it makes events. `most` is the maximum of
+    seconds of CPU for 100 KB."""
 
     read: Callable[[Any], object]
     samples: tuple[Json, ...]
@@ -102,7 +102,7 @@ class EventReader:
 
 
 class _Taken:
-    """A handler that counts what it is brought."""
+    """A handler that counts the events it receives."""
 
     def __init__(self) -> None:
         self.events: list[object] = []
@@ -136,7 +136,8 @@ def _mail(body: Json) -> object:
 
 
 def _opened_mail(body: Json) -> object:
-    """Return the part of a mail that is read here; what is read apart counts nothing."""
+    """Return the part of a mail that is parsed in this process; parsing in another process does not
+    count."""
     nothing = msgspec.msgpack.encode(read_mail(b"", "<1@imap>", "bot@example.org"))
     bot: Any = SimpleNamespace(run_limited=lambda *_: nothing)
     return open_letter(bot, _raw_mail(body), "<1@imap>", "bot@example.org")
@@ -171,7 +172,7 @@ def _client() -> tuple[DiscordClient, Any]:
 
 
 def _told(event: str, body: Json) -> Any:
-    """Return what the client tells of an event of the gateway; None where it takes it for none."""
+    """Return the client's event for an event of the gateway; None if the client ignores it."""
     client, _ = _client()
     client._connection.parsers[event](body)
     return client.happened.get_nowait()[1]
@@ -381,11 +382,11 @@ EVENTS: Mapping[str, EventReader] = {
         lambda body: list(at_whatsapp.read(body, "1", "2")), (_WHATSAPP,)
     ),
 }
-"""By the name of the function, within the package of the channels."""
+"""The readers, by the name of the function within the package of the channels."""
 
 
 def values(size: int) -> Iterator[tuple[str, bytes]]:
-    """Hostile values in JSON of about so many bytes, and what each is."""
+    """Yield hostile values in JSON of about so many bytes, with a description each."""
     for name, make in SHAPES.items():
         yield name, make(size)
     for unit in UNITS:
@@ -394,7 +395,7 @@ def values(size: int) -> Iterator[tuple[str, bytes]]:
 
 
 def places(sample: Any) -> Iterator[tuple[str, bytes]]:
-    """Yield the sample with `%s` for each of its values, one after the other, and where that is."""
+    """Yield the sample with `%s` in place of each of its values in turn, and the place."""
     yield from _places(sample, sample, ())
 
 
@@ -419,8 +420,8 @@ def _with(root: Any, path: tuple[str | int, ...], value: Any) -> Any:
 
 
 def measured(sizes: tuple[int, ...] = SIZES) -> Iterator[ReadCost]:
-    """Yield the worst of each reader and size."""
-    gc.freeze()  # as main.py does it
+    """Yield the worst value for each reader and size."""
+    gc.freeze()  # as main.py does
     for name, reader in EVENTS.items():
         for size in sizes:
             costs = [

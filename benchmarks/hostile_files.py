@@ -1,8 +1,8 @@
-"""CPU time of what reads the files of strangers: exports of other programs, and documents.
+"""CPU time of the readers of strangers' files: exports of other programs, and documents.
 
-Nothing here is read in the event loop, so the growth counts: ten times the file, at most fifteen
-times the CPU. `IMPORTERS` and `FORMATS` name each importer and each format;
-tests/hostile/test_registry.py holds that none is missing.
+None of these files is read in the event loop, so only the growth counts: a file ten times as large
+may take at most fifteen times the CPU. `IMPORTERS` and `FORMATS` name each importer and each
+format; tests/hostile/test_registry.py checks that none is missing.
 """
 
 from __future__ import annotations
@@ -43,14 +43,15 @@ SIZES = (100_000, 1_000_000)
 MOST = 15
 """The largest factor between the CPU of the smaller file and of the larger one."""
 _FIRST, _WORST = 3_000, 12
-"""Bytes of which all values are tried in all places, and how many of the worst are tried larger."""
+"""The size in bytes at which all values are tried in all places, and the number of the worst ones
+that are tried with larger sizes."""
 FLOOR = 0.1
-"""Seconds of CPU that count as nothing."""
+"""Seconds of CPU below which the time is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileCost:
-    """Seconds of CPU for a small and a large file of a kind, the worst that there is."""
+    """Seconds of CPU for a small and a large file of a kind, for its worst content."""
 
     kind: str
     what: str
@@ -142,7 +143,7 @@ _PLAIN = {
 
 @dataclass(frozen=True, slots=True)
 class Importer:
-    """An importer: how its file is written around JSON, and a good sample of that."""
+    """An importer: the function that writes its file from JSON, and a good sample of that JSON."""
 
     write: Callable[[Path, bytes], Path]
     sample: Any
@@ -163,13 +164,13 @@ IMPORTERS: Mapping[str, Importer] = {
     "claude-code": Importer(_write_claude, _COW_BLOCKS),
     "parley": Importer(_write_plain, _PLAIN),
 }
-"""By the name that `python main.py import` knows."""
+"""The importers, by their names in `python main.py import`."""
 TREES = ("one after the other", "all at the root", "parents that are missing")
 
 
 def _tree(kind: str, size: int) -> bytes:
-    """Return a conversation of ChatGPT and of Open WebUI at once, with many messages in one
-    shape."""
+    """Return a conversation in the formats of both ChatGPT and Open WebUI, with many messages in
+    one shape."""
     count = size // 200
     nodes: dict[str, Any] = {}
     for number in range(count):
@@ -186,7 +187,7 @@ def _tree(kind: str, size: int) -> bytes:
 
 
 def imports(sizes: tuple[int, int] = SIZES, each: int = 1) -> Iterator[FileCost]:
-    """Yield the worst of each importer; of so many contents one is tried."""
+    """Yield the worst content for each importer; one in `each` contents is tried."""
     for kind, importer in IMPORTERS.items():
         contents = [
             (f"{what} in {place}", partial(_filled, holed, number))
@@ -217,7 +218,7 @@ def _import_cost(kind: str, importer: Importer, content: bytes) -> float:
 
 
 def read_all(kind: str, path: Path) -> list[object]:
-    """All that an importer makes of a file; what it refuses is left out."""
+    """Return everything that an importer reads from a file, without the parts it refuses."""
     found: list[object] = []
     with suppress(MovingError, StoreError, UnsupportedFormat):
         source = open_source(kind, path, "", path)
@@ -312,8 +313,8 @@ def _pdf(stream: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: how a file is made around its text, and what is repeated in that; what has an end
-    is nested, too."""
+    """A format: the function that makes a file from its text, and the units that are repeated in
+    the text. Units with an end are also nested."""
 
     name: str
     make: Callable[[str], bytes]
@@ -360,11 +361,12 @@ FORMATS: Mapping[str, Format] = {
         (*_EMPTY, ("<p>a", ""), ("<ul><li>", ""), ("<", ""), ("<!--", ""), ("<script>", "")),
     ),
 }
-"""By the module in `plugins/documents/formats` that reads it; `agent/tools/page.py` reads HTML."""
+"""The formats, by the module in `plugins/documents/formats` that reads them; `agent/tools/page.py`
+reads HTML."""
 
 
 def documents(sizes: tuple[int, int] = SIZES) -> Iterator[FileCost]:
-    """Yield the worst of each format."""
+    """Yield the worst content for each format."""
     for kind, one in FORMATS.items():
         base = _document_cost(one, "a")
         costs = []
@@ -383,7 +385,8 @@ def _repeated(begin: str, end: str, size: int, *, is_nested: bool) -> str:
 
 
 def read_document(one: Format, text: str) -> str:
-    """Return what is read of a document with this inside; the sentence where it is refused."""
+    """Return the text read from a document with this content, or the error sentence if it is
+    refused."""
     with TemporaryFile() as file:
         file.write(one.make(text))
         try:

@@ -1,7 +1,6 @@
-"""Hostile mails, in their bytes: each field and each part that somebody may fill as they like,
-filled with the worst for its parser, and CPU time of what reads them: in a process of its own, and
-what the bot's process has to do with it.
-"""
+"""Hostile mails as bytes: each field and each part that a sender controls is filled with the worst
+content for its parser. The benchmark measures the CPU time of the reader in its own process, and of
+the remaining work in the bot's process."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ from channels.mail.mail import SMALL, is_small, open_letter
 from channels.mail.reading import read
 
 MOST = 0.25
-"""Seconds of CPU for 100 KB, in a process that reads one mail; a megabyte may take ten times as
-long, and what only grows with the square of a length does not."""
+"""Seconds of CPU for 100 KB, in a process that reads one mail. A megabyte may take ten times as
+long, which quadratic growth exceeds."""
 HERE = 0.05
-"""Seconds of CPU that a mail may take in the bot's process, whatever its size."""
-_WORST = 20  # mails of a size that are measured at the next one, too
-_FEW = 23  # of so many mails one is measured in a short run
+"""Seconds of CPU that a mail may take in the bot's process, for any size."""
+_WORST = 20  # mails of a size that are measured at the next size, too
+_FEW = 23  # in a short run one of this many mails is measured
 
 _FROM = b"From: Ann <ann@example.net>\r\n"
 _FIELDS = (
@@ -84,14 +83,14 @@ def _field(name: bytes, unit: bytes, size: int) -> bytes:
 
 
 def _folded(name: bytes, unit: bytes, size: int) -> bytes:
-    """Return the same in lines of the length that RFC 5322 allows."""
+    """Return the same field in lines of the length that RFC 5322 allows."""
     begin = b"" if name == b"From" else _FROM
     line = unit * (900 // len(unit) or 1) + b"\r\n "
     return begin + name + b": " + line * (size // len(line)) + b"a\r\n\r\nHello"
 
 
 def _often(name: bytes, unit: bytes, size: int) -> bytes:
-    """Very many fields."""
+    """Return a mail with very many fields."""
     line = name + b": " + unit * 8 + b"\r\n"
     return _FROM + line * (size // len(line)) + b"\r\nHello"
 
@@ -102,7 +101,7 @@ def _body(kind: bytes, encoding: bytes, unit: bytes, size: int) -> bytes:
 
 
 def _nested(kind: bytes, size: int) -> bytes:
-    """Parts within parts, each with a boundary of its own."""
+    """Return a mail of nested parts, each with its own boundary."""
     made, number = [_FROM], 0
     while sum(map(len, made[-1:])) and number * 60 < size:
         number += 1
@@ -111,21 +110,21 @@ def _nested(kind: bytes, size: int) -> bytes:
 
 
 def _few_parts(filling: bytes, size: int) -> bytes:
-    """As many parts as there may be, each filled."""
+    """Return a mail with the maximum number of parts, each filled."""
     each = size // 190
     part = b"--b\r\nContent-Type: text/plain\r\n\r\n" + filling * (each // len(filling)) + b"\r\n"
     return _FROM + b"Content-Type: multipart/mixed; boundary=b\r\n\r\n" + part * 190 + b"--b--"
 
 
 def _part_heads(name: bytes, unit: bytes, size: int) -> bytes:
-    """As many parts as there may be, each with a long field."""
+    """Return a mail with the maximum number of parts, each with a long field."""
     each = size // 190
     part = b"--b\r\n" + name + b": " + unit * (each // len(unit)) + b"\r\n\r\na\r\n"
     return _FROM + b"Content-Type: multipart/mixed; boundary=b\r\n\r\n" + part * 190 + b"--b--"
 
 
 def _all_fields(unit: bytes, size: int) -> bytes:
-    """Each field as long as it is kept, at once."""
+    """Return a mail with all fields at the maximum length that is kept."""
     each = size // len(_FIELDS)
     lines = (name + b": " + unit * (each // len(unit)) + b"\r\n" for name in _FIELDS[1:])
     return b"From: " + unit * (each // len(unit)) + b"\r\n" + b"".join(lines) + b"\r\nHello"
@@ -157,11 +156,12 @@ def _make() -> Iterator[tuple[str, Callable[[int], bytes]]]:
 
 
 MAILS: Mapping[str, Callable[[int], bytes]] = dict(_make())
-"""Mails of about so many bytes, by what is in them."""
+"""Mails of about so many bytes, by their content."""
 
 
 def measured(*, is_short: bool = False) -> Iterator[ReadCost]:
-    """Yield the worst of each size. All are measured at the smallest, of which the worst go on."""
+    """Yield the worst mail of each size. All are measured at the smallest size, and the worst of
+    them at larger ones."""
     names = list(MAILS)[:: _FEW if is_short else 1]
     small = [name for name in names if is_small(_as_small(name))]
     yield max((_cost_here(name, _as_small(name)) for name in small), key=_seconds)
@@ -185,12 +185,12 @@ def _as_small(name: str) -> bytes:
 
 
 def _cost_here(what: str, raw: bytes) -> ReadCost:
-    # `ReadCost` grants a larger one more, which this bound does not.
+    # `ReadCost` allows larger mails more time; this bound does not.
     return ReadCost("mail, here", len(raw), what, cpu(_open, raw), HERE / max(1, len(raw) / 1e5))
 
 
 def _read(raw: bytes) -> None:
-    with suppress(Exception):  # what it raises is what it likes
+    with suppress(Exception):  # it may raise anything
         read(raw, "<1@imap>", "bot@example.org")
 
 

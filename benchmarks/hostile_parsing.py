@@ -1,4 +1,4 @@
-"""CPU time of parsers over hostile texts, in a child process that may die of them.
+"""CPU time of parsers for hostile texts, in a child process that may crash.
 
 `python -m benchmarks.hostile_parsing SIZE` reads pairs of a parser and a text from stdin, as JSON,
 and prints a line of JSON for each of them.
@@ -20,25 +20,27 @@ from pathlib import Path
 from tests.hostile.texts import TEXTS
 
 LARGE = 100_000
-"""Characters; the small text has a tenth of them."""
+"""Characters of the large text; the small one has a tenth of them."""
 SHORTER = 5
-"""By how many times a text is shorter that is drawn."""
+"""The factor by which texts are shorter if they are drawn."""
 MOST = 15
-"""The factor of CPU that the large text may take of the small one's; it is ten times as long."""
+"""The maximum factor between the CPU of the large text and of the small one, which is a tenth as
+long."""
 FLOOR = 0.02
-"""Seconds of CPU that count as nothing: a small text takes so much at least, if the large one has
-LARGE characters."""
+"""Seconds of CPU below which the time is ignored: the minimum that is assumed for a small text, if
+the large one has LARGE characters."""
 TRIES = 5
-"""The number of times that a text is measured that seems too slow: where much else runs, a process
-is charged for more than it does."""
+"""The number of measurements of a text that seems too slow: on a busy machine a process is charged
+for more CPU than it uses."""
 _MEMORY = 1 << 30
 _PATIENCE = 10
-"""Seconds of CPU after which a text's process is ended."""
+"""Seconds of CPU after which a text's process is killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds of CPU that a parser takes for a text, small and large; None where it did not end."""
+    """Seconds of CPU that a parser takes for a small and a large text; None if it did not
+    finish."""
 
     parser: str
     text: str
@@ -63,7 +65,7 @@ def _limit(small: float, size: int) -> float:
 
 
 def measured(cases: Iterable[tuple[str, str]], size: int = LARGE) -> Iterator[Cost]:
-    """Return the cost of each pair of a parser and a text; the large texts have this size."""
+    """Yield the cost of each pair of a parser and a text; the large texts have this size."""
     waiting = list(cases)
     while waiting:
         ended = subprocess.run(
@@ -93,10 +95,10 @@ def _main(size: int, cases: list[tuple[str, str]]) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGE * 100, LARGE * 100))
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
     for parser in {parser for parser, _ in cases}:
-        parsers[parser]("**Hello**, `world`.\n\n```py\n1\n```")  # load what it needs at first
-    gc.freeze()  # or each collection looks through all of the bot
+        parsers[parser]("**Hello**, `world`.\n\n```py\n1\n```")  # load lazy imports first
+    gc.freeze()  # otherwise each collection scans all objects of the bot
     for parser, text in cases:
-        signal.setitimer(signal.ITIMER_PROF, _PATIENCE)  # SIGPROF ends what holds the interpreter
+        signal.setitimer(signal.ITIMER_PROF, _PATIENCE)  # kills a blocked interpreter, too
         gc.collect()
         seconds = _seconds(parsers[parser], TEXTS[text], size, size // SHORTER ** (parser in DRAWN))
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -106,9 +108,9 @@ def _main(size: int, cases: list[tuple[str, str]]) -> None:
 def _seconds(
     parse: Callable[[str], object], text: Callable[[int], str], size: int, length: int
 ) -> tuple[float, float]:
-    """Return the CPU of the small and of the large text. What costs next to nothing when it is
-    large is not measured small; what seems too slow is measured up to TRIES times. The same text is
-    not measured twice, since some parsers remember what they have read."""
+    """Return the CPU of the small and of the large text. The small text is not measured if the
+    large one costs almost nothing; a text that seems too slow is measured up to TRIES times. No
+    text is measured twice, since some parsers cache their input."""
 
     def cpu(made: str) -> float:
         begin = time.process_time()

@@ -1,5 +1,5 @@
-"""CPU time of what reads requests and calls of strangers in the event loop, over their worst
-shapes: nothing of 100 KB may hold the loop for 100 ms, whether it is taken or refused."""
+"""CPU time of the readers of strangers' requests and calls in the event loop, for their worst
+inputs: 100 KB must never block the loop for 100 ms, whether accepted or refused."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from channels.whatsapp.letters import read
 from plugins.jobs.calls import fill
 
 SIZES = (10_000, 100_000, 1_000_000)
-"""Bytes."""
+"""Sizes of the inputs, in bytes."""
 MOST = 0.1
 """Seconds of CPU for 100 KB; a megabyte may take ten times as long."""
 TRIES = 3
-"""The number of times that a slow one is measured again: a busy machine charges for more."""
+"""The number of repeated measurements of a slow input: a busy machine charges for more CPU."""
 
 
 def _fields(size: int) -> bytes:
@@ -52,7 +52,7 @@ SHAPES: Mapping[str, Callable[[int], bytes]] = {
 
 
 def _places() -> Iterator[bytes]:
-    """Return where such a value can stand."""
+    """Yield the places in which such a value can be."""
     yield b"%s"
     yield b'{"text":"a","attachments":%s}'
     for name in (b"messages", b"tools", b"functions", b"stop", b"logit_bias", b"modalities"):
@@ -90,7 +90,7 @@ READERS: Mapping[str, Callable[[bytes], object]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReadCost:
-    """Seconds of CPU that a reader takes for the worst of its inputs of a size."""
+    """Seconds of CPU that a reader takes for its worst input of a size."""
 
     reader: str
     size: int
@@ -104,7 +104,7 @@ class ReadCost:
 
 
 def measured(sizes: tuple[int, ...] = SIZES) -> Iterator[ReadCost]:
-    """Yield the worst of each reader and size."""
+    """Yield the worst input for each reader and size."""
     for name, reader in READERS.items():
         for size in sizes:
             costs = [

@@ -1,7 +1,7 @@
-"""The cost of the results of MCP servers: CPU of what reads their bytes in the event loop, and, for
-the whole bot, CPU from a call to the answer, and for how long the loop was held.
+"""The cost of the results of MCP servers: the CPU of reading their bytes in the event loop, and,
+for the whole bot, the CPU from a call to the answer and the time for which the loop was blocked.
 
-The whole bot is measured with the model, and servers at an address, in the same process: their work
+The whole bot is measured with the model and the HTTP servers in the same process, so their work
 counts, too.
 """
 
@@ -33,15 +33,15 @@ from tests.whole.testbot import run_bot
 MEGABYTE = 1_000_000
 MOST = 0.8
 """Seconds of CPU from the call to the model's answer, for a result of a megabyte."""
-_PIECE = 65_536  # bytes that come at a time
+_PIECE = 65_536  # bytes that arrive at a time
 _HEAD = b'{"jsonrpc":"2.0","id":1,'
 
 
-# --- what reads the bytes -------------------------------------------------------------------------
+# --- the reading of the bytes --------------------------------------------------------------------
 
 
 def _places() -> Iterator[bytes]:
-    """Return where a value can stand in what a server says."""
+    """Yield the places in a server's message in which a value can be."""
     yield b"%s\n"
     yield b'{"jsonrpc":"2.0","method":"notifications/message","params":%s}\n'
     yield _HEAD + b'"error":{"code":1,"message":"a","data":%s}}\n'
@@ -59,7 +59,7 @@ def _read(content: bytes) -> None:
 
 
 def messages(sizes: tuple[int, ...] = SIZES) -> Iterator[ReadCost]:
-    """Yield the worst of each size."""
+    """Yield the worst input of each size."""
     for size in sizes:
         costs = [
             ReadCost("bytes of a server", size, f"{shape} in {place.decode()}", cpu(_read, content))
@@ -90,15 +90,14 @@ TEXTS: Mapping[str, Callable[[int], str]] = {
     "base64": partial(_drawn, "ABCDEFGHabcdefgh01234567+/"),
     "Chinese": lambda size: _drawn("明天中午一点的会议在哪里我们说过", size // 3),
 }
-"""Texts of about so many bytes."""
+"""Texts of about so many bytes, by name."""
 WAYS = ("stdio", "http", "events", "sse")
-"""The ways by which a server is reached: `events` is HTTP with an answer as an event."""
+"""The transports of a server: `events` is HTTP with the answer as an event."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultCost:
-    """Seconds of CPU and of time from the call to the answer, and the longest for which the loop
-    was held."""
+    """Seconds of CPU and of time from the call to the answer, and the longest block of the loop."""
 
     way: str
     text: str
@@ -114,7 +113,7 @@ class ResultCost:
 async def results(
     ways: Collection[str] = WAYS, texts: Collection[str] = tuple(TEXTS)
 ) -> list[ResultCost]:
-    """Measure what a result of a megabyte costs, by each way and of each text."""
+    """Measure the cost of a result of a megabyte, for each transport and text."""
     return [await _measured(way, text) for way in ways for text in texts]
 
 
@@ -126,8 +125,8 @@ async def _measured(way: str, text: str) -> ResultCost:
             run_bot(folder, script, with_servers(a=server | {"approve": "never"})) as bot,
             watched() as watch,
         ):
-            await bot.says('call tool_search {"query": "act"}')  # it is started, and so on
-            gc.freeze()  # as main.py does it
+            await bot.says('call tool_search {"query": "act"}')  # starts the server
+            gc.freeze()  # as main.py does
             await watch.worst()
             begin, cpu_begin = time.perf_counter(), time.process_time()
             await bot.says("use a__act")

@@ -33,15 +33,15 @@ HERE = Path(__file__).parent / "instructions"
 TESTS = HERE.parent.parent / "tests" / "instructions"
 WEIGHTS = Path(detect.__file__).with_name(detect.NAME)
 PENALTY = 0.01
-"""The share of a weight by which it is drawn to nothing in a step: the smaller, the closer the
-weights follow the sentences they are learnt from."""
+"""The share by which a weight is reduced in a step: the smaller, the closer the weights follow the
+training sentences."""
 PLAIN = {"classic": 2, "earlier": 2, "plain": 3}
-"""The times that the messages count in which people say plainly what they want."""
+"""The number of times that the messages with plainly expressed wishes count."""
 ROUNDS = 3
 LEAST = 0.5
 """Smaller weights are not stored: they are four of five, and find at most 1 of 100 instructions."""
 BIAS = {"en": 6.75, "de": 9.0, "zh": 4.0}
-"""Added to the weight of each language: less finds less, with fewer false alarms."""
+"""Added to the weight of each language: lower values find fewer rules, with fewer false alarms."""
 
 Row = tuple[str, str, str]
 
@@ -98,13 +98,13 @@ def read_messages(rows: Sequence[Row]) -> Sentences:
 
 
 def learn(said: Sentences) -> tuple[Integers, Floats]:
-    """Return the hashes of features, in order, and the weights that tell rules from other sentences
-    best.
+    """Return the hashes of features, in order, and the weights that best separate rules from other
+    sentences.
 
-    A feature that is in both kinds of sentences alike is held back, one that is in one kind only is
-    let go further (Wang and Manning 2012, "Baselines and Bigrams"). A feature of a single sentence
-    has a weight as well: it takes up what is peculiar to that sentence, which would otherwise be
-    put on the words that others share.
+    A feature that occurs equally in both kinds of sentences gets a small weight; one that occurs in
+    one kind only gets a larger one (Wang and Manning 2012, "Baselines and Bigrams"). A feature of a
+    single sentence has a weight as well: it absorbs the peculiarities of that sentence, which would
+    otherwise be added to the words that others share.
     """
     kept, places = np.unique(said.hashes, return_inverse=True)
     said = replace(said, hashes=places)
@@ -133,7 +133,7 @@ def learn(said: Sentences) -> tuple[Integers, Floats]:
 
 
 def _evidence(said: Sentences, of_rules: Floats, of_others: Floats) -> Floats:
-    """Return for each feature how far its weight may go: the root of the logarithm of the ratio of
+    """Return for each feature the limit of its weight: the root of the logarithm of the ratio of
     its shares in the two kinds of sentences, scaled so that the mean square is 1."""
     shares = []
     for counted in (of_rules, of_others):
@@ -152,8 +152,8 @@ def _shares(said: Sentences) -> Floats:
 
 
 def _settle(said: Sentences, scores: Floats) -> tuple[Floats, Floats]:
-    """Return which sentences are taken for rules, and how much each counts: beside the highest of a
-    message, those that are surely none count half, and the doubtful not at all."""
+    """Return the sentences classified as rules, and the factor of each. Beside the highest score of
+    a message, sentences that are clearly no rule count half, and doubtful ones not at all."""
     is_rule, counted = said.is_rule.copy(), np.ones(len(said.is_rule))
     for first, count in said.messages:
         if count == 1 or not said.is_rule[first]:

@@ -1,17 +1,17 @@
-"""kill -9 at random moments, in messengers and the pipe: what is lost, doubled, out of order.
+"""kill -9 at random moments, in messengers and the pipe: messages lost, doubled, out of order.
 
 python -m benchmarks.kills --kills 100 --seed 1
 
-The bot runs as a person runs it, in a process of its own, on a data folder that the one before it
-left. A script talks to it in two chats; the model has every other question noted by a tool that
-writes a file, so that a tool that runs twice can be seen. Telegram is a server on this machine that
-delivers what was not confirmed again, and now and then all that was ever said. Moments are random,
-by seed; every third kill comes at rest, so that hardly a turn is put aside.
+The bot runs as in production, in its own process, on the data folder of the previous process. A
+script talks to it in two chats. For every other question the model calls a tool that writes a file,
+so that a repeated call is visible. Telegram is a server on this machine that delivers unconfirmed
+messages again, and sometimes all messages. Moments are random, by seed; every third kill happens
+while the bot is idle, so that hardly any turn is put aside.
 
 python -m benchmarks.kills --edits 20
 
 kills it just before and after its writes while the context is edited, and compares it with a bot
-that is told the same and is not killed (`tests/whole/edit_duel.py`).
+that gets the same messages and is not killed (`tests/whole/edit_duel.py`).
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ CHATS = (41, 42)
 AGAIN = "This may have reached you before"
 PUT_ASIDE = "so it was put aside"
 EDITS = 24
-"""Lines that are said in a run in which the context is edited."""
+"""Lines that are sent in a run in which the context is edited."""
 LONGEST_START = 1.2
-"""Seconds within which a kill may come that no event leads to."""
+"""Seconds within which a kill occurs during a start, which has no events."""
 
 NOTEBOOK = '''
 import time
@@ -71,8 +71,8 @@ def parley_tools():
 
 @dataclass
 class Figures:
-    """The figures that were counted. `lost` to `rerun` must be 0. `marked` are replies that came
-    again and said so, `interrupted` tools that ran again because they had not come to their end."""
+    """The counted figures. `lost` to `rerun` must be 0. `marked` are repeated replies that are
+    marked as such, `interrupted` tools that ran again because their first run did not finish."""
 
     kills: int = 0
     messages: int = 0
@@ -99,7 +99,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply that a chat was shown; `is_marked` where it says that it may have come before."""
+    """A reply shown in a chat; `is_marked` if it says that it may be a repetition."""
 
     chat: int
     text: str
@@ -107,31 +107,31 @@ class Reply:
 
 
 class Platform(Protocol):
-    """The platform where people write to the bot. It keeps what they say until the bot has
-    confirmed it."""
+    """The platform where people write to the bot. It keeps their messages until the bot has
+    confirmed them."""
 
     arguments: tuple[str, ...]
 
     def says(self, chat: int, text: str) -> None: ...
 
     async def hand_over(self, bot: BotProcess) -> None:
-        """Bring to a new process what the one before it has not confirmed."""
+        """Deliver to a new process the messages that the previous one did not confirm."""
 
     async def until_events(self, bot: BotProcess, count: int) -> None:
-        """Until the bot has dealt with this platform so often."""
+        """Wait until the bot has contacted this platform that many times."""
 
     async def until_shown(self, bot: BotProcess, texts: Iterable[str]) -> None:
-        """Until all these replies are there, with or without a mark."""
+        """Wait until all these replies are shown, with or without a mark."""
 
     def collect(self, bot: BotProcess) -> None:
-        """Keep the output of a process that has ended."""
+        """Store the output of a process that has ended."""
 
     @property
     def replies(self) -> list[Reply]: ...
 
 
 class AtServer(ABC):
-    """The base of platforms whose fake server knows what was shown, and how often it was asked
+    """The base of platforms whose fake server records the shown replies and counts requests
     (`_events`)."""
 
     _server: TelegramServer | DiscordServer | SlackServer
@@ -153,7 +153,7 @@ class AtServer(ABC):
         await self._server.until(lambda: _are_shown(wanted, self.replies))
 
     def collect(self, bot: BotProcess) -> None:
-        del bot  # the server has it
+        del bot  # the server has the output
 
 
 class AtTelegram(AtServer):
@@ -184,8 +184,8 @@ class AtTelegram(AtServer):
 
 
 class AtDiscord(AtServer):
-    """Two direct messages. Discord repeats nothing to a new process, which has to look up what was
-    written; it knows where by what was said there before."""
+    """Two direct messages. Discord does not repeat messages to a new process. The process must
+    fetch them, and finds the chats by earlier messages."""
 
     _server: DiscordServer
     arguments: tuple[str, ...] = ("--serve",)
@@ -225,7 +225,7 @@ class AtDiscord(AtServer):
 
 
 class AtSlack(AtServer):
-    """Two private chats. What no process has acknowledged comes again over the next websocket."""
+    """Two private chats. Unacknowledged messages are delivered again over the next websocket."""
 
     _server: SlackServer
     arguments: tuple[str, ...] = ("--serve",)
@@ -253,7 +253,7 @@ class AtSlack(AtServer):
 
 
 class AtThePipe:
-    """A script that says again what was not accepted."""
+    """A script that repeats messages that were not accepted."""
 
     arguments: tuple[str, ...] = ("--jsonl",)
 
@@ -297,7 +297,7 @@ def _reply(chat: int, text: str, is_marked: bool) -> Reply:
 
 
 def _are_shown(wanted: set[str], replies: list[Reply]) -> bool:
-    """Return a turn that was put aside counts as answered."""
+    """Return True if all wanted replies are shown; a turn that was put aside counts as answered."""
     shown = {reply.text for reply in replies}
     aside = sum(PUT_ASIDE in reply.text for reply in replies)
     return len(wanted - shown) <= aside
@@ -305,7 +305,7 @@ def _are_shown(wanted: set[str], replies: list[Reply]) -> bool:
 
 @dataclass
 class Run:
-    """A run on one data folder: one process after the other is killed on it."""
+    """A run on one data folder, on which one process after the other is killed."""
 
     folder: Path
     chance: random.Random
@@ -338,7 +338,7 @@ class Run:
         kind = "rest" if is_inactive else self.chance.choice(("start", "platform", "model"))
         over = self.platform.until_shown(bot, self.expected)
         match kind:
-            case "start":  # no event shows how far a start has come
+            case "start":  # no event shows the progress of a start
                 await _first(over, asyncio.sleep(self.chance.random() * LONGEST_START))
             case "platform":
                 await _first(over, self.platform.until_events(bot, count))
@@ -346,14 +346,14 @@ class Run:
                 await _first(over, self._requests(count))
             case _:
                 await over
-        await asyncio.sleep(self.chance.random() * 0.03)  # between two events too
+        await asyncio.sleep(self.chance.random() * 0.03)  # also between two events
 
     async def _requests(self, count: int) -> None:
         for _ in range(count):
             await self.model.reached.acquire()
 
     async def end_well(self) -> None:
-        """Have the last process answer everything, and ask it to stop."""
+        """Let the last process answer everything, and ask it to stop."""
         self._say_more()
         async with talking(self.folder, self.model, arguments=self.platform.arguments) as bot:
             await self.platform.hand_over(bot)
@@ -392,8 +392,8 @@ class Run:
         )
 
     def _is_out_of_order(self, chat: int, replies: list[Reply]) -> bool:
-        """Return True where a chat's turns, or the first replies to them, are not in the order of
-        what was said."""
+        """Return True if a chat's turns, or the first replies to them, are in another order than
+        its messages."""
         said = [text for text, where in self.asked.items() if where == chat]
         turns = [text for text, where in self._turns() if where.endswith(f"{chat}")]
         shown = dict.fromkeys(reply.text for reply in replies if reply.text in self.expected)
@@ -413,7 +413,7 @@ class Run:
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         if not (self.folder / "data" / "parley.db").exists():
-            return []  # killed before it had begun
+            return []  # killed before it wrote anything
         with closing(sqlite3.connect(self.folder / "data" / "parley.db")) as database:
             return database.execute(query).fetchall()
 
@@ -436,8 +436,8 @@ async def _first(*waits: Any) -> None:
 
 
 def answer(request: Received) -> Say:
-    """Return a model that has a question noted in as many steps as it has exclamation marks, and
-    then repeats it."""
+    """Return a model that calls the note tool for a question once for each of its exclamation
+    marks, and then repeats the question."""
     messages = request.body["messages"]
     if messages[0]["content"].startswith("Summarise"):
         return Say("They spoke of numbers.")
@@ -450,8 +450,8 @@ def answer(request: Received) -> Say:
 
 
 async def run(folder: Path, channel: str, kills: int, seed: int, is_once: bool = False) -> Figures:
-    """Kill a bot on this folder so often, let it finish, and count; `is_once` marks the tool as one
-    that must not run twice."""
+    """Kill a bot on this folder that many times, let it finish, and count; `is_once` marks the tool
+    as one that must not run twice."""
     notebook = NOTEBOOK.replace("@tool\n", "@tool(is_once=True)\n") if is_once else NOTEBOOK
     chance = random.Random(seed)
     (folder / "data" / "plugins").mkdir(parents=True)
@@ -489,7 +489,8 @@ async def run(folder: Path, channel: str, kills: int, seed: int, is_once: bool =
 
 
 def edit(seeds: Iterable[int]) -> int:
-    """Kill a bot whose context is edited, and compare it with one that nobody disturbs."""
+    """Kill a bot whose context is edited, and compare it with an undisturbed one; return the
+    kills."""
     kills = 0
     for seed, strategy in zip(seeds, itertools.cycle(CONTEXTS), strict=False):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""The descent and the file of weights, for the scripts that learn linear models."""
+"""The gradient descent and the weight file, for the scripts that learn linear models."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def descend(weights: Floats, find_slope: Callable[[Floats], Floats]) -> Floats:
 
 
 def write(path: Path, hashes: Integers, weights: Floats) -> int:
-    """Write the weights that are not nothing, in the order of the hashes; return their number."""
+    """Write the nonzero weights, in the order of the hashes; return their number."""
     order = np.argsort(hashes, kind="stable")
     stored = np.clip(np.rint(weights[order] / STEP), -127, 127).astype(np.int8)
     is_kept = stored != 0

@@ -23,7 +23,7 @@ from benchmarks.overhead import MODEL, Pipe, Setup, memory_of, piped, running
 
 
 def burst(bot: Pipe, messages: int, chats: int) -> str:
-    """Send all messages at once; return a line on how long they took. Raises AssertionError for a
+    """Send all messages at once; return a line on the time it took. Raises AssertionError for a
     reply that is missing or out of order."""
     start = time.perf_counter()
     writing = threading.Thread(target=_write, args=(bot, messages, chats))
@@ -49,10 +49,10 @@ def _write(bot: Pipe, messages: int, chats: int) -> None:
 
 
 def soak(bot: Pipe, conversations: int, minutes: float) -> None:
-    """Speak in all conversations by turns; prints a line each minute."""
+    """Send messages to all conversations in turn; print a line each minute."""
     start, said, minute = time.monotonic(), 0, 0
     while minute < minutes:
-        for _ in range(8):  # at once
+        for _ in range(8):  # sent at once
             bot.say(f"message {said}", f"soak {said % conversations}")
             said += 1
         for _ in range(8):

@@ -1,9 +1,8 @@
-"""The time for which the event loop is held while hostile answers go through.
+"""The time for which hostile answers block the event loop.
 
 `python -m benchmarks.loop_held`: a model on this machine answers with each text of
-`tests/hostile/texts.py`; the bot shows it at a Telegram of this machine, and makes the page's HTML
-of it. Beside that runs a task that does nothing but sleep, and measures by how much it is woken too
-late. The aim is never over 100 ms.
+`tests/hostile/texts.py`; the bot sends it to a local fake Telegram and renders it as HTML for the
+page. A second task only sleeps, and measures how late it wakes up. The aim is at most 100 ms.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from tests.hostile.texts import TEXTS
 from tests.whole.telegram_testbot import TelegramTestBot, at_telegram
 
 AIM = 0.1
-"""Seconds for which the loop may be held."""
+"""Seconds for which the loop may be blocked."""
 SIZES = (8_000, 40_000)
-"""Characters: what fits into one or two messages, and what needs as many as there may be."""
-_TICK = 0.002  # seconds between two looks at the clock
-_PATIENCE = 60.0  # seconds for a text; the loop is held for ever where it is not enough
+"""Characters: a text that fits into one or two messages, and one that needs the maximum number."""
+_TICK = 0.002  # seconds between two readings of the clock
+_PATIENCE = 60.0  # seconds for a text; a longer block counts as endless
 _WORST = 10  # texts of a table
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The longest that the loop was held at a text of `size` characters, in seconds."""
+    """The longest block of the loop by a text of `size` characters, in seconds."""
 
     place: str
     text: str
@@ -43,7 +42,7 @@ class Held:
 
 
 class Watch:
-    """By how much a task is woken too late, at most, since it was asked."""
+    """A task that measures its longest delay in waking up since the last query."""
 
     def __init__(self) -> None:
         self._worst = 0.0
@@ -55,7 +54,7 @@ class Watch:
             self._worst = max(self._worst, time.perf_counter() - begin - _TICK)
 
     async def worst(self) -> float:
-        await asyncio.sleep(2 * _TICK)  # what holds the loop now is seen, too
+        await asyncio.sleep(2 * _TICK)  # so that a current block is seen, too
         worst, self._worst = self._worst, 0.0
         return worst
 
@@ -70,7 +69,7 @@ async def measured(
     with tempfile.TemporaryDirectory() as folder:
         async with at_telegram(Path(folder), _model(answers)) as bot, watched() as watch:
             await _answered(bot, "begin")
-            gc.freeze()  # as main.py does it
+            gc.freeze()  # as main.py does
             for name, size in asked:
                 await watch.worst()
                 await _answered(bot, _question(name, size))

@@ -1,9 +1,9 @@
 """The cost of many MCP servers: tokens of each request, and time of the start.
 
-`python -m benchmarks.mcp` has a whole bot without servers, and with 20 of 10 tools each; it prints
-the tokens that stand before the conversation by the bot's own meter, what the same tools would take
-with their schemas in the request, how long a process takes from its start to its first answer, and
-how long the first search takes, which starts all 20.
+`python -m benchmarks.mcp` runs a whole bot without servers, and with 20 servers of 10 tools each.
+It prints the tokens before the conversation by the bot's own meter, the tokens of the same tools
+with their schemas in the request, the time from a process's start to its first answer, and the time
+of the first search, which starts all 20.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ABOUT = ("code and issues", "tickets of the team", "notes and pages", "messages"
 
 
 def servers(folder: Path, count: int) -> dict[str, Any]:
-    """Return the settings of a bot with so many."""
+    """Return the settings of a bot with that many servers."""
     made = {}
     for number in range(count):
         name = NAMES[number] if number < len(NAMES) else f"server-{number}"
@@ -48,7 +48,7 @@ def servers(folder: Path, count: int) -> dict[str, Any]:
 
 
 async def weigh(folder: Path, strategy: str, count: int) -> dict[str, float]:
-    """Tokens that stand before a fresh conversation, and of all schemas."""
+    """Return the tokens before a fresh conversation, and those of all schemas."""
     settings = servers(folder, count) | {"context": {"strategy": strategy}}
     async with run_bot(folder, script, settings) as bot:
         await bot.says("Hello")
@@ -75,7 +75,7 @@ def alive(folder: Path) -> int:
 
 
 async def schemas(known: Any, count: Any) -> float:
-    """Tokens of all tools, if each request had them."""
+    """Return the tokens of all tools, if each request included them."""
     total = 0
     for name, tools in (await known.known()).items():
         for one in tools.values():
@@ -85,7 +85,7 @@ async def schemas(known: Any, count: Any) -> float:
 
 
 async def start(folder: Path, settings: Mapping[str, Any]) -> float:
-    """Seconds from a process's start to its first answer."""
+    """Return the seconds from a process's start to its first answer."""
     async with OpenAIServer(script) as endpoint:
         begun = time.perf_counter()
         async with talking(folder, endpoint, settings) as bot:

@@ -1,10 +1,10 @@
-"""The cost of metrics for a message: the same bot with and without them, by turns.
+"""The cost of metrics for a message: the same bot with and without them, alternately.
 
 python -m benchmarks.metrics
 
-As in `overhead.py`: bots in processes of their own at the end of pipes, and a model that answers
-at once. CPU is what the kernel charged to the bot. The last two lines are what a message with a
-tool tells, by itself.
+As in `overhead.py`: bots in their own processes, connected by pipes, and a model that answers at
+once. CPU is the time that the kernel charged to the bot. The last two lines are the cost of the
+metrics of a message with a tool alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class WatchedSetup(Setup):
 
 
 def cpu_of_calls(recent: RecentActivity) -> float:
-    """Milliseconds of what a message with a tool tells."""
+    """Return the milliseconds for recording the metrics of a message with a tool."""
     begun = time.process_time()
     for _ in range(CALLS):
         recent.message_taken("web", is_command=False)

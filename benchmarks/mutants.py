@@ -34,8 +34,8 @@ from _pytest.runner import runtestprotocol
 
 ROOT = Path(__file__).parents[1]
 TARGETS = ("memory", "agent/loop.py", "agent/models", "bot/delivery.py", "bot/turns.py")
-_MOST = 150  # tests that are run for a mutant
-_SECONDS = 20.0  # the time that they may take; a longer child is a hang, and a hang is noticed
+_MOST = 150  # tests that are run for a mutant at most
+_SECONDS = 20.0  # seconds for these tests; a longer child hangs, and a hang counts as noticed
 _HANG = 60.0
 
 _SWAPPED: dict[type, type] = {
@@ -104,8 +104,8 @@ def apply(kind: str, node: Any) -> None:
 
 
 def find_functions(tree: ast.Module) -> dict[str, ast.AST]:
-    """Map the qualified names of functions and methods to their nodes; nested ones are part of
-    those around them."""
+    """Map the qualified names of functions and methods to their nodes; nested functions are part of
+    the enclosing one."""
     found: dict[str, ast.AST] = {}
 
     def look(body: Sequence[ast.stmt], prefix: str) -> None:
@@ -142,7 +142,7 @@ class Source:
         self.module = importlib.import_module(file.removesuffix(".py").replace("/", "."))
 
     def find(self, mutant: Mutant, tree: ast.Module) -> tuple[ast.AST, ast.AST] | None:
-        """Return the function and the node to change; None where the source has it no more."""
+        """Return the function and the node to change; None if the source no longer has it."""
         function = find_functions(tree).get(mutant.function)
         if function is None:
             return None
@@ -179,7 +179,7 @@ def replace_code(source: Source, function: str, code: CodeType) -> None:
 
 
 class Marks:
-    """The marks in front of statements that are to be changed: which were passed."""
+    """The marks in front of statements that are to be changed, and a record of those reached."""
 
     def __init__(self, mutants: Sequence[Mutant], sources: dict[str, Source]) -> None:
         self.passed: set[int] = set()
@@ -273,7 +273,7 @@ class Runner:
         return reaching
 
     def _watch(self, items: list[pytest.Item], places: range, file: Path) -> bool:
-        """Run tests with marks; write what each passed, and how long it took."""
+        """Run tests with marks; write the marks each test reached, and its time."""
         marks = Marks(self.mutants, self.sources)
         with file.open("w") as found:
             for place in places:
@@ -315,7 +315,7 @@ class Runner:
             os._exit(code)
 
     def _collect(self, running: dict[int, tuple[int, float]]) -> None:
-        """Note the outcome of children that have ended, and end those that hang."""
+        """Record the outcome of children that have ended, and kill those that hang."""
         child, status = os.waitpid(-1, os.WNOHANG)
         if child in running:
             number, _ = running.pop(child)
@@ -332,7 +332,7 @@ class Runner:
         os.write(2, f"{text}\n".encode())
 
     def report(self) -> list[dict[str, Any]]:
-        """Return the mutants with what came of each."""
+        """Return the mutants with the outcome of each."""
         return [
             {
                 **mutant._asdict(),

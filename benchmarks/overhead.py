@@ -2,14 +2,14 @@
 
 python -m benchmarks.overhead
 
-The bot runs as a person runs it, `python main.py`, in a process of its own and with the default
-settings; so does the model, which answers at once. Messages go in and replies come out through the
-pipe. CPU is what the kernel charged to the bot's process, with all its threads, so the work of the
-benchmark and of the model is not in it. Linux only.
+The bot runs as in production, `python main.py`, in its own process and with the default settings;
+the model has its own process, too, and answers at once. Messages and replies go through the pipe.
+CPU is the time that the kernel charged to the bot's process with all its threads, so the work of
+the benchmark and of the model is not included. Linux only.
 
-The figures are compared with those that were committed last, `benchmarks/figures.json`: what
-depends on the machine as a multiple of the floor. Figures that got worse by more than runs differ
-are named, and the program fails. `--write` keeps the new ones.
+The figures are compared with those that were committed last, `benchmarks/figures.json`; figures
+that depend on the machine are compared as a multiple of the floor. Figures that got worse by more
+than the usual variation are named, and the program fails. `--write` stores the new ones.
 """
 
 from __future__ import annotations
@@ -47,16 +47,17 @@ QUESTION = "What did we say about the plan for this week, and what of it is stil
 CONTEXT = 20
 """Messages that a measured request holds, on average: 15 to 25."""
 WARM = 30
-"""First messages of a process, which load what is slow to import; they are not measured."""
+"""First messages of a process, which load slow imports; they are not measured."""
 BEFORE, COUNTED = 7, 6
-"""Turns of a cycle: those that fill the context, and those that are measured. No cut is near."""
+"""Turns of a cycle: those that fill the context, and those that are measured. No cut occurs in
+between."""
 COMMANDS = 50
-"""Times that `/context` is asked for."""
+"""Times that `/context` is requested."""
 MESSAGES = 50
 """The number of messages before memory is measured."""
 PROMPT = "›".encode()
 _SET_FOR_TESTS = ("PYTHONDONTWRITEBYTECODE",)
-"""A person's Python keeps what it has compiled, so that only the first start pays for it."""
+"""A normal Python stores compiled files, so that only the first start is slower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A sample of one message: CPU of the bot and time from line to line, in milliseconds."""
+    """The cost of one message: CPU of the bot and time from line to line, in milliseconds."""
 
     cpu: float
     latency: float
@@ -91,7 +92,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Of one process, in MB: what is resident, and its share where pages are shared."""
+    """The memory of one process, in MB: resident, and proportional where pages are shared."""
 
     resident: float
     proportional: float
@@ -99,8 +100,8 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the table; `target` and `floors` (how many times the floor) may be empty, and so
-    may `figure`, by which it is compared with earlier runs."""
+    """A line of the table. `target`, `floors` (the multiple of the floor) and `figure` (for the
+    comparison with earlier runs) may be empty."""
 
     what: str
     value: str
@@ -110,7 +111,8 @@ class Line:
 
 
 def cpu_of(process: subprocess.Popen[bytes]) -> float:
-    """CPU milliseconds of a process so far; its clock is the kernel's, to the nanosecond."""
+    """Return the CPU milliseconds of a process so far; its clock is the kernel's, to the
+    nanosecond."""
     return time.clock_gettime(~process.pid << 3 | 2) * 1e3  # clock_getcpuclockid(3)
 
 
@@ -124,7 +126,7 @@ def memory_of(process: subprocess.Popen[bytes]) -> Memory:
 
 @contextmanager
 def running(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a process until the block ends, and yield it; the end of its input stops it, or else a
+    """Run a process until the block ends, and yield it. The end of its input stops it, or else a
     signal."""
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, **how) as process:
         try:
@@ -160,7 +162,7 @@ class Pipe:
         return self.hear()
 
     def sample(self, chat: str, text: str = QUESTION) -> Sample:
-        """Measure one message. Work that the bot does after its reply is in the next sample."""
+        """Measure one message. Work that the bot does after its reply counts in the next sample."""
         cpu, start = cpu_of(self.process), time.perf_counter()
         reply = self.ask(text, chat)
         latency = (time.perf_counter() - start) * 1e3
@@ -179,7 +181,7 @@ def piped(setup: Setup) -> Iterator[Pipe]:
 
 
 def cycle(bot: Pipe, chat: str) -> list[Sample]:
-    """Messages of a conversation that has just begun, or was just cleared."""
+    """Measure messages of a conversation that has just begun or was just cleared."""
     for _ in range(BEFORE):
         bot.ask(QUESTION, chat)
     return [bot.sample(chat) for _ in range(COUNTED)]
@@ -204,7 +206,7 @@ class Crowd:
 
 
 def crowd(bot: Pipe, chats: int, messages: int) -> Crowd:
-    """Each chat says its next message as soon as it has its reply."""
+    """Measure many chats; each sends its next message as soon as it has its reply."""
     left = {f"crowd {number}": messages for number in range(chats)}
     cpu, start = cpu_of(bot.process), time.perf_counter()
     for chat in left:
@@ -222,8 +224,8 @@ def crowd(bot: Pipe, chats: int, messages: int) -> Crowd:
 
 
 def floor(setup: Setup, rounds: int = 300) -> Sample:
-    """Measure what no bot can do without: a commit, a request of 20 messages, an answer read, and
-    JSON."""
+    """Measure the minimum for any bot: a commit, a request of 20 messages, the reading of an
+    answer, and JSON."""
     with closing(sqlite3.connect(setup.folder / "floor.db", isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode=wal")
         database.execute("PRAGMA synchronous=full")
@@ -263,7 +265,7 @@ class Window:
         self.process, self._terminal = process, terminal
 
     def wait_for(self, sign: Callable[[bytes], bool]) -> None:
-        """Read what is drawn until it satisfies `sign`, which sees all since this call."""
+        """Read the output until it satisfies `sign`, which gets everything since this call."""
         drawn = b""
         while not sign(drawn):
             select.select([self._terminal], [], [], 0.1)
@@ -305,7 +307,7 @@ def windowed(setup: Setup) -> Iterator[Window]:
 
 
 def start_to_prompt(setup: Setup) -> float:
-    """Seconds until the input line is drawn."""
+    """Return the seconds until the input line is drawn."""
     start = time.perf_counter()
     with windowed(setup) as window:
         window.wait_for(lambda drawn: PROMPT in drawn)
@@ -313,7 +315,7 @@ def start_to_prompt(setup: Setup) -> float:
 
 
 def start_to_reply(setup: Setup) -> float:
-    """Seconds until a first command is answered in pipe mode."""
+    """Return the seconds until a first command is answered in pipe mode."""
     start = time.perf_counter()
     with piped(setup) as bot:
         bot.ask("/version", "main")
@@ -383,7 +385,7 @@ def of_messages(setup: Setup, wanted: argparse.Namespace) -> Iterator[Line]:
 
 
 def scripted(setup: Setup, wanted: argparse.Namespace) -> Sample:
-    """Return a message where the model is a function in the bot's own process."""
+    """Measure a message with a model that is a function in the bot's own process."""
     apart = Setup(setup.folder / "scripted", setup.model, program=SCRIPTED)
     with piped(apart) as bot:
         for _ in range(WARM):

@@ -1,10 +1,10 @@
-"""A chat of 1,000 turns on the page, in a real browser: what blocks it for long?
+"""The long tasks of a chat of 1,000 turns on the page, in a real browser.
 
-`python -m benchmarks.page_scroll [TURNS]` prints when something is seen first (in a browser that
-was never there), and the tasks of over 50 ms (by the browser's own count, a PerformanceObserver)
-while the chat is opened, while all of its older turns are fetched, while it is scrolled from one
-end to the other, and while the panel is drawn anew; and the CPU of the page's main thread, which a
-busy machine changes less. Needs Chromium.
+`python -m benchmarks.page_scroll [TURNS]` prints the time until the first content is visible (in a
+browser with an empty cache), and the tasks of over 50 ms (counted by the browser's
+PerformanceObserver) in these steps: the chat is opened, all of its older turns are fetched, it is
+scrolled from one end to the other, and the panel is drawn again. It also prints the CPU of the
+page's main thread, which a busy machine changes less. Needs Chromium.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ PAINT = """() => [
   [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
     .reduce((sum, one) => sum + one.transferSize, 0),
 ]"""
-STEP = 300  # pixels, as a quick wheel has them
+STEP = 300  # pixels, as with a fast wheel
 
 
 async def fill(site: Site, turns: int) -> None:
@@ -77,7 +77,7 @@ async def fill(site: Site, turns: int) -> None:
 
 
 async def cpu_of(session: CDPSession) -> float:
-    """Milliseconds of CPU that the page's main thread took so far."""
+    """Return the milliseconds of CPU that the page's main thread took so far."""
     found = (await session.send("Performance.getMetrics"))["metrics"]
     return 1e3 * next(float(one["value"]) for one in found if one["name"] == "TaskDuration")
 

@@ -1,8 +1,8 @@
-"""The answers of the scripted models of `benchmarks.providers`: random moves by seed, and how each
-protocol puts them on the wire.
+"""The answers of the scripted models of `benchmarks.providers`: random moves by seed, and their
+encoding in each protocol.
 
-A call bears a number between hashes in its arguments, in the thought before it and, since the tools
-say back what they are told, in its result: whatever is put together wrongly can be seen.
+A call has a number between hashes in its arguments, in the thought before it and, since the tools
+repeat their arguments, in its result. This exposes anything that is combined wrongly.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from benchmarks.provider_rules import sign
 
 Json = dict[str, Any]
 Thoughts = Literal["", "text", "tags", "parts", "details", "signatures", "blocks", "sealed"]
-"""The form in which a provider's models think: not at all, in `reasoning_content`, in `<think>`, in
-parts of the content (Mistral), in signed details (OpenRouter), by a signature with the calls
-(Gemini), in blocks (Anthropic), or in encrypted items (Responses)."""
+"""The form of a provider's thoughts: none, in `reasoning_content`, in `<think>`, in parts of the
+content (Mistral), in signed details (OpenRouter), as a signature with the calls (Gemini), in blocks
+(Anthropic), or in encrypted items (Responses)."""
 
 End = Literal["", "error", "break", "silence", "json"]
 ENDS: tuple[End, ...] = ("error", "break", "silence", "json")
 ANSWER = "Answer"
-"""The word with which each whole answer begins."""
+"""The first word of each whole answer."""
 FINISHES = (
     *("stop", "stop", "length", "content_filter", "refusal", "error", "network_error", "sensitive"),
     *("insufficient_system_resource", "abort", "model_length", "max_tokens", "LENGTH", "eos", ""),
@@ -52,7 +52,7 @@ SUMMARIES = (
 
 @dataclass(frozen=True)
 class Called:
-    """A call as a model makes it; arguments that are no text are sent as an object."""
+    """A call as a model makes it; arguments that are not a text are sent as an object."""
 
     id: str
     name: str
@@ -61,8 +61,9 @@ class Called:
 
 @dataclass(frozen=True)
 class Move:
-    """An answer. `status` other than 200 is a failure before it; `end` says how a stream that had
-    begun ends: with an error in it, broken off, or in the middle of nothing."""
+    """An answer. `status` other than 200 is a failure before the answer. `end` is an
+    early end of a stream: an error in it, a broken connection, or silence; or "json", a JSON error
+    instead of a stream."""
 
     text: str = ""
     thought: str = ""
@@ -73,15 +74,15 @@ class Move:
 
     @property
     def is_clean(self) -> bool:
-        """Return True where a person who gets it has an answer."""
+        """Return True if this move is an answer for the person."""
         is_whole = self.finish in ("stop", "eos", "end_turn", "tool_calls", "stop_sequence")
         return self.status == 200 and not self.end and is_whole and bool(self.text or self.calls)
 
 
 @dataclass
 class Script:
-    """Random moves. `numbers` is the next number of a call or an answer; `wildness` is from 0, at
-    which all is as it should be, to 1."""
+    """Random moves. `number` is the number of the last call or answer; `wildness` is from 0, at
+    which everything is correct, to 1."""
 
     dice: random.Random
     number: int = 0
@@ -157,7 +158,7 @@ class Script:
         return f"call_{self.number}_{place}_{self.dice.getrandbits(40):x}"
 
     def waiting(self) -> Move:
-        """Return a call that waits at the gate."""
+        """Return a call of the tool that waits at the gate."""
         self.number += 1
         arguments = json.dumps({"what": f"#{self.number}#"})
         return Move(calls=(Called(f"gate_{self.number}", "wait_at_the_gate", arguments),))
@@ -231,7 +232,7 @@ def _chat_thought(thought: str, model: str, thoughts: Thoughts) -> Iterator[Json
         yield {"reasoning_details": [{**detail, "text": thought[:half]}]}
         rest = {**detail, "text": thought[half:], "signature": sign(model, thought)}
         yield {"reasoning": thought, "reasoning_details": [rest]}
-        for number in range(2):  # each has an id of its own, and the same index
+        for number in range(2):  # each has its own id, and the same index
             data = f"{number}{thought[:12]}"
             yield {
                 "reasoning_details": [

@@ -1,4 +1,4 @@
-"""A gate at which a tool waits while `benchmarks.providers` does something to its turn."""
+"""A gate at which a tool waits while `benchmarks.providers` interferes with its turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parley_tools():
 
 
 class Gate:
-    """Closed, until somebody opens it; `reached` is set when somebody waits."""
+    """A gate that is closed until it is opened; `reached` is set when a tool waits."""
 
     def __init__(self) -> None:
         self.reached, self._opened = asyncio.Event(), asyncio.Event()

@@ -1,7 +1,7 @@
 """The rules of Anthropic's Messages API and of OpenAI's Responses API, each with its source.
 
-Rules that the strict servers of the tests have already are asked there; those that only show in a
-long conversation, or between models, are here.
+Rules of the tests' strict servers are reused; rules that only matter in a long conversation, or
+between models, are here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _THOUGHTS = ("thinking", "redacted_thinking")
 
 
 def known(check: Callable[[Json], str]) -> Check:
-    """Return a rule that a server of the tests has."""
+    """Return a rule that a server of the tests checks."""
 
     def breaches(asked: Asked) -> Iterator[str]:
         if complaint := check(asked.body):
@@ -87,8 +87,8 @@ def claude_signatures(asked: Asked) -> Iterator[str]:
 
 
 def claude_loop(asked: Asked) -> Iterator[str]:
-    """In a loop of tools, what this model thought stands before its calls. A call of an answer
-    that began with a thought bears the thought's mark in its id."""
+    """Yield a breach where, in a tool loop, this model's thought is not before its calls. A call of
+    an answer that began with a thought has the thought's mark in its id."""
     messages = asked.messages
     if len(messages) < 2 or messages[-1]["role"] != "user":
         return
@@ -121,7 +121,7 @@ def claude_belongs(asked: Asked) -> Iterator[str]:
         blocks = message["content"]
         first = next((n for n, b in enumerate(blocks) if "thinking" in b), len(blocks))
         thought = "".join(str(b.get("thinking", "")) for b in blocks)
-        # What stands before the first thought is of an answer that paused, and goes on here.
+        # Content before the first thought belongs to a paused answer that is continued here.
         said = "".join(str(b.get("input", b.get("text", ""))) for b in blocks[first:])
         yield from strangers(thought, said)
 

@@ -1,4 +1,5 @@
-"""Ten providers as they really behave: their rules, how their models think, and how they refuse."""
+"""Ten providers as they behave in reality: their rules, the form of their thoughts, and their
+refusals."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ Protocol = Literal["chat", "responses", "messages"]
 
 @dataclass(frozen=True)
 class Profile:
-    """A provider. `provider` is the name by which the bot knows it ("": it does not); `models` are
-    two of its own; `brain` is what else the configuration says of them."""
+    """A provider. `provider` is the name in the bot's settings ("": unknown to the bot); `models`
+    are two of its models; `brain` is further configuration of them."""
 
     name: str
     provider: str

@@ -72,7 +72,7 @@ MISTRAL = (
 )
 
 
-# --- thoughts that go back as text ---
+# --- thoughts that are sent back as text ---
 
 
 def deepseek_thoughts(asked: Asked) -> Iterator[str]:
@@ -82,7 +82,8 @@ def deepseek_thoughts(asked: Asked) -> Iterator[str]:
 
 
 def moonshot_thoughts(asked: Asked) -> Iterator[str]:
-    """Yield an empty text counts as missing; a blank is enough (pi#4178)."""
+    """Yield a complaint for a missing thought. An empty text counts as missing; a blank is enough
+    (pi#4178)."""
     for number, message in enumerate(asked.messages):
         if _calls(message) and not message.get("reasoning_content"):
             yield (
@@ -119,7 +120,7 @@ MOONSHOT = (
 
 
 def gemini_signatures(asked: Asked) -> Iterator[str]:
-    """Of the running turn alone: the first call of each step bears a signature of this model, or
+    """Check the running turn only: the first call of each step has a signature of this model, or
     says that it has none."""
     questions = [n for n, message in enumerate(asked.messages) if message["role"] == "user"]
     for number, message in enumerate(asked.messages):
@@ -137,8 +138,7 @@ def gemini_signatures(asked: Asked) -> Iterator[str]:
 
 
 def is_own(model: str, signed: str) -> bool:
-    """Return True for a token that this model has made, and that is whole: a text, a dot, its
-    signature."""
+    """Return True for a complete token that this model has made: a text, a dot, its signature."""
     text, dot, made = signed.rpartition(".")
     return bool(dot) and made == sign(model, text)
 
@@ -161,7 +161,7 @@ GEMINI = (
 
 
 def openrouter_details(asked: Asked) -> Iterator[str]:
-    """Each detail is whole, and of the model that is asked."""
+    """Check that each detail is complete, and made by the requested model."""
     for number, message in enumerate(asked.messages):
         for place, detail in enumerate(message.get("reasoning_details") or ()):
             if detail.get("type") == "reasoning.encrypted":
@@ -177,7 +177,7 @@ OPENROUTER = (
 )
 
 
-# --- servers of one's own, and gateways ---
+# --- local servers, and gateways ---
 
 
 def no_tools(asked: Asked) -> Iterator[str]:
@@ -188,7 +188,7 @@ def no_tools(asked: Asked) -> Iterator[str]:
 
 
 def alternation(asked: Asked) -> Iterator[str]:
-    """Devstral's and Ministral's template: calls and results do not count."""
+    """Check Devstral's and Ministral's template, which ignores calls and results."""
     is_users = True
     for message in asked.messages[asked.messages[0]["role"] == "system" :]:
         if message["role"] == "tool" or _calls(message):

@@ -1,8 +1,9 @@
-"""The rules that providers of chat completions put on a request: each a small function, with the
-public report or the document that has it. Written apart from the rules of the product.
+"""The rules that providers of chat completions impose on a request: each a small function, with the
+public report or document that describes it. Written independently of the rules of the product.
 
-A rule yields what a provider says of each breach, in its own words. `Signed` are thoughts that bear
-the name of the model that had them, as the scripted models of `provider_answers` sign them.
+A rule yields the provider's error message for each breach, in the provider's words. `Signed` are
+thoughts that contain the name of their model, as the scripted models of `provider_answers` sign
+them.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ Json = dict[str, Any]
 Check = Callable[["Asked"], Iterator[str]]
 
 REFUSED_PICTURE = "UkVGVVNFRA=="
-"""Stands in a picture that no provider can read, in base64 ("REFUSED")."""
+"""A mark in base64 ("REFUSED") in a picture that no provider can read."""
 NONCE = re.compile(r"#\d+#")
-"""The number in each call, in the thoughts before it and in its result, and in no other."""
+"""The number in each call, in the thoughts before it and in its result, and nowhere else."""
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A request: the JSON, its bytes, and the model that is asked."""
+    """A request: the JSON, its bytes, and the requested model."""
 
     body: Json
     raw: bytes
@@ -42,11 +43,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class Rule:
-    """A demand of a provider, and where it can be read.
+    """A demand of a provider, and its source.
 
-    `teaches`: whether a refusal teaches what could not be known before. once: it may happen once
-    for a model (and for what `lesson` names of the complaint); less: again, while each time less is
-    sent. "": never. A rule that `is_silent` refuses nothing: the model is misled, and answers.
+    `teaches`: whether a refusal teaches something that could not be known before. once: it may
+    happen once for a model (and for the part of the complaint that `lesson` names); less: it may
+    happen again, as long as each request is smaller. "": never. A rule that `is_silent` refuses
+    nothing: the model is misled, and answers.
     """
 
     name: str
@@ -84,7 +86,7 @@ def text_of(content: object) -> str:
     return content if isinstance(content, str) else "".join(str(p.get("text", "")) for p in parts)
 
 
-# --- of all ---
+# --- of all providers ---
 
 _KNOWN = {*CompletionCreateParamsBase.__annotations__, "stream"}
 _BY_ROLE = {
@@ -106,7 +108,7 @@ def parameters(asked: Asked) -> Iterator[str]:
 
 
 def fields(*own: str) -> Check:
-    """Return a rule that knows these fields of a message besides the protocol's own."""
+    """Return a rule that accepts these fields of a message besides the protocol's own."""
 
     def check(asked: Asked) -> Iterator[str]:
         for number, message in enumerate(asked.messages):
@@ -150,7 +152,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def is_object(text: object) -> bool:
-    """Return True where a text is a JSON object by RFC 8259."""
+    """Return True if a text is a JSON object by RFC 8259."""
     try:
         value = json.loads(str(text), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
@@ -212,8 +214,8 @@ def system_first(asked: Asked) -> Iterator[str]:
 
 
 def pictures(asked: Asked) -> Iterator[str]:
-    """Yield complaints; one about a picture ends with the picture's hash, so that each is a lesson
-    of its own."""
+    """Yield complaints; a complaint about a picture ends with its hash, so that each is a separate
+    lesson."""
     for number, message in enumerate(asked.messages):
         for part in _parts(message):
             if part.get("type") not in ("text", "image_url"):
@@ -227,7 +229,7 @@ def _hash(part: object) -> str:
 
 
 def belongs(asked: Asked) -> Iterator[str]:
-    """Results and thoughts stand with the calls that they belong to."""
+    """Check that results and thoughts are together with the calls that they belong to."""
     known: dict[str, str] = {}
     for message in asked.messages:
         for call in _calls(message):

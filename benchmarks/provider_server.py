@@ -1,5 +1,5 @@
-"""A server that is ten providers, each under a path of its own: it checks every request against the
-provider's rules, counts what it refuses, and answers from a script."""
+"""A server with ten providers, each under its own path. It checks every request against the
+provider's rules, counts refusals, and answers from a script."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ from benchmarks.provider_rules import Asked, Rule
 
 Json = dict[str, Any]
 QUESTION = "Question"
-"""The word with which each question of a person begins."""
+"""The first word of each question of a person."""
 _PICTURE = re.compile(rb"iVBORw0KGgo[A-Za-z0-9+/=]*")
 Place = tuple[str, str, str]
-_ON_ITS_WAY = 2.0  # seconds, at most, from a refusal until what it taught is on disk
-_AT_ONCE = 0.5  # seconds in which a second request may have been on its way at the first refusal
+_ON_ITS_WAY = 2.0  # maximum seconds from a refusal until its lesson is on disk
+_AT_ONCE = 0.5  # seconds in which a second request may have been sent before the first refusal
 
 
 @dataclass
 class Tally:
-    """The tally of what one provider saw. `refused` and `lessons` are by rules; `repeated` counts
-    requests that came again unchanged after a refusal, `misled` answers to histories that say what
-    is not so."""
+    """The statistics of one provider. `refused` and `lessons` are by rules; `repeated` counts
+    requests that came again unchanged after a refusal, `misled` answers to incorrect histories."""
 
     requests: int = 0
     turns: int = 0
@@ -51,7 +50,7 @@ class Tally:
 
 @dataclass
 class Fault:
-    """A kind of fault: how often there was one, and what the first was."""
+    """A kind of fault: its first example and its count."""
 
     example: str
     count: int = 0
@@ -60,10 +59,10 @@ class Fault:
 class ProviderServer:
     """The server, on a free port of the loopback interface; an asynchronous context manager.
 
-    `asked` names the provider that was asked last, `faults` has their kinds, each with an example.
-    `is_troubled` says that something went wrong since it was last reset that the script wanted so.
-    A request that comes while `holds` is set waits for `release`; `wants_gate` has the next answer
-    be a call that waits at the gate.
+    `asked` names the last requested provider, `faults` has the kinds of faults, each with an
+    example. `is_troubled` means that the script caused a failure since the last reset. A request
+    that comes while `holds` is set waits for `release`; with `wants_gate` the next answer is a call
+    that waits at the gate.
     """
 
     def __init__(self, script: Script) -> None:
@@ -94,8 +93,8 @@ class ProviderServer:
         await self._runner.cleanup()
 
     def forget(self) -> None:
-        """Forget all lessons and refusals: a bot on a fresh folder knows nothing, and may learn all
-        again."""
+        """Delete all lessons and refusals: a bot on a fresh folder knows nothing, and may learn
+        everything again."""
         self._taught: dict[tuple[Place, str | frozenset[bytes]], float] = {}
         self._excused: set[tuple[Place, str]] = set()
         self._least: dict[Place, int] = {}
@@ -104,21 +103,21 @@ class ProviderServer:
         self._before, self._begun = {*self._refused}, 0.0
 
     def begin(self) -> None:
-        """Note that a turn begins."""
+        """Record the begin of a turn."""
         self.is_troubled = self.wants_gate = self.holds = False
         self.held = asyncio.Event()
         self._before, self._begun = {*self._refused}, time.monotonic()
 
     def kill(self) -> None:
-        """Note that the bot is killed in this turn: lessons that it learnt in it, or just before
-        it, may not be on disk yet."""
+        """Record that the bot is killed in this turn: lessons of this turn or from just before it
+        may not be on disk yet."""
         since = self._begun - _ON_ITS_WAY
         self._taught = {lesson: at for lesson, at in self._taught.items() if at < since}
         self._refused = {*self._before}
         self._taken.clear()
 
     def hold(self) -> None:
-        """Have the next request wait."""
+        """Make the next request wait."""
         self.holds = True
         self.held, self._released = asyncio.Event(), asyncio.Event()
 
@@ -160,7 +159,7 @@ class ProviderServer:
     # --- rules ---
 
     def check(self, profile: Profile, asked: Asked) -> web.Response | None:
-        """Return the refusal of a request; None where it is taken."""
+        """Return the refusal of a request; None if it is accepted."""
         tally, self.asked = self.tallies[profile.name], profile.name
         tally.requests += 1
         digest = hashlib.sha256(profile.name.encode() + asked.raw).digest()
@@ -183,7 +182,7 @@ class ProviderServer:
         return None
 
     def _is_lesson(self, profile: Profile, asked: Asked, rule: Rule, words: str) -> bool:
-        """Return True where this refusal could not be avoided."""
+        """Return True if this refusal could not be avoided."""
         place = (profile.name, asked.model, rule.name)
         if rule.teaches == "less":
             least = self._least.get(place, 1 << 60)
@@ -195,14 +194,14 @@ class ProviderServer:
         now, lesson = time.monotonic(), (place, about)
         is_new = lesson not in self._taught
         if not is_new and now - self._taught[lesson] < _AT_ONCE and lesson not in self._excused:
-            self._excused.add(lesson)  # a turn and a summary, say, are asked for at the same time
+            self._excused.add(lesson)  # e.g. a turn and a summary are requested at once
             is_new = True
         self._taught.setdefault(lesson, now)
         return rule.teaches == "once" and is_new
 
     def _is_new_to_see(self, place: Place, asked: Asked) -> bool:
-        """Return whether no request with some of the pictures that may be the reason was refused
-        before. A refusal does not say which one it is, and those that were taken are not it."""
+        """Return True if no request with a subset of the suspect pictures was refused before. A
+        refusal does not name the picture, and pictures that were accepted are excluded."""
         may_be = frozenset(_PICTURE.findall(asked.raw)) - self._taken[place[:2]]
         is_new = bool(may_be) and not any(
             where == place and isinstance(known, frozenset) and known <= may_be
@@ -282,9 +281,9 @@ def _choice(body: Mapping[str, Any]) -> object:
 
 
 def _is_turn(body: Mapping[str, Any]) -> bool:
-    """Return True where a person's question is in a request; a request for a summary asks for
-    something else. Where no tools are offered, results of earlier ones may stand behind the
-    question as text, and a summary with answers in it before the question."""
+    """Return True if a request contains a person's question; a request for a summary does not.
+    Without tools, results of earlier calls may follow the question as text, and a summary with
+    answers in it may precede the question."""
     if body.get("tools"):
         return True
     said = body.get("messages") or body.get("input") or [{}]
@@ -300,7 +299,7 @@ def _response(said: object, status: int) -> web.Response:
 
 
 def _outline(body: Mapping[str, Any]) -> str:
-    """Return the history of a request, a line for each message."""
+    """Return the last messages of a request, a line for each."""
     said = body.get("messages") or body.get("input") or []
     lines = [f"    {n}: {json.dumps(one, ensure_ascii=False)[:260]}" for n, one in enumerate(said)]
     return "\n".join(lines[-8:])

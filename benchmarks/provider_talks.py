@@ -1,4 +1,4 @@
-"""Random conversations of a whole bot: what people do to it, and what happens to it."""
+"""Random conversations of a whole bot: users' actions and faults."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ HOOKS = [
 
 
 def settings(server: ProviderServer, home: Profile) -> dict[str, Any]:
-    """Return the configuration of a bot at home with one provider, which may visit all others."""
+    """Return the configuration of a bot with one provider as its home, which may switch to all
+    others."""
     agents = [agent for profile in PROFILES.values() for agent in profile.agents(server.base_url)]
     return {
         "model": "gpt-4o-mini",
@@ -77,8 +78,8 @@ def settings(server: ProviderServer, home: Profile) -> dict[str, Any]:
 
 
 def _copy_data(data: Path, copy: Path) -> None:
-    """Copy a data folder as a kill would find it. Its database is in use, so that its files may
-    belong to different moments."""
+    """Copy a data folder as a kill would leave it. Its database is in use, so its files may differ
+    in age."""
     shutil.copytree(data, copy, ignore=shutil.ignore_patterns(f"{DATABASE}*"))
     with (
         closing(sqlite3.connect(data / DATABASE)) as used,
@@ -88,7 +89,7 @@ def _copy_data(data: Path, copy: Path) -> None:
 
 
 class Crashes(logging.Handler):
-    """Errors of the bot that nobody expected, by their first lines."""
+    """A log handler that counts unexpected errors of the bot, by their first lines."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -101,7 +102,7 @@ class Crashes(logging.Handler):
 
 
 class Talks:
-    """Conversations at home with one provider. `turns` counts what models were asked."""
+    """Conversations with one provider as the home. `turns` counts the models' questions."""
 
     def __init__(self, server: ProviderServer, home: Profile, seed: int) -> None:
         self._server, self._home = server, home
@@ -116,7 +117,7 @@ class Talks:
         self.done: Counter[str] = Counter()
 
     async def run(self, turns: int) -> None:
-        """Talk for so many turns."""
+        """Run for so many turns."""
         until = self._tally.turns + turns
         while self._tally.turns < until:
             with tempfile.TemporaryDirectory(prefix="providers-") as folder:
@@ -191,8 +192,8 @@ class Talks:
         return f"{QUESTION} {self._questions}.{more}"
 
     async def _asks(self, text: str, files: tuple[Attachment, ...] = ()) -> None:
-        """Ask a question, which must be answered unless the script had trouble; then the next one
-        must be."""
+        """Ask a question, which must be answered unless the script caused a failure; in that case
+        the next question must be answered."""
         self._begin()
         before = len(self._bot.sent)
         reply = await self._bot.says(text, self._chat, files=files)
@@ -215,7 +216,7 @@ class Talks:
         await self._revive()
 
     async def _revive(self) -> None:
-        """After a turn without an answer, the next one must have one."""
+        """Ask a question after a turn without an answer; it must be answered."""
         self._begin()
         before, self._server.script.wildness = self._server.script.wildness, 0.0
         reply = await self._bot.says(self._question(), self._chat)
@@ -256,11 +257,11 @@ class Talks:
     async def _regenerate(self) -> None:
         await self._asks("/regenerate")
 
-    # --- what is done to a turn ---
+    # --- actions during a turn ---
 
     async def _waits(self) -> tuple[str, bool]:
-        """Ask, and have a tool, or the request itself, wait; return the message's id, and whether
-        something waits now."""
+        """Ask a question, and make a tool or the request itself wait; return the message's id, and
+        whether something waits now."""
         self._begin()
         GATE.close()
         self._bot.count += 1
@@ -301,7 +302,7 @@ class Talks:
         await self._judge(reply.reply.text)
 
     async def _kill(self) -> None:
-        """At rest."""
+        """Kill the bot while it is idle."""
         await self._bot.app.turns.queues.idle()
         self._server.begin()
         await self._move_on()
@@ -319,7 +320,7 @@ class Talks:
         await self._judge(reply.reply.text)
 
     async def _move_on(self) -> None:
-        """Leave the bot as it is now, and open another one on what is on disk."""
+        """Abandon the current bot, and open another one on the data on disk."""
         folder = self._folder.parent / str(self._moves)
         await self._bot.app.delivery.queues.idle()
         _copy_data(self._folder / "data", folder / "data")
@@ -340,7 +341,7 @@ class Talks:
         await self._bot.says(line, self._chat)
 
     async def _agent(self) -> None:
-        """To another provider, or home."""
+        """Switch to another provider, or back to the home provider."""
         name = self._dice.choice([self._home.name] * 14 + list(PROFILES))
         await self._command(f"/agent {name}-{self._dice.randint(0, 1)}")
 
@@ -412,4 +413,4 @@ ACTS = (
     ("fork", 1.5),
     ("branch", 2),
 )
-"""The acts of a conversation, and how often each happens."""
+"""The actions in a conversation, with their weights."""

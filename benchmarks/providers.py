@@ -35,7 +35,7 @@ SHORT = 250
 
 
 def hurry() -> None:
-    """No waits for the disk, and none between attempts."""
+    """Disable disk syncs and the delays between attempts."""
     sqlite.SYNCED = sqlite.UNSYNCED = "off"
     fallback.RETRY_DELAY = 0.0
     for client in (openai_client, anthropic_client):
@@ -46,7 +46,7 @@ def hurry() -> None:
 async def measure(
     names: list[str], turns: int, seed: int
 ) -> tuple[ProviderServer, Counter[str], Counter[str]]:
-    """Talk with each provider in turn; return the server, crashes, and what was done."""
+    """Talk with each provider in turn; return the server, crashes, and counts of the actions."""
     crashes = Crashes()
     logging.getLogger().addHandler(crashes)
     done: Counter[str] = Counter()
@@ -86,7 +86,7 @@ def _line(name: str, tally: Tally) -> str:
 
 
 def print_rules() -> None:
-    """Every rule, and where it can be read."""
+    """Print every rule and its source."""
     print("| provider | rule | source | lesson |\n|---|---|---|---|")
     for name, profile in PROFILES.items():
         for rule in profile.rules:

@@ -1,19 +1,19 @@
-"""The share of what was said that is found again, when a question needs it.
+"""The share of the evidence for a question that the memory search finds.
 
 python -m benchmarks.recall --data locomo.json realtalk.json
 
-Each conversation of the data (`benchmarks/dialogues.py`) goes message by message into a memory of
-Parley's own, with its speakers and dates; then each question is put to the memory search as it
-stands. Recall is the mean share of the evidence that is in the hits. "Beside" counts the evidence
-that stands within `--neighbours` messages of one of the ten hits, too; "in parts" is what a model
-can reach that asks five times (the question, and the halves and thirds of its words), by all hits
-and what stands beside them: an upper estimate, for nobody has chosen among them yet.
+Each conversation of the data (`benchmarks/dialogues.py`) is added message by message to a new
+memory, with its speakers and dates; then each question is sent to the memory search unchanged.
+Recall is the mean share of the evidence in the hits. "Beside" also counts the evidence within
+`--neighbours` messages of one of the ten hits. "In parts" counts all hits of five searches (the
+question, and the halves and thirds of its words) and the messages beside them: an upper estimate
+for a model that searches five times, since nothing has selected among the hits.
 
-`--semantic` has meanings compared, too (`plugins/recall`). `--leave-one-out` tries other settings
-of the ranking (`benchmarks/weights.py`). `--messages N` and `--tokens N` measure the CPU of a
-search in one long conversation, into which so much of each file, and of all of them together, is
-pooled. `--strategies` holds the conversations under each strategy: what a request is billed (a rule
-for the provider, as in `benchmarks/cost.py`), and how much of the evidence is in the context at the
+`--semantic` compares meanings, too (`plugins/recall`). `--leave-one-out` tries other settings of
+the ranking (`benchmarks/weights.py`). `--messages N` and `--tokens N` measure the CPU of a search
+in one long conversation, which joins that much of each file, and of all of them together.
+`--strategies` runs the conversations under each strategy: the billed tokens (a rule for the
+provider, as in `benchmarks/cost.py`), and the share of the evidence that is in the context at the
 end, or within five hits with their neighbours.
 """
 
@@ -56,11 +56,11 @@ from tests.servers.postgresql import running_server
 
 DEPTHS = (5, 10, 20)
 SHOWN = 10
-"""Hits whose neighbours are shown, of each query."""
+"""Hits of each query whose neighbours are shown."""
 FEW = 5
-"""Hits with their neighbours that a strategy may count on."""
+"""Hits with their neighbours that count for a strategy."""
 WINDOW = 16_000
-"""Tokens of the model's window, below the length of the conversations; `full` has all it needs."""
+"""Tokens of the model's window, smaller than the conversations; `full` has no such limit."""
 METER = Meter()
 FRAME = PromptPrefix("You are Parley, a helpful assistant in a chat.")
 
@@ -100,8 +100,8 @@ async def memory(limits: Limits, provider: Provider) -> AsyncIterator[Conversati
 @dataclass
 class Searched:
     """The results of the memory search: recall by depth, beside hits, and in parts; milliseconds of
-    each search, and of CPU; and for each question the ids within `FEW` hits with their neighbours.
-    """
+    each search, and of CPU; and for each question the ids within `FEW` hits with their
+    neighbours."""
 
     recall: dict[int, list[float]] = field(default_factory=lambda: {d: [] for d in DEPTHS})
     beside: list[float] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Searched:
 
 
 async def search(data: Sequence[Dialogue], neighbours: int = 1) -> Searched:
-    """Say everything, then ask everything."""
+    """Add all messages, then ask all questions."""
     result = Searched()
     async with memory(Limits().but(strategy="full"), Provider(0.1)) as conversations:
         for dialogue in data:
@@ -123,7 +123,7 @@ async def search(data: Sequence[Dialogue], neighbours: int = 1) -> Searched:
 
 
 async def say(conversations: Conversations, dialogue: Dialogue) -> Conversation:
-    """Say all of a dialogue, until it is indexed, and its vectors are made."""
+    """Add all messages of a dialogue, and wait for their index and vectors."""
     conversation = await conversations.get(dialogue.key)
     for turn in dialogue.turns:
         said = [line.message for line in turn]
@@ -134,7 +134,7 @@ async def say(conversations: Conversations, dialogue: Dialogue) -> Conversation:
 
 
 async def make_vectors(store: Store) -> None:
-    """Make the vectors of what is indexed, if meanings are compared."""
+    """Make the vectors of indexed messages, if meanings are compared."""
     if _is_semantic.get():
         filling = VectorBackfill(store, Processes(), lambda: True)
         await filling.start_if_due()
@@ -167,7 +167,7 @@ async def _ask(
 
 
 def in_parts(text: str) -> Iterator[str]:
-    """Yield the halves and the thirds of what a question looks for."""
+    """Yield the halves and the thirds of a question's search terms."""
     told = [term.word for term in words.question(text, ()).terms if not term.is_prefix]
     for parts in (2, 3):
         size = -(-len(told) // parts)
@@ -190,12 +190,12 @@ def _share(question: Question, lines: Sequence[Line], seqs: Iterable[int]) -> fl
 
 
 def share(question: Question, ids: Iterable[str]) -> float:
-    """Return the share of the evidence that is there."""
+    """Return the share of the evidence that is in `ids`."""
     return len(question.evidence.intersection(ids)) / len(question.evidence)
 
 
 def search_table(results: Mapping[str, Searched], neighbours: int = 1) -> str:
-    """Return a file a line, and their mean, in Markdown."""
+    """Return a table in Markdown with a row for each file, and their mean."""
     names = ["data", "questions", *(f"recall at {depth}" for depth in DEPTHS)]
     names += [f"10, {neighbours} beside", "in parts", "ms a query", "CPU: median", "one of 20"]
     rows = {name: _columns(result) for name, result in results.items()}
@@ -212,7 +212,7 @@ def _columns(result: Searched) -> list[float]:
 
 
 def _spread(values: Sequence[float]) -> tuple[float, float]:
-    """Return the median, and what one of 20 exceeds."""
+    """Return the median and the 95th percentile."""
     return median(values), sorted(values)[len(values) * 95 // 100]
 
 
@@ -226,13 +226,13 @@ def _row(name: str, columns: Sequence[float]) -> str:
 
 
 async def measure_long(name: str, dialogue: Dialogue) -> str:
-    """Measure what a search costs in a conversation, whatever it finds."""
+    """Measure the cost of a search in a conversation, regardless of its hits."""
     cpu = []
     async with memory(Limits().but(strategy="full"), Provider(0.1)) as conversations:
         conversation = await say(conversations, dialogue)
         store = conversations.services.store
         indexing = await store.write(_index_anew)
-        await make_vectors(store)  # the old ones went with the index
+        await make_vectors(store)  # the old ones were deleted with the index
         for question in dict.fromkeys(dialogue.questions):
             start = time.process_time()
             await conversation.memory.recall(question.text, SHOWN)
@@ -255,8 +255,8 @@ def _index_anew(database: Database) -> float:
 
 
 async def measure_joined(files: Sequence[Path], size: Callable[[Line], int], most: int) -> str:
-    """Return the same in one conversation of so much of each file, said again and again where it is
-    less; and of all files together, one after the other. In Markdown."""
+    """Measure one conversation of that much of each file, repeated if the file is shorter, and one
+    of all files joined. Return lines in Markdown."""
     await METER.ready()
     data = {named(file): dialogues(file) for file in files}
     if len(data) > 1:
@@ -281,7 +281,7 @@ def count_tokens(line: Line) -> int:
 
 @dataclass
 class Strategy:
-    """The cost and content of a strategy: billed tokens of each conversation's turns, and by
+    """The cost and content of a strategy: billed tokens of each conversation's turns, and for each
     question the share of the evidence that is in the context, and there or near a hit."""
 
     name: str
@@ -291,7 +291,7 @@ class Strategy:
 
 
 async def hold(name: str, data: Sequence[Dialogue], search: Searched, price: float) -> Strategy:
-    """Hold the conversations under a strategy, and look what is in the context at the end."""
+    """Run the conversations under a strategy, and check the context at the end."""
     result = Strategy(name)
     window = 10**6 if name == "full" else WINDOW
     limits = Limits().but(
@@ -329,7 +329,7 @@ async def _talk(conversation: Conversation, turn: Sequence[Line], provider: Prov
 
 
 def strategy_table(results: Iterable[Strategy]) -> str:
-    """Return a strategy a line, in Markdown."""
+    """Return a table in Markdown with a row for each strategy."""
     head = (
         "| strategy | billed tokens a turn | evidence in the context | there or near a hit |\n"
         "|---|---:|---:|---:|"
@@ -342,7 +342,7 @@ def strategy_table(results: Iterable[Strategy]) -> str:
     return "\n".join((head, *rows))
 
 
-# --- what is asked for ---------------------------------------------------------------------
+# --- the options ---------------------------------------------------------------------------
 
 
 async def measure(files: Sequence[Path], neighbours: int, price: float | None) -> None:

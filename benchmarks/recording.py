@@ -1,6 +1,6 @@
 """docs/session.svg: a session of the real bot in a real terminal, drawn frame by frame.
 
-Only the model's words are scripted. It wants tmux: `python -m benchmarks.recording`.
+Only the model's words are scripted. Requires tmux: `python -m benchmarks.recording`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "session.svg"
 COLUMNS, ROWS = 92, 30
 SECONDS = 4.0
-"""For which a frame is shown."""
+"""Seconds for which a frame is shown."""
 PATIENCE = 60.0  # seconds
 SETTINGS = {"model": "gpt-5-mini", "agent_max_context_turns": 6}
 TALK: Sequence[tuple[str, str]] = (
@@ -68,7 +68,7 @@ _INK, _GROUND = "#d6d9e0", "#1c1f24"
 
 
 class Recorder:
-    """A terminal in tmux; what stands in it is text with ANSI styles."""
+    """A terminal in tmux; its screen is text with ANSI styles."""
 
     def __init__(self, command: str, rows: int = ROWS) -> None:
         self._socket = f"parley-recording-{time.monotonic_ns()}"
@@ -85,14 +85,14 @@ class Recorder:
         self._tmux("send-keys", "Enter")
 
     def clears(self) -> None:
-        """Take all that stands on the screen away."""
+        """Clear the screen."""
         self._tmux("send-keys", "C-l")
 
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p", "-e", "-N")
 
     def waits_for(self, *words: str) -> str:
-        """Return the screen, once all these words stand on it, and nothing runs."""
+        """Return the screen, once it shows all these words and the bot is idle."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             shown = self.screen()
@@ -134,7 +134,8 @@ def record(command: str) -> list[str]:
 
 
 def svg(frames: Sequence[str]) -> str:
-    """Return the frames one after the other, again and again; what can't move shows the first."""
+    """Return an SVG that shows the frames in an endless loop; viewers without animation show the
+    first."""
     width = COLUMNS * _CELL + 2 * _MARGIN
     rows = max(len(Text.from_ansi(frame).plain.rstrip().splitlines()) for frame in frames)
     height = rows * _LINE + 2 * _MARGIN
@@ -161,7 +162,7 @@ def _frame(frame: str, number: int, count: int) -> str:
 
 
 def _line(line: Text, row: int) -> Iterator[str]:
-    """Yield the pieces of a line, each in its place, so that no font can move them."""
+    """Yield the pieces of a line, each with its position, so that fonts cannot shift them."""
     y = _MARGIN + row * _LINE
     column = 0
     for words, style in _pieces(line):
@@ -181,7 +182,7 @@ def _line(line: Text, row: int) -> Iterator[str]:
 
 
 def _pieces(line: Text) -> Iterator[tuple[str, Style]]:
-    """Yield the runs of one style."""
+    """Yield the runs of equal style."""
     styles = [Style() for _ in line.plain]
     for span in line.spans:
         style = span.style if isinstance(span.style, Style) else Style.parse(span.style)
@@ -204,13 +205,13 @@ def _ink(style: Style) -> tuple[str, str]:
 
 
 def script(request: Received) -> Answer:
-    """Return the scripted words: an answer by its question, a summary for what asks for one."""
+    """Return the scripted words: an answer by its question, or the summary."""
     said = str(request.body["messages"][-1]["content"])
     return Say(next((answer for question, answer in TALK if said.endswith(question)), SUMMARY))
 
 
 async def main() -> None:
-    """Record, and write the picture."""
+    """Record the session, and write the picture."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "config.json"
         config.write_text(json.dumps(SETTINGS))

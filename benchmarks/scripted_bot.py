@@ -1,4 +1,4 @@
-"""`main.py` with the scripted model of the tests in place of a server: what Parley alone costs.
+"""`main.py` with the scripted model of the tests in place of a server: the cost of Parley alone.
 
 python -m benchmarks.scripted_bot ARGUMENTS OF main.py
 """
@@ -17,18 +17,19 @@ ANSWER = "The quick brown fox jumps over the lazy dog. " * 3
 
 
 CHARACTERS = 4
-"""Of a token, roughly."""
+"""Characters of a token, approximately."""
 
 
 class QuietModel(ScriptedModel):
-    """Says the same to all, reports what it has read, and keeps nothing of what it was asked."""
+    """A model that always gives the same answer, reports the tokens it has read, and stores no
+    requests."""
 
     def __init__(self) -> None:
         super().__init__(lambda request: ANSWER, usage=self._count)
         self._tools: tuple[object, int] = ((), 0)
 
     def _count(self, request: ModelRequest, text: str) -> Usage:
-        if self._tools[0] is not request.tools:  # the same all the time
+        if self._tools[0] is not request.tools:  # it usually stays the same
             self._tools = request.tools, len(json.dumps(request.tools))
         read = self._tools[1] + sum(len(message["content"]) for message in request.messages)
         return Usage(read // CHARACTERS, len(text) // CHARACTERS)

@@ -1,10 +1,11 @@
-"""The performance of the bot on a machine as small as a Raspberry Pi: `python -m
-benchmarks.small_machine`.
+"""The performance of the bot on a machine as small as a Raspberry Pi.
 
-It runs in a control group of its own that has so much memory and so much of one processor; files
-that it reads count for its memory, too. What the kernel says of it: when it first answers, what is
-resident, what it writes for a message, and the most that it held. Linux only; without the right to
-make a control group (root, or one that is handed down) the same is measured without limits.
+python -m benchmarks.small_machine
+
+The bot runs in its own control group with limits of memory and of one processor; files that it
+reads count as its memory, too. The kernel's figures are: the time of the first answer, the resident
+memory, the bytes written for a message, and the peak memory. Linux only; without permission to make
+a control group (root, or a delegated group) the same is measured without limits.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ NAME = "parley-small-machine"
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """Control groups that a process can be put into; `peak` is the file with the most memory that
-    all in them had at once (bytes)."""
+    """Control groups for a process; `peak` is the file with the peak memory in bytes of all their
+    processes together."""
 
     folders: tuple[Path, ...] = ()
     peak: Path | None = None
@@ -38,7 +39,7 @@ class Confinement:
 
 @dataclass(frozen=True)
 class SmallSetup(Setup):
-    """A bot that begins by going into control groups."""
+    """A bot that joins control groups when it starts."""
 
     confinement: Confinement = Confinement()
 
@@ -50,7 +51,7 @@ class SmallSetup(Setup):
 
 @contextmanager
 def confined(megabytes: int, percent: int) -> Iterator[Confinement]:
-    """Control groups with these limits; none where they can't be made."""
+    """Yield control groups with these limits; none if they cannot be made."""
     is_old = (ONE / "memory.limit_in_bytes").exists()
     memory = (ONE if is_old else TWO) / NAME
     processor = TWO / "cpu" / NAME if is_old else memory
@@ -82,14 +83,14 @@ def confined(megabytes: int, percent: int) -> Iterator[Confinement]:
 
 
 def written(process: int) -> int:
-    """Bytes that the kernel has sent to the disk for a process, or is going to."""
+    """Return the bytes that the kernel has written to the disk for a process, or will write."""
     lines = dict(line.split(": ") for line in Path(f"/proc/{process}/io").read_text().splitlines())
     return int(lines["write_bytes"])
 
 
 def measure(setup: SmallSetup, messages: int) -> Iterator[tuple[str, str]]:
     """Yield the lines of the table."""
-    start_to_reply(setup)  # compiles what was never run, and makes the database
+    start_to_reply(setup)  # compiles new files, and creates the database
     starts = [start_to_reply(setup) for _ in range(3)]
     yield "start to a first reply in pipe mode", f"{median(starts):.2f} s"
     with piped(setup) as bot:

@@ -1,19 +1,19 @@
-"""A measure of what survives compactions: instructions, corrections, open and finished requests,
-numbers and identifiers, after 1, 3 and 10 of them.
+"""A measure of the content that survives compactions: instructions, corrections, open and finished
+requests, numbers and identifiers, after 1, 3 and 10 of them.
 
-`python -m benchmarks.survival [--write]`: the whole bot talks to a model on this machine that
-answers from a script (no key, no network), under each of its strategies. The summaries are written
-by a good model, one that loses a third each time, a hostile one that drops all instructions, tells
-of corrected values and lists finished requests as tasks, and by none ("extractive"). Beside it run
-small models of what other bots document:
+`python -m benchmarks.survival [--write]`: the whole bot talks to a scripted model on this machine
+(no key, no network), under each of its strategies. The summaries are written by a good model, by
+one that loses a third each time, by a hostile one that drops all instructions, states corrected
+values and lists finished requests as tasks, and by none ("extractive"). Beside it run small models
+of the documented behaviour of other bots:
 
-- CowAgent: the older half of the turns leaves, its summary stands in front; nothing is checked.
-- OpenClaw's safeguard: all but the last three turns are summarised, the summary is checked for
-  headings and asked for once more, and then taken.
+- CowAgent: the older half of the turns is removed, and its summary is put in front, unchecked.
+- OpenClaw's safeguard: all but the last three turns are summarised. The summary is checked for
+  headings, requested once more, and then accepted.
 - Open WebUI with a filter that clips: the last ten messages.
 - A sliding window of 20 turns.
 
-No model judges: a text has an item, or it does not (`survival_script.py`). `--write` keeps the
+No model judges: a text has an item, or it does not (`survival_script.py`). `--write` stores the
 tables in `docs/survival.md` and the chart in `docs/survival.svg`.
 """
 
@@ -44,14 +44,14 @@ HEADINGS = ("## Decisions", "## Open TODOs", "## Constraints", "## Exact identif
 
 Shares = Mapping[str, float]
 Row = dict[int, Shares]
-"""The share of each kind that is left, after so many compactions."""
+"""The share of each kind that survives, by the number of compactions."""
 
 
 # --- the bot -------------------------------------------------------------------------------------
 
 
 async def ours(strategy: str, grade: str) -> Row:
-    """Return what the bot's own requests still have."""
+    """Return the shares that survive in the bot's own requests."""
     replies = dict([*conversation(), *FILLER])
     generation = 0
 
@@ -89,17 +89,17 @@ async def _talk(bot: TestBot) -> Row:
     return found
 
 
-# --- what others document ------------------------------------------------------------------------
+# --- the documented behaviour of others ----------------------------------------------------------
 
 
 def half_leaves(grade: str) -> Row:
-    """Return what CowAgent's documented way still has."""
+    """Return the shares that survive CowAgent's documented method."""
     return _other(grade, lambda turns: len(turns) - len(turns) // 2)
 
 
 def safeguard(grade: str) -> Row:
-    """Return what OpenClaw's documented safeguard still has: headings are asked for twice, and a
-    summary without them is taken then."""
+    """Return the shares that survive OpenClaw's documented safeguard: headings are requested twice,
+    and then a summary without them is accepted."""
     return _other(grade, lambda turns: len(turns) - 3, "\n".join(HEADINGS))
 
 
@@ -118,7 +118,7 @@ def _other(grade: str, leaving: Callable[[Sequence[object]], int], headings: str
 
 
 def window(messages: int) -> Row:
-    """Return what the last messages still have."""
+    """Return the shares that survive in a window of the last messages."""
     turns, found = list(conversation()), Row()
     for number in range(1, max(ROUNDS) + 1):
         turns += FILLER
@@ -145,7 +145,7 @@ def table(rows: Mapping[str, Row]) -> str:
 
 
 def chart(rows: Mapping[str, Row]) -> str:
-    """Return a picture of what is left after the last compaction, of each kind."""
+    """Return a chart of the shares that survive the last compaction, by kind."""
     left, top, wide, high = 210, 60, 100, 26
     width, height = left + wide * len(KINDS) + 20, top + high * len(rows) + 20
     style = 'font-family="sans-serif" font-size="13"'

@@ -1,5 +1,6 @@
-"""The conversation of the benchmark of what survives (`benchmarks.survival`): what is said in it,
-how scripted summarisers of graded quality write it down, and whether a text still has it. Pure."""
+"""The conversation of the benchmark of survival (`benchmarks.survival`): its messages, the
+summaries of scripted summarisers of graded quality, and the check whether a text still has an item.
+Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ _DONE = re.compile(r"\b(?:done|finished|booked|sent|written)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something that has to survive: what is said of it, turn by turn, with the replies; the word
-    by which it is found; the value that ended; and how a good and a hostile summary tell of it."""
+    """An item that has to survive: its messages, turn by turn, with the replies; the word by which
+    it is found; the old value; and its line in a good and in a hostile summary."""
 
     kind: str
     turns: tuple[tuple[str, str], ...]
@@ -28,7 +29,7 @@ class Item:
     hostile: str = ""
 
     def survives(self, text: str) -> bool:
-        """Return whether a request tells the model of it as it is."""
+        """Return whether a request states the item correctly for the model."""
         lines = split_sentences(text)
         about = [line for line in lines if self.key in line]
         match self.kind:
@@ -105,13 +106,13 @@ FILLER = (
 
 
 def conversation() -> list[tuple[str, str]]:
-    """Return all that is said about the items, turn by turn."""
+    """Return all turns about the items."""
     return [turn for item in ITEMS for turn in item.turns]
 
 
 def summarise(grade: str, source: str, generation: int) -> str:
-    """Return the summary that a model of this grade writes of a text, the so-manieth of its
-    conversation; "" where there is no model."""
+    """Return the summary of a text that a model of this grade writes as summary number `generation`
+    of its conversation; "" if there is no model."""
     there = [item for item in ITEMS if item.key in source or (item.old and item.old in source)]
     match grade:
         case "good":

@@ -1,9 +1,8 @@
-"""The test of whether the weights of the ranking (`memory/record/search/ranking.py`) hold
-elsewhere.
+"""A test of whether the weights of the ranking (`memory/record/search/ranking.py`) generalise.
 
-Settings in which each weight is anything from half to twice as large as it is are tried on all sets
-of data. The one that is best on all of them is no proof of anything; so each set is also left out:
-what is best on the others is asked what it finds there.
+Settings with each weight between half and twice its value are tried on all sets of data. The best
+one on all of them proves nothing. Therefore each set is also left out: the best setting on the
+others is evaluated on it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ DEPTH = 10
 
 
 def vary(tried: int) -> list[Weights]:
-    """Return the weights as they are, and so many others; the same ones each time."""
+    """Return the current weights, and `tried` others; the same ones each time."""
     dice = random.Random(0)
     return [WEIGHTS, *(_vary(dice) for _ in range(tried))]
 
@@ -59,8 +58,8 @@ def evaluate(
 
 
 def leave_one_out(settings: Sequence[Weights], recall: Mapping[str, Sequence[float]]) -> str:
-    """Format, for each set of data, what it finds with settings that were chosen with it, and
-    without it."""
+    """Format, for each set of data, the recall with settings that were chosen with it, and without
+    it."""
     every = range(len(settings))
     on_all = _best(recall, every)
     without = {

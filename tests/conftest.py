@@ -47,7 +47,8 @@ from tests.servers.fixtures import (
 __all__ = ["broker", "broker_server", "mail", "mail_servers", "own_broker", "postgresql"]
 __all__ += ["postgresql_server", "synapse"]
 
-# Hypothesis tries the same examples in every run, and leaves time limits to slow shared machines.
+# Hypothesis tries the same examples in every run, without deadlines, since shared machines are
+# slow.
 settings.register_profile("parley", deadline=None, derandomize=True)
 settings.load_profile("parley")
 
@@ -62,14 +63,14 @@ for _what, _rules in (
 ):
     request_rules.demand(_what, _rules)
 
-# Python asks the program `uname` for this once, and keeps the answer; the SDKs send it.
+# Python calls the program `uname` for this once, and caches the result; the SDKs send it.
 platform.processor()
 
 
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Tests run on the loop that the bot runs on (`bot/process.py`)."""
+    """Run tests on the event loop that the bot uses (`bot/process.py`)."""
     return {"the bot's": make_event_loop}
 
 
@@ -92,8 +93,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the fast tier trust one authority: no test of it meets a certificate, and each client of
-    an SDK reads all of them anew."""
+    """Reduce the trusted authorities to one in the fast tier: its tests meet no certificate, and
+    each client of an SDK would read all of them again."""
     if config.getoption("--tier") == "fast":
         folder, end = TemporaryDirectory(), "-----END CERTIFICATE-----\n"
         config.add_cleanup(folder.cleanup)
@@ -107,15 +108,15 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage among what the tests make, not among all that was imported, and not after
-    each 700 objects."""
+    """Limit garbage collection to the objects that the tests make, without the imported ones, and
+    run it less often than after each 700 objects."""
     gc.freeze()
     gc.set_threshold(20_000)
     gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave folders that only the full tier needs unread in the fast one."""
+    """Skip the collection of folders with tests of the full tier only, in the fast tier."""
     is_skipped = config.getoption("--tier") == "fast" and collection_path in _FULL_FOLDERS
     return True if is_skipped else None
 
@@ -124,7 +125,7 @@ _FULL_FOLDERS = {Path(__file__).parent / "deploy"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Select the tests of the tier and of the database system; shuffle them if asked to."""
+    """Select the tests of the tier and of the database system; shuffle them on request."""
     tier, system = config.getoption("--tier"), config.getoption("--database")
     selected = [item for item in items if tier in ("all", _tier(item))]
     if system != "sqlite":
@@ -158,8 +159,8 @@ def no_processes(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def _children() -> tuple[int, int]:
-    """Page faults of the children that have ended, and the number of those that run: a count that
-    changes whenever a process is started or ends, by whatever means."""
+    """Return the page faults of the ended children, and the number of running ones: together they
+    change whenever a process is started or ends, by any means."""
     running = 0
     for thread in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):  # the thread has ended
@@ -169,8 +170,8 @@ def _children() -> tuple[int, int]:
 
 @pytest.fixture(autouse=True)
 def same_umask() -> Iterator[None]:
-    """Restore the permissions that new files get: commands of `main.py` change them for their
-    process, and in a test that is the one of all later tests."""
+    """Restore the umask after each test: commands of `main.py` change it for their process, which
+    in a test runs all later tests, too."""
     before = os.umask(0o077)
     os.umask(before)
     yield
@@ -179,7 +180,7 @@ def same_umask() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the SDKs, and who asks several models in turn, try again at once."""
+    """Make the SDKs and the fallback models retry at once."""
     for client in (openai_client, anthropic_client):
         sdk = sys.modules[f"{client.APIError.__module__.partition('.')[0]}._base_client"]
         monkeypatch.setattr(sdk, "INITIAL_RETRY_DELAY", 0.001)
@@ -189,13 +190,14 @@ def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def durable() -> None:
-    """Have databases wait for the disk, as they do outside of tests."""
+    """Make databases wait for the disk, as they do outside of tests."""
 
 
 @pytest.fixture(autouse=True)
 def no_syncs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep databases from waiting for the disk, which protects them from power cuts alone, and have
-    new ones copied from one that was made before: its tables take as long as all else of a bot."""
+    """Disable waits of databases for the disk, which protect only against power cuts. Copy new
+    databases from one that was made before: creating the tables takes as long as the rest of a
+    bot's start."""
     if not {"durable", "processes"}.intersection(request.fixturenames):
         monkeypatch.setattr(sqlite, "SYNCED", "off")
         monkeypatch.setattr(sqlite, "UNSYNCED", "off")
@@ -206,13 +208,13 @@ _prepare = sqlite.SqliteEngine.prepare
 
 
 def _prepare_copied(engine: sqlite.SqliteEngine, is_transfer: bool = False) -> None:
-    with suppress(OSError):  # the engine says it better
+    with suppress(OSError):  # the engine gives a better error
         if not engine.path.exists():
             engine.path.parent.mkdir(parents=True, exist_ok=True)
             with NamedTemporaryFile(dir=engine.path.parent) as copied:
                 copied.write(_empty_database())
                 copied.flush()
-                os.link(copied.name, engine.path)  # unless another one is there by now
+                os.link(copied.name, engine.path)  # unless another one exists by now
     _prepare(engine, is_transfer)
 
 
@@ -225,8 +227,8 @@ def _empty_database() -> bytes:
 
 @pytest.fixture(autouse=True)
 def database_system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the name of the system that keeps the record. On PostgreSQL, each file is replaced by
-    a database of its own."""
+    """Return the name of the system that stores the record. On PostgreSQL, each file is replaced by
+    a separate database."""
     system = str(request.config.getoption("--database"))
     if system == "postgresql":
         server = request.getfixturevalue("postgresql_server")
@@ -261,7 +263,7 @@ def _refuse_the_network(event: str, arguments: tuple[Any, ...]) -> None:
         raise PermissionError(f"a test may not reach {host!r}: only this machine")
 
 
-# An audit hook sees every connection, whatever library opens it, and cannot be taken off again.
+# An audit hook sees every connection, of any library, and cannot be removed again.
 sys.addaudithook(_refuse_the_network)
 
 
@@ -269,7 +271,7 @@ sys.addaudithook(_refuse_the_network)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     _fail_a_skip_in_ci(report)
-    # What a test logs may be broken text, which xdist cannot pass on from its workers.
+    # The logs of a test may be invalid text, which xdist cannot pass on from its workers.
     report.sections = [
         (title, text.encode("utf-8", "backslashreplace").decode())
         for title, text in report.sections
@@ -285,7 +287,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print how long each suite took, added up over all workers."""
+    """Print the duration of each suite, summed over all workers."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for reports in terminalreporter.stats.values():
         for report in reports:

@@ -1,4 +1,4 @@
-"""Tables of cases that are one test: a row costs no fixtures of its own, and fails by name."""
+"""Tables of cases in a single test: a row needs no fixtures of its own, and fails by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _short(value: object) -> str:
 
 @contextmanager
 def case(subtests: pytest.Subtests, name: str) -> Iterator[None]:
-    """Report a case of a loop by its name if it fails; one that passes costs no report."""
+    """Report a failing case of a loop by its name; a passing case costs no report."""
     try:
         yield
     except (Exception, pytest.fail.Exception):
@@ -31,9 +31,9 @@ def case(subtests: pytest.Subtests, name: str) -> Iterator[None]:
 def each_row(
     names: str | tuple[str, ...], rows: Iterable[Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Call a test once for each row; all rows that fail are reported, each with its values.
+    """Call a test once for each row; all failing rows are reported, each with its values.
 
-    It is written like `pytest.mark.parametrize`, for tests that take nothing but the row.
+    It is used like `pytest.mark.parametrize`, for tests without other arguments.
     """
 
     table = list(rows)

@@ -1,4 +1,4 @@
-"""Tests of what a benchmark says of its figures beside those that were committed last."""
+"""Tests of the comparison of a benchmark's figures with those that were committed last."""
 
 from __future__ import annotations
 

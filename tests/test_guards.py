@@ -1,4 +1,5 @@
-"""The guards of tests/conftest.py: what no test can do, and what CI does not let pass."""
+"""Tests of the guards of tests/conftest.py: actions that no test can do, and runs that CI
+rejects."""
 
 from __future__ import annotations
 
@@ -53,14 +54,15 @@ def test_a_skip_fails_in_ci_and_only_there(tmp_path: Path, ci: str, outcome: str
 
 
 TESTS = Path(__file__).parent
-WAITING = ("waiting.py", "fakes/", "mcp/fakes/")  # the task of the first; others are to be slow
+WAITING = ("waiting.py", "fakes/", "mcp/fakes/")  # these may wait, or simulate slowness
 BINDING = ("bind", "start_server", "create_server", "TCPSite", "run_app")
 LOOKED_FOR = re.compile(rf"\bsleep\((?!0\))|\b({'|'.join(BINDING)})\(")
 
 
 @cache
 def calls() -> list[tuple[str, ast.Call]]:
-    """Every call in the files below tests/ that have one of these, with the path of the file."""
+    """Return every call in the files below tests/ that have one of these, with the path of the
+    file."""
     found = []
     for path in sorted(TESTS.rglob("*.py")):
         text, name = path.read_text("utf-8"), path.relative_to(TESTS).as_posix()
@@ -71,7 +73,7 @@ def calls() -> list[tuple[str, ast.Call]]:
 
 
 def name_of(call: ast.Call) -> str:
-    """The last name of what is called: `sleep` for `asyncio.sleep(1)`."""
+    """Return the last name of the called function: `sleep` for `asyncio.sleep(1)`."""
     return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
 
 
@@ -80,13 +82,13 @@ def is_zero(node: ast.expr) -> bool:
 
 
 def sleeps(call: ast.Call) -> bool:
-    """Return whether a call waits for a while; `sleep(0)` only lets others run."""
+    """Return whether a call waits for a while; `sleep(0)` only lets other tasks run."""
     return name_of(call) == "sleep" and not all(map(is_zero, call.args[:1]))
 
 
 def test_no_test_sleeps() -> None:
-    """A test waits for what it waits for (tests/waiting.py): a pause is too short on a machine that
-    is busy, and too long on every other."""
+    """A test waits for a condition (tests/waiting.py): a pause is too short on a busy machine, and
+    too long on every other."""
     found = {
         f"{name}:{call.lineno}"
         for name, call in calls()
@@ -96,7 +98,8 @@ def test_no_test_sleeps() -> None:
 
 
 def test_no_test_takes_the_last_request_for_that_of_a_turn() -> None:
-    """A summary's may have come behind it. What talks to a model directly has nothing else."""
+    """A summary's request may follow it. Tests that talk to a model directly have no such
+    requests."""
     found = [
         path.relative_to(TESTS).as_posix()
         for path in TESTS.rglob("*.py")
@@ -107,7 +110,7 @@ def test_no_test_takes_the_last_request_for_that_of_a_turn() -> None:
 
 
 def ports(call: ast.Call) -> Iterator[int]:
-    """The numbers of ports, other than 0, to which a call binds."""
+    """Yield the ports, other than 0, to which a call binds."""
     inner = [part for one in call.args if isinstance(one, ast.Tuple) for part in one.elts]
     named = [keyword.value for keyword in call.keywords if keyword.arg == "port"]
     for node in (*call.args, *inner, *named):
@@ -116,7 +119,7 @@ def ports(call: ast.Call) -> Iterator[int]:
 
 
 def test_no_test_listens_at_a_fixed_port() -> None:
-    """Another program, or another test beside it, may have it."""
+    """Another program, or another test beside it, may use the port."""
     found = {f"{name}:{call.lineno}" for name, call in calls() if name_of(call) in BINDING
              and any(ports(call))}  # fmt: skip
     assert found == set()

@@ -1,4 +1,5 @@
-"""The direction of imports, as import-linter can't see it: no module needs itself."""
+"""Tests of the direction of imports that import-linter cannot check: no module depends on
+itself."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ LAYERS = ("bot", "plugins", "agent", "channels", "memory")
 
 @cache
 def imports() -> Mapping[str, frozenset[str]]:
-    """Return which modules of the packages each of them imports, also within functions and for
-    types alone."""
+    """Return the modules of the packages that each module imports, including imports within
+    functions and for types only."""
     files = {_name(path): path for layer in LAYERS for path in (ROOT / layer).rglob("*.py")}
     return {
         name: frozenset(_imported(path, files)) - {name} - _packages_of(name)
@@ -39,7 +40,7 @@ def _name(path: Path) -> str:
 
 
 def _packages_of(name: str) -> set[str]:
-    """The packages that a module stands in: they are imported before it in any case."""
+    """Return the packages that contain a module: they are always imported before it."""
     parts = name.split(".")
     return {".".join(parts[:count]) for count in range(1, len(parts))}
 
@@ -124,7 +125,7 @@ def _path_of(name: str) -> Path:
 FEATURES = {
     path.parent.name: ast.parse(path.read_text("utf-8"))
     for path in (ROOT / "plugins").glob("*/__init__.py")
-    if path.parent.name not in ("builtin", "rules")  # they stand below bot
+    if path.parent.name not in ("builtin", "rules")  # they are below bot
 }
 
 
@@ -155,7 +156,7 @@ def test_no_module_imports_a_feature_but_its_own_and_those_it_requires() -> None
 
 
 def test_the_linter_knows_each_feature() -> None:
-    """Check what import-linter can't tell by itself: which folders of plugins/ stand above bot."""
+    """Check the list in import-linter's settings of the folders of plugins/ that are above bot."""
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]
     (layers,) = (one["layers"] for one in tools["importlinter"]["contracts"] if "layers" in one)
     assert {*layers[0].split(" : ")} == {f"plugins.{name}" for name in FEATURES}
@@ -177,7 +178,7 @@ STEPS = {
 
 @pytest.mark.usefixtures("processes")
 def test_what_a_start_does_not_need_is_not_imported() -> None:
-    """Import one thing after the other in one interpreter, which tells what is loaded after
+    """Import one thing after the other in one interpreter, which prints the loaded modules after
     each."""
     code = ["import json, sys", "after = {}"]
     for name, step in STEPS.items():

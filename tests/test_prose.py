@@ -44,7 +44,7 @@ def docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
 
 def headless_in(source: str, name: str) -> list[str]:
     """List the docstrings that begin with such a word, as "name:line: their first words"."""
-    if not MAY_BE.search(source):  # which is much faster to find out
+    if not MAY_BE.search(source):  # much faster than parsing
         return []
     found = [one for one in docstrings(ast.parse(source)) if HEADLESS.match(str(one.value))]
     found.sort(key=lambda one: one.lineno)

@@ -1,5 +1,5 @@
-"""The rules by which `benchmarks.providers` refuses: each finds what it is there to find, so that a
-count of no refusals says something."""
+"""Tests of the rules of `benchmarks.providers`: each finds the breach it is made for, so that a
+count of zero refusals is meaningful."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def use(own: str = "c") -> Json:
 
 
 def broken(profile: str, body: Json) -> set[str]:
-    """The names of the rules of a provider that a request breaks."""
+    """Return the names of the rules of a provider that a request breaks."""
     found = PROFILES[profile]
     model = found.models[0]
     if found.protocol == "messages":
@@ -157,7 +157,7 @@ def test_a_refusal_is_a_lesson_once_and_a_fault_from_then_on() -> None:
             counted.append(seen)
         return counted
 
-    # The second may have been on its way when the first was refused.
+    # The second may have been sent before the first was refused.
     assert asyncio.run(refused()) == [(1, 0, 0), (2, 0, 0), (2, 1, 0), (2, 2, 1)]
 
 

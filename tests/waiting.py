@@ -1,4 +1,4 @@
-"""The one place where a test looks again and again for what no event tells."""
+"""The only module in which tests poll, for conditions without an event."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Any, TypeVar, overload
 T = TypeVar("T")
 
 PATIENCE = 90.0
-"""Seconds after which what does not come fails the test; only a failing test waits that long."""
-_LOOK = 0.01  # seconds between two updates
+"""Seconds after which a condition that is still false fails the test; only a failing test waits
+that long."""
+_LOOK = 0.01  # seconds between two checks
 
 
 @overload
@@ -27,8 +28,7 @@ async def until(find: Callable[[], T | None], describe: Callable[[], object] = .
 
 
 async def until(find: Callable[[], Any], describe: Callable[[], object] = str) -> Any:
-    """Call `find`, and await what it returns where it is asynchronous, until that is something
-    true; return it.
+    """Call `find`, and await its result if it is awaitable, until the result is true; return it.
 
     `describe` is called for the message of the failure. Raises AssertionError after PATIENCE.
     """
@@ -43,7 +43,7 @@ async def until(find: Callable[[], Any], describe: Callable[[], object] = str) -
 
 
 def wait_until(find: Callable[[], T], describe: Callable[[], object] = str) -> T:
-    """`until` for code that is not asynchronous."""
+    """Poll like `until`, in synchronous code."""
     deadline = time.monotonic() + PATIENCE
     while not (value := find()):
         assert time.monotonic() < deadline, f"it did not come in {PATIENCE:.0f} s {describe()}"
@@ -52,8 +52,8 @@ def wait_until(find: Callable[[], T], describe: Callable[[], object] = str) -> T
 
 
 async def ended(task: asyncio.Task[T]) -> T:
-    """Wait for a task to end; what all tasks and threads are at is printed where it does not.
-    Raises TimeoutError after PATIENCE."""
+    """Wait for a task to end; if it does not, print the positions of all tasks and threads. Raises
+    TimeoutError after PATIENCE."""
     await asyncio.wait({task}, timeout=PATIENCE)
     if not task.done():
         for one in asyncio.all_tasks():
@@ -63,7 +63,7 @@ async def ended(task: asyncio.Task[T]) -> T:
 
 
 def _places(awaited: Any) -> Iterator[str]:
-    """Yield the place of a coroutine, and of what it awaits, and so on."""
+    """Yield the position of a coroutine, and of the objects it awaits, recursively."""
     while frame := getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None):
         yield f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_qualname}"
         awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "ag_await", None)

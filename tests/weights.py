@@ -1,4 +1,4 @@
-"""A folder from which the weights of models are read in a test, instead of the bot's own."""
+"""A folder from which a test reads the weights of models, instead of the bot's own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memory import linear
 
 @contextmanager
 def weights_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Read the weights of models from a folder, which has none at first."""
+    """Read the weights of models from a folder, which is empty at first."""
     monkeypatch.setattr(linear, "files", lambda package: folder)
     linear.read_weights.cache_clear()
     yield

@@ -1,4 +1,5 @@
-"""Dangerous tools ask in the chat first: with what exactly will run, and whoever may answers."""
+"""Tests that dangerous tools ask in the chat first: with the exact command, and with answers only
+from authorised people."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def results(bot: TestBot) -> list[str]:
 
 
 async def question(bot: TestBot) -> Outbound:
-    """Return what the bot asks while the turn waits."""
+    """Return the bot's question while the turn waits."""
     return await bot.reply_to("")
 
 
@@ -162,7 +163,7 @@ async def test_after_a_restart_the_question_is_asked_again(tmp_path: Path) -> No
     async with run_bot(tmp_path, script, settings) as bot:
         await bot.writes("Do it", id="q")
         old = name_in((await question(bot)).reply)
-        signal.raise_signal(signal.SIGTERM)  # for which the bot has a handler: it ends at once
+        signal.raise_signal(signal.SIGTERM)  # the bot has a handler for it, and ends at once
     async with run_bot(tmp_path, script, settings) as bot:
         bot.count = 100
         second = name_in((await question(bot)).reply)
@@ -174,7 +175,7 @@ async def test_after_a_restart_the_question_is_asked_again(tmp_path: Path) -> No
 
 
 def name_in(asked: Reply) -> str:
-    """The name of a question."""
+    """Return the name of a question."""
     return asked.actions[0].command.split()[1]
 
 
@@ -200,7 +201,7 @@ async def test_what_is_asked_shows_what_is_not_seen(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def shared(folder: Path, script: list[Answer]) -> AsyncIterator[TestBot]:
-    """A bot among several people: boss owns it, ann and bob are users."""
+    """Run a bot for several people: boss owns it, ann and bob are users."""
     settings = {"owners": ["afar/boss"], "tools": {"shell": True}}
     async with run_bot(folder, script, settings, channel="afar") as bot:
         for chat in ("family", "ann"):
@@ -326,7 +327,7 @@ async def test_a_yes_for_once_is_for_what_was_shown_alone(tmp_path: Path) -> Non
 
 
 def unasked(bot: TestBot) -> list[Reply]:
-    """Return what nobody had asked for: the questions."""
+    """Return the unrequested messages: the questions."""
     return [outbound.reply for outbound in bot.sent if not outbound.reply_to]
 
 

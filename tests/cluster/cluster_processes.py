@@ -34,7 +34,7 @@ from plugins.cluster import rabbit, worker
 rabbit.HEARTBEAT = 3
 worker.DATABASE_TIMEOUT = 8.0
 """
-"""A change: a worker that is missed sooner, and releases its slices sooner, than others."""
+"""A change of a worker: it counts as dead sooner, and releases its slices sooner, than others."""
 
 
 @dataclass
@@ -97,7 +97,7 @@ def answered(chats: Mapping[str, int], *gateways: BotProcess) -> dict[str, list[
 
 
 async def says_all(gateway: BotProcess, chats: Mapping[str, int]) -> None:
-    """Return this many messages in each chat: 0, 1, 2, …"""
+    """Send this many messages in each chat: 0, 1, 2, …"""
     for number in range(max(chats.values())):
         for chat, count in chats.items():
             if number < count:

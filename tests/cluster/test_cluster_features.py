@@ -167,7 +167,7 @@ def count(request: Received) -> Say:
 
 
 def chats_of_two_owners(cluster: Cluster) -> tuple[str, str]:
-    """Two chats whose slices different workers own."""
+    """Return two chats whose slices different workers own."""
     first = cluster.workers[0].app.conversations.is_ours
     names = [f"c{number}" for number in range(200)]
     here = next(name for name in names if first(f"pipe/{name}"))
@@ -176,7 +176,7 @@ def chats_of_two_owners(cluster: Cluster) -> tuple[str, str]:
 
 
 def make_deaf(node: Node) -> None:
-    """It gets no message that chats were linked: such messages may be lost."""
+    """Drop all messages to this node that chats were linked: such messages may be lost."""
     handle_message = node.broker.handle_message
     node.broker.handle_message = lambda topic, body: (
         None if topic == CHANGES else handle_message(topic, body)

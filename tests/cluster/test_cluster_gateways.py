@@ -38,7 +38,7 @@ _UNTOLD = dump_reply(Reply("Untold."))
 
 
 class Everywhere(TestChannel):
-    """A channel that every gateway may have."""
+    """A channel that every gateway may run."""
 
     is_everywhere = True
 
@@ -113,7 +113,7 @@ async def test_a_gateway_that_hands_a_channel_over_stays_and_takes_it_back(
             for channel, gateway in zip(channels, cluster.gateways, strict=True)
             if gateway.node.me == owner
         )
-        # One that was added meanwhile may have it for a moment.
+        # A gateway that was added meanwhile may run it for a moment.
         await until(lambda: [one for one in channels if one.is_served] == [second])
         await second.writes("one", id="m1")
         assert (await second.reply_to("m1")).reply.text == "One."
@@ -126,7 +126,7 @@ async def test_a_gateway_that_hands_a_channel_over_stays_and_takes_it_back(
 
 
 def _owner_of_pipe(gateways: Sequence[Member]) -> str:
-    """Return the gateway that should have the channel."""
+    """Return the gateway that should run the channel."""
     return allot(["channel.pipe"], [one.node.me for one in gateways])["channel.pipe"].owner
 
 

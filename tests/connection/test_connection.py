@@ -1,4 +1,4 @@
-"""Connecting a model over HTTP: tried out before it is kept, by the owner alone, without a
+"""Tests of connecting a model over HTTP: checked before it is stored, by the owner only, without a
 restart."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AUTO = {"model": "auto"}
 
 @pytest.fixture(autouse=True)
 def _no_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have no file for the demo model, so that its process is never started."""
+    """Remove the file of the demo model, so that its process is never started."""
     monkeypatch.setattr(embedded, "find_installed_file", lambda: None)
 
 
@@ -39,7 +39,7 @@ def _no_demo(monkeypatch: pytest.MonkeyPatch) -> None:
 async def new_installation(
     folder: Path, script: Script = (), environ: Mapping[str, str] | None = None, **more: Any
 ) -> AsyncIterator[tuple[Site, OpenAIServer]]:
-    """A bot without a key, and an endpoint that wants one."""
+    """Run a bot without a key, and an endpoint that requires one."""
     async with (
         OpenAIServer(script, key=KEY, models=("gpt-9", "gpt-9-mini")) as provider,
         serving(folder, settings=AUTO, environ=environ or {}, **more) as site,
@@ -56,7 +56,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def files_with(text: str, folder: Path) -> list[Path]:
-    """Return the files in which a text stands: databases and logs, too."""
+    """Return the files that contain a text, including databases and logs."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return [path for path in files if text.encode() in path.read_bytes()]
 
@@ -224,7 +224,7 @@ async def test_a_key_is_not_left_for_another_address_that_wants_none(tmp_path: P
 
 
 async def test_a_kept_key_is_sent_to_no_other_place(tmp_path: Path) -> None:
-    """An owner's browser in the wrong hands for a minute must not give away the keys."""
+    """A brief misuse of an owner's browser must not reveal the keys."""
     (tmp_path / ".env").write_text(
         "AZURE_OPENAI_API_KEY=secret-of-azure\nAZURE_OPENAI_ENDPOINT=http://127.0.0.1:9\n"
     )

@@ -1,4 +1,4 @@
-"""From an empty installation to the first answer, in a browser."""
+"""A test in a browser, from an empty installation to the first answer."""
 
 from __future__ import annotations
 

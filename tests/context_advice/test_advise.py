@@ -1,4 +1,4 @@
-"""`/context advise`: each row of Digitorn's tuning table, and the rows that are ours."""
+"""Tests of `/context advise`: each row of Digitorn's tuning table, and our own rows."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_without_auto_compact_a_rule_of_ones_own_is_wanted() -> None:
     assert advice(facts("trim", limits=off)) == ()
 
 
-# --- ours ----------------------------------------------------------------------------------
+# --- our own rows --------------------------------------------------------------------------
 
 
 def test_one_tool_that_fills_the_context_wants_a_limit_for_results() -> None:

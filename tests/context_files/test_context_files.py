@@ -1,4 +1,4 @@
-"""`context.json` and `context.terse.json` of a conversation, through the whole bot."""
+"""Tests of `context.json` and `context.terse.json` of a conversation, through the whole bot."""
 
 from __future__ import annotations
 

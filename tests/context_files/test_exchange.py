@@ -1,4 +1,5 @@
-"""The files of export and import: what goes out comes back, and nothing else comes in."""
+"""Tests of the files of export and import: exported data is imported unchanged, and invalid data is
+refused."""
 
 from __future__ import annotations
 
@@ -106,7 +107,7 @@ def test_lines_of_subagents_come_back_where_their_results_are() -> None:
 
 
 def refusal(content: bytes, *terse: bytes) -> str:
-    """Return what is said of files that can't be taken."""
+    """Return the error for files that are refused."""
     with pytest.raises(files.Unreadable) as error:
         files.parse(content, *terse)
     return str(error.value)

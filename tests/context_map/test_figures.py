@@ -1,4 +1,4 @@
-"""The figures of the map that the page draws, and the picture that is sent."""
+"""Tests of the figures of the map on the page, and of the picture that is sent."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def turn(number: int, tokens: int, is_over: bool = True) -> Turn:
 
 @st.composite
 def views(draw: st.DrawFn) -> View:
-    """Conversations of up to 60 turns, of which some are pinned, dropped, in a summary of their own
-    or in the one in front, and the last one may run."""
+    """Draw conversations of up to 60 turns. Some turns are pinned, dropped, in their own summary or
+    in the one at the front, and the last turn may be running."""
     sizes = draw(st.lists(st.integers(0, 5_000), max_size=60))
     forms = draw(st.lists(st.integers(0, 5), min_size=len(sizes), max_size=len(sizes)))
     is_running = draw(st.booleans()) and bool(sizes)
@@ -58,7 +58,7 @@ def views(draw: st.DrawFn) -> View:
     layout = Layout(
         tuple(spans),
         pinned=frozenset(draw(st.lists(st.sampled_from(numbers)))) if numbers else frozenset(),
-        texts={7: 1, 9: 3},  # the summary of the other range is still to be written
+        texts={7: 1, 9: 3},  # the summary of the other range is not written yet
     )
     whole = tuple(
         turn(n, sizes[n - 1], is_over=not is_running or n < len(sizes))
@@ -148,7 +148,7 @@ def echo(request: Received) -> Answer:
 
 
 async def blocks_of(bot: TestBot) -> list[dict[str, Any]]:
-    """Return the blocks of the map, which add up to the size that `/context` tells."""
+    """Return the blocks of the map, which add up to the size that `/context` shows."""
     found: list[dict[str, Any]] = (await data(bot, "/context map json"))["blocks"]
     assert sum(one["tokens"] for one in found) == (await data(bot, "/context json"))["tokens"]
     return found

@@ -1,5 +1,5 @@
-"""A bot that lives, dies, and lives again: in one process (`parley`), or in several
-(`clustered_over`); the tests of delivery know no more of either than stands here."""
+"""A bot that starts, dies, and starts again: in one process (`parley`), or in several
+(`clustered_over`). The tests of delivery use only the interface in this module."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USER = "ann"
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A reply as the platform was handed it. `reply_to` is the platform's id of the message."""
+    """A reply as the platform received it. `reply_to` is the platform's id of the message."""
 
     reply_to: str
     chat: str
@@ -32,39 +32,41 @@ class Heard:
 
 
 Think = Callable[[str], Awaitable[str]]
-"""The function that answers a message; may take its time, or raise."""
+"""The function that answers a message; it may be slow, or raise."""
 
 Take = Callable[[Heard], Awaitable[None]]
-"""The platform takes a reply: returns when it has it, may take its time, or raise."""
+"""The function with which the platform accepts a reply: it returns on acceptance, may be slow, or
+raise."""
 
 
 class Life(Protocol):
     """A bot between its start and its end."""
 
     async def says(self, message: str, text: str, chat: str = "main") -> bool:
-        """A message with the platform's id; returns whether it was confirmed."""
+        """Send a message with the platform's id; return whether it was confirmed."""
         ...
 
     async def hears(self, message: str) -> Heard:
-        """The first reply to a message that the platform has taken, once it has."""
+        """Wait for the first reply to a message that the platform accepts, and return it."""
         ...
 
     @property
     def heard(self) -> list[Heard]:
-        """All that the platform has taken in this life, in order."""
+        """Return all replies that the platform accepted in this life, in order."""
         ...
 
     async def dies(self) -> None:
-        """The process ends at this moment; nothing more is kept or sent."""
+        """Kill the process at this moment; nothing more is stored or sent."""
         ...
 
 
 Lives = Callable[[Path, Think, Take], AbstractAsyncContextManager[Life]]
-"""Lets a bot live on a folder, which one before it may have left; leaving it is an orderly stop."""
+"""The function that runs a bot on a folder, possibly with data of an earlier one; leaving the
+context is an orderly stop."""
 
 
 class _Thinking(OpenAIServer):
-    """An endpoint whose answers are what `think` returns for the last message."""
+    """An endpoint whose answers are the results of `think` for the last message."""
 
     def __init__(self, think: Think) -> None:
         super().__init__()
@@ -80,7 +82,7 @@ class _Thinking(OpenAIServer):
 
 
 class _Platform(TestBot):
-    """A channel from afar, that takes replies as the test wants it."""
+    """A remote channel that accepts replies as the test defines."""
 
     take: Take
 
@@ -116,7 +118,7 @@ class _Parley:
 
 @asynccontextmanager
 async def parley(folder: Path, think: Think, take: Take) -> AsyncIterator[Life]:
-    """The bot of this project, assembled whole, in this process."""
+    """Run this project's complete bot in this process."""
     async with _Thinking(think) as endpoint:
         platform = _Platform("afar")
         platform.take, platform.server = take, endpoint
@@ -128,7 +130,7 @@ async def parley(folder: Path, think: Think, take: Take) -> AsyncIterator[Life]:
 
 @dataclass(frozen=True, slots=True)
 class _ClusterLife(_Parley):
-    """The same over a cluster, all of whose processes die at once."""
+    """The same with a cluster, whose processes all die at once."""
 
     cluster: Cluster
 
@@ -137,7 +139,7 @@ class _ClusterLife(_Parley):
 
 
 def clustered_over(broker: RabbitMQServer) -> Lives:
-    """A gateway and two workers, over a broker, in this process."""
+    """Return a function that runs a gateway and two workers, with a broker, in this process."""
 
     @asynccontextmanager
     async def parley_in_parts(folder: Path, think: Think, take: Take) -> AsyncIterator[Life]:

@@ -1,5 +1,5 @@
-"""Tests of what sessions and delivery promise, here in one process; `test_cluster` runs the same
-tests in several."""
+"""Tests of the guarantees of sessions and delivery, here in one process; `test_cluster` runs the
+same tests in several."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tests.waiting import PATIENCE
 pytestmark = pytest.mark.databases
 
 MANY = 5_000
-"""More messages than any implementation lets wait in one conversation."""
+"""More messages than any implementation queues in one conversation."""
 
 
 @dataclass
 class World:
-    """The world outside of the bot, for a test to steer: the one who thinks, and the platform.
+    """The environment of the bot, under a test's control: the model and the platform.
 
-    Texts in `slow` are thought about until the test lets them go on, chats in `slow` take no reply
-    until then, and those in `broken` refuse all.
+    The model waits for texts in `slow` until the test releases them. Chats in `slow` accept no
+    reply until then, and chats in `broken` refuse all.
     """
 
     folder: Path
@@ -40,7 +40,7 @@ class World:
     moved: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     def slow_down(self, name: str) -> asyncio.Event:
-        """Nothing of this name goes on until the event that is returned is set."""
+        """Block everything of this name until the returned event is set."""
         self.slow[name] = asyncio.Event()
         return self.slow[name]
 
@@ -74,7 +74,7 @@ class World:
             await asyncio.wait_for(self.moved.wait_for(lambda: text in self.thoughts), PATIENCE)
 
     async def until_offered(self, chat: str) -> None:
-        """Until the platform is offered a reply in this chat."""
+        """Wait until a reply in this chat is offered to the platform."""
 
         def is_offered() -> bool:
             return any(heard.chat == chat for heard in self.taken)

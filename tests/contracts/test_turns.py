@@ -1,4 +1,4 @@
-"""Tests of what holds while a turn runs: commands, `/stop`, `when_busy`, permissions, and tools
+"""Tests of the guarantees during a turn: commands, `/stop`, `when_busy`, permissions, and tools
 that run once; here in one process, and in several in `test_cluster`."""
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def parley_tools():
 
 
 class Gated(OpenAIServer):
-    """Answers with the last of what was said, or with a call of the tool that it names; a step for
-    whose text there is a closed gate waits for it."""
+    """An endpoint that answers with the last message, or with a call of the tool that it names. A
+    step whose text has a closed gate waits for the gate."""
 
     def __init__(self) -> None:
         super().__init__()
         self.gates: defaultdict[str, asyncio.Event] = defaultdict(_open)
         self.asked: list[list[str]] = []
-        """The messages of persons since the last answer, step by step."""
+        """The messages of people since the last answer, step by step."""
         self.moved = asyncio.Condition()
 
     async def _respond(self, request: web.Request, received: Received) -> web.StreamResponse:
@@ -93,7 +93,7 @@ Live = Callable[..., AbstractAsyncContextManager[Living]]
 
 @pytest.fixture
 def live(tmp_path: Path) -> Live:
-    """Lets the bot live, again and again on the same folder."""
+    """Return a function that runs the bot, repeatedly on the same folder."""
 
     @asynccontextmanager
     async def alone(**settings: Any) -> AsyncIterator[Living]:
@@ -133,7 +133,7 @@ async def test_commands_are_answered_while_a_turn_runs_and_stop_ends_one(live: L
 
 
 async def _say_while_busy(run_bot: Living, first: str) -> None:
-    """Two messages while the model thinks about the first."""
+    """Send two messages while the model works on the first."""
     gate = run_bot.endpoint.close_gate(first)
     await run_bot.channel.writes(first, id="q0")
     await run_bot.endpoint.until_asked(1)
@@ -194,7 +194,7 @@ async def test_a_permission_that_is_waited_for_is_asked_for_again_after_a_crash(
         await run_bot.dies()
     assert payments.made(tmp_path) == [], "nobody has allowed it"
     async with live() as run_bot:
-        # The old question may be told once more, since nobody knows whether it had arrived.
+        # The old question may be sent again, since its delivery is uncertain.
         await until(lambda: _names(run_bot.channel) - {before})
         await run_bot.channel.says(f"/approve {before}")
         assert payments.made(tmp_path) == [], "the question before is over"
@@ -204,8 +204,8 @@ async def test_a_permission_that_is_waited_for_is_asked_for_again_after_a_crash(
 
 
 async def _approve_all(channel: TestChannel, answered: set[str], message: str) -> None:
-    """Allow what is asked, until there is an answer: as processes take their shares, the turn may
-    come to another one, which asks again."""
+    """Approve all questions until there is an answer: when processes rebalance, another one may
+    take over the turn and ask again."""
 
     def is_answered() -> bool:
         return any(out.reply_to == message for out in channel.sent)
@@ -218,7 +218,7 @@ async def _approve_all(channel: TestChannel, answered: set[str], message: str) -
 
 
 def _names(channel: TestChannel) -> set[str]:
-    """Return what may be approved, by the questions so far."""
+    """Return the names to approve, from the questions so far."""
     return {_name_in(out.reply) for out in channel.sent if not out.reply_to}
 
 

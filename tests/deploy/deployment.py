@@ -44,7 +44,7 @@ class Deployment:
     stack: AsyncExitStack
 
     async def start(self, service: str, port: int = 0) -> asyncio.subprocess.Process:
-        """A process as the compose file has it, on a port of its own."""
+        """Start a process as in the compose file, on a separate port."""
         config = json.loads((CLUSTER / "config.json").read_text())
         config["model"] = "gpt-4o-mini"
         config["web"] |= {"host": HOST, "port": port, "trusted_proxies": [HOST]}
@@ -62,7 +62,7 @@ class Deployment:
         return process
 
     async def are_ready(self) -> bool:
-        """Return True if each gateway takes messages in; raises aiohttp.ClientError where one is
+        """Return True if each gateway accepts messages; raises aiohttp.ClientError if one is
         down."""
         async with aiohttp.ClientSession() as http:
             for port in self.ports:
@@ -80,7 +80,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 @contextmanager
 def _nginx(folder: Path, gateways: list[int]) -> Iterator[int]:
-    """nginx with the file of the compose folder; Docker's names stand for these ports."""
+    """Run nginx with the file of the compose folder; these ports replace Docker's host names."""
     assert HAS_NGINX is not None
     port = free_port()
     server = (CLUSTER / "nginx.conf").read_text()
@@ -92,7 +92,7 @@ def _nginx(folder: Path, gateways: list[int]) -> Iterator[int]:
     ):
         assert server.count(there) == 1, there
         server = server.replace(there, here)
-    # As where a name is looked up for each request: none is left out for having failed before.
+    # As if names were resolved for each request: no server is skipped after a failure.
     servers = " ".join(f"server {HOST}:{port} max_fails=0;" for port in gateways)
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
@@ -112,7 +112,7 @@ def _nginx(folder: Path, gateways: list[int]) -> Iterator[int]:
 async def deploy(
     folder: Path, broker: RabbitMQServer, database: str, endpoint: OpenAIServer
 ) -> AsyncIterator[tuple[Deployment, list[asyncio.subprocess.Process]]]:
-    """Two gateways and two workers behind a proxy."""
+    """Run two gateways and two workers behind a proxy."""
     ports = [free_port(), free_port()]
     with _nginx(folder, ports) as proxy:
         environ = {
@@ -131,7 +131,7 @@ async def deploy(
 
 
 async def until_served(ask: Callable[[], Awaitable[T | None]]) -> T:
-    """Return what this returns, once it is something; a refused connection is nothing."""
+    """Return the first result of `ask` that is not None; a refused connection counts as None."""
 
     async def find() -> T | None:
         with suppress(aiohttp.ClientError):

@@ -1,10 +1,10 @@
 """`deploy/Dockerfile`, built and run without a container engine.
 
-Each step is carried out as it is written in the file, in namespaces with a root of its own. Where
-an engine would fetch a base image, the root begins as this system: its /usr, /etc and /var, and its
-Python, each below a layer that takes what is written. That needs root, and Linux with overlayfs.
-The layers are in memory, since the disk may be an overlay itself, on which none can be put; and all
-that is mounted and started ends with this process, however it ends.
+Each step runs as written in the file, in namespaces with a separate root. Where an engine would
+fetch a base image, the root starts as a view of this system: its /usr, /etc and /var, and its
+Python, each below a writable layer. This requires root, and Linux with overlayfs. The layers are in
+memory, since the disk may itself be an overlay, which cannot hold another one. All mounts and child
+processes end with this process, however it ends.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 PYTHON = sys.base_prefix.strip("/")
 LAYERED = ("usr", "etc", "var", *(() if PYTHON.startswith("usr") else (PYTHON,)))
-LINKS = ("bin", "sbin", "lib", "lib64")  # on Debian they lead into /usr
+LINKS = ("bin", "sbin", "lib", "lib64")  # on Debian they link into /usr
 PASSED = re.compile(r"(PIP|UV)_\w+|(https?|no|all)_proxy|SSL_CERT_\w+", re.IGNORECASE)
-"""Variables of this machine that say how packages are fetched; an engine would be told the same."""
+"""Variables of this machine for fetching packages; an engine would get the same ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """A namespace with a file system in memory, which the process `keeper` holds."""
+    """A namespace with a file system in memory, which the process `keeper` keeps alive."""
 
     folder: Path
     keeper: int
@@ -50,11 +50,11 @@ class Layers:
 
 @contextmanager
 def layers_in_memory(folder: Path) -> Iterator[Layers]:
-    """Mount one on this folder, for this process alone."""
+    """Mount a file system in memory on this folder, for this process only."""
     folder.mkdir()
     steps = 'mount --make-rprivate / && mount -t tmpfs tmpfs "$0" && echo ready && exec cat'
     command = ("unshare", "--mount", "sh", "-c", steps, str(folder))
-    # It reads until its input is closed, which the end of this process does, too.
+    # cat reads until its input is closed, which also happens when this process ends.
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as keeper:
         assert keeper.stdout
         assert keeper.stdout.readline() == b"ready\n", "no file system can be mounted here"
@@ -63,7 +63,7 @@ def layers_in_memory(folder: Path) -> Iterator[Layers]:
 
 @dataclass
 class Stage:
-    """A root that steps are carried out in."""
+    """A root in which steps run."""
 
     name: str
     folder: Path
@@ -82,13 +82,13 @@ class Stage:
         return self.folder / "root"
 
     def place(self, path: str) -> Path:
-        """The place of a file of the image; none is looked for in the layers."""
+        """Return the path of a file of the image; files in the layers are not supported."""
         where = Path("/", self.workdir, path)
         assert not str(where).startswith(tuple(f"/{name}/" for name in LAYERED)), where
         return self.root / where.relative_to("/")
 
     def prepare(self) -> None:
-        """Make the root of a base image."""
+        """Create the root of a base image."""
         for name in (*LAYERED, "dev", "proc", "tmp", "root"):
             (self.root / name).mkdir(parents=True, exist_ok=True)
         (self.root / "tmp").chmod(0o1777)
@@ -105,8 +105,8 @@ class Stage:
         environ: Mapping[str, str],
         is_final: bool,
     ) -> list[str]:
-        """The command line that runs this in the root. `is_final`: as compose.yaml has it run, read
-        only, by its user, with no rights beyond theirs."""
+        """Return the command line that runs this in the root. `is_final` runs it as compose.yaml
+        does: read-only, as its user, without further rights."""
         root = self.root
         steps = ["set -e", "mount --make-rprivate /", f"mount --bind {root} {root}"]
         for name in LAYERED:
@@ -115,7 +115,7 @@ class Stage:
             )
             steps.append(f"mkdir -p {upper} {work}")
             options = f"lowerdir=/{name},upperdir={upper},workdir={work}"
-            if is_final:  # several run at once, and what is above may belong to one mount only
+            if is_final:  # several run at once, and an upper layer may belong to only one mount
                 options = f"lowerdir={upper}:/{name}"
             steps.append(f"mount -t overlay none -o {options} {root}/{name}")
         for target, source in {"/dev": Path("/dev"), **binds}.items():
@@ -145,10 +145,9 @@ def read(text: str) -> Iterator[Step]:
 
 
 def build(layers: Layers, cache: Path, arguments: Mapping[str, str], context: Path = ROOT) -> Stage:
-    """Carry out all steps, beside the layers, and return the last stage. `cache` keeps what was
-    downloaded."""
+    """Run all steps beside the layers, and return the last stage. `cache` stores downloads."""
     stages: list[Stage] = []
-    umask = os.umask(0o022)  # an engine's; with another one, only root could read the image
+    umask = os.umask(0o022)  # an engine's value; with another one, only root could read the image
     try:
         for step in read(DOCKERFILE.read_text("utf-8")):
             if step.word == "FROM":
@@ -166,7 +165,7 @@ def build(layers: Layers, cache: Path, arguments: Mapping[str, str], context: Pa
 def execute(
     step: Step, stages: Sequence[Stage], cache: Path, arguments: Mapping[str, str], context: Path
 ) -> None:
-    """Carry one step out, in the last of these stages."""
+    """Run one step in the last of these stages."""
     stage = stages[-1]
     match step.word:
         case "RUN":
@@ -188,7 +187,7 @@ def execute(
 
 
 def note(step: Step, stage: Stage) -> None:
-    """Note what an image says of how it is run."""
+    """Store the image's settings for running it."""
     if step.word == "USER":
         stage.user = step.rest
     elif step.word == "HEALTHCHECK":
@@ -209,7 +208,7 @@ def copy(rest: str, stages: Sequence[Stage], context: Path) -> None:
         if origin.is_dir() and base is context:
             skip = shutil.ignore_patterns("__pycache__")
             shutil.copytree(origin, place, ignore=skip, dirs_exist_ok=True)
-        elif origin.is_dir():  # nothing in an image is changed later: a link does for a copy
+        elif origin.is_dir():  # files in an image never change later, so a link can replace a copy
             place.mkdir(parents=True, exist_ok=True)
             command = ("cp", "--archive", "--link", f"{origin}/.", str(place))
             subprocess.run(command, check=True)
@@ -243,7 +242,7 @@ class Container:
     environ: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        for volume in self.image.volumes:  # as an engine does, with what is there and whose it is
+        for volume in self.image.volumes:  # as an engine does, with files and owner
             place = self.folder / volume.strip("/")
             if not place.exists():
                 source = self.image.place(volume)
@@ -251,16 +250,16 @@ class Container:
                 os.chown(place, source.stat().st_uid, source.stat().st_gid)
 
     def line(self, *command: str) -> list[str]:
-        """The command line that runs this in it."""
+        """Return the command line that runs this in the container."""
         binds = {volume: self.folder / volume.strip("/") for volume in self.image.volumes}
         environ = {**self.image.environ, **self.environ}
         return self.image.enter(command, binds=binds, environ=environ, is_final=True)
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in it."""
+        """Run a command in the container."""
         line = self.line(*command)
         return subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     def parley(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the image with these arguments in the place of its own."""
+        """Run the image with these arguments in place of its own."""
         return self.run(*self.image.entrypoint, *arguments)

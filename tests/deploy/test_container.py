@@ -1,4 +1,5 @@
-"""The image that `deploy/Dockerfile` makes: read-only, without root, and a whole bot."""
+"""Tests of the image that `deploy/Dockerfile` makes: it is read-only, without root, and a complete
+bot."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ needs_root = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with layers_in_memory(tmp_path_factory.mktemp("image") / "layers") as layers:
-        # Without compiling all packages, which takes most of the time: only what is used is.
+        # Without compiling all packages, which takes most of the time: only used files are
+        # compiled.
         made = build(layers, CACHE, {"UV_COMPILE_BYTECODE": "0"})
         environ = {**made.environ, "PYTHONDONTWRITEBYTECODE": ""}
         command = ("parley", "--data", "/tmp/none", "doctor")
@@ -74,7 +76,7 @@ def container(image: Stage, tmp_path: Path) -> Container:
 
 @contextmanager
 def running(container: Container) -> Iterator[subprocess.Popen[bytes]]:
-    """The image as it is started, until it is told to stop as an engine tells it."""
+    """Run the image until the block ends; then stop it as an engine does."""
     command = container.line(*container.image.entrypoint, *container.image.command)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         try:
@@ -135,7 +137,7 @@ async def test_it_is_a_bot_that_runs_as_nobody_special_and_writes_its_data_alone
 
 
 def talk(container: Container) -> Any:
-    """Start it, wait until it is well, and say something; returns the answer."""
+    """Start the container, wait until it is healthy, and send a message; return the answer."""
     with running(container) as process:
         wait_until(lambda: process.poll() is not None or is_well(container))
         assert process.poll() is None, process.stdout and process.stdout.read().decode()
@@ -160,7 +162,7 @@ def test_the_addon_of_home_assistant_gives_its_options_to_the_bot(container: Con
     options = {"web_token": TOKEN, "openai_api_key": "", "telegram_bot_token": "123:abc"}
     written = container.folder / "data/options.json"
     written.write_text(json.dumps(options))
-    written.chmod(0o644)  # whatever the umask is
+    written.chmod(0o644)  # regardless of the umask
     script = DOCKERFILE.with_name("stores") / "home-assistant/run.sh"
     shutil.copy(script, container.folder / "backups")
     bot = container.folder / "backups/parley"
@@ -199,7 +201,7 @@ def find_schema(database: Path) -> int:
 
 @needs_root
 def test_an_upgrade_in_the_container_has_its_way_back(container: Container, tmp_path: Path) -> None:
-    """The data is on a volume there, which can't be moved, and nothing is written beside it."""
+    """The data is on a volume there, which cannot be moved, and nothing is written beside it."""
     data = container.folder / "data"
     data.rmdir()
     restore(RELEASES / "0.1.0-schema-43.tar.gz", data, lambda contents: True)
@@ -214,7 +216,7 @@ def test_an_upgrade_in_the_container_has_its_way_back(container: Container, tmp_
     told = run("upgrade", "--backup", "/backups/before.tar.gz")
     assert find_schema(data / "parley.db") == NEWEST
     (back,) = {*re.findall(r"restore (/backups/\S+) --with-code", told)}
-    (data / "lost+found").mkdir()  # of the disk, and for root alone
+    (data / "lost+found").mkdir()  # belongs to the disk, and only root can read it
     told = run("restore", back, "--with-code")
     assert find_schema(data / "parley.db") == 43
     (aside,) = re.findall(r"The previous data is in /data/(\S+)\.\n", told)

@@ -1,5 +1,5 @@
-"""The services of `deploy/cluster/`, started from Debian's packages, are one bot: nginx gives each
-request to any of two gateways, and the page is open in a real browser."""
+"""The services of `deploy/cluster/`, started from Debian's packages, act as one bot: nginx sends
+each request to either of two gateways, and the page is open in a real browser."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ async def test_an_answer_goes_on_streaming_when_the_gateway_dies_and_nobody_sign
             url, body = "/api/sessions/trip/messages", {"text": "four", "id": "four"}
             async with http.post(url, json=body) as response:
                 assert response.status == 401
-            for _ in range(2):  # the same message is taken once
+            for _ in range(2):  # the same message is accepted once
                 headers = {"Authorization": f"Bearer {TOKEN}"}
                 async with http.post(url, json=body, headers=headers) as response:
                     assert (await response.json())["text"] == "re: four"
         gateways[-1].send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(gateways[-1].wait(), PATIENCE) == 0
         for one in (tab, other):
-            await one.page.close()  # it goes on asking for what no gateway answers any more
-            one.faults.clear()  # the browser notes each 401, and each answer of a dead gateway
+            await one.page.close()  # otherwise it keeps sending requests that no gateway answers
+            one.faults.clear()  # the browser logs each 401, and each response of a dead gateway
     asked = [str(one.body["messages"][-1]["content"]) for one in endpoint.requests]
     assert sum("long" in question for question in asked) == 1, asked
     assert sum("four" in question for question in asked) == 1, asked

@@ -1,4 +1,4 @@
-"""The checklist of a release, on a project of its own."""
+"""Tests of the release checklist, on a separate project."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def release() -> ModuleType:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project that is ready for its release 1.2.3."""
+    """Create a project that is ready for its release 1.2.3."""
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.3\n\n## 1.2.2\n")
     (tmp_path / ".gitignore").write_text(".pytest_cache\n")
     cache = tmp_path / ".pytest_cache" / "v" / "cache"

@@ -1,5 +1,5 @@
-"""The units for systemd: what it is told by a bot that runs, and what `service` does with it. Its
-programs are played by a strict fake, which knows no other calls."""
+"""Tests of the systemd units: the notifications of a running bot, and the actions of `service`. A
+strict fake replaces systemd's programs and rejects other calls."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ print(told)
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """A folder with systemd's programs in `bin`, and a configuration."""
+    """Create a folder with systemd's programs in `bin`, and a configuration."""
     (tmp_path / "bin").mkdir()
     for name in ("systemctl", "loginctl", "journalctl"):
         program = tmp_path / "bin" / name
@@ -72,7 +72,7 @@ def machine(tmp_path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Done:
-    """The end of a command, and what it said."""
+    """The exit code of a command, and its output."""
 
     returncode: int
     stdout: str
@@ -84,7 +84,7 @@ Run = Callable[..., Done]
 
 @pytest.fixture
 def run(machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`main.py` on that machine."""
+    """Return a function that runs `main.py` on that machine."""
     monkeypatch.setattr(sys, "argv", [str(MAIN)])
     monkeypatch.setenv("HOME", str(machine))
     monkeypatch.setenv("USER", "ann")
@@ -104,7 +104,7 @@ def unit_of(machine: Path) -> Path:
 
 
 def command_of(unit: str) -> list[str]:
-    """The command of a unit, as systemd takes it apart."""
+    """Return the command of a unit, split as systemd does."""
     found = re.search(r"^ExecStart=(.*)$", unit, re.M)
     assert found
     return [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(found[1])]

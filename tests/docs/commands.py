@@ -1,4 +1,4 @@
-"""`docs/commands.md`, made from the built-in commands: `python -m tests.docs.commands`."""
+"""`docs/commands.md`, generated from the built-in commands: `python -m tests.docs.commands`."""
 
 from __future__ import annotations
 

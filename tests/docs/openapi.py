@@ -1,5 +1,5 @@
-"""`docs/openapi.json` and its page `docs/openapi.md`, made from a bot that is served:
-`python -m tests.docs.openapi`."""
+"""`docs/openapi.json` and its page `docs/openapi.md`, generated from a running bot: `python -m
+tests.docs.openapi`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ clients read it. A bot that runs gives its own at `/openapi.json`.
 
 
 def file_of(document: Mapping[str, Any]) -> str:
-    """The text of the file."""
+    """Return the text of the file."""
     return json.dumps(document, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
 def page_of(document: Mapping[str, Any]) -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     rows = [
         f"| `{method.upper()} {cell(path)}` | {cell(operation['summary'])} |"
         for path, operations in sorted(document["paths"].items())
@@ -43,7 +43,7 @@ def page_of(document: Mapping[str, Any]) -> str:
 
 
 async def find_document(folder: Path) -> dict[str, Any]:
-    """The document, as a bot gives it."""
+    """Return the document that a bot serves."""
     async with serving(folder) as site:
         _, document = await site.get("/openapi.json")
     return dict(document)

@@ -12,7 +12,7 @@ PAGES = tuple(
 
 
 def example(page: str, language: str) -> str:
-    """The only block of code in this language on a page under `docs/`."""
+    """Return the only code block in this language on a page under `docs/`."""
     text = (ROOT / "docs" / page).read_text("utf-8")
     (block,) = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return str(block)

@@ -1,4 +1,5 @@
-"""The picture in docs/architecture.md, drawn from the imports: `python -m tests.docs.picture`."""
+"""The picture in docs/architecture.md, generated from the imports: `python -m
+tests.docs.picture`."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ PARTS = {
     "memory": "memory<br>transcript, context, compaction, search, storage",
 }
 _FENCE = re.compile(r"```mermaid\n.*?```\n", re.DOTALL)
-_API = ("builtin", "rules")  # folders of plugins/ that are no features
+_API = ("builtin", "rules")  # folders of plugins/ that are not features
 
 
 def part_of(module: str) -> str:
-    """The part of the picture that a module belongs to; "" for none."""
+    """Return the part of the picture that a module belongs to; "" for none."""
     layer, _, rest = module.partition(".")
     folder = rest.partition(".")[0]
     if layer == "plugins" and folder not in _API and (ROOT / "plugins" / folder).is_dir():
@@ -35,7 +36,7 @@ def part_of(module: str) -> str:
 
 
 def imports() -> set[tuple[str, str]]:
-    """Return which parts import which others, at the top of a module."""
+    """Return the pairs of parts with an import at the top of a module."""
     found = set()
     for layer in ("bot", "plugins", "agent", "channels", "memory"):
         for path in (ROOT / layer).rglob("*.py"):
@@ -54,7 +55,7 @@ def _imported(path: Path) -> Iterator[str]:
 
 
 def draw() -> str:
-    """The picture: an arrow from each part to those that it imports, without those that follow
+    """Return the picture: an arrow from each part to those it imports, without arrows that follow
     from two others."""
     edges = imports()
     shown = sorted((a, b) for a, b in edges if not _follows(edges, a, b))
@@ -76,7 +77,7 @@ def _id(name: str) -> str:
 
 
 def draw_anew(page: str) -> str:
-    """The page with the picture as it is now."""
+    """Return the page with the current picture."""
     return _FENCE.sub(lambda _: draw(), page, count=1)
 
 

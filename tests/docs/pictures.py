@@ -1,5 +1,5 @@
 """The pictures of the tutorial and of the tour, made from the real terminal and the real page:
-`python -m tests.docs.pictures`. Only the model's words are scripted. It needs tmux and Chromium."""
+`python -m tests.docs.pictures`. Only the model's words are scripted. Requires tmux and Chromium."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TALK = {
     "And a place for dinner?": "Zé da Mouraria; book a table, it is small.",
 }
 ROWS = 38
-"""Of the terminal, so that the longest answer has room."""
+"""Rows of the terminal, enough for the longest answer."""
 SUMMARY = (
     "Two people plan Lisbon in November with 900 EUR. They stay in Alfama, at Casa do Largo (74 "
     "EUR a night); from the airport by the red and the green line."
@@ -41,11 +41,11 @@ STEPS = (
     ("compact", "/context compact", "The summary, by"),
     ("undo", "/context undo", "/context redo"),
 )
-"""Of each step of the tutorial: the picture's name, the line, and words of the answer."""
+"""The steps of the tutorial: the picture's name, the line, and words of the answer."""
 
 
 def script(request: Received) -> Answer:
-    """An answer by its question, and a summary for a request that asks for one."""
+    """Return an answer by its question, or the summary for a request for one."""
     if request.is_summary:
         return Say(SUMMARY)
     said = str(request.body["messages"][-1]["content"])
@@ -53,7 +53,7 @@ def script(request: Received) -> Answer:
 
 
 async def take_terminal() -> None:
-    """The pictures of docs/first-hour.md."""
+    """Take the pictures of docs/first-hour.md."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "config.json"
         config.write_text(json.dumps({"model": "gpt-5-mini"}))
@@ -83,7 +83,7 @@ def _type(command: str) -> None:
 
 
 async def take_page() -> None:
-    """The pictures of docs/tour.md, and the one of docs/web.md."""
+    """Take the pictures of docs/tour.md, and the one of docs/web.md."""
     settings = {"agent_max_context_turns": 4, "model": "gpt-5-mini"}
     with tempfile.TemporaryDirectory() as folder:
         async with serving(Path(folder), script, settings) as site, async_playwright() as driver:

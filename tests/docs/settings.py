@@ -1,4 +1,4 @@
-"""`docs/configuration.md`, made from the settings themselves: `python -m tests.docs.settings`."""
+"""`docs/configuration.md`, generated from the settings: `python -m tests.docs.settings`."""
 
 from __future__ import annotations
 

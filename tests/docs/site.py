@@ -1,7 +1,8 @@
-"""The site made of the project's pages: `python -m tests.docs.site FOLDER`.
+"""The site that is built from the project's pages: `python -m tests.docs.site FOLDER`.
 
-Links to files that are no pages keep their text alone, unless `--repository URL` says where these
-can be read."""
+Links to files that are not pages become plain text, unless `--repository URL` names the place where
+these can be read.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +25,18 @@ ELSEWHERE = {
 """Pages outside of docs/, and their names on the site."""
 LINK = re.compile(r"(!?)\[((?:[^][]|\[[^][]*\])*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 MORE = re.compile(r"(?<=\w) (?!title=)[^\n]*")
-"""Words behind the language of a block of code, with which the site's program takes it for none."""
+"""Words after the language of a code block, which would make the site generator ignore the block's
+language."""
 PROGRAM = re.compile(r"(?<![\w./])(?:python main\.py\b|(?<=`)main\.py(?= ))")
-"""The program as the pages call it, which is read in a checkout there; the site's readers have the
+"""The program as the pages name it, for readers with a checkout; readers of the site have the
 wheel."""
 OF_BOTH = ("CHANGELOG.md", "docs/install.md", "docs/decisions/")
-"""Pages about a checkout as well as the wheel."""
+"""Pages about both the checkout and the wheel."""
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
 def page_of_site(text: str, path: str, repository: str = "") -> str:
-    """The text of the page at `path` in the project, with links as they are on the site."""
+    """Return the text of the project's page at `path`, with links as on the site."""
 
     def link(found: re.Match[str]) -> str:
         mark, words, target, anchor = found.groups(default="")
@@ -56,19 +58,19 @@ def page_of_site(text: str, path: str, repository: str = "") -> str:
 
 
 def place_of(path: str) -> str:
-    """The place on the site of a file of the project; "" where it has none."""
+    """Return the path on the site of a project file; "" if it is not on the site."""
     inner = path.removeprefix("docs/")
     return ELSEWHERE.get(path, inner if inner != path else "")
 
 
 def plain_fence(block: str) -> str:
-    """A block of code with its language alone on its first line."""
+    """Return a code block with only its language on its first line."""
     head, line_break, code = block.partition("\n")
     return MORE.sub("", head) + line_break + code
 
 
 def build(folder: Path, repository: str = "") -> Path:
-    """Write the site below `folder`, and return its place; a wrong link or anchor is an error."""
+    """Write the site below `folder`, and return its path; a wrong link or anchor is an error."""
     pages = folder / "pages"
     shutil.copytree(ROOT / "docs", pages, dirs_exist_ok=True)
     (pages / "mkdocs.yml").replace(folder / "mkdocs.yml")

@@ -1,4 +1,4 @@
-"""The examples of all pages: code runs as it stands, and what is typed is understood."""
+"""Tests of the examples on all pages: code runs as written, and typed lines are understood."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ ELSEWHERE = {
     *("/props", "/metrics", "/health", "/ready"),  # addresses
     *("/roll", "/note", "/parley", "/newbot", "/imagine"),  # of a plugin, and of other programs
 }
-"""Words that begin with a slash and are no command of the bot's."""
+"""Words that begin with a slash but are not commands of the bot."""
 
 
 PLAYED = {"first-hour.md", "first-plugin.md"}
-"""Pages that are typed from their first line to their last by test_tutorials.py."""
+"""Pages that test_tutorials.py types from the first line to the last."""
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
-    """The language and the text of each block of a page."""
+    """Return the language and the text of each block of a page."""
     return BLOCK.findall(page.read_text("utf-8"))
 
 
@@ -80,7 +80,7 @@ def test_each_command_that_a_page_names_is_one() -> None:
     known = {command.name: {sub.name for sub in command.subs} for command in builtin()}
     own = {name for name, _ in COMMANDS}
     with_subs = {"context", "jobs", "mcp", "memory"}
-    for page in set(PAGES) - {ROOT / "CHANGELOG.md"}:  # which tells of commands that were
+    for page in set(PAGES) - {ROOT / "CHANGELOG.md"}:  # it mentions former commands
         for line in TYPED.findall(page.read_text("utf-8")):
             name, *words = line.removeprefix("/").split()
             assert name in known or name in own or f"/{name}" in ELSEWHERE, (page, line)

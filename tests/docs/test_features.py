@@ -1,4 +1,4 @@
-"""The pages about rules, jobs and channels: their examples do what the pages say."""
+"""Tests of the pages about rules, jobs and channels: their examples behave as described."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FIRST, INJECTED, REPLACING = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTIL
 
 
 def rules_in(folder: Path, text: str) -> tuple[Rule, ...]:
-    """The rules in force with this configuration."""
+    """Return the rules in force with this configuration."""
     config = folder / "config.yaml"
     config.write_text(text)
     return SettingsStore(load_layers(config, {})).effective().hooks
@@ -113,17 +113,17 @@ async def test_the_webhook_is_called_as_the_page_says(tmp_path: Path) -> None:
 
 
 def set_up(folder: Path) -> Json:
-    """Do what the page says, step by step; returns the configuration."""
+    """Follow the steps of the page; return the configuration."""
     (folder / "data" / "plugins").mkdir(parents=True)
     (folder / "letters").mkdir()
     (folder / "data" / "plugins" / "letters.py").write_text(example("channels.md", "python"))
     config: Json = json.loads(example("channels.md", "json"))
-    config["channels"]["letters"]["folder"] = str(folder / "letters")  # the bot runs elsewhere
+    config["channels"]["letters"]["folder"] = str(folder / "letters")  # not the cwd
     return config
 
 
 async def until_written(file: Path, words: str, after: str = "") -> str:
-    """Return what is in a file once it has these words, behind others."""
+    """Return the content of a file once it has these words after the others."""
 
     def written() -> str:
         text = file.read_text() if file.exists() else ""
@@ -133,7 +133,7 @@ async def until_written(file: Path, words: str, after: str = "") -> str:
 
 
 async def test_the_channel_on_the_page_answers_each_line_once(tmp_path: Path) -> None:
-    """Start and talk; what it does after a kill is tested with all channels
+    """Start the channel and talk; its behaviour after a kill is tested with all channels
     (tests/channels/contract)."""
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"model": "gpt-4o-mini", **set_up(tmp_path)}))
@@ -180,14 +180,14 @@ async def test_the_session_on_the_page_is_what_the_pipe_says(tmp_path: Path) -> 
 
 
 def exchanges_in(session: str) -> list[tuple[str, list[Json]]]:
-    """Each line that goes in, with the lines that come out before the next one."""
+    """Return each input line, with the output lines before the next one."""
     parts = session.removeprefix("> ").split("\n> ")
     exchanges = [part.strip().split("\n< ") for part in parts]
     return [(line, [json.loads(answer) for answer in out]) for line, *out in exchanges]
 
 
 async def said(bot: BotProcess, line: str, out: list[Json]) -> None:
-    """Write a line and wait for as many as come out."""
+    """Write a line, and wait for as many output lines as in `out`."""
     count = len(bot.out) + len(out)
     await bot.write(f"{line}\n".encode())
     await bot.until(lambda: len(bot.out) >= count)

@@ -1,4 +1,4 @@
-"""The pages of the project: their links lead somewhere, and what they name is there."""
+"""Tests of the project's pages: their links have targets, and everything they name exists."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ GENERATED = {"commands.md", "configuration.md", "openapi.md"}
 
 @cache
 def prose(page: Path) -> str:
-    """Return a page without its blocks of code, in which nothing is a link or a heading."""
+    """Return a page without its code blocks, which contain no links or headings."""
     return re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
 @cache
 def anchors(page: Path) -> set[str]:
-    """Return what may follow the # of a link to each heading, as GitHub makes it."""
+    """Return the anchor of each heading, as GitHub makes it."""
     return {
         re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
         for heading in HEADING.findall(prose(page))

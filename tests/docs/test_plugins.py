@@ -1,4 +1,4 @@
-"""The plugin on the page about plugins, in a bot."""
+"""A test of the plugin on the page about plugins, in a bot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of promises: what is said to show each of them is there."""
+"""Tests of the pages of promises: the evidence of each promise exists."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ PAGES = {
     "reliability.md": 15,
     "scaling-promises.md": 20,
 }
-"""Each page, and how many promises it makes at least."""
+"""The pages, with the minimum number of promises of each."""
 
 
 def rows(page: str) -> list[tuple[str, str]]:
-    """Of each table whose last column says what shows a promise: the promise, and that."""
+    """Return the rows of each table whose last column has the evidence: the promise, and the
+    evidence."""
     text = (ROOT / "docs" / page).read_text("utf-8")
     found = []
     for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
@@ -33,7 +34,8 @@ def rows(page: str) -> list[tuple[str, str]]:
 
 
 def shown(page: str) -> Iterator[tuple[str, str, str]]:
-    """Each promise with a file and the name of a test in it; "the same" is the file before."""
+    """Yield each promise with a file and the name of a test in it; "the same" is the previous
+    file."""
     file = ""
     for promise, evidence in rows(page):
         for found in LINK_OR_NAME.finditer(evidence):
@@ -42,7 +44,7 @@ def shown(page: str) -> Iterator[tuple[str, str, str]]:
 
 
 def has_test(file: str, name: str) -> bool:
-    """Return whether there is a test of this name, in which … stands for anything."""
+    """Return whether there is a test of this name, in which … matches any text."""
     words = name.replace("…", r"\w*")
     return bool(re.search(rf"^(async )?def test_{words}\(", text_of(file), re.MULTILINE))
 

@@ -1,4 +1,5 @@
-"""The pages about providers and agents: the table is whole, the examples are taken as they are."""
+"""Tests of the pages about providers and agents: the table is complete, and the examples are
+valid."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ _IN_CODE = re.compile(r"`([^`]+)`")
 
 
 def quirks_of(known: Provider) -> set[str]:
-    """Return what a row must name of what is different at a provider."""
+    """Return the peculiarities of a provider that its row must name."""
     named = {known.thoughts, known.max_tokens, *known.without}
     named |= orjson.loads(known.extra).keys() if known.extra else set()
     if known.cache_key:

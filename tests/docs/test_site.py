@@ -1,4 +1,4 @@
-"""The site made of the pages: it builds, its links lead somewhere, and it asks no other host."""
+"""Tests of the site: it builds, its links have targets, and it contacts no other host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of messages: each that it quotes is one of the bot's, word for word."""
+"""Tests of the page of messages: each quoted message is one of the bot's, word for word."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "troubleshooting.md"
 QUOTED = re.compile(r"^\| “(.+?)” \| (.+) \| (.+) \|$", re.MULTILINE)
 SENTENCE = re.compile(r'^msgid ((?:".*"\n)+)', re.MULTILINE)
 FOLDERS = ("bot", "memory/record", "plugins", "channels/web")
-"""Code with sentences for the command line alone, which are in no catalogue."""
+"""Code with sentences for the command line only, which are not in the catalogue."""
 
 REFUSALS = {
     "bot/data_folder.py": {"FolderError"},
@@ -24,11 +24,12 @@ REFUSALS = {
     "memory/record/engines/soundness.py": {"check_length"},
     "memory/record/engines/sqlite.py": {"_explain_opening"},
 }
-"""Functions and exceptions, by their files, whose sentences a newcomer meets first."""
+"""Functions and exceptions, by their files, with the error sentences that new users see first."""
 
 
 def texts() -> Iterator[str]:
-    """The sentences of the catalogue, and those of the command line with {} for each value."""
+    """Yield the sentences of the catalogue, and those of the command line with {} for each
+    value."""
     catalogue = (ROOT / "channels" / "catalogue" / "de.po").read_text("utf-8")
     for lines in SENTENCE.findall(catalogue):
         yield "".join(ast.literal_eval(line) for line in lines.splitlines())
@@ -43,7 +44,7 @@ def texts() -> Iterator[str]:
 
 
 def is_said(message: str, known: list[str]) -> bool:
-    """Return whether a sentence has all pieces between the … of this message, in their order."""
+    """Return whether a sentence contains all pieces between the … of this message, in order."""
     pieces = [piece.strip() for piece in message.split("…") if piece.strip()]
 
     def has_all(text: str) -> bool:
@@ -58,7 +59,7 @@ def is_said(message: str, known: list[str]) -> bool:
 
 
 def refusals_of_a_start() -> Iterator[str]:
-    """The sentences of a bot that does not start, and of a model that does not answer."""
+    """Yield the sentences of failed starts, and of models that do not answer."""
     for name, makers in REFUSALS.items():
         tree = ast.parse((ROOT / name).read_text("utf-8"))
         for node in ast.walk(tree):
@@ -73,7 +74,7 @@ def is_return(node: ast.AST) -> TypeGuard[ast.Return]:
 
 
 def as_text(node: ast.AST | None) -> str:
-    """A sentence in the code, with … for its values; "" for another expression."""
+    """Return a sentence in the code, with … for its values; "" for another expression."""
     if isinstance(node, ast.Call):  # an error that is returned
         return as_text(next(iter(node.args), None))
     if isinstance(node, ast.Constant):

@@ -1,5 +1,5 @@
-"""The tutorials, typed as they stand: each line after > is said, and the lines below are in the
-answer."""
+"""Tests that type the tutorials as written: each line after > is sent, and the lines below it must
+be in the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 
 async def type_all(bot: TestBot, text: str) -> None:
-    """Say each line that begins with >, and look for those below in its answer."""
+    """Send each line that begins with >, and check that the lines below it are in the answer."""
     answer = ""
     for line in text.splitlines():
         if line.startswith("> "):

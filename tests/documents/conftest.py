@@ -1,4 +1,4 @@
-"""The tools that read files, with the feature that reads documents."""
+"""The fixtures of the tools that read files, with the feature that reads documents."""
 
 from __future__ import annotations
 

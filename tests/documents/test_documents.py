@@ -1,4 +1,4 @@
-"""Documents: their text, page by page, and what is said of what is left out."""
+"""Tests of documents: their text, page by page, and the notes on omitted parts."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def _read_or_fault(case: Case) -> str:
 
 
 def test_one_damaged_byte_costs_one_part() -> None:
-    """Any part of a document may be damaged: the others are read, and what is lost is said."""
+    """Damage one byte anywhere: the other parts are read, and the loss is reported."""
     samples = {
         "docx": word("Knead it.", "Bake it."),
         "xlsx": workbook(One=[["Knead it."]], Two=[["Bake it."]]),
@@ -222,7 +222,7 @@ def test_one_damaged_byte_costs_one_part() -> None:
             if not is_whole and not any(x in text for x in ("damaged", "missing")):
                 silent.append((name, at, text))
     assert raised == []
-    assert [found for found in silent if found[0] != "pdf"] == []  # it has no checksums
+    assert [found for found in silent if found[0] != "pdf"] == []  # PDF has no checksums
 
 
 @pytest.mark.usefixtures("processes")

@@ -1,4 +1,4 @@
-"""The methods of Slack's Web API that a bot calls, as `SlackServer` carries them out: each with the
+"""The methods of Slack's Web API that a bot calls, as `SlackServer` implements them, each with the
 permissions of which it needs one. Errors are those on the method's page of
 docs.slack.dev/reference/methods."""
 
@@ -22,7 +22,7 @@ _HISTORY = ("channels:history", "groups:history", "im:history", "mpim:history")
 
 
 class SlackRefusal(Exception):
-    """An error that Slack answers: mostly with status 200."""
+    """An error response of Slack: mostly with status 200."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ def _post(slack: SlackServer, given: Json) -> Json:
     channel = _writable(slack, given)
     thread = str(given.get("thread_ts", ""))
     if thread and (channel, thread) not in slack.messages:
-        raise SlackRefusal("thread_not_found")  # unverified: it may come in no thread instead
+        raise SlackRefusal("thread_not_found")  # unverified: it may be posted outside a thread
     if thread and slack.messages[channel, thread].thread:
         raise SlackRefusal("invalid_thread_ts")  # docs: "Avoid using a reply's `ts`"; unverified
     text, blocks = _content(slack, given)
@@ -98,7 +98,7 @@ def _own(slack: SlackServer, given: Json, error: str) -> SlackMessage:
 
 
 def _content(slack: SlackServer, given: Json, longest: int = 0) -> tuple[str, list[Json]]:
-    """The text and blocks of a message that Slack takes."""
+    """Return the text and blocks of a message that Slack accepts."""
     text, blocks = str(given.get("text", "")), given.get("blocks") or []
     if not text.strip() and not blocks:
         raise SlackRefusal("no_text")

@@ -1,4 +1,4 @@
-"""The people of a workspace of `SlackServer`, and what the bot has said there."""
+"""The people of a workspace of `SlackServer`, and the bot's messages there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOT_USER, BOT_ID, TEAM, APP = "U0PARLEY", "B0PARLEY", "T0HOUSE", "A0PARLEY"
 
 @dataclass
 class SlackMessage:
-    """A message, whoever wrote it. `texts` are all that it ever showed; `user` is who wrote it."""
+    """A message of any author. `texts` are all texts that it ever showed; `user` is the author."""
 
     ts: str
     channel: str
@@ -39,7 +39,8 @@ class SlackMessage:
         return {button["text"]["text"]: button["value"] for row in rows for button in row}
 
     def marked(self, style: str) -> list[str]:
-        """The words that are bold, italic, struck through or code; "pre" is code in blocks."""
+        """Return the words that are bold, italic, struck through or code; "pre" is code in
+        blocks."""
         found = [_inner(element) for block in self.blocks for element in block.get("elements", ())]
         if style == "pre":
             kind = "rich_text_preformatted"
@@ -56,7 +57,7 @@ class SlackMessage:
         self.blocks = blocks
 
     def as_json(self) -> Json:
-        """As events and methods have it."""
+        """Return the message in the format of events and methods."""
         said: Json = {"type": "message", "user": self.user, "text": self.text, "ts": self.ts}
         if self.user == BOT_USER:
             said |= {"bot_id": BOT_ID, "app_id": APP, "blocks": self.blocks}
@@ -70,7 +71,7 @@ class SlackMessage:
 
 
 def _inner(element: Json) -> list[Json]:
-    """The words of a rich text's element."""
+    """Return the words of an element of a rich text."""
     if element["type"] == "button":
         return []
     inner: list[Json] = []
@@ -80,7 +81,7 @@ def _inner(element: Json) -> list[Json]:
 
 
 class SlackPerson:
-    """Somebody in the workspace, who has a chat with the bot by themselves."""
+    """A person in the workspace, who has a private chat with the bot."""
 
     def __init__(self, server: SlackServer, id: str, name: str, locale: str = "en-US") -> None:
         self.server, self.id, self.name, self.locale = server, id, name, locale
@@ -102,7 +103,7 @@ class SlackPerson:
     def sends(
         self, name: str, content: bytes, kind: str, text: str = "", channel: str = ""
     ) -> SlackMessage:
-        """A message with a file."""
+        """Send a message with a file."""
         file = self.server.store(name, content, kind, self.id)
         return self.says(text, channel, subtype="file_share", files=[file], upload=True)
 
@@ -113,8 +114,8 @@ class SlackPerson:
         self.server.change(message, before)
 
     def deletes(self, message: SlackMessage) -> None:
-        """Delete a message. One that was answered in a thread makes room for a tombstone: the
-        thread goes on."""
+        """Delete a message. A message with replies in a thread is replaced by a tombstone, and the
+        thread stays open."""
         if any(one.thread == message.ts for one in self.server.messages.values()):
             before = message.as_json()
             message.texts.append("This message was deleted.")
@@ -150,13 +151,13 @@ class SlackPerson:
         )
 
     def reacts(self, message: SlackMessage, name: str) -> None:
-        """Put an emoji on a message, by its name at Slack ("+1")."""
+        """Add an emoji to a message, by its name at Slack ("+1")."""
         item = {"type": "message", "channel": message.channel, "ts": message.ts}
         event = {"type": "reaction_added", "user": self.id, "reaction": name, "item": item}
         self.server.emit({**event, "item_user": message.user, "event_ts": self.server.now()})
 
     def commands(self, text: str, channel: str = "", command: str = "/parley") -> None:
-        """A slash command."""
+        """Send a slash command."""
         self.server.slash(
             {
                 **{"team_id": TEAM, "api_app_id": APP, "command": command, "text": text},
@@ -168,7 +169,7 @@ class SlackPerson:
         )
 
     def opens_assistant(self) -> str:
-        """Begin a thread in the Assistant view; returns it."""
+        """Begin a thread in the Assistant view, and return it."""
         root = self.server.keep(self.dm, BOT_USER, "New Assistant Thread")
         thread = {"user_id": self.id, "channel_id": self.dm, "thread_ts": root.ts, "context": {}}
         event = {"type": "assistant_thread_started", "assistant_thread": thread}

@@ -1,9 +1,9 @@
 """A strict Slack on the loopback interface: its Web API, Socket Mode's websocket and signed calls
 of the Events API, for the app of the manifest in docs/slack.md; and people who write to it.
 
-It refuses what Slack refuses, by the names that Slack gives ("Errors" on each method's page of
-docs.slack.dev/reference/methods); what is documented elsewhere has its page beside it, and what
-could not be found is marked as unverified.
+It refuses what Slack refuses, with Slack's error names ("Errors" on each method's page of
+docs.slack.dev/reference/methods). Rules that are documented elsewhere name their page, and rules
+without a source are marked as unverified.
 
 async with SlackServer() as slack:
     ann = slack.person("Ann")
@@ -39,8 +39,9 @@ _SUBSCRIPTIONS = {"im": "message.im", "channel": "message.channels", "group": "m
 
 class SlackServer(Platform[SlackMessage]):
     """The server, on a free port; an asynchronous context manager. `calls` are all requests to
-    methods; `failures` are answered to the next requests of a method. `manifest` says what the app
-    may do, and what it hears of (that of docs/slack.md). `delivery` brings it what happens."""
+    methods; `failures` are the responses to the next requests of a method. `manifest` defines the
+    app's permissions and events (default: docs/slack.md). `delivery` passes the events to the
+    app."""
 
     def __init__(self, manifest: Mapping[str, Any] | None = None) -> None:
         super().__init__()
@@ -60,11 +61,11 @@ class SlackServer(Platform[SlackMessage]):
         self.contents: dict[str, bytes] = {}
         self.statuses: list[Json] = []
         self.prompts: list[Json] = []
-        self.whispers: list[str] = []  # what only one person sees
-        self.whispered_to: list[str] = []  # who sees each
+        self.whispers: list[str] = []  # texts that only one person sees
+        self.whispered_to: list[str] = []  # the person who sees each
         self.revoked = ""
         self.takes_rich_text = True
-        self.age = 0.0  # how many seconds ago it was that people say what they say
+        self.age = 0.0  # seconds by which people's messages are backdated
         self.is_out = False
         self.delivery = SlackDelivery(SIGNING_SECRET, self._notice)
 
@@ -89,7 +90,7 @@ class SlackServer(Platform[SlackMessage]):
         await super().__aexit__(*error)
         assert error[0] or not self.delivery.complaints, self.delivery.complaints
 
-    # What people do, and what is done to the workspace.
+    # Actions of people, and changes of the workspace.
 
     def person(self, name: str, locale: str = "en-US") -> SlackPerson:
         person = SlackPerson(self, f"U{len(self.people) + 1}{name.upper()}", name, locale)
@@ -105,7 +106,7 @@ class SlackServer(Platform[SlackMessage]):
         return id
 
     def now(self) -> str:
-        """An id: the time, and a number that no other message has."""
+        """Return an id: the time, and a number that no other message has."""
         return f"{int(time.time() - self.age)}.{next(self._numbers):06}"
 
     def keep(self, channel: str, user: str, text: str, thread: str = "") -> SlackMessage:
@@ -115,8 +116,8 @@ class SlackServer(Platform[SlackMessage]):
         return message
 
     def say(self, message: SlackMessage, event: Json) -> None:
-        """Let the bot hear of a message: in a channel that it is in, and twice where it is
-        mentioned and hears all ("app_mention event")."""
+        """Emit the event of a message: in a channel that the bot is in, and twice if the bot is
+        mentioned and receives all messages ("app_mention event")."""
         self.emit_message(message.channel, {**event, "channel": message.channel})
         is_mentioned = f"<@{BOT_USER}>" in message.text and not message.channel.startswith("D")
         if is_mentioned and event.get("subtype") in (None, "file_share"):
@@ -124,7 +125,7 @@ class SlackServer(Platform[SlackMessage]):
             self.emit({**mention, "type": "app_mention", "channel": message.channel})
 
     def change(self, message: SlackMessage, before: Json) -> None:
-        """Let the bot hear that a message was changed ("message_changed event")."""
+        """Emit the change of a message ("message_changed event")."""
         changed = {"type": "message", "subtype": "message_changed", "hidden": True}
         said = {"message": message.as_json(), "previous_message": before, "ts": self.now()}
         self.emit_message(message.channel, {**changed, **said, "channel": message.channel})
@@ -135,7 +136,7 @@ class SlackServer(Platform[SlackMessage]):
             self.emit({**event, "channel_type": kind, "event_ts": event["ts"]}, is_checked=True)
 
     def emit(self, event: Json, *, is_checked: bool = False) -> None:
-        """An event of the Events API, if the app has subscribed to it."""
+        """Emit an event of the Events API, if the app has subscribed to it."""
         if not is_checked and event["type"] not in self.events:
             return
         number = next(self._numbers)
@@ -176,20 +177,20 @@ class SlackServer(Platform[SlackMessage]):
             await self.delivery.cut()
 
     def limit(self, seconds: int, *methods: str) -> None:
-        """The next request of these methods is one too many ("Rate limits")."""
+        """Refuse the next request of these methods with a rate limit ("Rate limits")."""
         for method in methods or ("chat.postMessage",):
             self.fail(method, SlackRefusal("ratelimited", 429, retry_after=seconds))
 
     def fail(self, method: str, *refusals: SlackRefusal) -> None:
         self.failures.setdefault(method, deque()).extend(refusals)
 
-    # What a test waits for.
+    # Waits for tests.
 
     def _sent(self, chat: str | None) -> Iterable[SlackMessage]:
         return (one for one in reversed(self.said) if not chat or one.channel == chat)
 
     async def called(self, method: str, times: int = 1) -> list[Json]:
-        """The parameters of all requests of a method, once there are so many."""
+        """Return the parameters of all requests of a method, once there are that many."""
         await self.until(lambda: len(self.made(method)) >= times)
         return self.made(method)
 
@@ -198,10 +199,10 @@ class SlackServer(Platform[SlackMessage]):
 
     @property
     def said(self) -> list[SlackMessage]:
-        """Return what the bot has said and not taken back."""
+        """Return the bot's messages without deleted ones."""
         return [message for message in self.messages.values() if message.user == BOT_USER]
 
-    # Its methods.
+    # The API methods.
 
     async def _answer(self, request: web.Request) -> web.Response:
         if self.is_out:
@@ -251,8 +252,8 @@ class SlackServer(Platform[SlackMessage]):
         return web.Response(text=f"OK - {len(content)}")
 
     async def _download(self, request: web.Request) -> web.Response:
-        """Answer a download; without a token it is Slack's page to sign in, not an error ("File
-        object")."""
+        """Answer a download; without a token with Slack's sign-in page, which is not an error
+        ("File object")."""
         number = request.match_info["file"]
         is_known = request.headers.get("Authorization") == f"Bearer {self.bot_token}"
         if not is_known or "files:read" not in self.scopes:
@@ -260,7 +261,8 @@ class SlackServer(Platform[SlackMessage]):
         return web.Response(body=self.contents[number])
 
     async def _respond(self, request: web.Request) -> web.Response:
-        """A response to a command, up to five in half an hour ("Handling user interaction")."""
+        """Accept a response to a command, up to five in half an hour ("Handling user
+        interaction")."""
         if len(self.whispers) >= 5:
             return web.Response(status=404, text="used_url")
         given = await request.json()
@@ -272,7 +274,7 @@ class SlackServer(Platform[SlackMessage]):
 
 
 async def _read(request: web.Request) -> tuple[Json, str]:
-    """The parameters of a request, and its token; JSON in a form is read."""
+    """Return the parameters of a request, and its token; JSON in a form is parsed."""
     if request.content_type == "application/json":
         parameters = await request.json()
     else:
@@ -283,7 +285,7 @@ async def _read(request: web.Request) -> tuple[Json, str]:
 
 
 def documented_manifest() -> Json:
-    """The app's manifest, as docs/slack.md has it to be pasted."""
+    """Return the app's manifest, as docs/slack.md shows it for pasting."""
     page = (Path(__file__).parents[2] / "docs" / "slack.md").read_text()
     found = re.search(r"```json\n(.*?\"display_information\".*?)```", page, re.DOTALL)
     assert found, "docs/slack.md has a manifest"

@@ -1,8 +1,8 @@
 """A strict Bot API on the loopback interface, and the people who write to the bot.
 
 It refuses what Telegram refuses, in Telegram's words: texts that are empty or too long, entities
-out of bounds, markup that can't be parsed, edits that change nothing, buttons with too much data,
-files that are too large, topics and messages that are not there, too many messages, a wrong token.
+out of bounds, invalid markup, edits without a change, buttons with too much data, files that are
+too large, missing topics and messages, too many messages, a wrong token.
 
 async with TelegramServer() as telegram:
     ann = telegram.person("Ann", 42)
@@ -41,7 +41,7 @@ ENTITIES = {
 
 
 class Refused(Exception):
-    """An error that the Bot API answers."""
+    """An error response of the Bot API."""
 
     def __init__(self, description: str, code: int = 400, retry_after: int = 0) -> None:
         super().__init__(description)
@@ -50,7 +50,7 @@ class Refused(Exception):
 
 @dataclass
 class Sent:
-    """A message of the bot. `texts` are all that it ever showed; it replies to `answers`."""
+    """A message of the bot. `texts` are all texts that it ever showed; it replies to `answers`."""
 
     id: int
     chat: int
@@ -73,8 +73,8 @@ class Sent:
 
 class TelegramServer(Platform[Sent]):
     """The server, on a free port; an asynchronous context manager. `calls` are all requests that
-    reached it; `failures` are answered to the next requests of a method, `outages` to all;
-    `allowance` is how many messages a chat takes before it says 429 once."""
+    reached it; `failures` are the responses to the next requests of a method, `outages` those to
+    all requests; `allowance` is the number of messages that a chat accepts before one 429."""
 
     def __init__(self, token: str = TOKEN) -> None:
         super().__init__()
@@ -105,34 +105,35 @@ class TelegramServer(Platform[Sent]):
         app.router.add_get("/file/bot{token}/{path:.*}", self._download)
         return app
 
-    # What people do.
+    # Actions of people.
 
     def person(self, name: str, id: int) -> Person:
-        """Someone, in a private chat with the bot."""
+        """Return a person in a private chat with the bot."""
         user = {"id": id, "is_bot": False, "first_name": name}
         self.chats[id] = {"id": id, "type": "private", "first_name": name}
         return Person(self, user, id)
 
     def group(self, id: int, *, is_forum: bool = False) -> int:
-        """A group that the bot is in."""
+        """Create a group that includes the bot."""
         self.chats[id] = {"id": id, "type": "supergroup", "title": "The group"}
         if is_forum:
             self.chats[id]["is_forum"] = True
         return id
 
     def push(self, kind: str, what: Json) -> None:
-        """An update that waits for the bot."""
+        """Queue an update for the bot."""
         self._updates.append({"update_id": next(self._numbers), kind: what})
         self._notice()
 
     def deliver_again(self) -> None:
-        """All that was said and pressed so far, once more."""
+        """Queue all earlier updates once more."""
         for update in tuple(self._updates):
             self._updates.append({**update, "update_id": next(self._numbers)})
         self._notice()
 
     async def call_webhook(self, update: Json, secret: str = "") -> int:
-        """Bring one update to the bot as Telegram does; returns the status it answers with."""
+        """Send one update to the bot's webhook as Telegram does; return the status of the
+        response."""
         headers = {"X-Telegram-Bot-Api-Secret-Token": secret or self.webhook["secret_token"]}
         async with (
             aiohttp.ClientSession() as session,
@@ -140,13 +141,13 @@ class TelegramServer(Platform[Sent]):
         ):
             return response.status
 
-    # What a test waits for.
+    # Waits for tests.
 
     def _sent(self, chat: int | None) -> Iterable[Sent]:
         return (one for one in reversed(self.messages.values()) if not chat or one.chat == chat)
 
     async def called(self, method: str, times: int = 1) -> list[Json]:
-        """The parameters of all requests of a method, once there are so many."""
+        """Return the parameters of all requests of a method, once there are that many."""
         await self.until(lambda: len(self.made(method)) >= times)
         return self.made(method)
 
@@ -155,7 +156,7 @@ class TelegramServer(Platform[Sent]):
 
     @property
     def texts(self) -> list[str]:
-        """Return what all messages of the bot show now, in order."""
+        """Return the current texts of the bot's messages, in order."""
         return [sent.text for sent in self.messages.values()]
 
     # The Bot API.
@@ -202,12 +203,12 @@ class TelegramServer(Platform[Sent]):
 
     @property
     def unconfirmed(self) -> list[int]:
-        """The numbers of updates that would come again: those from the offset on."""
+        """Return the numbers of updates that would be delivered again: those from the offset on."""
         numbers = (int(update["update_id"]) for update in self._updates)
         return [number for number in numbers if number >= self.confirmed]
 
     def end_poll(self) -> None:
-        """Answer the request that waits for news, as at the end of its time."""
+        """Answer the pending long poll, as at its timeout."""
         self._is_held = False
         self._notice()
 
@@ -327,7 +328,7 @@ class TelegramServer(Platform[Sent]):
             return web.Response(status=404)
         return web.Response(body=self.files[name])
 
-    # Its rules.
+    # The rules.
 
     def _check_place(self, parameters: Json) -> None:
         chat = int(parameters["chat_id"])
@@ -361,7 +362,7 @@ class TelegramServer(Platform[Sent]):
             raise Refused("Too Many Requests: retry after 7", 429, retry_after=7)
         self.allowance[chat] = left - 1
 
-    # Its memory.
+    # The state.
 
     def _keep(self, parameters: Json, text: str, entities: list[Json]) -> Json:
         sent = Sent(
@@ -403,7 +404,7 @@ class TelegramServer(Platform[Sent]):
 
 @dataclass
 class Person:
-    """Someone who writes to the bot; `chat` is where, and `topic` the topic of a forum."""
+    """A person who writes to the bot in `chat`; `topic` is the topic of a forum."""
 
     server: TelegramServer
     user: Json
@@ -412,13 +413,13 @@ class Person:
     albums: Counter[str] = field(default_factory=Counter)
 
     def at(self, chat: int, topic: int = 0) -> Person:
-        """The same person in a group."""
+        """Return the same person in a group."""
         if topic:
             self.server.topics.add((chat, topic))
         return Person(self.server, self.user, chat, topic)
 
     def message(self, text: str = "", **more: Any) -> Json:
-        """A message as Telegram describes it."""
+        """Return a message in Telegram's format."""
         number = more.pop("message_id", 0) or next(self.server._numbers)
         self.server._received.add((self.chat, number))
         message: Json = {
@@ -450,7 +451,7 @@ class Person:
         self.server.push("edited_message", edited)
 
     def photo(self, content: bytes, **more: Any) -> Json:
-        """A message with a photo, in two sizes as Telegram keeps it."""
+        """Return a message with a photo, in two sizes as Telegram stores it."""
         small, large = self._file(b"small"), self._file(content)
         sizes = [{**small, "width": 90, "height": 60}, {**large, "width": 900, "height": 600}]
         return self.message(photo=sizes, **more)
@@ -460,7 +461,7 @@ class Person:
         return self.message(document=described, **more)
 
     def voice(self, content: bytes, **more: Any) -> Json:
-        """A message that is spoken."""
+        """Return a voice message."""
         described = {**self._file(content), "duration": 3, "mime_type": "audio/ogg"}
         return self.message(voice=described, **more)
 
@@ -486,7 +487,7 @@ class Person:
 
 
 def _found_entities(text: str) -> list[Json]:
-    """The entities that Telegram finds in what people write."""
+    """Return the entities that Telegram finds in people's texts."""
     kinds = {"bot_command": r"(?<!\S)/\w+(@\w+)?", "mention": r"(?<!\w)@\w+"}
     return [
         {"type": kind, "offset": _units(text[: m.start()]), "length": _units(m[0])}
@@ -496,7 +497,7 @@ def _found_entities(text: str) -> list[Json]:
 
 
 def _checked_entities(text: str, parameters: Mapping[str, Any]) -> list[Json]:
-    """The entities of a text that Telegram would show."""
+    """Return the entities of a text that Telegram would show."""
     if not text.strip():
         raise Refused("Bad Request: message text is empty")
     if "parse_mode" in parameters:
@@ -535,7 +536,7 @@ def _checked_markup(parameters: Mapping[str, Any]) -> Json:
 
 
 def _parsed(value: Any) -> Any:
-    """A field of a form: a file's bytes, JSON where it is some, else text."""
+    """Return the value of a form field: a file's bytes, JSON if it looks like JSON, else text."""
     if isinstance(value, web.FileField):
         return value.file.read()
     text = str(value)

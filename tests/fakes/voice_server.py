@@ -1,5 +1,5 @@
-"""The voice of a strict server that speaks OpenAI's protocol: `/audio/transcriptions` and
-`/audio/speech`, with what OpenAI refuses refused, by its reference."""
+"""The voice part of a strict server that speaks OpenAI's protocol: `/audio/transcriptions` and
+`/audio/speech`. It refuses what OpenAI refuses, by its reference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OGG = b"OggS\0\2" + b"\0" * 22 + b"OpusHead"
 
 @dataclass(frozen=True)
 class Upload:
-    """A sound that was sent to be transcribed."""
+    """A recording that was uploaded for transcription."""
 
     name: str
     sound: bytes
@@ -30,9 +30,9 @@ class Upload:
 
 @dataclass
 class VoiceServer:
-    """`transcripts` are what is heard next: a text, or a whole response. `uploads` came to be
-    heard, `speeches` to be spoken, both in order; `sound` is what speech sounds like, or a whole
-    response. What is asked for beyond the script fails the test."""
+    """`transcripts` are the next results: a text, or a whole response. `uploads` are the received
+    recordings, `speeches` the received texts, both in order; `sound` is the audio of speech, or a
+    whole response. Requests beyond the script fail the test."""
 
     unexpected: list[str]
     key: str = ""

@@ -1,8 +1,8 @@
 """A strict gateway of WeCom's AI bots on the loopback interface, and the people who write to them.
 
-It refuses what the gateway refuses; each refusal names the section of "智能机器人长连接"
-(developer.work.weixin.qq.com/document/path/101463) on which it is documented, and what could not
-be found there is marked `unverified`. One bot has one connection; a message is sent to it once.
+It refuses what the gateway refuses. Each refusal names the section of "智能机器人长连接"
+(developer.work.weixin.qq.com/document/path/101463) that documents it; refusals without a source are
+marked `unverified`. One bot has one connection; a message is sent to it once.
 
 async with WeComServer() as wecom:
     ann = wecom.person("ann")
@@ -48,7 +48,7 @@ class WeComRefusal(Exception):
 
 @dataclass
 class WeComMessage:
-    """A message of the bot. `texts` are all that a stream ever showed."""
+    """A message of the bot. `texts` are all texts that a stream ever showed."""
 
     chat: str
     kind: str
@@ -67,8 +67,8 @@ class WeComMessage:
 
 
 class WeComServer(Platform[WeComMessage]):
-    """The server, on a free port; an asynchronous context manager. `failures` are answered to the
-    next messages; `drops` requests are left without an answer."""
+    """The server, on a free port; an asynchronous context manager. `failures` are the responses to
+    the next messages; `drops` is the number of requests that get no response."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,10 +95,10 @@ class WeComServer(Platform[WeComMessage]):
     def url(self) -> str:
         return self.base_url.replace("http", "ws")
 
-    # What people do.
+    # Actions of people.
 
     def person(self, id: str, group: str = "") -> WeComPerson:
-        """Someone, in a private chat with the bot or in a group."""
+        """Return a person in a private chat with the bot or in a group."""
         self.known.add(group or id)
         return WeComPerson(self, id, group)
 
@@ -110,7 +110,7 @@ class WeComServer(Platform[WeComMessage]):
     _close = cut
 
     async def push(self, command: str, body: Json, call: str = "") -> str:
-        """Something that happened, over the connection that there is; returns its `req_id`."""
+        """Send an event over the current connection; return its `req_id`."""
         call = call or f"call-{next(self._numbers)}"
         await self.until(lambda: self._wire is not None)
         assert self._wire is not None
@@ -133,10 +133,10 @@ class WeComServer(Platform[WeComMessage]):
     def new_id(self) -> str:
         return f"CAIQ16HMjQYY/NGagIOAgAMgq4KM{next(self._numbers):04}="
 
-    # What a test waits for.
+    # Waits for tests.
 
     def _sent(self, chat: str | None) -> Iterable[WeComMessage]:
-        """Finished ones."""
+        """Return the finished messages."""
         sent = (one for one in reversed(self.messages) if one.is_done)
         return (one for one in sent if chat in (None, one.chat))
 
@@ -173,7 +173,7 @@ class WeComServer(Platform[WeComMessage]):
         command, body = frame["cmd"], frame.get("body", {})
         if command == "aibot_subscribe":
             return await self._subscribe(wire, body)
-        if self._wire is not wire:  # unverified: what comes before the subscription
+        if self._wire is not wire:  # unverified: requests before the subscription
             raise WeComRefusal(846609, "aibot websocket not subscribed")
         match command:
             case "ping":
@@ -196,7 +196,7 @@ class WeComServer(Platform[WeComMessage]):
             raise WeComRefusal(853000, "invalid bot_id or secret")
         before, self._wire = self._wire, wire
         self.connections += 1
-        if before is not None:  # 连接数量限制: the new one takes the place of the old
+        if before is not None:  # 连接数量限制: the new one replaces the old
             event = {"msgtype": "event", "event": {"eventtype": "disconnected_event"}}
             frame = {"cmd": "aibot_event_callback", "headers": {"req_id": "gone"}, "body": event}
             await before.send_str(json.dumps(frame))
@@ -315,7 +315,7 @@ def _read_card(card: Json, message: WeComMessage) -> None:
 
 @dataclass
 class WeComPerson:
-    """Someone who uses WeCom."""
+    """A person who uses WeCom."""
 
     server: WeComServer
     id: str
@@ -328,7 +328,7 @@ class WeComPerson:
         return body | ({"chatid": self.group} if self.group else {}) | {kind: content}
 
     async def sends(self, body: Json) -> str:
-        """A message; returns its id. The bot does not confirm it."""
+        """Send a message; return its id. The bot does not confirm it."""
         call = f"call-{body['msgid']}"
         self.server.note(call, body["msgid"], self.group or self.id)
         await self.server.push("aibot_msg_callback", body, call)

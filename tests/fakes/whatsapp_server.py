@@ -1,9 +1,9 @@
 """A strict Cloud API on the loopback interface, and the people who write to the bot over WhatsApp.
 
 It refuses what the Cloud API refuses, with the codes of "Error codes" (developers.facebook.com,
-WhatsApp Business Platform > Support); each refusal names the page on which it is documented, and
-what could not be found there is marked `unverified`. It calls the bot's webhook as Meta does: with
-X-Hub-Signature-256 over the body, and again until the answer is 200.
+WhatsApp Business Platform > Support). Each refusal names the page that documents it; refusals
+without a source are marked `unverified`. It calls the bot's webhook as Meta does: with
+X-Hub-Signature-256 over the body, and again until the response is 200.
 
 async with WhatsAppServer() as meta:
     ann = meta.person("Ann")
@@ -58,7 +58,7 @@ DAY = 24 * 3600.0
 
 
 class Rejected(Exception):
-    """An error that the Graph API answers."""
+    """An error response of the Graph API."""
 
     def __init__(self, code: int, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -67,7 +67,7 @@ class Rejected(Exception):
 
 @dataclass
 class Delivered:
-    """A message of the bot. `buttons` has the data of each button or row by its whole label."""
+    """A message of the bot. `buttons` has the data of each button or row by its full label."""
 
     id: str
     chat: str
@@ -80,8 +80,9 @@ class Delivered:
 
 
 class WhatsAppServer(Platform[Delivered]):
-    """The server, on a free port; an asynchronous context manager. `calls` are all messages that it
-    was asked to send; `failures` are answered to the next of them, `outage` to all requests."""
+    """The server, on a free port; an asynchronous context manager. `calls` are all requests to send
+    a message; `failures` are the responses to the next of them, `outage` is the response to all
+    requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,10 +120,10 @@ class WhatsAppServer(Platform[Delivered]):
     async def _close(self) -> None:
         await self._session.close()
 
-    # What people do.
+    # Actions of people.
 
     def person(self, name: str, phone: str = "", group: str = "") -> Person:
-        """Someone, in a private chat with the bot or in a group."""
+        """Return a person in a private chat with the bot or in a group."""
         phone = phone or f"4917000000{next(self._numbers):02}"
         return Person(self, name, phone, f"DE.{phone}0", group)
 
@@ -133,7 +134,7 @@ class WhatsAppServer(Platform[Delivered]):
             return response.status, await response.text()
 
     async def call(self, body: Json, secret: str = APP_SECRET, signature: str | None = None) -> int:
-        """Call the webhook once, signed as "Validating payloads" says; returns the status."""
+        """Call the webhook once, signed as in "Validating payloads"; return the status."""
         raw = json.dumps(body).encode()
         digest = hmac.new(secret.encode(), raw, hashlib.sha256).hexdigest()
         signed = f"sha256={digest}" if signature is None else signature
@@ -146,8 +147,8 @@ class WhatsAppServer(Platform[Delivered]):
         return response.status
 
     async def bring(self, *messages: Json, contacts: list[Json]) -> None:
-        """Call until the answer is 200: "If we send a webhook request to your endpoint and it
-        responds with any status other than 200, we retry"."""
+        """Call the webhook until the response is 200: "If we send a webhook request to your
+        endpoint and it responds with any status other than 200, we retry"."""
         body = self.payload({"messages": [*messages], "contacts": contacts})
         self.history.append(body)
         for wait in itertools.chain((0.05, 0.1, 0.2), itertools.repeat(0.3)):
@@ -157,7 +158,7 @@ class WhatsAppServer(Platform[Delivered]):
             await asyncio.sleep(wait)
 
     async def bring_again(self) -> None:
-        """All that was said so far once more: "we retry … duplicates"."""
+        """Send all earlier webhook calls once more: "we retry … duplicates"."""
         for body in tuple(self.history):
             await self.call(body)
 
@@ -179,16 +180,16 @@ class WhatsAppServer(Platform[Delivered]):
             self._windows[chat] = time.time()
 
     def let_pass(self, seconds: float) -> None:
-        """The windows of all people are so much older."""
+        """Age the service windows of all people by that many seconds."""
         self._windows = {chat: at - seconds for chat, at in self._windows.items()}
 
     def keep(self, media_type: str, content: bytes, name: str = "") -> str:
-        """A file at Meta's, by its id."""
+        """Store a file at Meta, and return its id."""
         id = str(next(self._numbers) + 10**14)
         self._media[id] = (media_type, content, name)
         return id
 
-    # What a test waits for.
+    # Waits for tests.
 
     def _sent(self, chat: str | None) -> Iterable[Delivered]:
         return (one for one in reversed(self.messages) if not chat or one.chat == chat)
@@ -263,7 +264,7 @@ class WhatsAppServer(Platform[Delivered]):
         message = self._message(body)
         message_id, chat = message.id, message.chat
         if not self._is_open(chat) and body["type"] != "template":
-            # "Error codes", 131047: the answer is 200, and the webhook says that it failed.
+            # "Error codes", 131047: the response is 200, and the webhook reports the failure.
             self._start(self._tell_failed(message_id, chat))
         else:
             self.messages.append(message)
@@ -377,7 +378,8 @@ def _read_interactive(content: Json, message: Delivered) -> None:
 
 
 def _check(text: str, most: int, name: str) -> None:
-    """Not empty, and not too long. In UTF-16 units: unverified; the pages say "characters"."""
+    """Check that a text is neither empty nor too long. In UTF-16 units: unverified; the pages say
+    "characters"."""
     if not text.strip() or len(text.encode("utf-16-le")) // 2 > most:
         raise Rejected(100, f"Param {name} must be between 1 and {most} characters long.")
 
@@ -395,7 +397,7 @@ def _check_choices(choices: list[Json], title: int, id: int) -> None:
 
 @dataclass
 class Person:
-    """Someone who uses WhatsApp. `id` is theirs within the business, `phone` their number."""
+    """A person who uses WhatsApp. `id` is the person's id within the business."""
 
     server: WhatsAppServer
     name: str
@@ -408,7 +410,7 @@ class Person:
         return self.group or self.id
 
     def message(self, kind: str, content: Any, context: Mapping[str, str] | None = None) -> Json:
-        """A message as the webhook brings it, with both ids of who sent it."""
+        """Return a message in the webhook's format, with both ids of the sender."""
         made: Json = {
             "from": self.phone,
             "from_user_id": self.id,

@@ -1,4 +1,4 @@
-"""A model for work that no turn waits for, in the hands of a test."""
+"""A model for background work, controlled by a test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memory.keys import ConversationKey
 
 
 class Spent(SpendingRules):
-    """Rules by which nothing may be spent any more."""
+    """Spending rules with an exhausted budget."""
 
     def is_enough(self, key: ConversationKey, user: str = "") -> bool:
         del key, user
@@ -19,7 +19,7 @@ class Spent(SpendingRules):
 
 @dataclass
 class OneModel:
-    """The same model in all conversations; it hears what went wrong, too."""
+    """The same model in all conversations; it also records errors."""
 
     model: Model
     window: int = 8_000

@@ -1,4 +1,5 @@
-"""Versions of files: how long they are kept, and that they never lead out of the workspace."""
+"""Tests of the versions of files: their retention, and that their paths never leave the
+workspace."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def put(folder: Path, path: str, content: str) -> None:
 
 
 def change(folder: Path, turn: int, changes: dict[str, str], most: int = MOST) -> None:
-    """A command that writes files, or deletes them ("")."""
+    """Run a command that writes files, or deletes them ("")."""
     archive = opened(folder)
     name = archive.begin(Running("pipe/main", turn), most)
     for path, content in changes.items():
@@ -74,7 +75,7 @@ def test_a_crash_while_a_tool_runs_loses_nothing(tmp_path: Path) -> None:
     (row,) = restarted.rows()
     assert (row.turn, row.path) == (1, "files/a.txt")
     with (tmp_path / "versions/log.jsonl").open("a") as log:
-        log.write('{"seq": 2, "ba')  # a line that was cut off
+        log.write('{"seq": 2, "ba')  # a truncated line
     assert restore(tmp_path) == {}
     assert (tmp_path / "audience/files/a.txt").read_text() == "mine"
 
@@ -242,7 +243,7 @@ def test_what_left_the_log_is_not_passed_over(
     for turn in range(1, 13):
         change(tmp_path, turn, {"files/a.txt": f"{turn}", f"files/{turn}": "x"})
     (one,) = (step for step in steps(tmp_path) if step.path == "files/a.txt")
-    assert one.is_lost  # and not as it was when the log begins
+    assert one.is_lost  # and not as it was at the beginning of the log
     first = opened(tmp_path).rows()[0].seq
     assert not any(step.is_lost for step in steps(tmp_path, first))
     change(tmp_path, 13, {f"files/more{n}": "x" for n in range(30)})

@@ -1,4 +1,5 @@
-"""1,000 random sequences: the files are as a model of the tree says, which knows the whole past."""
+"""Tests with 1,000 random sequences: the files equal those of a model of the tree that records the
+whole past."""
 
 from __future__ import annotations
 
@@ -22,15 +23,15 @@ Tree = dict[str, str]
 
 
 class Happened:
-    """A change of one file by the chat's tools, or (None) by anybody else, and its turn."""
+    """A change of one file by the chat's tools, with its turn, or by others (None)."""
 
     def __init__(self, path: str, before: str, after: str, turn: tuple[str, int] | None) -> None:
         self.path, self.before, self.after, self.turn = path, before, after, turn
 
 
 class Branch:
-    """A branch: the turns that its context has, the newest, and where it begins; `left` is how much
-    had happened when the chat left it."""
+    """A branch: the turns in its context, the newest turn, and its beginning; `left` is the number
+    of changes before the chat left it."""
 
     def __init__(self, key: str, parent: Branch | None = None, turn: int = 0) -> None:
         self.key, self.parent, self.turn = key, parent, turn
@@ -46,7 +47,7 @@ class Branch:
 
 
 class World:
-    """A chat whose files are real, and the model beside it, which keeps all that ever happened."""
+    """A chat with real files, and a model beside it that records all changes."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.random, self.folder = random.Random(seed), folder
@@ -58,10 +59,10 @@ class World:
         self.restores: dict[str, tuple[int, list[str]]] = {}
         self.count = 0
 
-    # --- what happens ------------------------------------------------------------------------
+    # --- changes -----------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """A turn in which tools write, or a command runs; it may be cut short by a crash."""
+        """Run a turn in which tools write, or a command runs; a crash may interrupt it."""
         branch = self.here
         branch.newest += 1
         branch.view.append(branch.newest)
@@ -83,7 +84,7 @@ class World:
             self.archive.finish(name, MOST)
 
     def command(self) -> list[tuple[str, str]]:
-        """Some files written, deleted and moved; "" deletes."""
+        """Return some files that are written, deleted and moved; "" deletes."""
         one, two = self.random.sample(NAMES, 2)
         moved = [(two, self.tree[one]), (one, "")] if one in self.tree else []
         return self.random.choice([moved, [(one, "")], [(one, self.words()), (two, self.words())]])
@@ -109,9 +110,9 @@ class World:
 
     def restart(self) -> None:
         self.archive = VersionArchive(self.folder / "versions", self.workspace)
-        self.archive.finish("", MOST)  # which finds what a crash has left
+        self.archive.finish("", MOST)  # which finds the remains of a crash
 
-    # --- where the conversation goes -----------------------------------------------------------
+    # --- branches of the conversation ----------------------------------------------------------
 
     def undo(self) -> None:
         if not self.here.view:
@@ -155,7 +156,8 @@ class World:
     # --- restoring -------------------------------------------------------------------------------
 
     def offer(self, turn: int | None) -> None:
-        """Restore what is offered, with or without the other yes, or leave it."""
+        """Restore the offered files, with or without the second confirmation, or ignore the
+        offer."""
         branch, rows = self.here, self.rows()
         if turn is None:
             since = find_leaving(rows, branch.key, branch.line()[1:])
@@ -205,7 +207,7 @@ class World:
         return turn[1] in self.here.view and turn[1] <= dict(self.here.line()).get(turn[0], -1)
 
     def expect(self, began: int, paths: list[str] | None) -> dict[str, tuple[str, bool]]:
-        """Return the files that differ from then, and whether somebody else changed them."""
+        """Return the files that differ from that time, and whether others changed them."""
         expected = {}
         for path in NAMES if paths is None else paths:
             mine = [one for one in self.past[began:] if one.path == path and one.turn]
@@ -226,7 +228,7 @@ class World:
 
 
 def put(file: Path, content: str) -> None:
-    """Write a file as a command does, in its place; "" deletes it."""
+    """Write a file in place, as a command does; "" deletes it."""
     if content:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content)
@@ -236,7 +238,7 @@ def put(file: Path, content: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory, where the system has such: a disk takes most of the time."""
+    """Yield a folder in memory, if the system has one: a disk would take most of the time."""
     memory = Path("/dev/shm")
     place = memory if os.access(memory, os.W_OK) else tmp_path
     with TemporaryDirectory(dir=place) as made:

@@ -1,4 +1,5 @@
-"""Undo and branches offer to restore what tools wrote, and a button does it."""
+"""Tests that undo and branches offer to restore the files that tools wrote, and that a button does
+it."""
 
 from __future__ import annotations
 

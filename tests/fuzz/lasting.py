@@ -1,4 +1,4 @@
-"""A bot that outlives many examples, to be spoken to from code that is not asynchronous.
+"""A bot that serves many examples, for calls from synchronous code.
 
 with lasting(tmp_path, script) as bot:
     assert bot.says("/help").text
@@ -22,10 +22,10 @@ from tests.whole.testbot import TestBot, run_bot
 T = TypeVar("T")
 
 CRASHED = ("failed inside the bot", "went wrong inside the bot")
-"""The words to people after an error that nobody has thought of."""
+"""The words in replies after an unexpected error."""
 
 FEW = settings(max_examples=max(1, settings().max_examples // 4))
-"""For examples that take a whole bot."""
+"""Settings for examples that need a whole bot."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Lasting:
         return self.runner.run(work)
 
     def says(self, text: str) -> Reply:
-        """Say a text and return the answer, which is never that something broke."""
+        """Send a text and return the answer, which is never an internal error."""
         reply = self.does(self.bot.says(text))
         assert reply.text.strip()
         assert not any(words in reply.text for words in CRASHED), (text, reply.text)
@@ -46,7 +46,7 @@ class Lasting:
 
 @contextmanager
 def lasting(folder: Path, script: Script = (), **settings: Any) -> Iterator[Lasting]:
-    """A bot on `folder`, run while something is asked of it and at no other time."""
+    """Run a bot on `folder` whose event loop only runs during calls."""
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         bot = runner.run(stack.enter_async_context(run_bot(folder, script, settings)))

@@ -1,6 +1,7 @@
-"""Files that people write or bring along: imports, skills, configurations, `.env` and environment.
+"""Tests of files from users: imports, skills, configurations, `.env` and environment.
 
-Each is taken, or refused with a sentence."""
+Each is accepted, or refused with a sentence.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ ANYTHING = st.recursive(
 
 @pytest.fixture(scope="module")
 def importing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lasting, Path, Any]]:
-    """A bot, the file it imports, and what an export of it looks like."""
+    """Yield a bot, the file it imports, and an export in the file's format."""
 
     def script(request: Received) -> Say:
         is_first = request.body["messages"][-1]["role"] == "user"
@@ -57,7 +58,7 @@ def importing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lastin
 
 
 def changed(whole: Any, chance: random.Random, values: list[Any]) -> Any:
-    """The same, with a few of its parts taken out, doubled, or replaced."""
+    """Return the same object, with a few of its parts removed, doubled, or replaced."""
     for value in values:
         place, key = chance.choice(list(_places(whole)))
         match chance.randrange(3):
@@ -105,7 +106,7 @@ def test_a_file_that_is_no_export_is_refused(
 
 
 def _import(bot: Lasting) -> str:
-    """Import the file; what was taken can be spoken about, searched, and taken out again."""
+    """Import the file; the imported data can be discussed, searched, and removed."""
     reply = bot.says("/context import files/in.json")
     if reply.actions:
         bot.says("/context search a[b")

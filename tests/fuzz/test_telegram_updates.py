@@ -1,5 +1,5 @@
-"""Tests of Telegram's updates in any shape: the channel goes on, and a message that can be read is
-taken in before it is confirmed."""
+"""Tests of Telegram's updates in any shape: the channel keeps running, and a valid message is
+accepted before it is confirmed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ANYTHING = st.recursive(
 
 
 def fields(**values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """An object in which each field may be missing, or hold what it should not."""
+    """Return objects in which each field may be missing, or have an invalid value."""
     return st.fixed_dictionaries({}, optional={k: v | ANYTHING for k, v in values.items()})
 
 
@@ -86,7 +86,7 @@ UPDATES = st.one_of(
 
 @dataclass
 class Line:
-    """The channel between a fake bot and a fake Telegram, at rest between two examples."""
+    """The channel between a fake bot and a fake Telegram, idle between two examples."""
 
     runner: asyncio.Runner
     server: TelegramServer
@@ -95,7 +95,7 @@ class Line:
     count: int = 0
 
     async def brings(self, updates: list[tuple[str, Any]]) -> None:
-        """Deliver these, and then one that can be read; returns when that was taken in."""
+        """Deliver these updates, and then a valid one; return once that one was accepted."""
         for kind, what in updates:
             self.server.push(kind, what)
         self.count += 1

@@ -1,4 +1,4 @@
-"""Lines, headers and answers of a model in any shape: the bot answers, and never breaks."""
+"""Tests of lines, headers and model responses in any shape: the bot answers, and never crashes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ANYTHING = st.recursive(
 
 
 def fields(**values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """An object in which each field may be missing, or hold what it should not."""
+    """Return objects in which each field may be missing, or have an invalid value."""
     return st.fixed_dictionaries({}, optional={k: v | ANYTHING for k, v in values.items()})
 
 
@@ -77,7 +77,7 @@ EVENT = st.one_of(
 
 
 class Wire:
-    """An endpoint that answers with `bodies`, one after the other, and then as it should."""
+    """An endpoint that answers with each of `bodies` in turn, and correctly afterwards."""
 
     def __init__(self) -> None:
         self.bodies: list[Body] = []
@@ -88,7 +88,7 @@ class Wire:
 
 @pytest.fixture(scope="module")
 def at_the_end(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wire, Lasting]]:
-    """The wire, and the bot at its other end."""
+    """Yield the endpoint, and the bot that uses it."""
     wire = Wire()
     folder: Path = tmp_path_factory.mktemp("bot")
     with lasting(folder, wire, messages_per_minute=0) as bot:
@@ -155,7 +155,8 @@ LINES = st.builds(
 
 @pytest.fixture(scope="module")
 def bot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lasting]:
-    """A bot with something in its memory. It answers with the tool once, and with words then."""
+    """Yield a bot with content in its memory. It answers with a tool call first, and then with
+    text."""
 
     def script(request: Received) -> Say:
         is_first = request.body["messages"][-1]["role"] == "user" and request.body.get("tools")

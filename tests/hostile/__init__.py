@@ -1,1 +1,1 @@
-"""Texts that want to be expensive, and all that reads texts."""
+"""Texts that are expensive to parse, and all parsers of texts."""

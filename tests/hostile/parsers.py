@@ -1,4 +1,4 @@
-"""All that reads texts which somebody else has written, by name: each is handed one text."""
+"""All parsers of texts from other people, by name: each is called with one text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _AUDIENCE, _DAY = "main", date(2026, 1, 2)
 
 
 def _in_pieces(text: str) -> None:
-    """A reply as it streams, a character at a time."""
+    """Parse a streaming reply, a character at a time."""
     terse = TerseFilter()
     for sign in text:
         terse.feed(sign)
@@ -62,7 +62,7 @@ def _in_pieces(text: str) -> None:
 
 
 def _on_the_screen(text: str) -> None:
-    """An answer as the terminal draws it while it streams, 40 times."""
+    """Render an answer in the terminal 40 times while it streams."""
     answer = StreamedAnswer()
     step = len(text) // 40 + 1
     for start in range(0, len(text), step):
@@ -73,7 +73,7 @@ def _on_the_screen(text: str) -> None:
 
 
 def _at_telegram(text: str) -> None:
-    """A reply as it is split before it is kept, and rendered when it is sent."""
+    """Split a reply as before storing, and render it as before sending."""
     platform = Telegram("1:token", TelegramSettings)
     for part in pieces(platform, text):
         rendered(part)
@@ -81,7 +81,7 @@ def _at_telegram(text: str) -> None:
 
 
 def _in_dialects(text: str) -> None:
-    """A reply as Discord, Slack and WhatsApp measure it, and as HTML has it."""
+    """Measure a reply for Discord, Slack and WhatsApp, and render it as HTML."""
     discord.length(text)
     slack.length(text)
     whatsapp.rendered(text)
@@ -114,11 +114,11 @@ _MAIL_FIELDS = {
     "Content-Disposition": "attachment",
     "Content-Transfer-Encoding": "",
 }
-"""The fields of a mail that are read, and what begins each."""
+"""The parsed fields of a mail, and the beginning of each value."""
 
 
 def _mail_head(text: str) -> None:
-    """A mail with the text in each of its fields, and as the fields themselves."""
+    """Parse mails with the text in each field, and as the fields themselves."""
     for name, start in _MAIL_FIELDS.items():
         value = " ".join(text.splitlines())
         _read_mail(f"{name}: {start}{value}\r\n\r\na")
@@ -126,7 +126,7 @@ def _mail_head(text: str) -> None:
 
 
 def _mail_body(text: str) -> None:
-    """A mail of plain text, of HTML, and of parts."""
+    """Parse mails of plain text, of HTML, and of parts."""
     reply = "In-Reply-To: <1@a>\r\nContent-Type:"
     _read_mail(f"{reply} text/plain\r\n\r\n{text}")
     _read_mail(f"{reply} text/html\r\n\r\n{text}")
@@ -134,12 +134,12 @@ def _mail_body(text: str) -> None:
 
 
 def _read_mail(raw: str) -> None:
-    with suppress(Exception):  # the channel leaves such a mail out
+    with suppress(Exception):  # the channel skips such a mail
         read_mail(raw.encode(), "<1@imap>", "bot@example.org")
 
 
 def _mcp_message(text: str) -> None:
-    """A line of an MCP server, an answer with the text in it, and a part of one."""
+    """Parse a line of an MCP server, an answer with the text in it, and a part of one."""
     told = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"content": [text, {"text": text}]}})
     for line in (text, told, f'{{"jsonrpc":"2.0","id":1,"result":{text}', f'{{"a":{text}}}'):
         with suppress(UnreadableAnswerError):
@@ -147,7 +147,7 @@ def _mcp_message(text: str) -> None:
 
 
 def _corrections(text: str) -> None:
-    """A person's words before a correction, as one, and as what it changes."""
+    """Parse a person's words before a correction, as a correction, and as the corrected text."""
     said = [text, f"no, 4 May, not 3 May {text}", f"I meant 5. {text}", f"不对，改成{text}"]
     found = choose_certain(find_corrections(said), said)
     show_corrected(text, [EndedValue(one.old, one.new, 1, 1) for one in found])

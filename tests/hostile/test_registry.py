@@ -1,4 +1,5 @@
-"""Each reader of strangers' words has a row in the hostile benchmarks, which see what grows."""
+"""Tests that each parser of strangers' texts has a row in the hostile benchmarks, which measure
+growth."""
 
 from __future__ import annotations
 
@@ -21,13 +22,14 @@ CHANNELS = Path(__file__).parents[2] / "channels"
 _READ = re.compile(
     r"\b(IncomingMessage|ButtonPress|Reaction|Event|Inbound|Letter|\w*(Arrival|Frame))\b"
 )
-"""Types that a reader of something of a stranger returns."""
+"""Types that a parser of a stranger's data returns."""
 _OURS = ("kit", "web", "terminal")
-"""The kit reads nothing, the terminal is local, and of the page test_bounds.py finds the shapes."""
+"""The kit parses nothing, the terminal is local, and test_bounds.py covers the shapes of the
+page."""
 
 
 def _readers(tree: ast.AST, prefix: str) -> Iterator[str]:
-    """The public functions, and methods of public classes, that make something of what they get."""
+    """Yield the public functions, and methods of public classes, that parse their arguments."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ClassDef) and node.name[0] != "_":
             yield from _readers(node, f"{prefix}.{node.name}")

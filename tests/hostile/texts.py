@@ -1,6 +1,6 @@
 """Texts that cost a careless parser more than their length: each is made in any size.
 
-Whoever writes a parser adds it to `parsers.py` beside this; whoever finds a text adds it here.
+Add each new parser to `parsers.py` in this folder, and each new text here.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ Text = Callable[[int], str]
 
 
 def _of(unit: str, start: str = "", end: str = "") -> Text:
-    """`unit` again and again, up to a size in characters."""
+    """Return a function that repeats `unit` up to a size in characters."""
     return lambda size: f"{start}{unit * (size // len(unit))}{end}"
 
 
 def _growing(mark: str, separator: str = " ") -> Text:
-    """Runs of a mark, each longer than the one before, so that none of them closes another."""
+    """Return a function that makes runs of a mark, each longer than the previous one, so that none
+    closes another."""
 
     def text(size: int) -> str:
         runs: list[str] = []
@@ -30,12 +31,12 @@ def _growing(mark: str, separator: str = " ") -> Text:
 
 
 def _letters(number: int) -> str:
-    """A word of five letters for each number, as different as the numbers are."""
+    """Return a word of five letters for each number; different numbers give different words."""
     return "".join("abcdefghijklmnop"[number >> 4 * n & 15] for n in range(5))
 
 
 def _indented(size: int) -> str:
-    """A list that goes one level deeper with each line."""
+    """Return a list that is one level deeper with each line."""
     lines: list[str] = []
     left = size
     while left > 0:
@@ -45,18 +46,18 @@ def _indented(size: int) -> str:
 
 
 def _wide_table(size: int) -> str:
-    """A head of many columns, and rows that fill none of them."""
+    """Return a table with a head of many columns, and rows that fill only the first."""
     columns = size // 8
     return "|a" * columns + "|\n" + "|-" * columns + "|\n" + "|b\n" * (size // 6)
 
 
 def _lone_wide_cell(size: int) -> str:
-    """A table in which one cell makes all others wide."""
+    """Return a table in which one cell widens its column for all rows."""
     return f"|{'a' * (size // 2)}|b|\n|-|-|\n" + "|c|d|\n" * (size // 12)
 
 
 def _references(size: int) -> str:
-    """Definitions of links, and uses of them."""
+    """Return definitions of links, and uses of them."""
     half = size // 24
     named = "".join(f"[r{n}]: http://a/{n}\n" for n in range(half))
     return named + "\n" + "".join(f"[r{n}] " for n in range(half))
@@ -104,7 +105,7 @@ _CHARACTERS = {
     "escape sequences": "\x1b]",
     "right-to-left marks": "\u202e",
 }
-"""A run of each."""
+"""Characters of which a long run is made."""
 
 _UNITS = {
     "bold that never ends": "**a ",
@@ -231,7 +232,7 @@ _UNITS = {
     "fields of a mail": "From: a@b\r\n",
     "titles of windows": "\x1b]0;a\x07",
 }
-"""Units that are said again and again."""
+"""Units that are repeated."""
 
 TEXTS: dict[str, Text] = {
     **{f"{name}, a run": _of(unit) for name, unit in _CHARACTERS.items()},

@@ -1,1 +1,1 @@
-"""Tests of how Parley is installed, and of systems that are not Linux."""
+"""Tests of the installation of Parley, and of systems other than Linux."""

@@ -1,4 +1,4 @@
-"""The bot where there is no Linux: a start that sees only what Windows has (`windows.py`)."""
+"""Tests of the bot outside Linux: a start that sees only the features of Windows (`windows.py`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""No module calls what only some systems have, but those that say so here; names of files."""
+"""Tests that modules call no system-specific functions, except those listed here; and of file
+names."""
 
 from __future__ import annotations
 
@@ -34,11 +35,11 @@ MAY_USE = {
     "plugins/operations/service.py": {"os.geteuid"},
     "plugins/shell/box.py": {"add_reader"},
 }
-"""Modules that ask first whether the system has it, or that are off where it has not."""
+"""Modules that check first whether the system has the function, or that are disabled without it."""
 
 
 def _used(tree: ast.AST) -> Iterator[str]:
-    """Yield what a module uses that Windows does not have, by its name."""
+    """Yield the names in a module that Windows does not have."""
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):

@@ -1,4 +1,5 @@
-"""Sentences name the program as it is installed; the extras are all requirement files."""
+"""Tests that sentences name the program as it is installed, and that the extras equal the
+requirement files."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ PAGES = re.compile(r'documentation: "([^"]+)"', re.IGNORECASE)
 
 
 def _said(file: Path, what: re.Pattern[str] = OF_CHECKOUT) -> list[str]:
-    """The texts of a module that are no docstrings, may be said to somebody and have this."""
+    """Return the texts of a module that may be shown to users (no docstrings) and match `what`."""
     tree = _tree(file)
     documents = {
         id(node.body[0].value)
@@ -52,7 +53,8 @@ def test_no_sentence_of_the_wheel_names_what_only_a_checkout_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(program, "IS_WHEEL", True)
-    # What runs before the packages are there, writes a checkout's pages, or is the rule itself.
+    # Modules that run before the packages are installed, that write a checkout's pages, or that
+    # define the rule.
     left_out = (
         "bot/own_python.py",
         "channels/program.py",
@@ -165,7 +167,7 @@ def test_ctrl_c_is_answered_without_a_traceback(
 def test_the_first_start_installs_the_demo_model_where_it_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: int
 ) -> None:
-    """The wheel comes without it."""
+    """The wheel does not include it."""
     called: list[Sequence[str]] = []
 
     def install(words: Sequence[str]) -> int:

@@ -1,4 +1,5 @@
-"""`deploy/install.sh` before a local file server: it installs, upgrades, refuses, takes away."""
+"""Tests of `deploy/install.sh` with a local file server: it installs, upgrades, refuses,
+uninstalls."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """A server of files that logs nothing. Of a file `x.part` it sends half, and hangs up."""
+    """A file server without logs. It sends half of a file `x.part`, and disconnects."""
 
     def log_message(self, *_: object) -> None: ...
 
@@ -41,7 +42,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 class Person:
-    """Somebody with a home of their own, and an address that Parley is downloaded from."""
+    """A person with a home folder, and an address for downloading Parley."""
 
     def __init__(self, home: Path, url: str) -> None:
         self.home, self.url = home, url
@@ -51,7 +52,7 @@ class Person:
         self, *arguments: str, shell: str = "sh", **environ: str
     ) -> subprocess.CompletedProcess[str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        # The wheels of these tests need nothing, so no index is asked.
+        # The wheels of these tests have no dependencies, so no index is needed.
         told = {"HOME": str(self.home), "PARLEY_URL": self.url, "PIP_NO_INDEX": "1"}
         return subprocess.run(
             [shutil.which(shell) or shell, str(SCRIPT), *arguments],
@@ -88,7 +89,7 @@ def person(tmp_path: Path, served: Path) -> Iterator[Person]:
 
 
 def publish(folder: Path, version: str) -> Path:
-    """Put a wheel there whose command says its version, and nothing else."""
+    """Write a wheel with a command that only prints its version."""
     info = f"parley_bot-{version}.dist-info"
     files = {
         "parley_bot.py": f"def main():\n    print('Parley {version}')\n",
@@ -110,7 +111,7 @@ def publish(folder: Path, version: str) -> Path:
 def test_it_installs_upgrades_and_takes_away(person: Person, served: Path) -> None:
     program = person.home / ".local/share/parley-program/bin"
     program.mkdir(parents=True)
-    (program / "python").symlink_to(person.home / "gone")  # of a Python that is there no more
+    (program / "python").symlink_to(person.home / "gone")  # of a Python that was removed
     for version, shell in zip(("1.0.0", "1.1.0"), SHELLS, strict=True):
         publish(served, version)
         done = person.run(shell=shell)
@@ -127,7 +128,7 @@ def test_it_installs_upgrades_and_takes_away(person: Person, served: Path) -> No
 
 @pytest.mark.parametrize("tool", ["uv", "pipx"])
 def test_uv_and_pipx_are_asked_where_they_are(person: Person, served: Path, tool: str) -> None:
-    """A program in the place of the tool: what it does with a wheel is its own matter."""
+    """A fake program replaces the tool; the tool's own work on a wheel is not tested."""
     publish(served, "1.0.0")
     tools = person.home / "tools"
     tools.mkdir()
@@ -196,7 +197,7 @@ def test_it_refuses_with_a_sentence_and_installs_nothing(person: Person, served:
 
 
 def only(folder: Path, names: set[str]) -> str:
-    """A PATH with these programs alone."""
+    """Return a PATH with only these programs."""
     folder.mkdir()
     for name in names:
         (folder / name).symlink_to(shutil.which(name) or name)

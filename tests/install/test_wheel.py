@@ -1,4 +1,4 @@
-"""The wheel: built, installed into an environment of its own, used, and taken away again."""
+"""Tests of the wheel: built, installed into a separate environment, used, and uninstalled."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ pytestmark = pytest.mark.usefixtures("processes")
 LAYERS = ("agent", "bot", "channels", "memory", "plugins", "main")
 _OF_EACH = {path.name.partition("-")[0]: path for path in list_recorded()}
 RELEASES = (list_recorded()[0], *_OF_EACH.values())
-"""The first data that there was, and that of each release."""
+"""The oldest recorded data, and that of each release."""
 
 
 class Installed:
-    """An environment that has the wheel, and finds the packages of the one that tests run in."""
+    """An environment with the wheel, which also finds the packages of the tests' environment."""
 
     def __init__(self, folder: Path, wheel: Path) -> None:
         venv.create(folder, symlinks=True)
@@ -60,14 +60,14 @@ class Installed:
 
 
 def at_home(home: Path) -> dict[str, str]:
-    """An environment in which a person has their folders there."""
+    """Return environment variables with this home folder."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
     return kept | {"HOME": str(home)}
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, made of the archive of the sources, which was made of this checkout."""
+    """Build the wheel from the source archive, which is built from this checkout."""
     target = tmp_path_factory.mktemp("dist")
     command = (sys.executable, "-m", "build", "--no-isolation", "--outdir", str(target), str(ROOT))
     subprocess.run(command, check=True, capture_output=True, timeout=2 * PATIENCE)
@@ -205,7 +205,7 @@ COMPLETED = (
     ("--config x completion ", {"bash", "fish", "zsh"}),
     ("add dis", {"discord"}),
 )
-"""The beginning of a line, and words that it may go on with."""
+"""The beginning of a line, and its possible next words."""
 SHELLS = {
     "bash": 'COMP_WORDS=(parley $2 ${3:-}); COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 )); [[ "$3" ]] || '
     '{ COMP_WORDS+=(""); COMP_CWORD=$((COMP_CWORD + 1)); }; _parley; printf "%s\\n" '

@@ -1,9 +1,9 @@
-"""A start of the bot as on Windows, as far as Linux can play it: `python -m tests.install.windows`,
-with the arguments of `main.py`.
+"""A start of the bot as on Windows, as far as Linux can simulate it: `python -m
+tests.install.windows`, with the arguments of `main.py`.
 
-Modules of the bot, and no others, import a `sys`, `os`, `signal`, `select` and `socket` that lack
-what Windows lacks, and can't import what it does not have. The event loop has none of the methods
-that Proactor's refuses. A file whose name Windows does not take can't be opened by anybody.
+Only the bot's modules import reduced versions of `sys`, `os`, `signal`, `select` and `socket`, and
+cannot import modules that Windows lacks. The event loop lacks the methods that Windows' Proactor
+loop refuses. Files with names that are invalid on Windows cannot be opened by any module.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ NO_NAMES: dict[str, frozenset[str]] = {
     "socket": frozenset({"AF_UNIX", "SCM_RIGHTS", "SO_REUSEPORT", "sendmsg", "recv_fds"}),
     "sys": frozenset({"getdlopenflags", "setdlopenflags", "abiflags"}),
 }
-"""Names of modules that only other systems have."""
+"""Names in modules that only other systems have."""
 NO_LOOP = (
     *("add_signal_handler", "remove_signal_handler", "add_reader", "add_writer"),
     *("create_unix_connection", "create_unix_server"),
@@ -129,7 +129,7 @@ def _poorer_modules() -> dict[str, ModuleType]:
 
 
 def hide() -> None:
-    """Have our modules see Windows' modules from now on."""
+    """Hide from our modules everything that Windows lacks, from now on."""
     poorer, plain = _poorer_modules(), builtins.__import__
 
     def import_as_there(
@@ -147,7 +147,7 @@ def hide() -> None:
 
 
 class WindowsLoop(asyncio.SelectorEventLoop):
-    """A loop that can what Proactor's can."""
+    """A loop with only the capabilities of Proactor's."""
 
 
 def _refuse(*_: Any, **__: Any) -> NoReturn:
@@ -159,12 +159,13 @@ for _name in NO_LOOP:
 
 
 def is_ill_named(name: str) -> bool:
-    """Return whether Windows takes a name for something else, or not at all."""
+    """Return whether a name is invalid on Windows, or refers to something else there."""
     return _ILL_NAMED.fullmatch(name) is not None
 
 
 def refuse_names_in(folder: Path) -> None:
-    """Refuse files and folders there whose names Windows does not take, whoever makes them."""
+    """Refuse files and folders below `folder` with names that are invalid on Windows, for all
+    modules."""
     top = os.fspath(folder.absolute())
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
@@ -180,7 +181,7 @@ def refuse_names_in(folder: Path) -> None:
 
 
 def main() -> int:
-    """Run the bot; the arguments have `--data`, where names are watched."""
+    """Run the bot; the arguments have `--data`, the folder in which names are checked."""
     data = Path(sys.argv[sys.argv.index("--data") + 1])
     asyncio.new_event_loop = WindowsLoop
     asyncio.events.new_event_loop = WindowsLoop

@@ -1,4 +1,5 @@
-"""A bot whose file of weights is missing or damaged finds no rules, and says so to its owner."""
+"""Tests of a bot whose file of weights is missing or damaged: it finds no rules, and reports this
+to its owner."""
 
 from __future__ import annotations
 
@@ -23,13 +24,13 @@ WHOLE = Path(detect.__file__).with_name(detect.NAME).read_bytes()
 
 @pytest.fixture(name="weights")
 def _weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The path of the file with the weights in a test."""
+    """Yield the path of the weights file in a test."""
     with weights_in(tmp_path, monkeypatch):
         yield tmp_path / detect.NAME
 
 
 def damaged() -> Iterator[bytes]:
-    """Yield the file cut off and changed in many ways."""
+    """Yield the file truncated and changed in many ways."""
     chosen = random.Random(1)
     yield from (b"", WHOLE[:4], WHOLE[4:], WHOLE[:-5], bytes(len(WHOLE)), b"\xff" * 9)
     for _ in range(20):

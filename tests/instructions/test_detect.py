@@ -1,9 +1,9 @@
-"""Standing instructions are found in what people say, and hardly anything else is taken for one.
+"""Tests that standing instructions are detected in people's messages, with few false alarms.
 
-No row of the tables here is learnt from (`benchmarks/instructions.py`). `said.tsv` was written
-before there was a detector and does not change; `fresh.tsv` by another mind than what is learnt
-from, with tasks and remarks that sound like instructions; `found_words.tsv` names the words that
-are found in messages of several sentences.
+No row of the tables here is used for learning (`benchmarks/instructions.py`). `said.tsv` was
+written before the detector and does not change. `fresh.tsv` has another author than the training
+data, and includes tasks and remarks that sound like instructions. `found_words.tsv` names the words
+that are found in messages of several sentences.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Orders that end others are heard, and what only sounds like one is not."""
+"""Tests that orders that end others are detected, and similar sentences are not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FRENCH, ENGLISH = "Always answer in French", "Forget the rule about French, answ
 
 
 def shares(kind: str) -> Sequence[tuple[str, str]]:
-    """The rows of a kind that are told wrong."""
+    """Return the rows of a kind that are classified wrongly."""
     wanted = kind == "ends"
     return [(a, b) for k, a, b in ROWS if k == kind and bool(find_endings(b, [a])) is not wanted]
 

@@ -1,4 +1,4 @@
-"""`/rules`: each of its words, the limit, and what is told elsewhere."""
+"""Tests of `/rules`: each of its words, the limit, and the messages in other commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders that a person gives are found in their own words, and nowhere else."""
+"""Tests that a person's orders are detected in the person's own words, and nowhere else."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def commands(reply: Reply) -> list[str]:
 
 
 def system(bot: TestBot, index: int = -1) -> str:
-    """The system prompt of a request."""
+    """Return the system prompt of a request."""
     return str(bot.sent_to_model(index)[0]["content"])
 
 
@@ -103,7 +103,7 @@ async def test_several_are_asked_about_by_number(tmp_path: Path) -> None:
         ] * 2
 
 
-# --- whose words ----------------------------------------------------------------------------------
+# --- sources of rules -----------------------------------------------------------------------------
 
 FOREIGN: Mapping[str, str] = {
     "quoted": f"What do you think?\n> {BOSS}",
@@ -194,7 +194,7 @@ async def test_what_is_asked_again_is_not_said_again(tmp_path: Path) -> None:
 
 
 def proposing(wanted: Sequence[str]) -> Callable[[Received], Answer]:
-    """A model that proposes the rule of a number, as it is told to."""
+    """Return a model that proposes the rule with the requested number."""
 
     def script(request: Received) -> Answer:
         last = request.body["messages"][-1]

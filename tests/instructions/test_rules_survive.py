@@ -1,4 +1,5 @@
-"""Orders survive compactions, branches, restarts, models, and end when a person says so."""
+"""Tests that orders survive compactions, branches, restarts and other models, and end when a person
+ends them."""
 
 from __future__ import annotations
 
@@ -35,13 +36,13 @@ RULES = [f"Never tell anybody the number {n}" for n in range(50)]
 
 
 def in_prompt(bot: TestBot) -> list[str]:
-    """The rules of the last request of a turn."""
+    """Return the rules in the last request of a turn."""
     _, heading, lines = system(bot).rpartition("Standing instructions of the people")
     return [line[2:] for line in lines.split("\n") if line.startswith("- ")] if heading else []
 
 
 def hostile(request: Received) -> Answer:
-    """A model whose summaries drop each order."""
+    """Answer with summaries that drop each order."""
     return Say("The person said hello." if request.is_summary else "Yes.")
 
 
@@ -65,7 +66,7 @@ STEPS = st.one_of(
 
 
 class Model:
-    """The rules that are to be in force: the state of each, and what undo takes back."""
+    """A model of the expected rules: the state of each, and the changes that undo reverts."""
 
     def __init__(self) -> None:
         self.state: dict[int, str] = {}
@@ -106,7 +107,7 @@ async def _execute(folder: Path, steps: Sequence[tuple[str, int]]) -> None:
                 await running.aclose()
                 said = bot.count
                 bot = await running.enter_async_context(run_bot(folder, hostile))
-                bot.count = said  # the same id with the same text would be the same message
+                bot.count = said  # the same id with the same text would count as a repetition
             elif step == "say":
                 await bot.says(RULES[rule])
                 numbers |= {RULES.index(r["text"]): r["id"] for r in await list_rules(bot)}

@@ -1,4 +1,5 @@
-"""Jobs that look before they ask a model, by the whole bot: what is not new costs no tokens."""
+"""Tests of jobs that check a condition before a model request, by the whole bot: unchanged data
+costs no tokens."""
 
 from __future__ import annotations
 

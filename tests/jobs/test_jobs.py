@@ -1,4 +1,5 @@
-"""Reminders and jobs, by the whole bot: told or run at their time, once, whatever happens."""
+"""Tests of reminders and jobs, by the whole bot: each is sent or run once at its time, under all
+circumstances."""
 
 from __future__ import annotations
 
@@ -28,13 +29,13 @@ SETTINGS = {"timezone": "UTC"}
 
 @pytest.fixture(autouse=True)
 def clock() -> Iterator[Coordinates]:
-    """A clock that goes on from noon, and can be moved."""
+    """Yield a clock that runs from noon, and can be moved."""
     with time_machine.travel(NOON, tick=True) as traveller:
         yield traveller
 
 
 async def tick_at(bot: TestBot, clock: Coordinates, at: datetime) -> None:
-    """Let what is due then happen."""
+    """Run everything that is due at this time."""
     clock.move_to(at, tick=True)
     await bot.app.features.service(Jobs).tick()
     await bot.app.idle()
@@ -43,12 +44,12 @@ async def tick_at(bot: TestBot, clock: Coordinates, at: datetime) -> None:
 def other_channel(
     folder: Path, settings: Mapping[str, Any]
 ) -> AbstractAsyncContextManager[TestBot]:
-    """A bot on a channel whose people have to be let in."""
+    """Run a bot on a channel that requires pairing."""
     return run_bot(folder, [], settings, channel="other")
 
 
 def unasked(bot: TestBot) -> list[str]:
-    """Return what the bot said that nobody had asked for, and answers of jobs."""
+    """Return the unrequested messages of the bot, and the answers of jobs."""
     return [o.reply.text for o in bot.sent if not o.reply_to or o.reply_to.startswith("job-")]
 
 
@@ -154,8 +155,7 @@ async def test_what_is_late_of_each_chat_is_told_there_and_ten_at_a_time(
 async def test_a_prompt_that_was_due_days_ago_is_not_run_and_that_is_said(
     tmp_path: Path, clock: Coordinates
 ) -> None:
-    """Miss a job that costs money, which is not made up for: also not when an old backup is
-    restored."""
+    """Miss a job that costs money: it is not run later, even after an old backup is restored."""
     async with run_bot(tmp_path, settings=SETTINGS) as bot:
         await bot.says("/jobs add tomorrow 9:00 What is new?")
         await tick_at(bot, clock, NOON + timedelta(days=3))
@@ -231,7 +231,7 @@ async def test_a_run_ends_where_its_budget_does(tmp_path: Path, clock: Coordinat
         assert 1 <= len(bot.server.requests) < 5
         requests = len(bot.server.requests)
         await tick_at(bot, clock, NOON + timedelta(hours=22))
-        assert len(bot.server.requests) == requests  # it is not tried again
+        assert len(bot.server.requests) == requests  # there is no retry
         bot.server.answers.clear()
 
 
@@ -417,7 +417,7 @@ async def test_a_job_runs_in_a_branch_of_its_own_with_an_agent_of_its_own(
         await bot.says("/jobs add --branch 2 tomorrow 9:00 Look")
         await tick_at(bot, clock, NOON + timedelta(hours=21))
         assert bot.server.turns[-1].body["model"] == "gpt-4.1-mini"
-        assert "Watch" in unasked(bot)[0]  # the answer says which branch it belongs to
+        assert "Watch" in unasked(bot)[0]  # the answer names its branch
         await bot.says("And here?")
         said = [message["content"] for message in bot.sent_to_model()]
         assert not any("Look" in text for text in said)
@@ -459,7 +459,7 @@ async def test_a_clock_that_jumped_fires_nothing_that_may_not_be_due(
     async with run_bot(tmp_path, settings=SETTINGS) as bot:
         await bot.app.features.service(Jobs).tick()
         assert not any("Reminder" in text for text in unasked(bot))
-        await bot.says("/remind in 1 minute Tea")  # which is meant by this clock
+        await bot.says("/remind in 1 minute Tea")  # the time is relative to this clock
         clock.shift(90)
         await bot.app.features.service(Jobs).tick()
         await bot.app.idle()

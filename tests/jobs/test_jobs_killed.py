@@ -1,4 +1,4 @@
-"""kill -9 while a reminder is told and a job runs: each is told and run once, in a real process."""
+"""Tests of kill -9 during a reminder and a job: each is sent and run once, in a real process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONE_RUN = """SELECT count(*) FROM message WHERE role = 'user'
 
 
 def execute(folder: Path, statement: str) -> list[tuple[object, ...]]:
-    """Return what a statement finds in the database of a bot that does not run."""
+    """Return the rows of a statement in the database of a stopped bot."""
     with closing(sqlite3.connect(folder / "data" / "parley.db")) as database, database:
         return database.execute(statement).fetchall()
 
@@ -77,7 +77,7 @@ async def test_a_backup_that_a_script_restores_lets_jobs_rest_and_says_so(tmp_pa
 
 
 async def until_asked(bot: BotProcess, endpoint: OpenAIServer, count: int) -> None:
-    """Until the model was asked so often, of which nothing is said."""
+    """Wait until the model has received that many requests, which cause no output."""
     async with asyncio.timeout(PATIENCE):
         while len(endpoint.requests) < count:
             await bot.says("/version", id=uuid4().hex)

@@ -1,5 +1,5 @@
-"""Reminders and jobs where they meet what else there is, by the whole bot: links, branches, `/new`,
-`/stop`, limits, retention, people who are let in no more, clocks and zones."""
+"""Tests of reminders and jobs in combination with other features, by the whole bot: links,
+branches, `/new`, `/stop`, limits, retention, people without access, clocks and zones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def clock() -> Iterator[Coordinates]:
 
 
 def answer(request: Received) -> Say:
-    """A model that says whether it was asked by a job, or to sum up."""
+    """Answer "All quiet." to a job, and "Hello." to anything else."""
     last = str(request.body["messages"][-1]["content"])
     return Say("All quiet." if last.startswith("[Job") else "Hello.")
 
@@ -57,7 +57,7 @@ async def test_what_is_set_for_later_outlives_the_conversation_that_retention_de
         await bot.says("Hi")
         await bot.says("/remind 2026-12-20 9:00 Call Mom")
         await bot.says("/jobs add 2026-12-20 10:00 Look")
-        for days in range(1, 26, 4):  # so that the clock is believed
+        for days in range(1, 26, 4):  # so that the clock counts as valid
             clock.move_to(NOON + timedelta(days=days), tick=True)
             await bot.app.schedule.due()
             await bot.app.schedule.idle()
@@ -78,7 +78,7 @@ async def test_retention_leaves_a_job_the_branch_of_its_own(
         await bot.says("More")
         await bot.says("/branches 1")
         await bot.says("/jobs add --branch 2 2026-12-20 10:00 Look")
-        for days in range(1, 26, 4):  # so that the clock is believed
+        for days in range(1, 26, 4):  # so that the clock counts as valid
             clock.move_to(NOON + timedelta(days=days), tick=True)
             await bot.app.schedule.due()
             await bot.app.schedule.idle()
@@ -122,7 +122,7 @@ async def test_a_job_made_while_linked_goes_on_in_the_chat_s_own_conversation_af
         clock.move_to(NOON + timedelta(hours=21, seconds=1), tick=True)
         await bot.app.features.service(Jobs).tick()
         await bot.app.idle()
-        assert bot.afar.sent[-1].reply.text.startswith("2: [Job 1")  # after "mine"
+        assert bot.afar.sent[-1].reply.text.startswith("2: [Job 1")  # after the reply to "mine"
         assert "is deleted" in await bot.from_afar("/jobs delete 1")
 
 
@@ -132,7 +132,7 @@ async def test_a_job_begins_afresh_after_new(tmp_path: Path, clock: Coordinates)
         await bot.says("/jobs add tomorrow 9:00 Look")
         await bot.says("/new")
         await tick_at(bot, clock, NOON + timedelta(hours=21))
-        # What left with /new is summed up meanwhile, which is a request of its own.
+        # The conversation that /new closed is summarised meanwhile, with a separate request.
         all_said = [
             [str(message["content"]) for message in request.body["messages"]]
             for request in bot.server.requests
@@ -257,7 +257,7 @@ async def test_a_spending_limit_holds_for_jobs_and_holds_back_no_reminder(
 async def test_whoever_is_let_in_no_more_has_nothing_run_for_them(
     tmp_path: Path, clock: Coordinates
 ) -> None:
-    """Revoke a person: what is due rests, and what waited in line already is refused."""
+    """Revoke a person's access: due jobs rest, and queued ones are refused."""
     gate = asyncio.Event()
     settings = SETTINGS | {"owners": ["other/bob"]}
     async with other_channel(tmp_path, settings) as bot:
@@ -268,7 +268,7 @@ async def test_whoever_is_let_in_no_more_has_nothing_run_for_them(
         await bot.writes("One", "ann", "ann")
         await until(lambda: bot.server.requests)
         clock.move_to(NOON + timedelta(hours=21), tick=True)
-        await bot.app.features.service(Jobs).tick()  # it waits for the turn under way
+        await bot.app.features.service(Jobs).tick()  # it waits for the current turn
         await bot.says("/revoke other/ann", "bob", "bob")
         gate.set()
         await bot.app.idle()

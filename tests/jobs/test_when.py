@@ -1,4 +1,4 @@
-"""Times at which something is due: phrases in five languages, repetitions, changed clocks."""
+"""Tests of due times: phrases in five languages, repetitions, changed clocks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def on_the_wall(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, BERLIN):%Y-%m-%d %H:%M}"
 
 
-# What is said of the time, and behind the | what else is said.
+# The time phrase, and after the | the remaining text.
 ENGLISH = {
     "tomorrow 9:00 |call Mom": "2026-11-23 09:00",
     "tomorrow at 9am: |call Mom": "2026-11-23 09:00",
@@ -248,11 +248,11 @@ JUMPING = (
     *("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "Asia/Beirut"),
     *("America/Santiago", "Antarctica/Troll", "Africa/Casablanca"),
 )
-"""Zones that jump at two, at midnight, by half an hour, by two hours, and for Ramadan."""
+"""Zones with jumps at two, at midnight, by half an hour, by two hours, and for Ramadan."""
 
 
 def days_of_jumps(zone: ZoneInfo) -> list[datetime]:
-    """Return the beginnings of the days in 2026 that have more or less than 24 hours."""
+    """Return the start of each day in 2026 that does not have 24 hours."""
     days = [datetime(2026, 1, 1) + timedelta(n) for n in range(360)]
     return [d for d in days if in_zone(d + timedelta(1), zone) - in_zone(d, zone) != 86_400]
 
@@ -309,7 +309,7 @@ GROUPS: list[dict[str, Any]] = tomllib.loads(
 
 
 def understood(phrase: str, now: float, zone: ZoneInfo, expected: str) -> tuple[str, str]:
-    """Return what was understood, written as in the corpus, and the text that is left."""
+    """Return the parsed time in the format of the corpus, and the remaining text."""
     try:
         found = read(re.sub(r"[|^]", "", phrase), now, zone)
     except WhenError:

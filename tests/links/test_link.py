@@ -1,4 +1,4 @@
-"""`/link`: chats of one person on several channels go on in one conversation."""
+"""Tests of `/link`: chats of one person on several channels share one conversation."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ OWNERS = {"owners": ["afar/ann"]}
 
 
 def echo(request: Received) -> Say:
-    """Answer how many user messages the model sees, and the last of them."""
+    """Answer with the number of user messages that the model sees, and the last of them."""
     said = [m["content"] for m in request.body["messages"] if m["role"] == "user"]
     return Say(f"{len(said)}: {said[-1]}")
 
 
 @dataclass
 class TwoChannels:
-    """A bot whose owner sits at the pipe, and is `ann` on another channel."""
+    """A bot whose owner uses the pipe, and is `ann` on another channel."""
 
     here: TestChannel
     afar: TestChannel
@@ -283,7 +283,7 @@ async def test_whoever_watches_a_chat_follows_it_to_the_other_conversation_and_b
 
 
 async def receive(bot: TwoChannels, message: str) -> None:
-    """Keep a message from afar that says it is for the conversation here, as before a kill."""
+    """Store a message from the other channel for the conversation here, as before a kill."""
     place = AddressColumns("afar", "ann", "", "ann")
     row = InboxRow(0, place, message, "two", "", 1.0, branch="pipe/main")
     await bot.app.store.write(lambda db: mailbox.receive(db, row, "d"))
@@ -337,7 +337,7 @@ async def test_a_question_of_a_tool_is_asked_where_the_message_came_from_and_ans
     async with two_channels(tmp_path, [call, Say("done")], **settings) as bot:
         await bot.links()
         await bot.app.idle()
-        bot.afar.sent.clear()  # that it is linked
+        bot.afar.sent.clear()  # the message about the link
         await bot.afar.writes("run it", "ann", "ann", "run")
         asked = await bot.afar.reply_to("")
         assert "echo hi" in asked.reply.text

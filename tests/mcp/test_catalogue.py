@@ -1,4 +1,4 @@
-"""Tests of the tools made of an MCP server's list: whatever it is, a model's API takes it."""
+"""Tests that the tools made from any list of an MCP server are valid for a model's API."""
 
 from __future__ import annotations
 

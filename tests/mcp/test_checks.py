@@ -1,4 +1,5 @@
-"""Reasons why a server can't run or has failed: the doctor's look, and its standard error."""
+"""Tests of the reasons why a server cannot run or has failed: the doctor's check, and its standard
+error."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tests.tables import each_row
 
 
 async def examined(folder: Path, servers: Mapping[str, Any]) -> dict[str, Finding]:
-    """Return what the doctor finds with these servers in the configuration, by name."""
+    """Return the doctor's findings for these servers in the configuration, by name."""
     config = folder / "config.yaml"
     config.write_text(yaml.safe_dump({"mcp": {"servers": dict(servers)}}))
     probes = Probes(config, folder / "data", {}, may_connect=False)

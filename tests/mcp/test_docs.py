@@ -1,4 +1,4 @@
-"""Servers as our page and the documentation of others write them."""
+"""Tests of server settings as written on our page and in the documentation of others."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ READ = {
         "command": "a",
         "env": {"A_KEY": "{{secret.A_KEY}}", "B_KEY": "{{secret.B_KEY}}"},
     },
-    '{"mcpServers": {"x": {"command": "a", "args": []}}': {"command": "a"},  # an end too few
+    '{"mcpServers": {"x": {"command": "a", "args": []}}': {"command": "a"},  # one } is missing
     '{"command": "a", "serves": ["users"], "approve": "never"}': {
         "command": "a",
         "serves": ["users"],

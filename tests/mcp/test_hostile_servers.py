@@ -1,4 +1,4 @@
-"""MCP servers that hang, die, flood and lie: each costs its own tools, and nothing else."""
+"""Tests of MCP servers that hang, crash, flood or lie: each loses only its own tools."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 
 def hostile(folder: Path, *ways: str, **limits: int) -> dict[str, Any]:
-    """A bot with a server for each way to be hostile, named after it, and with a good one."""
+    """Return the settings of a bot with a server for each kind of hostility, named after it, and
+    with a good one."""
     servers = with_servers(good=notes(folder))
     for how in ways:
         (folder / how).mkdir(exist_ok=True)
@@ -54,9 +55,9 @@ TOLD = {
     "refuses": "The server refused this: The notes are locked.",
     "closed": "it does not list its tools (The server refused this: The notes are locked).",
     "latin": "caf\N{REPLACEMENT CHARACTER}",
-    "stderr": "Acted.",  # it never stops writing there, so it comes last
+    "stderr": "Acted.",  # it writes there endlessly, so its message is the last one
 }
-"""The answers of servers that come at once, or the reasons why there are none."""
+"""The answers of servers that respond at once, or the reasons for missing answers."""
 TOO_LATE = {
     "hangs": "it did not answer within 1 s; what it was asked for may have happened.",
     "flood": "flood",

@@ -1,4 +1,4 @@
-"""MCP servers at an address: restarted, killed, large, and such as answer what can't be read."""
+"""Tests of MCP servers at an address: restarted, killed, large, and with unreadable answers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from plugins.mcp.settings import McpServer
 from tests.mcp.fakes.http_server import REFUSALS, TOOL, McpHttpServer
 from tests.waiting import until
 
-NEVER = 60.0  # seconds that no test waits for
+NEVER = 60.0  # seconds; no test waits that long
 
 
 class Watched:
-    """A session with a server, and what it told."""
+    """A session with a server, and the lists of tools that it reported."""
 
     def __init__(self, url: str, folder: Path) -> None:
         settings = McpServer(name="loop", url=url)
@@ -68,7 +68,7 @@ KINDS = [("http", True), ("http", False), ("sse", True)]
 
 @pytest.mark.parametrize(
     ("kind", "is_json", "refusal", "restarts"),
-    [  # five are more than the failures that lock a server out
+    [  # five are more failures than the limit that locks a server out
         *((kind, is_json, "python", 5) for kind, is_json in KINDS),
         *(("http", True, refusal, 1) for refusal in REFUSALS if refusal != "python"),
     ],
@@ -84,7 +84,7 @@ async def test_a_call_after_a_restart_is_made_once_in_a_new_session(
                 await server.restart()
                 continue
             await server.restart()
-            await watched.session.check()  # the end of its stream is heard of
+            await watched.session.check()  # the end of its stream is noticed
         server.tools = [TOOL, {**TOOL, "name": "more"}]
         await server.restart()
         await watched.session.check()
@@ -125,13 +125,13 @@ async def test_a_server_that_answers_in_between_is_never_left_alone(tmp_path: Pa
 
 
 async def test_the_end_of_its_stream_tells_that_a_server_was_restarted(tmp_path: Path) -> None:
-    """Nobody has to ask."""
+    """No request is needed to notice it."""
     server = McpHttpServer("http", "example")
     server.has_stream = True
     async with watching(server, tmp_path) as watched:
         assert await watched.call() == "Acted."
         await server.restart()
-        await until(lambda: not watched.session.is_running)  # the SDK opens its stream again
+        await until(lambda: not watched.session.is_running)  # the SDK reopens its stream
         assert await watched.call() == "Acted."
     assert watched.down == []
 

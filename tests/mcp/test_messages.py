@@ -1,5 +1,5 @@
-"""Reading what an MCP server sends: any message as it is, and of one that can't be read, or
-is too large, what is true of it."""
+"""Tests of parsing an MCP server's messages: valid messages are unchanged, and unreadable or too
+large ones give a correct error."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ask(*ids: int | str) -> ServerAnswers:
 
 
 def failed(messages: list[JSONRPCMessage]) -> dict[Any, str]:
-    """The reasons why answers can't be read, by the calls that get them."""
+    """Return the reasons for unreadable answers, by the calls that get them."""
     errors = [one for one in messages if isinstance(one, JSONRPCError)]
     assert len(errors) == len(messages)
     assert all(one.error.code == UNREADABLE for one in errors)
@@ -77,7 +77,7 @@ def test_an_answer_is_read_as_it_is_however_it_is_written(
 def test_a_part_of_an_answer_fails_the_call_that_waits_at_once(
     answer: dict[str, Any], data: st.DataObject
 ) -> None:
-    """Cut it anywhere, with any key first."""
+    """Truncate it anywhere, with any key first."""
     keys = data.draw(st.permutations(list(answer)))
     written = json.dumps({key: answer[key] for key in keys}).encode()
     end = data.draw(st.integers(len('{"jsonrpc":'), len(written) - 1))
@@ -289,7 +289,7 @@ def test_a_tool_that_is_none_costs_itself_and_none_of_the_others(tools: list[Any
     (read,) = ask(1).read(json.dumps(message).encode())
     assert isinstance(read, JSONRPCResponse)
     for version in ("2024-11-05", "2025-11-25"):
-        validate_server_result("tools/list", version, read.result)  # or the SDK takes none of them
+        validate_server_result("tools/list", version, read.result)  # or the SDK rejects all
     listed = ListToolsResult.model_validate(read.result).tools
     names = (one.get("name") for one in tools if isinstance(one, dict))
     assert [one.name for one in listed] == [*(n for n in names if isinstance(n, str)), "good"]
@@ -302,7 +302,7 @@ def test_a_tool_that_is_none_costs_itself_and_none_of_the_others(tools: list[Any
 @FEW
 @given(lines=st.lists(st.binary(max_size=60)), sizes=st.lists(st.integers(1, 30), min_size=1))
 def test_lines_are_the_same_however_they_come(lines: list[bytes], sizes: list[int]) -> None:
-    """Of one that is too long the begin comes, once."""
+    """A line that is too long is returned truncated, once."""
     clean = [one.replace(b"\n", b"").rstrip(b"\r") for one in lines]
     stream = b"".join(one + b"\r\n" for one in clean)
     reader, at = StreamLines(longest=40), 0

@@ -1,4 +1,5 @@
-"""Tools of MCP servers: found by `tool_search`, called by `use_tool`, and a stranger's."""
+"""Tests of the tools of MCP servers: found by `tool_search`, called by `use_tool`, and
+untrusted."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ KEY = ConversationKey("pipe/main", "pipe-main")
 
 @pytest.mark.usefixtures("processes")
 async def test_a_tool_is_found_called_as_any_other_and_its_result_is_marked(tmp_path: Path) -> None:
-    """Nothing is started before a tool is looked for; what servers say taints the context."""
+    """No server is started before a tool search; results of servers taint the context."""
     async with run_bot(tmp_path, script, with_servers(notes=notes(tmp_path))) as bot:
         await bot.says("Hello")
         assert calls_in(tmp_path) == []
@@ -156,7 +157,7 @@ async def test_a_person_is_asked_before_each_call_and_a_job_needs_it_granted(
 
 
 async def asked(bot: TestBot) -> Reply:
-    """The question that waits."""
+    """Return the pending question."""
     async with bot._arrived:
         await bot._arrived.wait_for(
             lambda: any("Allow the model to do this?" in o.reply.text for o in bot.sent)
@@ -358,7 +359,7 @@ async def test_what_people_are_told_of_a_server_has_no_secret_in_it(tmp_path: Pa
 
 @asynccontextmanager
 async def listening(folder: Path, kind: str) -> AsyncIterator[str]:
-    """The server of notes, at an address of this machine."""
+    """Run the server of notes, at an address of this machine."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(NOTES), str(folder), kind, "0"), stderr=asyncio.subprocess.PIPE
     )
@@ -424,14 +425,15 @@ async def test_an_answer_over_the_network_is_no_longer_than_a_message_may_be(
             assert "its answer can't be read: it is longer than 4 MB" in last_result(bot)
 
 
-# --- what else there is ---------------------------------------------------------------------------
+# --- other features
+# --------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("processes")
 async def test_a_call_that_is_stopped_leaves_the_server_as_it_is_also_in_a_small_window(
     tmp_path: Path,
 ) -> None:
-    """In a small window, own tools are only listed beside the servers'."""
+    """In a small window, the bot's own tools are only listed, like the servers'."""
     small = with_servers(notes=notes(tmp_path)) | {"context": {"max_tokens": 3_000}}
     async with run_bot(tmp_path, script, small) as bot:
         await bot.says("use notes__find_notes")

@@ -1,4 +1,4 @@
-"""A bot with MCP servers, and a model that does what a message tells it to."""
+"""A bot with MCP servers, and a model that follows the commands in a message."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ HOSTILE = Path(__file__).parent / "fakes" / "hostile_server.py"
 
 
 def notes(folder: Path, **more: Any) -> dict[str, Any]:
-    """Return the settings of `fakes/notes_server.py`, which asks nobody unless told to."""
+    """Return the settings of `fakes/notes_server.py`, without approvals by default."""
     return {"command": sys.executable, "args": [str(NOTES), str(folder)], "approve": "never"} | more
 
 
 def with_servers(**servers: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a bot with these servers."""
+    """Return the settings of a bot with these servers."""
     return {"mcp": {"servers": servers}}
 
 
 def script(request: Received) -> Answer:
-    """Calls what a message tells it to: "call TOOL JSON", or "use TOOL JSON" by use_tool."""
+    """Make the calls that a message names: "call TOOL JSON", or "use TOOL JSON" by use_tool."""
     last = request.body["messages"][-1]
     found = re.search(r"(call|use) (\S+) ?(.*)", str(last["content"]), re.DOTALL)
     if last["role"] == "tool" or not found:
@@ -41,19 +41,19 @@ def script(request: Received) -> Answer:
 
 
 def last_result(bot: TestBot) -> str:
-    """Return what the model was told of the call that it made last."""
+    """Return the result of the model's last call."""
     found = [one for one in bot.sent_to_model() if one["role"] == "tool"]
     return str(found[-1]["content"])
 
 
 def calls_in(folder: Path) -> list[str]:
-    """Return what the server has done."""
+    """Return the calls that the server has received."""
     file = folder / "calls"
     return file.read_text().splitlines() if file.exists() else []
 
 
 def running_programs(program: Path, folder: Path) -> list[str]:
-    """The processes that run a program on a folder."""
+    """Return the processes that run a program on a folder."""
     found = []
     for place in Path("/proc").iterdir():
         try:

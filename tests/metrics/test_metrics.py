@@ -1,4 +1,4 @@
-"""`/metrics`: what Prometheus finds there, and who may read it."""
+"""Tests of `/metrics`: the content for Prometheus, and the permitted readers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def free_port() -> int:
 
 
 def parse(text: str) -> dict[tuple[str, Labels], float]:
-    """Each sample by its name and labels; what is no text of Prometheus raises ValueError."""
+    """Return each sample by its name and labels. Raises ValueError for an invalid Prometheus
+    text."""
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -77,11 +78,11 @@ async def watched(
     settings: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[tuple[BotProcess, int]]:
-    """A bot in a process of its own, and the port where its metrics are."""
+    """Run a bot in a separate process; yield it and the port of its metrics."""
     port = free_port()
     own = {"metrics": {"enabled": True, "port": port}, **(settings or {})}
     async with talking(folder, server, own, environ=environ) as bot:
-        await bot.says("/version")  # it is there
+        await bot.says("/version")  # wait for its start
         yield bot, port
 
 
@@ -103,7 +104,7 @@ async def test_messages_turns_tools_and_tokens_are_counted(tmp_path: Path) -> No
     )  # and the first
     assert found[named("parley_turns_total", channel="pipe", outcome="answered")] == 1
     assert found[named("parley_turns_total", channel="pipe", outcome="upstream")] == 1
-    assert found[named("parley_steps_total")] == 2 + 1  # the last says why there is no answer
+    assert found[named("parley_steps_total")] == 2 + 1  # the last one tells why there is no answer
     assert found[named("parley_tool_calls_total", tool="calculate", outcome="done")] == 1
     asked = {**host, "model": "gpt-4o-mini"}
     assert found[named("parley_model_requests_total", **asked, outcome="answered")] == 2
@@ -129,7 +130,7 @@ async def test_a_turn_under_way_stands_in_the_queue(tmp_path: Path) -> None:
         await bot.tell("Begin", id="a")
         await bot.tell("Then", id="b")
         await bot.line(lambda line: line.get("accepted") == "b")
-        await bot.says("/status")  # by then the second is in line
+        await bot.says("/status")  # by then the second is queued
         found = parse((await scrape(port))[1])
         assert found[named("parley_queue_depth", queue="turns")] == 2
         assert found[named("parley_oldest_message_seconds")] > 0
@@ -138,7 +139,7 @@ async def test_a_turn_under_way_stands_in_the_queue(tmp_path: Path) -> None:
 
 
 def no_summaries(request: Received) -> Answer:
-    """Answers whoever may use tools, and writes no summaries."""
+    """Answer requests with tools, and write no summaries."""
     return Say("Yes.") if request.body.get("tools") else Fail(400, {"message": "no"})
 
 
@@ -278,7 +279,7 @@ def test_labels_with_anything_in_them_are_still_prometheus_text() -> None:
 
 
 class Messenger(TestChannel):
-    """A channel that knows how it is."""
+    """A channel that reports its health."""
 
     health = ChannelHealth("up", datetime(2026, 1, 1, tzinfo=UTC))
 
@@ -315,7 +316,7 @@ def rules() -> list[dict[str, Any]]:
 
 
 def fill(metrics: Metrics) -> None:
-    """Let everything happen once, with all values that a label may have."""
+    """Record every event once, with all values that a label can have."""
     for problem in get_args(Problem):
         metrics.turn_ended(EndedTurn("web", 1.0, 1, problem))
     for error in (None, AccountRefused("no")):
@@ -344,7 +345,7 @@ def fill(metrics: Metrics) -> None:
 
 @dataclass(eq=False)
 class Idle:
-    """Nothing waits, in queues as `/status` has them."""
+    """Idle queues, with the attributes that `/status` reads."""
 
     data: Path
     sizes: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(QUEUES, 0))
@@ -354,7 +355,7 @@ class Idle:
 
 @pytest.fixture
 def samples(tmp_path: Path) -> dict[str, list[dict[str, str]]]:
-    """The labels of all samples that there may be, by their names."""
+    """Return the labels of all possible samples, by their names."""
     metrics = Metrics("test")
     fill(metrics)
     idle = Idle(tmp_path)
@@ -386,7 +387,7 @@ def test_each_alert_looks_for_labels_that_there_are(
     for rule in rules():
         for name, labels in _LABELS.findall(rule["expr"]):
             for label, _how, wanted in _MATCH.findall(labels):
-                if label == "job":  # which Prometheus adds
+                if label == "job":  # Prometheus adds it
                     continue
                 there = {sample.get(label) for sample in samples[name]}
                 for value in wanted.split("|"):

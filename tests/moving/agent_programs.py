@@ -1,5 +1,5 @@
-"""Folders of OpenClaw, Hermes and Claude Code, written here in the shapes that these wrote when
-they were run: OpenClaw 2026.9.6, hermes-agent 0.19.0, Claude Code 2.1.197."""
+"""Folders of OpenClaw, Hermes and Claude Code, created here in the formats that were observed in
+runs of OpenClaw 2026.9.6, hermes-agent 0.19.0 and Claude Code 2.1.197."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECRET = "sk-very-secret"
 
 
 def iso(number: int) -> str:
-    """The time of a message, as both write it."""
+    """Return the time of a message, in the format of both."""
     return f"2023-11-14T22:{14 + number // 60:02}:{number % 60:02}.000Z"
 
 
@@ -33,7 +33,7 @@ def iso(number: int) -> str:
 
 
 def claw_events(messages: Sequence[Json]) -> list[Json]:
-    """Events of a session: each message after the one before, unless it says otherwise."""
+    """Return the events of a session: each message follows the previous one by default."""
     found: list[Json] = [
         {"type": "session", "version": 4, "id": "s1", "timestamp": iso(0), "cwd": "/home/ann"},
         {"type": "model_change", "provider": "p", "modelId": "m", "id": "e0", "parentId": None},
@@ -66,7 +66,7 @@ GOATS: list[Json] = [
 
 
 def write_claw_lines(folder: Path, events: Sequence[Json], name: str = "s1") -> Path:
-    """A session as versions to 2026.7.1 kept it."""
+    """Write a session as versions up to 2026.7.1 stored it."""
     place = folder / "agents" / "main" / "sessions"
     place.mkdir(parents=True, exist_ok=True)
     path = place / f"{name}.jsonl"
@@ -79,7 +79,8 @@ def write_claw_lines(folder: Path, events: Sequence[Json], name: str = "s1") -> 
 def write_claw_database(
     folder: Path, events: Sequence[Json], key: str = "agent:main:main", name: str = "s1"
 ) -> Path:
-    """The same in the database of today; each second event is packed, as long ones are."""
+    """Write a session to the current database; every second event is compressed, as long ones
+    are."""
     path = folder / "agents" / "main" / "agent" / "openclaw-agent.sqlite"
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path)) as database, database:
@@ -108,7 +109,7 @@ def write_claw_database(
 
 
 def write_claw_workspace(folder: Path, jobs: Sequence[Json] = ()) -> None:
-    """All that lies in the folder besides sessions."""
+    """Write everything in the folder except sessions."""
     place = folder / "workspace"
     (place / "memory").mkdir(parents=True)
     (place / "skills" / "milking").mkdir(parents=True)
@@ -135,7 +136,7 @@ def write_claw_workspace(folder: Path, jobs: Sequence[Json] = ()) -> None:
 def write_hermes(
     folder: Path, messages: Sequence[Json], session: Json | None = None, name: str = "h1"
 ) -> Path:
-    """A session in `state.db`; a message may say `active` and `compacted`."""
+    """Write a session to `state.db`; a message may have `active` and `compacted`."""
     path = folder / "state.db"
     row = {"title": "Hotel", "source": "cli", "parent": None, "reason": None, "marks": None}
     row |= session or {}
@@ -170,7 +171,7 @@ def write_hermes(
 
 
 def write_hermes_rest(folder: Path, jobs: Sequence[Json] = ()) -> None:
-    """All that lies in the folder besides sessions."""
+    """Write everything in the folder except sessions."""
     for name in ("memories", "cron", "skills/farm/milking", "profiles/work"):
         (folder / name).mkdir(parents=True)
     (folder / "memories" / "MEMORY.md").write_text("Ann keeps\ntwo goats\n§\nThe barn is red")
@@ -185,7 +186,7 @@ def write_hermes_rest(folder: Path, jobs: Sequence[Json] = ()) -> None:
 
 
 def claude_line(name: str, above: str | None, role: str, content: Any, **more: Any) -> Json:
-    """A line of a session."""
+    """Return a line of a session."""
     message: Json = {"role": role, "content": content}
     if identity := more.pop("reply", None):
         message["id"] = identity
@@ -195,17 +196,17 @@ def claude_line(name: str, above: str | None, role: str, content: Any, **more: A
 
 
 def use(identity: str, name: str = "Read") -> list[Json]:
-    """A block of a call."""
+    """Return the block of a call."""
     return [{"type": "tool_use", "id": identity, "name": name, "input": {"file_path": "a"}}]
 
 
 def result(identity: str, text: str) -> list[Json]:
-    """A block of what a tool returned."""
+    """Return the block of a tool's result."""
     return [{"type": "tool_result", "tool_use_id": identity, "content": text}]
 
 
 def write_claude(folder: Path, lines: Sequence[Json | str], name: str = "s1") -> Path:
-    """A session of one project, and instructions."""
+    """Write a session of one project, and instructions."""
     place = folder / "projects" / "-home-ann"
     place.mkdir(parents=True, exist_ok=True)
     path = place / f"{name}.jsonl"

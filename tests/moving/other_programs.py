@@ -1,4 +1,4 @@
-"""The data of other programs, in their shapes: written here, by what is public of them.
+"""The data of other programs, in their formats: created here from public information.
 
 `ChatGptExport`, `write_webui_database` and `write_cow_workspace` make files like theirs.
 """
@@ -19,13 +19,13 @@ PNG = bytes.fromhex(
     "1f15c4890000000d49444154789c6360f8cfc0000003010100c9fe92ef0000000049454e44ae426082"
 )
 BEGUN = 1_700_000_000.0
-"""2023-11-14 22:13:20 UTC, when the first message of each was said; each next one 60 s later."""
+"""2023-11-14 22:13:20 UTC, the time of each first message; each next one is 60 s later."""
 
 # --- ChatGPT ---------------------------------------------------------------------------------
 
 
 def gpt_message(role: str, content: Json | str, **more: Any) -> Json:
-    """A message as ChatGPT exports it; a text is content of that kind."""
+    """Return a message as ChatGPT exports it; a text becomes content of that kind."""
     if isinstance(content, str):
         content = {"content_type": "text", "parts": [content]}
     name = more.pop("tool", None)
@@ -41,7 +41,7 @@ def gpt_message(role: str, content: Json | str, **more: Any) -> Json:
 
 
 def gpt_conversation(identity: str, title: str, messages: Sequence[Json], **more: Any) -> Json:
-    """A conversation without other versions: root, and one message after the other."""
+    """Return a conversation without other versions: the root, and one message after the other."""
     mapping: Json = {"root": {"id": "root", "message": None, "parent": None, "children": []}}
     last = "root"
     for number, message in enumerate(messages):
@@ -64,7 +64,7 @@ def gpt_conversation(identity: str, title: str, messages: Sequence[Json], **more
 
 
 def write_gpt_zip(path: Path, conversations: Sequence[Json], files: Mapping[str, bytes]) -> Path:
-    """The ZIP that comes by mail."""
+    """Write the ZIP file that the user gets by mail."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("conversations.json", json.dumps(conversations))
         archive.writestr("user.json", json.dumps({"id": "user-1", "email": "ann@example.org"}))
@@ -78,7 +78,7 @@ def write_gpt_zip(path: Path, conversations: Sequence[Json], files: Mapping[str,
 
 
 def webui_chat(identity: str, title: str, messages: Sequence[Json], **more: Any) -> Json:
-    """A chat as Open WebUI exports it: its messages one after the other, as (role, content)."""
+    """Return a chat as Open WebUI exports it: its messages in order, given as (role, content)."""
     nodes: Json = {}
     last: str | None = None
     for number, message in enumerate(messages):
@@ -117,7 +117,7 @@ def write_webui_database(
     memories: Sequence[str] = (),
     models: Sequence[tuple[str, str, str]] = (),
 ) -> Path:
-    """`webui.db` in a folder, with what the tables of Open WebUI have that matters."""
+    """Write `webui.db` in a folder, with the relevant columns of Open WebUI's tables."""
     path = folder / "webui.db"
     with closing(sqlite3.connect(path)) as database, database:
         database.executescript(
@@ -159,7 +159,7 @@ def write_webui_database(
 
 
 def write_cow_database(path: Path, sessions: Mapping[str, Sequence[tuple[str, Any]]]) -> Path:
-    """A database of sessions, by their ids, each with its messages as (role, content)."""
+    """Write a database of sessions, by their ids, each with its messages as (role, content)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path)) as database, database:
         database.executescript(
@@ -191,7 +191,7 @@ def write_cow_database(path: Path, sessions: Mapping[str, Sequence[tuple[str, An
 def write_cow_workspace(
     folder: Path, sessions: Mapping[str, Sequence[tuple[str, Any]]], config: Json | None = None
 ) -> Path:
-    """A workspace (`~/cow`): the database, what is remembered, and who the agent is."""
+    """Write a workspace (`~/cow`): the database, the memory, and the agent's identity."""
     write_cow_database(folder / "memory" / "long-term" / "index.db", sessions)
     (folder / "MEMORY.md").write_text(
         "# MEMORY.md - 长期记忆\n\n---\n\n- Ann keeps two goats\n", "utf-8"

@@ -1,5 +1,5 @@
-"""Tests of moving in from OpenClaw, Hermes and Claude Code, by the command line: the bot goes on
-with what came."""
+"""Tests of importing from OpenClaw, Hermes and Claude Code by the command line: the bot continues
+with the imported data."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.moving.test_import import Bringing, Opened, command, searching
 
 __all__ = ["command"]
 
-pytestmark = pytest.mark.sqlite  # on the other system, a server has what a file has here
+pytestmark = pytest.mark.sqlite  # the other system keeps the data on a server
 
 DAILY = {"name": "Feed", "schedule": {"kind": "cron", "expr": "0 7 * * *"}}
 LINES: list[Any] = [
@@ -191,7 +191,7 @@ async def test_a_rehearsal_beside_a_bot_changes_no_file(command: Bringing) -> No
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with a configuration, in which the commands are carried out."""
+    """Create a folder with a configuration, in which the commands run."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     Path("config.json").write_text("{}")

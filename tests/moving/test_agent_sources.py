@@ -1,4 +1,4 @@
-"""Tests of what OpenClaw, Hermes and Claude Code keep, as it is read."""
+"""Tests of reading the data of OpenClaw, Hermes and Claude Code."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def test_compactions_lose_nothing_and_double_nothing(
 ) -> None:
     whole = [ForeignMessage("user", f"m{number}") for number in range(50)]
     written, context, at = [*whole[:8]], [*whole[:8]], 8
-    for head, tail, more in cuts:  # neither end of what is kept holds a summary
+    for head, tail, more in cuts:  # no end of the kept part contains a summary
         cut = [one.text.startswith("[") for one in context]
         first = min(head, cut.index(True) if True in cut else head)
         last = min(tail, cut[::-1].index(True) if True in cut else len(context) - first)
@@ -507,7 +507,7 @@ def test_tasks_become_jobs_or_are_named(reader: Any, job: Json, found: Any) -> N
         assert skipped.remarks == []
 
 
-# --- whatever a folder may hold --------------------------------------------------------------
+# --- arbitrary content of a folder -----------------------------------------------------------
 
 
 def test_a_folder_without_anything_is_said_to_be_so(tmp_path: Path) -> None:
@@ -578,8 +578,7 @@ def test_damage_of_any_kind_ends_in_chats_or_a_sentence(
 
 
 def spoil(value: Any, chance: random.Random, junk: Any) -> None:
-    """Put something else into one place of an object: junk, its own name as its parent, or
-    nothing."""
+    """Replace one value of an object: by junk, by its own name as its parent, or by nothing."""
     key = chance.choice([*value]) if isinstance(value, dict) and value else None
     if key is None:
         return

@@ -1,4 +1,4 @@
-"""All that was said, as plain files; and back, as it was."""
+"""Tests of exporting all messages as plain files, and of importing them again unchanged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.moving.other_programs import PNG
 from tests.whole.scenario import say_all
 from tests.whole.testbot import run_bot
 
-pytestmark = pytest.mark.sqlite  # on the other system, a server has what a file has here
+pytestmark = pytest.mark.sqlite  # the other system keeps the data on a server
 
 texts = st.text('ab \n"\\#|<>\u00e9\u4e2d\U0001f600', max_size=12)
 names = st.sampled_from(["web/main", "terminal/a b%2Fc", "telegram/42/7", "web/ann%2Ftrip"])
@@ -39,7 +39,7 @@ flags = st.booleans()
 
 @st.composite
 def turns(draw: st.DrawFn) -> list[Message]:
-    """A turn, with a tool in between or without."""
+    """Draw a turn, with or without a tool call."""
     question = Message("user", draw(texts) or "?", speaker=draw(st.sampled_from(["", "Ann"])))
     said = [question]
     if draw(flags):
@@ -55,7 +55,7 @@ def turns(draw: st.DrawFn) -> list[Message]:
 
 @st.composite
 def records(draw: st.DrawFn) -> dict[str, tuple[str, list[Entry]]]:
-    """Conversations by their ids: titles and messages, with gaps where some were forgotten."""
+    """Draw conversations by their ids: titles and messages, with gaps for deleted messages."""
     found = {}
     for name in draw(st.lists(names, min_size=1, max_size=3, unique=True)):
         entries: list[Entry] = []
@@ -85,7 +85,8 @@ async def write(place: Path, record: dict[str, tuple[str, list[Entry]]]) -> None
 
 
 async def read(place: Path) -> dict[str, tuple[str, list[Entry]]]:
-    """Return what is in a record; how many tokens a message has is counted anew, and left out."""
+    """Return the content of a record; the tokens of a message are left out, since they are counted
+    again."""
     store = await Store.open(engines.engine_for(place))
     try:
 
@@ -129,7 +130,7 @@ def test_what_goes_out_and_comes_back_is_equal(record: dict[str, tuple[str, list
 
 
 class Homes:
-    """Two installations, one to leave and one to go to."""
+    """Two installations: the source and the destination."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.old, self.new, self.out = folder / "old", folder / "new", folder / "out"
@@ -312,7 +313,7 @@ DAMAGED: list[tuple[list[str], str]] = [
 
 
 async def refused(homes: Homes, name: str, lines: list[str], folder: str) -> str:
-    """Return what an import says of a conversation of this name, with these messages."""
+    """Return the error of an import of a conversation with this name and these messages."""
     place = homes.out / "web-main" / folder
     os.makedirs(place)
     about = {"format": "parley-conversation", "version": 1, "id": name}
@@ -394,7 +395,7 @@ async def test_a_rehearsal_tells_what_the_real_import_tells(homes: Homes) -> Non
 
 
 def facts_in(report: str) -> list[str]:
-    """Return what a report of an import counts."""
+    """Return the lines with counts in an import's report."""
     return [line for line in report.splitlines() if line.startswith("  ")]
 
 
@@ -414,6 +415,6 @@ async def test_on_a_server_it_comes_back_as_well(homes: Homes, postgresql: str) 
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The files below a folder, by their names."""
+    """Return the files below a folder, by their names."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}

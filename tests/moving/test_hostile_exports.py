@@ -1,5 +1,5 @@
-"""Exports that were made to do harm: whatever they hold, reading them ends, in a sentence, within a
-gigabyte and without a file written."""
+"""Tests of malicious exports: reading any of them ends with a sentence, within a gigabyte of
+memory, and without writing a file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ except (MovingError, StoreError) as error:
 
 
 def read(kind: str, path: Path) -> str:
-    """Return what comes of reading it, in a process of its own with little memory and time."""
+    """Return the result of reading an export, in a separate process with little memory and time."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (GIGABYTE, GIGABYTE))
@@ -209,7 +209,7 @@ HUGE = 200_000_000
 
 
 def write_with_hole(path: Path, entries: list[object]) -> None:
-    """A list in JSON, with a huge text where an entry says so."""
+    """Write a JSON list, with a huge text where an entry says so."""
     before, after = json.dumps(entries).encode().split(b'"hole"', 1)
     with path.open("wb") as file:
         file.write(before + b'"')

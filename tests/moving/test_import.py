@@ -1,4 +1,4 @@
-"""Tests of bringing in what other programs kept, by the command line: the bot goes on with it."""
+"""Tests of importing data of other programs by the command line: the bot continues with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.moving.other_programs import (
 )
 from tests.whole.testbot import TestBot, running
 
-pytestmark = pytest.mark.sqlite  # on the other system, a server has what a file has here
+pytestmark = pytest.mark.sqlite  # the other system keeps the data on a server
 
 LISBON = gpt_conversation(
     "c1",
@@ -62,17 +62,17 @@ class Bringing:
         return said.out, said.err
 
     async def brings(self, *arguments: object, code: int = 0) -> str:
-        """Return what `main.py import` says."""
+        """Return the output of `main.py import`."""
         out, err = await self.runs("import", *arguments, code=code)
         return err if code else out
 
     def place(self, name: str) -> Path:
-        """Make a folder for what another program kept."""
+        """Create a folder for the data of another program."""
         (self.folder / name).mkdir()
         return self.folder / name
 
     def export(self, *conversations: dict[str, Any], name: str = "export.zip") -> Path:
-        """Write an export of ChatGPT; LISBON, unless others are given."""
+        """Write an export of ChatGPT; with LISBON by default."""
         return write_gpt_zip(self.folder / name, [*(conversations or (LISBON,))], {})
 
 
@@ -82,10 +82,10 @@ def command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Bringing:
 
 
 class Page(TestBot):
-    """A bot on the folder, with the page's chats in the test's hands."""
+    """A bot on the folder, with access to the page's chats."""
 
     async def chats(self) -> dict[str, str]:
-        """The chats that the page lists, by their titles."""
+        """Return the chats that the page lists, by their titles."""
         return {one.title: one.chat for one in await (await self.api()).sessions("web")}
 
 
@@ -93,7 +93,7 @@ _NUMBERS = count(1_000, 1_000)
 
 
 class Opened:
-    """Opens the bot on what was brought in: `async with`."""
+    """A context manager that opens the bot on the imported data: `async with`."""
 
     def __init__(self, command: Bringing, script: Any = ()) -> None:
         self._command, self._script = command, script
@@ -103,7 +103,7 @@ class Opened:
         endpoint = await self._server.__aenter__()
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
         self.page = Page(name="web")
-        self.page.count = next(_NUMBERS)  # a message of the same id would be the same message
+        self.page.count = next(_NUMBERS)  # a message with the same id counts as a repetition
         self.page.server = endpoint
         settings = json.loads(self._command.config.read_text())
         self._running = running(self._command.folder, self.page, settings, environ)
@@ -116,7 +116,7 @@ class Opened:
 
 
 def searching(request: Received) -> Say:
-    """Looks "casa amarela" up in what was said, and tells what it found."""
+    """Search the history for "casa amarela", and return the hits."""
     last = request.body["messages"][-1]
     if last["role"] == "tool":
         return Say(f"Found: {last['content']}")
@@ -357,7 +357,7 @@ async def test_pictures_come_along(command: Bringing) -> None:
 
 
 def facts_in(report: str) -> list[str]:
-    """Return what a report counts."""
+    """Return the lines with counts in a report."""
     return [line for line in report.splitlines() if line.startswith("  ")]
 
 

@@ -1,4 +1,4 @@
-"""Tests of shapes that exports really have: each names a public file or thread that shows it."""
+"""Tests of shapes that occur in real exports: each names a public file or thread that shows it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def skipped(source: ForeignSource) -> dict[str, int]:
 
 
 def zipped(folder: Path, *chats: Json, **files: Any) -> ChatGpt:
-    """An export with these JSON files beside the conversations."""
+    """Write an export with these JSON files beside the conversations."""
     path = write_gpt_zip(folder / "export.zip", chats, {})
     with zipfile.ZipFile(path, "a") as archive:
         for name, content in files.items():

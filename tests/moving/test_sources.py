@@ -1,5 +1,4 @@
-"""Tests of what each program keeps, as it is read: every kind of thing that its files are known to
-hold."""
+"""Tests of reading each program's data: every kind of content that its files are known to have."""
 
 from __future__ import annotations
 
@@ -296,7 +295,7 @@ def test_numbers_where_open_webui_has_json_are_nothing_to_read(tmp_path: Path) -
     place = write_webui_database(tmp_path, [webui_chat("w1", "One", said)], models=[("m", "", "")])
     with closing(sqlite3.connect(place)) as database, database:
         database.execute("UPDATE model SET params = 7, meta = 8.5")
-        database.execute("UPDATE chat SET chat = '5'")  # which a column of JSON makes a number
+        database.execute("UPDATE chat SET chat = '5'")  # which the JSON column turns into a number
         database.execute("CREATE TABLE chat_message (id, chat_id, role, content, files)")
         database.execute("INSERT INTO chat_message VALUES ('w1-a', 'w1', 'user', 42, 7)")
     source = OpenWebUi(place)

@@ -1,4 +1,5 @@
-"""Messages in any order elsewhere become whole turns, and lists of JSON are read entry by entry."""
+"""Tests that messages in any order become whole turns, and that JSON lists are read entry by
+entry."""
 
 from __future__ import annotations
 

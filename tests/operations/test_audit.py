@@ -1,4 +1,5 @@
-"""The audit says what is open, weak or shared in an installation, and nothing where all is well."""
+"""Tests of the audit: it reports open, weak or shared parts of an installation, and is silent if
+all is well."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ TOKEN = "a-token-that-nobody-guesses-0123456789"
 
 @dataclass
 class Installation:
-    """An installation that a test makes as it must be it; well, unless it does."""
+    """An installation that a test configures; it has no findings by default."""
 
     folder: Path
     settings: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,5 @@
-"""Backup and restore: all comes back, nothing is overwritten, and no strange file is let in."""
+"""Tests of backup and restore: everything is restored, nothing is overwritten, and foreign files
+are refused."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ NAME = "parley.db"
 
 
 def database(data: Path) -> SavedDatabase:
-    """SQLite's own copying, as memory does it."""
+    """Return a function that copies the database with SQLite's own backup, as the memory layer
+    does."""
 
     def copy_to(target: Path) -> None:
         with (
@@ -72,7 +74,7 @@ def refusal(act: Callable[[], object]) -> str:
 
 
 def refused(source: Path, data: Path) -> str:
-    """Return why a backup is not restored."""
+    """Return the reason why a backup is refused."""
     return refusal(lambda: restore(source, data))
 
 
@@ -91,7 +93,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def saved(data: Path, tmp_path: Path) -> Path:
-    """A backup of it."""
+    """Save a backup of the data, and return it."""
     save(data, tmp_path / "saved.tar.gz")
     return tmp_path / "saved.tar.gz"
 
@@ -156,7 +158,8 @@ def test_logs_the_lock_and_links_stay_behind(data: Path, tmp_path: Path) -> None
 def test_what_is_not_to_be_saved_is_not_even_looked_into(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a disk of its own, lost+found is for root alone; what was moved aside may be large."""
+    """On a separate disk, only root can read lost+found, and the data that was moved aside may be
+    large."""
     closed = {"lost+found", "before-restore-20261125-120000-000000"}
     for name in closed:
         (data / name).mkdir()
@@ -284,7 +287,7 @@ def test_a_folder_that_is_no_bots_is_neither_moved_nor_filled(saved: Path, tmp_p
     there = tmp_path / "Documents"
     there.mkdir()
     (there / "letter.txt").write_text("Dear")
-    (there / "lock").write_text("")  # whoever restores holds the folder
+    (there / "lock").write_text("")  # the restoring process locks the folder
     assert "--data DIR" in refused(saved, there)
     assert files_of(there).keys() == {"letter.txt", "lock"}
     assert not [*tmp_path.glob("Documents.*")]
@@ -381,7 +384,7 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
 
 
 def whole(target: Path, files: dict[str, bytes], mode: int = 0o644) -> Path:
-    """A backup as somebody makes it by hand, whose manifest is right."""
+    """Write a backup as made by hand, with a correct manifest."""
     members = [(tarfile.TarInfo(name), content) for name, content in files.items()]
     for member, _ in members:
         member.mode = mode
@@ -440,7 +443,7 @@ def test_code_comes_back_only_where_somebody_agrees(tmp_path: Path) -> None:
 
 
 def forged(folder: Path, *statements: str) -> bytes:
-    """A database of ours in which somebody has done things."""
+    """Return a database of ours with these changes."""
     path = folder / "forged.db"
     migrated = connect(path)
     migrate(migrated)

@@ -1,4 +1,4 @@
-"""The doctor: what is seen, what is advised, and the exit code."""
+"""Tests of the doctor: its findings, its advice, and the exit code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from plugins.operations.doctor import Probes, examine, report
 
 
 class Seen(Probes, frozen=True):
-    """An installation of which a test says what is to be seen there."""
+    """An installation with observations that a test defines."""
 
     fault: str = ""
     listed: Sequence[str] = ("big", "small")
@@ -46,7 +46,7 @@ REFUSED = ModelRefused("The endpoint refuses the key; check OPENAI_API_KEY.")
 
 
 class Checkup:
-    """A configuration and a data folder to be looked at."""
+    """A configuration and a data folder for the doctor."""
 
     def __init__(self, folder: Path) -> None:
         self.config, self.data = folder / "config.json", folder / "data"
@@ -224,7 +224,7 @@ def test_python_is_new_enough_or_not() -> None:
 def test_a_data_folder_that_cannot_be_written_or_is_full_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finding = doctor.check_data_folder(Path("/proc/parley/data"))  # where not even root may write
+    finding = doctor.check_data_folder(Path("/proc/parley/data"))  # even root may not write there
     assert not finding.is_ok
     assert finding.sentence.startswith("/proc cannot be written: ")
     monkeypatch.setattr(doctor, "LEAST_FREE", 10**18)

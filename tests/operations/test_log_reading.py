@@ -1,4 +1,5 @@
-"""`python main.py logs`: what was logged, for a person, in order, and harmless."""
+"""Tests of `python main.py logs`: it prints the log for people, in order, and without harmful
+content."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ FORGED = "2026-01-01T00:00:00.000Z ERROR [-] bot: forged"
 
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Begin]:
-    """Starts logs in a folder; returns it."""
+    """Return a function that starts logs in a folder, and returns it."""
     closing: list[Callable[[], None]] = []
 
     def set_up(
@@ -145,7 +146,7 @@ def test_following_goes_on_where_a_file_is_replaced(
         log.info("line %d", number)
         if number % 7 == 0:
             seen += [entry.text for entry in follower.read()]
-    begin("text", "logs/worker-b-2")  # which comes later
+    begin("text", "logs/worker-b-2")  # it is created later
     log.info("both")
     seen += [entry.text for entry in follower.read()]
     follower.close()
@@ -263,7 +264,7 @@ def test_it_follows_in_colour_on_a_terminal_until_ctrl_c(begin: Begin, tmp_path:
         stderr=inside,
         start_new_session=True,
         env={**os.environ, "TERM": "xterm"},
-        # A shell's job in the background passes on that it ignores Ctrl-C.
+        # A shell's background job would pass on that it ignores Ctrl-C.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     os.close(inside)

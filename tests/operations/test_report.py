@@ -1,4 +1,4 @@
-"""`python main.py report`: it helps, and nothing private is in any byte of it."""
+"""Tests of `python main.py report`: it is useful, and no byte of it is private."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.fakes.openai_server import Answer, Fail, Received, Say
 from tests.whole.testbot import run_bot
 
 CANARY = "zqcanary7"
-"""The text that must not be found; private words begin so."""
+"""The text that must not be found; private words begin with it."""
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 PLUGIN = f'''
 import logging
@@ -71,7 +71,7 @@ def settings() -> dict[str, object]:
 
 
 def answer(request: Received) -> Answer:
-    """A model that fails with private words, now and then."""
+    """Answer with private words; fail on request."""
     if b"fail" in json.dumps(request.body["messages"][-1]).encode():
         return Fail(400, {"message": f"{CANARY} was in https://x.example/?key={CANARY}"})
     return Say(f"The answer is {CANARY}.")
@@ -84,7 +84,7 @@ def members_of(file: Path) -> dict[str, bytes]:
 
 
 def assert_private(file: Path, *words: str) -> None:
-    """None of these stands in any byte: of the file, or of what it holds."""
+    """Check that none of these words is in any byte of the file, or of its members."""
     everything = b"\n".join(
         [file.read_bytes(), *members_of(file).values(), "".join(members_of(file)).encode()]
     ).lower()
@@ -141,7 +141,7 @@ async def test_nothing_that_anybody_said_or_is_called_or_keeps_secret_is_in_it(
 
 
 def hostile_lines() -> list[str]:
-    """Lines as somebody might get them into a log who wants them in a report."""
+    """Return log lines that an attacker might write to get them into a report."""
     head = "2026-11-23T12:00:00.000Z ERROR"
     package = Path(zipfile.__file__).parent
     return [

@@ -22,7 +22,7 @@ CONTEXT = ToolContext(
 
 
 async def run(name: str, **arguments: object) -> str:
-    """Run a tool as a model would; an error is told by "! " before its sentence."""
+    """Run a tool as a model would; an error is returned as "! " and its sentence."""
     text, is_error = await TOOLBOX.run(ToolCall("1", name, json.dumps(arguments)), CONTEXT)
     return f"! {text}" if is_error else text
 
@@ -111,7 +111,7 @@ async def test_what_cannot_be_worked_out_gets_a_sentence() -> None:
 
 @pytest.mark.timeout(60)
 async def test_no_expression_takes_for_ever() -> None:
-    """Each of them would, worked out as it stands: none comes to its end within the time."""
+    """Each expression would run forever if evaluated naively: none ends within the time limit."""
     for expression in (
         "2**9999 * 2**9999 * 2**9999",
         "*".join(["factorial(1000)"] * 60),

@@ -1,4 +1,4 @@
-"""Tests of what `/context` is made of, as far as it is pure."""
+"""Tests of the parts of `/context` that are pure."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_no_time_is_said_to_be_nothing(time: float) -> None:
 
 
 def turn(number: int, *replies: Message) -> Turn:
-    """A turn of which every message counts 10 tokens."""
+    """Return a turn in which every message counts 10 tokens."""
     messages = (
         Message("user", f"question {number}"),
         *(replies or (Message("assistant", "Yes."),)),
@@ -153,7 +153,7 @@ def test_a_turn_in_play_says_how_it_is_shown() -> None:
     )
     assert where.of(1) == ("pinned", "shortened")
     assert where.of(2) == ("clipped",)
-    assert where.of(3) == ("pinned",)  # there was nothing to squeeze
+    assert where.of(3) == ("pinned",)  # there was nothing to truncate
     assert where.of(4) == ("running",)
 
 
@@ -174,7 +174,7 @@ def test_a_turn_that_left_says_by_what() -> None:
     ]
 
 
-# --- what a search shows ---
+# --- the output of a search ---
 
 
 @given(st.text(max_size=200), st.lists(st.text(min_size=1, max_size=8), max_size=4))

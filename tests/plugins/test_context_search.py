@@ -1,5 +1,5 @@
-"""Tests of what `context_search` answers its model with: flo.monster's own example, and its
-bounds."""
+"""Tests of the answers of `context_search` to its model: flo.monster's own example, and its
+limits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[MemoryHarness]:
 
 
 async def run(harness: MemoryHarness, **arguments: Any) -> str:
-    """Return what the model reads; a refusal begins with "!"."""
+    """Return the text for the model; a refusal begins with "!"."""
     context = ToolContext(KEY, Path("nowhere"), ZoneInfo("UTC"), await harness.conversation())
     call = ToolCall("1", "context_search", json.dumps(arguments))
     text, is_error = await Toolbox([context_search]).run(call, context)

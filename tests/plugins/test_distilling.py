@@ -1,5 +1,5 @@
-"""The distillation of daily files: what a model may propose, while it thinks, and how long it is
-waited for."""
+"""Tests of the distillation of daily files: a model's valid proposals, changes while it thinks, and
+the time that the distillation waits for it."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_no_text_of_the_diary_passes_for_a_line_of_ours(text: str) -> None:
 
 
 class Thinking(ScriptedModel):
-    """A model that answers when it is told to."""
+    """A model that answers once `may_answer` is set."""
 
     def __init__(self) -> None:
         super().__init__(self._think)
@@ -154,7 +154,7 @@ def distil(harness: MemoryHarness, conversation: Conversation, model: Thinking) 
 async def thinking(
     folder: Path, model: Thinking | None = None
 ) -> AsyncIterator[tuple[Conversation, Distillation, asyncio.Task[DistillResult]]]:
-    """A model thinks about what was said in a conversation; it has answered when the block ends."""
+    """Run a model on the messages of a conversation; it has answered when the block ends."""
     model = model or Thinking()
     harness = MemoryHarness(folder)
     await harness.open()

@@ -1,4 +1,4 @@
-"""The page of commands is the one that the commands make."""
+"""A test that the page of commands equals the one generated from the commands."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def run(root: Path) -> Run:
 
 
 def runner(root: Path, *services: object) -> Run:
-    """Run a tool as a model would; an error is told by "! " before its sentence."""
+    """Run a tool as a model would; an error is returned as "! " and its sentence."""
     toolbox, key = Toolbox(files.parley_tools()), ConversationKey("pipe/main", "main")
     opened = {type(one): one for one in services}
     context = ToolContext(key, root, ZoneInfo("UTC"), services=opened)
@@ -260,8 +260,7 @@ async def test_a_glob_finds_files_by_name(run: Run, root: Path) -> None:
 
 @pytest.mark.timeout(60)
 async def test_no_glob_takes_for_ever(run: Run, root: Path) -> None:
-    """Try patterns that match in very many ways: a search does not come to its end within the
-    time."""
+    """Try patterns that match in very many ways: the search exceeds the time limit."""
     put(root, "files/" + "a/" * 25 + "a" * 200, "")
     for pattern in ("**/a" * 100 + "/b", "*a" * 200 + "b"):
         assert (await run("glob", pattern=pattern)).startswith("No file matches")
@@ -369,7 +368,7 @@ def test_a_pattern_that_describes_more_than_a_machine_holds_is_refused(root: Pat
 async def test_a_search_ends_with_its_turn(
     run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its process is killed: the time for a search is not what ends it."""
+    """The search's process is killed; the time limit does not end it."""
     monkeypatch.setattr(files, "SECONDS", 1_000)
     put(root, "files/a.txt", "a" * 5_000 + "b")
     begun, ended = asyncio.Event(), asyncio.Event()

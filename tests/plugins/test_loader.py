@@ -1,4 +1,4 @@
-"""Plugins of one's own: a file or a package adds to the bot; broken ones are left out by name."""
+"""Tests of user plugins: a file or a package extends the bot; broken ones are skipped and named."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ OK = "return Reply('x')"
 
 
 def plugin(folder: Path, name: str, source: str | bytes) -> None:
-    """Drop a file into the data folder of a bot."""
+    """Write a plugin into the data folder of a bot."""
     plugins = folder / "data" / "plugins"
     plugins.mkdir(parents=True, exist_ok=True)
     content = source.encode() if isinstance(source, str) else source
@@ -354,7 +354,7 @@ async def test_what_fails_in_a_plugin_while_the_bot_runs_is_logged_and_passed_ov
         assert (await bot.says("Hello")).text == "Fine."
         assert "failed" not in (await bot.says("/config agent_max_steps 7")).text
         assert "failed" not in (await bot.says("/stop")).text
-        assert [*bot.app.bot.list_routes()]  # those of others
+        assert [*bot.app.bot.list_routes()]  # the commands of other plugins
     for name in (*FAILS, "background", "closing"):
         assert f"parley_{name} of the plugin failing failed" in caplog.text
 
@@ -386,7 +386,7 @@ async def test_the_bot_does_not_start_where_what_keeps_something_closed_fails(
     name = made.__module__.split(".")[1]
     with pytest.raises(GuardFailed, match=f"The feature {name} can't be started"):
         async with run_bot(tmp_path, []):
-            """Nothing is said."""
+            """Send no message."""
 
 
 async def test_a_plugin_takes_no_call_of_another_one_over(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""An option that a command does not have is refused, and is never taken for words."""
+"""Tests that an option that a command does not have is refused, and never treated as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.whole.testbot import run_bot
 COMMANDS = load(Path("/nonexistent"), HookContext()).commands
 READ_THEMSELVES = {"btw", "edit", "help", "jobs", "mcp", "memory", "remember", "remind"}
 READ_THEMSELVES |= {"rules", "shell"}
-"""Commands whose words may begin as a person likes, or that read their options themselves."""
+"""Commands that accept any words, or that parse their options themselves."""
 
 
 def is_refused(command: Command, text: str) -> bool:

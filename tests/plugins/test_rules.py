@@ -1,4 +1,4 @@
-"""Hook rules: what is understood, what is refused, and how they act."""
+"""Tests of hook rules: accepted input, refused input, and actions."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ runtime:
         summary_max_tokens: 1024
       cooldown: 30.0
 """
-"""As it stands in Digitorn's documentation."""
+"""The example in Digitorn's documentation, unchanged."""
 
 
 def rules_of(text: str) -> tuple[Rule, ...]:
-    """The rules in YAML, as YAML 1.1 reads it: a bare `on` is true."""
+    """Return the rules in YAML, parsed as YAML 1.1 does: a bare `on` is true."""
     return parse(yaml.safe_load(text))
 
 
@@ -62,7 +62,7 @@ def faults(*written: Any) -> list[str]:
     return [f"{fault.name('hooks')} {fault.text}" for fault in caught.value.faults]
 
 
-# --- what is understood --------------------------------------------------------------------
+# --- accepted input ------------------------------------------------------------------------
 
 
 def test_the_documented_block_is_the_rule_that_is_injected() -> None:
@@ -104,7 +104,7 @@ def test_short_forms_mean_the_long_ones() -> None:
     assert rule(condition=short) == rule(condition=long)
 
 
-# --- what is refused -----------------------------------------------------------------------
+# --- refused input -------------------------------------------------------------------------
 
 
 @each_row(
@@ -267,7 +267,7 @@ def test_hostile_yaml_is_refused_in_a_sentence(tmp_path: Path) -> None:
 
 @given(st.text(alphabet="hoks:-[]{}&*!#'\" \n\tidnaction,1.truealwys", max_size=60))
 def test_no_text_breaks_the_reading_of_rules(text: str) -> None:
-    # No fixture: Hypothesis wants none that is made anew for each example.
+    # No fixture: Hypothesis rejects fixtures that are created anew for each example.
     with TemporaryDirectory() as folder, suppress(SettingError):
         config = Path(folder) / "hooks.yaml"
         config.write_text(f"hooks:\n  - {text}")
@@ -349,7 +349,7 @@ async def test_pressure_and_messages_are_what_the_model_sees(harness: MemoryHarn
 
 @dataclass
 class EngineOfRules:
-    """An engine with a clock and a person that a test controls."""
+    """An engine with a clock and a person under the control of a test."""
 
     talk: Conversation
     rules: tuple[Rule, ...]
@@ -364,12 +364,12 @@ class EngineOfRules:
         return HookContext(lambda: self.rules, notify, lambda key: self.talk)
 
     async def hears(self, name: EventName, turn: int = 1, **about: Any) -> tuple[str, ...]:
-        """Return what the rules say to the model about an event."""
+        """Return the texts that the rules inject for the model at an event."""
         return (await self.engine.handle(Event(name, self.talk.key, turn, **about))).inject
 
 
 def said(text: str, **fields: Any) -> dict[str, Any]:
-    """A rule that says its text to the model."""
+    """Return a rule that injects its text for the model."""
     return {
         "id": text,
         "on": "turn_start",
@@ -491,7 +491,7 @@ async def full_talk(harness: MemoryHarness) -> Conversation:
     return talk
 
 
-# --- whatever happens ----------------------------------------------------------------------
+# --- arbitrary events ----------------------------------------------------------------------
 
 EVENTS: st.SearchStrategy[EventName] = st.sampled_from(
     ["session_start", "turn_start", "tool_start", "tool_end", "turn_end", "error", "session_end"]
@@ -548,7 +548,7 @@ async def test_no_sequence_of_events_makes_the_engine_raise_or_loop(harness: Mem
 
 
 def samples() -> list[tuple[tuple[Rule, ...], list[tuple[Any, ...]]]]:
-    """A hundred sets of rules with as many sequences of events."""
+    """Return a hundred sets of rules with as many sequences of events."""
     kept: list[tuple[tuple[Rule, ...], list[tuple[Any, ...]]]] = []
 
     @given(RULES, HAPPENINGS)

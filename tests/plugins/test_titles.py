@@ -1,5 +1,5 @@
-"""Titles and names are plain text: every sign of them is shown, none is read as markup, in lists
-and in sentences. What a search found is shown without the marks of Markdown."""
+"""Tests that titles and names are plain text: each character is shown, and none is parsed as
+markup, in lists and in sentences. Search hits are shown without Markdown marks."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_marks_within_a_language_without_blanks_are_marks() -> None:
 
 @given(titles)
 def test_a_search_takes_nothing_but_marks_from_what_it_found(text: str) -> None:
-    assume("```" not in text and "~~~" not in text)  # behind these stands a language
+    assume("```" not in text and "~~~" not in text)  # a language name follows these
     shown = find(MatchedMessage(1, text), text.split()[0], is_here=True).text
     left, whole = (re.sub(r"[-#*>+`|:· ]", "", one) for one in (shown, text))
     assert left == whole or whole.startswith(left.removesuffix("…"))

@@ -1,4 +1,5 @@
-"""The search by meaning, with its model: what shares no word with a question is found."""
+"""Tests of the search by meaning, with its model: it finds messages that share no word with a
+question."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ class Meanings:
         self.filling = VectorBackfill(self.harness.store, Processes(), lambda: self.is_on)
 
     async def say(self, *said: str, days: int = 0) -> None:
-        """Let something be said, until it is indexed and has vectors."""
+        """Add messages, and wait until they are indexed and have vectors."""
         await tell(self.harness, *said, at=MONDAY + timedelta(days=days))
         await recalled(self.harness, "anything")
         await self.fill()
@@ -58,7 +59,7 @@ class Meanings:
         await self.filling.idle()
 
     async def count(self) -> tuple[int, int]:
-        """Return how many messages have vectors, and how many are indexed."""
+        """Return the numbers of messages with vectors, and of indexed messages."""
 
         def read(database: Database) -> tuple[int, int]:
             query = "SELECT (SELECT COUNT(*) FROM recall_vector), (SELECT COUNT(*) FROM passage)"
@@ -78,7 +79,7 @@ async def meanings(tmp_path: Path) -> AsyncIterator[Meanings]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _unloaded() -> Iterator[None]:
-    """Leave no model behind: a search of other tests goes by words."""
+    """Unload the model: searches of other tests compare words."""
     yield
     feature.unload()
 

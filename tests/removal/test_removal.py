@@ -1,4 +1,4 @@
-"""The tree without the folder of a feature: it starts, talks, and answers commands."""
+"""Tests of the tree without the folder of a feature: it starts, talks, and answers commands."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def with_dependants(features: Collection[str]) -> set[str]:
 
 
 def copy_without(target: Path, folders: Collection[str]) -> Path:
-    """Copy the tree, with its bytecode, without these folders; returns its main.py."""
+    """Copy the tree, with its bytecode, without these folders; return its main.py."""
     left_out = {ROOT / name for name in folders}
 
     def ignore(folder: str, names: list[str]) -> set[str]:

@@ -1,6 +1,6 @@
-"""A proof by trial that nothing that was sent before changes without an event.
+"""A proof by trial that no content that was sent before changes without an event.
 
-`PROOF_LIVES=250` has 10,000 turns instead of 480, which takes some three minutes.
+`PROOF_LIVES=250` has 10,000 turns instead of 480, which takes about three minutes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ OTHERS = (
 
 
 class Letters(Meter):
-    """Counts letters, which needs no vocabulary."""
+    """A meter that counts letters, which needs no vocabulary."""
 
     def count(self, text: str) -> int:
         return len(text)
 
 
 class Watched:
-    """A conversation of which each request is compared with the one before it."""
+    """A conversation in which each request is compared with the previous one."""
 
     def __init__(self, harness: MemoryHarness, chance: random.Random) -> None:
         self.harness, self.chance = harness, chance
@@ -69,7 +69,7 @@ class Watched:
         self.before, self.event = parts, last
 
     async def act(self) -> None:
-        """Let a person or a rule change the context, or a setting; or restart."""
+        """Change the context or a setting, as a person or a rule would, or restart."""
         chance, harness = self.chance, self.harness
         conversation = await harness.conversation()
         editor, compactor, newest = (
@@ -109,7 +109,7 @@ class Watched:
 
 
 async def prove(folder: Path, seed: int, turns: int) -> Watched:
-    """Have so many random turns; returns what was seen. Raises AssertionError."""
+    """Run that many random turns, and return the observed conversation. Raises AssertionError."""
     chance = random.Random(seed)
     harness = MemoryHarness(folder)
     await harness.open()

@@ -1,5 +1,5 @@
-"""Tests of what was sent to the model, made again from what is kept of it, beside what the endpoint
-got."""
+"""Tests of the requests that are rebuilt from the stored data, compared with those that the
+endpoint received."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ CONTEXT = {
 
 @dataclass
 class Moody:
-    """A model that calls tools, fails, breaks off, or refuses a request as too long, by chance."""
+    """A model that by chance calls tools, fails, breaks off, or refuses a request as too long."""
 
     chance: random.Random
     own: list[Received] = field(default_factory=list)
@@ -107,7 +107,7 @@ async def conversation_of(bot: TestBot) -> Conversation:
 
 
 async def rebuilt(bot: TestBot, tmp_path: Path) -> list[RebuiltRequest]:
-    """All requests that are kept, made again: those of the chat, and those of its branches."""
+    """Return all stored requests, rebuilt: those of the chat, and those of its branches."""
     keys = await bot.app.store.read(
         lambda db: db.execute_sql("SELECT key, audience FROM conversation ORDER BY id").fetchall()
     )
@@ -121,7 +121,7 @@ async def rebuilt(bot: TestBot, tmp_path: Path) -> list[RebuiltRequest]:
 
 
 def commands(chance: random.Random, turn: int) -> list[str]:
-    """Something that a person may do to the context now."""
+    """Return commands with which a person may change the context now."""
     some = chance.randint(1, max(1, turn))
     return chance.choice(
         [
@@ -169,7 +169,7 @@ async def talk(bot: TestBot, chance: random.Random, turns: int) -> None:
 
 
 def same_bytes(made: bytes, sent: bytes) -> None:
-    """Fails with the place at which they differ."""
+    """Fail with the place at which the bytes differ."""
     pairs = enumerate(zip(made, sent, strict=False))
     first = next((place for place, (one, other) in pairs if one != other), 0)
     assert made[max(0, first - 300) :][:600] == sent[max(0, first - 300) :][:600]
@@ -306,7 +306,7 @@ async def test_a_forgotten_turn_is_in_no_request_any_more_and_that_is_said(tmp_p
 
 
 async def everything_kept(bot: TestBot) -> tuple[Any, Any]:
-    """The rows of all requests, and of what stands around their messages."""
+    """Return the rows of all requests, and of their prefixes."""
 
     def read(db: Any) -> tuple[Any, Any]:
         tables = ("request", "request_prefix")
@@ -381,10 +381,10 @@ async def test_what_was_sent_costs_no_commit_of_its_own(tmp_path: Path) -> None:
 
 
 async def commits(bot: TestBot) -> int:
-    """Count the transactions that one message takes."""
-    await bot.app.idle()  # nothing of the message before is under way
+    """Count the transactions of one message."""
+    await bot.app.idle()  # no work of the previous message is running
     await until(lambda: bot.app.schedule.next_tick)
-    await bot.app.schedule.idle()  # nor of the first tick, which no message waits for
+    await bot.app.schedule.idle()  # nor of the first tick, for which no message waits
     writes = 0
     store = bot.app.store
     inner = store.write
@@ -402,7 +402,7 @@ async def commits(bot: TestBot) -> int:
 
 
 async def test_the_comparison_on_the_page_is_what_the_command_answers(tmp_path: Path) -> None:
-    """docs/requests.md, "See what was sent", but for the sizes."""
+    """docs/requests.md, "See what was sent", except for the sizes."""
 
     def talker(request: Received) -> Answer:
         return Say("A long answer." + " And so on." * 80 if request.is_turn else "Plans.")

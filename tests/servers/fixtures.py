@@ -1,6 +1,6 @@
-"""The fixtures of real servers, each started once for a test process when a test first asks for it.
+"""The fixtures of real servers, each started once for a test process when a test first requests it.
 
-Their modules are imported then, too: a run of the fast tests needs none of them.
+Their modules are imported only then: a run of the fast tests needs none of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _server(name: str) -> Any:
 
 @pytest.fixture(scope="session")
 def postgresql_server(processes: None) -> Iterator[PostgresqlServer]:
-    """A PostgreSQL server with a template of a bot's database."""
+    """Yield a PostgreSQL server with a template of a bot's database."""
     with _server("postgresql").running_server() as server:
         server.make_template()
         yield server
@@ -32,27 +32,27 @@ def postgresql_server(processes: None) -> Iterator[PostgresqlServer]:
 
 @pytest.fixture
 def postgresql(postgresql_server: PostgresqlServer) -> str:
-    """The URL of a database with all tables and nothing in them."""
+    """Return the URL of a database with all tables, which are empty."""
     return postgresql_server.make_database()
 
 
 @pytest.fixture(scope="session")
 def synapse(processes: None) -> Iterator[SynapseServer]:
-    """A Matrix server."""
+    """Yield a Matrix server."""
     with _server("synapse").running_synapse() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def mail_servers(processes: None) -> Iterator[PostOffice]:
-    """Dovecot and an SMTP server; `mail` restores their state before each test."""
+    """Yield Dovecot and an SMTP server; `mail` restores their state before each test."""
     with _server("mail").running_mail() as office:
         yield office
 
 
 @pytest.fixture
 def mail(mail_servers: PostOffice) -> PostOffice:
-    """The mail servers as if no test had used them."""
+    """Return the mail servers in their initial state."""
     mail_servers.restore()
     return mail_servers
 
@@ -69,7 +69,7 @@ def _start_broker(folders: pytest.TempPathFactory) -> Iterator[RabbitMQServer]:
 def broker_server(
     processes: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RabbitMQServer]:
-    """A message broker."""
+    """Yield a message broker."""
     yield from _start_broker(tmp_path_factory)
 
 
@@ -77,12 +77,12 @@ def broker_server(
 def own_broker(
     processes: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RabbitMQServer]:
-    """A message broker for one test, which may kill it."""
+    """Yield a message broker for one test, which may kill it."""
     yield from _start_broker(tmp_path_factory)
 
 
 @pytest.fixture
 def broker(broker_server: RabbitMQServer) -> Iterator[RabbitMQServer]:
-    """The message broker, with no queue of another test."""
+    """Yield the message broker, without queues of other tests."""
     yield broker_server
     broker_server.empty()

@@ -1,4 +1,4 @@
-"""A network link between a process and a server, which a test cuts and mends again."""
+"""A network link between a process and a server, which a test cuts and repairs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ CHUNK = 1 << 16
 
 
 class Link:
-    """Listens on 127.0.0.1 and leads to a server: the path of its Unix socket, or its port on this
-    machine. Use as an async context manager; it lives in the event loop."""
+    """A link that listens on 127.0.0.1 and forwards to a server: the path of its Unix socket, or
+    its port on this machine. Use as an async context manager; it runs in the event loop."""
 
     def __init__(self, target: str | int) -> None:
         self._target = target
@@ -41,7 +41,7 @@ class Link:
         self.reset()
 
     def reset(self) -> None:
-        """Break all connections: both sides hear of it at once."""
+        """Break all connections: both sides notice it at once."""
         for end in tuple(self._ends):
             raw: socket.socket | None = end.get_extra_info("socket")
             if raw is None:
@@ -51,12 +51,12 @@ class Link:
             end.transport.abort()
 
     def swallow(self) -> None:
-        """Let nothing through any more, and tell nobody. What is sent meanwhile, and that somebody
-        hung up, arrives when the link is mended, as it does where packets are sent again."""
+        """Stop the traffic silently. Data sent meanwhile and closed connections arrive when the
+        link is repaired, as with retransmitted packets."""
         self._flows.clear()
 
     def take_down(self) -> None:
-        """Break all connections, and those that are made until the link is mended."""
+        """Break all connections, and new ones until the link is repaired."""
         self._is_down = True
         self.reset()
 

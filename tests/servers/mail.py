@@ -1,6 +1,6 @@
-"""Mail on this machine: Dovecot, from which the bot fetches it, and an SMTP server that takes what
-anybody sends, as the internet's would: it looks who has sent it, says so on top, and delivers it.
-"""
+"""Mail on this machine: Dovecot, from which the bot fetches it, and an SMTP server. The SMTP server
+accepts messages from any sender, as on the internet: it checks the sender, adds the result at the
+top, and delivers the message."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from tests.waiting import PATIENCE, wait_until
 SERVER = "mx.parley.test"
 """The name with which the receiving server signs its results."""
 PASSWORD = "correct-horse"
-_ACCOUNT = "mail"  # Debian's, as which messages are kept
-_starter = ThreadPoolExecutor(1)  # whose thread lives as long as the tests (--pdeathsig)
+_ACCOUNT = "mail"  # Debian's account under which messages are stored
+_starter = ThreadPoolExecutor(1)  # its thread lives as long as the tests (--pdeathsig)
 
 _CONFIG = """\
 base_dir = {folder}/run
@@ -78,14 +78,14 @@ userdb {{
 
 
 class Dovecot:
-    """An IMAP server on which all have a mailbox, by one password, until they are locked out."""
+    """An IMAP server with a mailbox for each address, with one password, until it is locked out."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, _free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Return when it answers."""
+        """Start the server, and wait until it answers."""
         self.folder.chmod(0o755)
         for name in ("mail", "home", "state"):
             (self.folder / name).mkdir(exist_ok=True)
@@ -96,7 +96,7 @@ class Dovecot:
             _CONFIG.format(folder=self.folder, port=self.port, password=PASSWORD, account=_ACCOUNT)
         )
         (self.folder / "locked-out").touch()
-        (self.folder / "locked-out").chmod(0o644)  # whatever the umask is
+        (self.folder / "locked-out").chmod(0o644)  # regardless of the umask
         self._process = _starter.submit(
             subprocess.Popen,
             ["setpriv", "--pdeathsig=TERM", "dovecot", "-F", "-c", str(config)],
@@ -131,10 +131,10 @@ class Dovecot:
         self._process = None
 
     def lock_out(self, address: str) -> None:
-        """Let the password not open this mailbox any more; returns when that holds."""
+        """Make the server refuse the password for this mailbox; return once it does."""
         with (self.folder / "locked-out").open("a") as file:
             file.write(f"{address}:\n")
-        wait_until(lambda: self._refuses(address))  # it looks at the file once a second
+        wait_until(lambda: self._refuses(address))  # it checks the file once a second
 
     def _refuses(self, address: str) -> bool:
         try:
@@ -163,8 +163,8 @@ class Dovecot:
 
 @dataclass
 class PostOffice:
-    """The SMTP server. What it takes for the bot's address goes to Dovecot, all else into `sent`.
-    `refusals` are what it answers the next senders with, instead of taking their message."""
+    """The SMTP server. Messages to the bot's address go to Dovecot, all others to `sent`.
+    `refusals` are the responses to the next senders, whose messages are rejected."""
 
     dovecot: Dovecot
     sent: list[EmailMessage] = field(default_factory=list)
@@ -187,7 +187,7 @@ class PostOffice:
         )
 
     def restore(self) -> None:
-        """Forget what was sent, and behave as at first."""
+        """Clear the sent messages, and restore the initial behaviour."""
         self.sent.clear()
         self.refusals.clear()
         self.password, self.loses_answers = PASSWORD, 0
@@ -229,7 +229,7 @@ class PostOffice:
         return "250 OK"
 
     def receive(self, to: str, message: EmailMessage, verdict: str | None = None) -> None:
-        """A message from the internet, to somebody here."""
+        """Deliver a message from the internet to a local address."""
         sender = str(message["From"].addresses[0].addr_spec) if message["From"] else ""
         found = (self.verdict if verdict is None else verdict).format(
             domain=sender.rpartition("@")[2], sender=sender
@@ -247,7 +247,7 @@ class PostOffice:
 
 @dataclass
 class Correspondent:
-    """Somebody with a mail app."""
+    """A person with a mail app."""
 
     office: PostOffice
     address: str
@@ -263,7 +263,8 @@ class Correspondent:
         file: tuple[str, bytes, str] | None = None,
         **fields: str,
     ) -> EmailMessage:
-        """Send a message to the bot; returns it. A file is its name, its content and its type."""
+        """Send a message to the bot, and return it. A file is its name, its content and its
+        type."""
         message = EmailMessage()
         message["From"] = f"{self.name} <{self.address}>" if self.name else self.address
         message["To"] = self.bot
@@ -298,7 +299,7 @@ def _free_port() -> int:
 
 @contextmanager
 def running_mail() -> Iterator[PostOffice]:
-    """Servers of one's own. Skips the test where there are none to be had."""
+    """Run separate servers. Skips the test if they are not installed."""
     if which("dovecot") is None:
         pytest.skip("Dovecot is not installed (Debian: apt install dovecot-imapd)")
     with tempfile.TemporaryDirectory(prefix="parley-mail-", ignore_cleanup_errors=True) as folder:

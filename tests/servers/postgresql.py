@@ -1,8 +1,8 @@
-"""A PostgreSQL server for the tests, on a Unix socket in a folder of its own; each test has a
-database of its own.
+"""A PostgreSQL server for the tests, on a Unix socket in its own folder; each test has its own
+database.
 
-The binaries are those of Debian's package `postgresql`. The server refuses to run as root, so that
-it is started as the user `postgres` then. It does not wait for the disk, unless it is asked to.
+The binaries are those of Debian's package `postgresql`. The server refuses to run as root; in that
+case it is started as the user `postgres`. It does not wait for the disk by default.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ _QUICK = (
     "deadlock_timeout=50ms",
 )
 _numbers = count(1)
-# The kernel ends a server with the thread that started it (--pdeathsig): not with one of a test's.
+# The kernel kills a server with the thread that started it (--pdeathsig), so no thread of a test
+# may start it.
 _starter = ThreadPoolExecutor(1)
 
 
 def find_binaries() -> Path | None:
-    """Find where the server's programs are; None where they are not installed."""
+    """Return the folder of the server's programs; None if they are not installed."""
     if found := shutil.which("postgres"):
         return Path(found).parent
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
@@ -60,7 +61,7 @@ class PostgresqlServer:
         return f"postgresql://parley@{place}/{database}{socket}"
 
     def initialize(self, *options: str) -> None:
-        """Make the files that the server runs on; `options` are initdb's."""
+        """Create the server's data folder; `options` are initdb's."""
         if os.geteuid() == 0:
             shutil.chown(self.folder, "postgres")
         self._run(
@@ -83,7 +84,7 @@ class PostgresqlServer:
         self.wait()
 
     def wait(self) -> None:
-        """Return when it takes connections."""
+        """Wait until the server accepts connections."""
 
         def takes_connections() -> bool:
             try:
@@ -97,7 +98,8 @@ class PostgresqlServer:
         wait_until(takes_connections)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """End it: SIGINT closes all connections and tidies up, SIGQUIT does not tidy up."""
+        """Stop the server: SIGINT closes all connections and cleans up, SIGQUIT does not clean
+        up."""
         if self.process is not None and self.process.poll() is None:
             os.kill(self._postmaster(), how)
             self.process.wait(60)
@@ -115,31 +117,32 @@ class PostgresqlServer:
             connection.execute(statement.encode())
 
     def make_database(self, template: str = _TEMPLATE) -> str:
-        """A new database with all tables; returns its URL."""
+        """Create a database with all tables; return its URL."""
         name = f"t{next(_numbers)}"
         self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         return self.url(name)
 
     def make_engine(self) -> PostgresqlEngine:
-        """A database as `make_database` makes it, for a bot that runs in this process."""
+        """Create a database as `make_database` does, for a bot that runs in this process."""
         return PostgresqlEngine(self.make_database())
 
     def make_template(self) -> None:
-        """Create the database that all others are copies of."""
+        """Create the template of all other databases."""
         self.execute(f"CREATE DATABASE {_TEMPLATE}")
         PostgresqlEngine(self.url(_TEMPLATE)).prepare()
 
 
 def _unprivileged() -> list[str]:
-    """Return what a command is started with; it ends with the process that has started it."""
+    """Return the prefix of a command line that runs it without root, and ends it with its parent
+    process."""
     account = ["--reuid=postgres", "--regid=postgres", "--init-groups"] * (os.geteuid() == 0)
     return ["setpriv", *account, "--pdeathsig=QUIT"]
 
 
 @contextmanager
 def running_server(settings: Sequence[str] = _QUICK) -> Iterator[PostgresqlServer]:
-    """A server of one's own, in a folder that its user can reach. Skips the test where there is
-    none to be had."""
+    """Run a separate server, in a folder that its user can access. Skips the test if PostgreSQL is
+    not installed."""
     binaries = find_binaries()
     if binaries is None:
         pytest.skip("PostgreSQL's server is not installed (Debian: apt install postgresql)")

@@ -1,4 +1,4 @@
-"""A wire between a client and a server that a test can cut, at the worst moment."""
+"""A connection between a client and a server that a test can cut at the worst moment."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from enum import Enum, auto
 
 
 class Cut(Enum):
-    """The fate of something that a client sends."""
+    """The fate of data that a client sends."""
 
-    NOT = auto()  # it goes through
-    AFTER = auto()  # the server takes it and answers; the client hears nothing and loses the wire
-    BEFORE = auto()  # the same, but the server never sees it, and believes the client to be there
-    LATE = auto()  # it arrives only when the client has come back over another connection
+    NOT = auto()  # it is forwarded
+    AFTER = auto()  # the server gets it; the connection breaks before the answer arrives
+    BEFORE = auto()  # the same, but the server never gets it, and considers the client connected
+    LATE = auto()  # it arrives only after the client has reconnected
 
 
 class Proxy:
-    """Listens on 127.0.0.1, and leads to a Unix socket; `decide` is asked for all that a client
-    sends. Use as a context manager."""
+    """A proxy that listens on 127.0.0.1 and forwards to a Unix socket; `decide` is called for all
+    data of a client. Use as a context manager."""
 
     def __init__(self, target: str, decide: Callable[[bytes], Cut] = lambda data: Cut.NOT) -> None:
         self._target, self.decide = target, decide

@@ -1,4 +1,4 @@
-"""A disk of its own, so small that a test can fill it, and free it again."""
+"""A separate disk, so small that a test can fill it, and free it again."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 _BLOCK = bytes(1 << 16)
-_SHARED_MEMORY = Path("/dev/shm")  # in a container, where nothing can be mounted, it is small
-_SMALL = 256  # megabytes that are filled quickly
+_SHARED_MEMORY = Path("/dev/shm")  # small in a container, where mounting is impossible
+_SMALL = 256  # megabytes that can be filled quickly
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class SmallDisk:
     folder: Path
 
     def fill(self) -> None:
-        """Let no byte be free."""
+        """Fill the disk to the last byte."""
         with (self.folder / "filler").open("ab", buffering=0) as filler:
             for size in (len(_BLOCK), 1 << 12):
                 try:
@@ -41,8 +41,8 @@ class SmallDisk:
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int, owner: str = "") -> Iterator[SmallDisk]:
-    """A tmpfs of this size, or the one for shared memory where mounting is not permitted. Skips the
-    test where that one is large."""
+    """Yield a tmpfs of this size, or the shared memory's if mounting is not permitted. Skips the
+    test if that one is large."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
     mounted = subprocess.run(command, capture_output=True, text=True, check=False)

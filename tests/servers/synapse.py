@@ -1,7 +1,7 @@
-"""Matrix's own server, Synapse, on this machine alone, and people who talk there.
+"""Matrix's own server, Synapse, on this machine, and people who talk there.
 
-Its packages would not go with ours: they are in a virtual environment of their own, which `.ci/run`
-makes from `synapse.txt` (its place is `ENVIRONMENT`).
+Its packages conflict with ours. They are in a separate virtual environment (at `ENVIRONMENT`),
+which `.ci/run` makes from `synapse.txt`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ ENVIRONMENT = Path.home() / ".cache" / "parley-tests" / "synapse"
 NAME = "parley.test"
 _PLENTY = {"per_second": 10_000, "burst_count": 10_000}
 _SECRET = "to register people with"
-# The kernel ends a server with the thread that started it (--pdeathsig): not with one of a test's.
+# The kernel kills a server with the thread that started it (--pdeathsig), so no thread of a test
+# may start it.
 _starter = ThreadPoolExecutor(1)
 _numbers = count(1)
 
@@ -75,7 +76,7 @@ def _settings(folder: Path, port: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Account:
-    """Somebody on the server, and what opens it for them."""
+    """A user of the server, and their access token."""
 
     user: str
     token: str
@@ -94,7 +95,7 @@ class SynapseServer:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Return when it answers."""
+        """Start the server, and wait until it answers."""
         with closing(socket.create_server(("127.0.0.1", 0))) as free:
             self.port = free.getsockname()[1]
         config = self.folder / "homeserver.yaml"
@@ -136,7 +137,7 @@ class SynapseServer:
     def request(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, token: str = ""
     ) -> dict[str, Any]:
-        """Call an API of the server's."""
+        """Call an API of the server."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         answer = httpx.request(
             method, self.url + path, json=body, headers=headers, timeout=30, trust_env=False
@@ -146,8 +147,8 @@ class SynapseServer:
         return found
 
     def register(self, name: str, *, is_admin: bool = False) -> Account:
-        """A new account, made with the server's shared secret ("Shared-Secret Registration"). Its
-        id ends in a number of its own."""
+        """Create an account with the server's shared secret ("Shared-Secret Registration"). Its id
+        ends in a unique number."""
         path = "/_synapse/admin/v1/register"
         nonce = str(self.request("GET", path)["nonce"])
         user = f"{name}{next(_numbers)}"
@@ -159,14 +160,14 @@ class SynapseServer:
         return Account(str(made["user_id"]), str(made["access_token"]))
 
     def limit(self, account: Account, per_second: int, at_once: int) -> None:
-        """Let an account send so many messages, and no more; 0 for as many as it likes."""
+        """Limit the messages that an account may send; 0 for no limit."""
         path = f"/_synapse/admin/v1/users/{quote(account.user)}/override_ratelimit"
         limits = {"messages_per_second": per_second, "burst_count": at_once}
         self.request("POST", path, limits, self.admin.token)
 
 
 class MatrixPerson:
-    """Somebody with an app: what they do, and what they see."""
+    """A person with an app: their actions, and the events they see."""
 
     def __init__(self, server: SynapseServer, name: str) -> None:
         self.server, self.name = server, name.capitalize()
@@ -177,12 +178,12 @@ class MatrixPerson:
         return self.server.request(method, f"/_matrix/client/v3/{path}", body, self.account.token)
 
     def shrink_request(self, *others: str, **more: Any) -> str:
-        """A room without encryption, to which these are invited; returns its id."""
+        """Create a room without encryption, and invite these people; return its id."""
         body = {"preset": "private_chat", "invite": others, **more}
         return str(self.call("POST", "createRoom", body)["room_id"])
 
     def chat_with(self, other: str, **more: Any) -> str:
-        """A direct chat."""
+        """Create a direct chat."""
         preset = {"preset": "trusted_private_chat", "is_direct": True}
         return self.shrink_request(other, **{**preset, **more})
 
@@ -239,7 +240,7 @@ class MatrixPerson:
         self.call("POST", f"join/{quote(room)}", {})
 
     def members(self, room: str) -> dict[str, str]:
-        """Return the people who are in a room, or invited, or were there."""
+        """Return the members of a room by membership, including invited and former ones."""
         found = self.call("GET", f"rooms/{quote(room)}/members")["chunk"]
         return {str(one["state_key"]): str(one["content"]["membership"]) for one in found}
 
@@ -247,14 +248,14 @@ class MatrixPerson:
         return [*self.call("GET", "sync")["rooms"].get("invite", ())]
 
     def reads(self, room: str) -> list[dict[str, Any]]:
-        """All events of a room, in order."""
+        """Return all events of a room, in order."""
         path = f"rooms/{quote(room)}/messages?dir=b&limit=500"
         return [*reversed(self.call("GET", path)["chunk"])]
 
 
 @contextmanager
 def running_synapse() -> Iterator[SynapseServer]:
-    """A server of one's own. Skips the test where there is none to be had."""
+    """Run a separate server. Skips the test if Synapse is not installed."""
     if not (ENVIRONMENT / "bin" / "python").exists():
         pytest.skip(f"Synapse is not installed in {ENVIRONMENT} (.ci/run does that)")
     with tempfile.TemporaryDirectory(prefix="parley-synapse-") as folder:

@@ -1,4 +1,4 @@
-"""The checks of the tool `shell`: what is said where commands can't be confined."""
+"""Tests of the checks of the tool `shell`: the messages where commands cannot be confined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Pictures that a command made are shown with the answer: bounded, as they were, and no links."""
+"""Tests of pictures made by a command, which are shown with the answer: bounded, unchanged, and no
+links."""
 
 from __future__ import annotations
 

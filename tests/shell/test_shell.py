@@ -1,4 +1,5 @@
-"""Commands in their box, and what they can't get out of it; and without a box, what still holds."""
+"""Tests of commands in their sandbox, and of attempts to leave it; and of the limits that hold
+without a sandbox."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def boxed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tools(**values: object) -> ToolSettings:
-    """Return the section `tools` with these values, by the settings of all features."""
+    """Return the section `tools` with these values, with the settings of all features."""
     return type(Settings().tools).model_validate(values)
 
 
@@ -51,7 +52,7 @@ async def run(folder: Path, command: str, seconds: int = 20) -> str:
 
 
 async def allowed(permission: Permission) -> None:
-    """Say yes to every permission."""
+    """Approve every permission."""
 
 
 async def answer(folder: Path, command: str, settings: ToolSettings) -> tuple[str, bool]:
@@ -187,7 +188,7 @@ async def test_no_process_outside_of_the_box_is_seen_and_none_survives_it(tmp_pa
 @in_box
 @pytest.mark.usefixtures("boxed")
 async def test_a_swarm_of_processes_ends_with_the_time(tmp_path: Path) -> None:
-    """As a fork bomb, but of a size that a machine takes on which root is under no limit."""
+    """Run processes like a fork bomb, but few enough for a machine on which root has no limit."""
     one = "(setsid sh -c 'while :; do sleep 55.5; done' &)"
     swarm = f"for i in $(seq 40); do {one}; done; sleep 55.5"
     text = await run(tmp_path, swarm, 1)
@@ -222,7 +223,7 @@ async def limited(folder: Path, command: str, settings: ToolSettings) -> str:
 async def test_all_processes_of_a_command_share_one_limit_of_memory(
     tmp_path: Path, is_boxed: bool
 ) -> None:
-    """None of them alone takes too much."""
+    """None of them alone exceeds the limit."""
     hold = "x=$(head -c 25000000 /dev/zero | tr '\\0' x); sleep 244.5; :"
     text = await limited(
         tmp_path, f"for i in 1 2 3 4; do ({hold}) & done; wait", tools(shell_memory=80)
@@ -260,12 +261,12 @@ async def test_a_command_that_fills_the_chats_folder_is_killed(
 async def test_what_is_written_fast_is_noticed_where_looking_takes_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Write fast where there are very many files: none can be written beside them until they have
-    been counted once more."""
+    """Write fast where there are very many files: no file can be written beside them until they
+    have been counted once more."""
     begun = tmp_path / "files" / "begun"
 
     def slowly(workspace: Path) -> int:
-        if begun.exists():  # what is written has been counted before all of it is there
+        if begun.exists():  # the written data is counted before it is complete
             usage = measure_usage(workspace)
             wait_until((tmp_path / "files" / "20").exists)
             return usage
@@ -278,7 +279,7 @@ async def test_what_is_written_fast_is_noticed_where_looking_takes_long(
 
 
 async def test_no_file_becomes_larger_than_there_is_room_for(tmp_path: Path) -> None:
-    """However fast it is written: before anybody looks."""
+    """The limit holds at any speed, before the files are counted."""
     settings = tools(files_quota=2)
     for name in ("one", "another"):
         await limited(tmp_path, f"head -c 50000000 /dev/zero > {name}; true", settings)
@@ -314,17 +315,17 @@ async def test_the_last_tenth_of_a_small_disk_is_left_to_messages(tmp_path: Path
     disk = ("bwrap", "--bind", "/", "/", "--size", "20000000", "--tmpfs", "/mnt")
     ran = await box.run((*disk, sys.executable, "-c", SMALL_DISK), dict(os.environ), Path.cwd(), 60)
     assert ran.head.decode() == (
-        "|\nthe disk is nearly full|the disk is nearly full\n|\n"  # what is there may be deleted
+        "|\nthe disk is nearly full|the disk is nearly full\n|\n"  # existing files may be deleted
     )
 
 
 async def gone(seconds: str) -> None:
-    """Wait until no process sleeps for so long: one that is killed takes a moment to end."""
+    """Wait until no process sleeps for that long: a killed one takes a moment to end."""
     await until(lambda: not sleepers(seconds))
 
 
 def sleepers(seconds: str) -> list[str]:
-    """The processes on this machine that sleep for so long."""
+    """Return the processes on this machine that sleep for that long."""
     found = []
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -1,4 +1,4 @@
-"""`/btw`: a side question has the whole context, and leaves no trace in it."""
+"""Tests of `/btw`: a side question has the whole context, and leaves no trace in it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_no_other_command_waits_behind_it_and_stop_ends_it(tmp_path: Path)
 
 
 async def events(bot: TestBot) -> list[dict[str, Any]]:
-    """The events without what they cost, an estimate that each answer of the model corrects."""
+    """Return the events without their cost, an estimate that each answer of the model corrects."""
     rows = (await data_of(bot, "/context history"))["events"]
     return [{name: value for name, value in row.items() if name != "cost"} for row in rows]
 

@@ -1,5 +1,5 @@
-"""A budget that is nearly spent: a cheaper model answers, which is said once, until there is money
-again."""
+"""Tests of a budget that is nearly spent: a cheaper model answers, with one notice, until there is
+money again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from plugins.spending.saving import MonthSpending, find_nearly_spent, is_cheaper
 from tests.fakes.openai_server import Received, Say
 from tests.whole.testbot import TestBot, run_bot
 
-DEAR, CHEAP = "gpt-4", "gpt-4o-mini"  # gpt-4 has no cheaper tokens in a cache
+DEAR, CHEAP = "gpt-4", "gpt-4o-mini"  # gpt-4 has no cheaper cached tokens
 HERE = key_of(Address("pipe", "main"))
 SOFT = {"model": DEAR, "spend_soft_model": CHEAP, "spend_soft_limit": 20, "timezone": "UTC"}
 
@@ -33,7 +33,7 @@ def last_asked(bot: TestBot) -> str:
 
 
 async def spend_most(bot: TestBot, setting: str = "spend_limit_chat") -> None:
-    """Say something, and set a limit of which that is a quarter."""
+    """Send a message, and set a limit of which its cost is a quarter."""
     await bot.says("One")
     data = (await bot.says("/usage")).data
     assert data

@@ -1,4 +1,5 @@
-"""Tests of the cost: shown by day, chat, model and purpose; warned of, and stopped at a limit."""
+"""Tests of the cost: shown by day, chat, model and purpose; with warnings, and a stop at a
+limit."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def echo(request: Received) -> Answer:
 
 
 async def spent(bot: TestBot, chat: str = "main") -> float:
-    """Return what a chat has cost this month, as /usage says."""
+    """Return the cost of a chat this month, as shown by /usage."""
     data = (await bot.says("/usage", chat=chat)).data
     assert data is not None
     cost: float = data["limits"]["spend_limit_chat"]["bill"]["cost"]
@@ -41,7 +42,7 @@ async def spent(bot: TestBot, chat: str = "main") -> float:
 
 
 async def limit(bot: TestBot, setting: str, turns: float) -> None:
-    """Set a limit to so many times the cost of the first turn."""
+    """Set a limit to that many times the cost of the first turn."""
     await bot.says(f"/config {setting} {await spent(bot) * turns:.9f}")
 
 
@@ -118,7 +119,7 @@ async def test_that_a_limit_does_not_hold_for_an_unknown_price_is_said_once(tmp_
 async def test_a_limit_is_warned_of_at_70_and_90_percent_once_and_stops_at_100(
     tmp_path: Path,
 ) -> None:
-    # A model whose cached tokens cost as much as others, so that each turn costs the same.
+    # A model whose cached tokens cost the same as others, so that each turn costs the same.
     async with run_bot(tmp_path, echo, {"model": "gpt-4"}) as bot:
         assert (await bot.says("One")).text == "Yes."
         await limit(bot, "spend_limit_chat", 4.2)
@@ -141,7 +142,7 @@ async def test_a_limit_is_warned_of_at_70_and_90_percent_once_and_stops_at_100(
 async def test_a_turn_under_way_ends_where_a_limit_is_reached(tmp_path: Path) -> None:
     again = Say("Looking.", calls=(Call("current_time", "{}"),))
     script = [Say("Yes."), *[again] * 9]
-    settings = {"model": "gpt-4"}  # where cached tokens cost the same
+    settings = {"model": "gpt-4"}  # its cached tokens cost the same
     async with run_bot(tmp_path, script, settings) as bot:
         await bot.says("One")
         await limit(bot, "spend_limit_chat", 2.5)
@@ -211,7 +212,7 @@ async def test_a_limit_is_an_amount_of_money(tmp_path: Path) -> None:
 
 
 async def test_a_user_is_stopped_in_all_chats_and_others_are_not(tmp_path: Path) -> None:
-    settings = {"owners": ["pipe/boss"], "model": "gpt-4"}  # where cached tokens cost the same
+    settings = {"owners": ["pipe/boss"], "model": "gpt-4"}  # its cached tokens cost the same
     async with run_bot(tmp_path, echo, settings) as bot:
         await bot.says("/pair here")
         assert (await bot.says("One", user="kid")).text == "Yes."
@@ -248,7 +249,7 @@ async def test_a_summary_is_booked_to_who_spoke_last(tmp_path: Path) -> None:
         assert own.bill.calls == 2
 
 
-# The rules themselves, with a clock that the test sets.
+# Tests of the rules themselves, with a clock that the test sets.
 
 
 def account(cost: float, limit: float, **more: object) -> Account:
@@ -289,7 +290,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 class Rules:
-    """The rules of a test."""
+    """Spending rules under a test's control."""
 
     def __init__(self, limit: float, is_free: bool) -> None:
         self.settings, self.zone = SpendingSettings(spend_limit_chat=limit), UTC

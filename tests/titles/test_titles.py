@@ -1,4 +1,4 @@
-"""Titles of conversations: who gives them, and what is left of what a model writes."""
+"""Tests of the titles of conversations: their sources, and the cleaning of a model's text."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def titled(text: str = "Autumn in Lisbon") -> Callable[[Received], Answer]:
 
 
 async def called(bot: TestBot, chat: str = "main") -> str:
-    """The name of the chat in lists."""
+    """Return the name of the chat in lists."""
     sessions = await (await bot.api()).sessions("pipe")
     return next(one.title for one in sessions if one.chat == chat)
 
 
 async def rest(bot: TestBot) -> None:
-    """Wait until no title is asked for."""
+    """Wait until no title request is running."""
     for work in bot.app.features.background:
         await work.idle()
 

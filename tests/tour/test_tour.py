@@ -1,4 +1,4 @@
-"""The tour: an example conversation as real turns; the demo model is not asked."""
+"""Tests of the tour: an example conversation as real turns, without a request to the demo model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.whole.testbot import TestBot, run_bot, running
 
 @asynccontextmanager
 async def demo(folder: Path) -> AsyncIterator[TestBot]:
-    """A bot without a key, whose demo model is not even installed."""
+    """Run a bot without a key and without an installed demo model."""
     bot = TestBot()
     async with running(folder, bot, {"model": "auto"}, {}):
         yield bot
@@ -135,7 +135,7 @@ async def test_the_example_is_put_into_nobodys_conversation(tmp_path: Path) -> N
 
 @each_row("language", LANGUAGES)
 def test_the_example_has_a_question_and_an_answer_in_each_turn(language: str) -> None:
-    """Each with the numbers of the English one."""
+    """Each turn has the numbers of the English one."""
     for english, turn in zip(read_example(), read_example(language), strict=True):
         assert [one.role for one in turn] == ["user", "assistant"]
         for first, one in zip(english, turn, strict=True):

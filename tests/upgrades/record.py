@@ -30,7 +30,7 @@ from tests.whole.process import BotProcess
 
 HERE = Path(__file__).parent
 UNANSWERED = "Is this answered after the upgrade?"
-"""The last message: the release was killed while the model was asked."""
+"""The last message: the release is killed during its model request."""
 TALK = (
     *("My dog is called Rufus.", "Rufus likes the lake at Prien.", "What is 6 * 7?"),
     *("/context pin t1", "/config agent_max_context_turns 8"),
@@ -46,7 +46,7 @@ TALK = (
 
 
 def answer(request: Received, is_last: asyncio.Event) -> Answer:
-    """Return what the model says to a question, a tool's result, or a request for a summary."""
+    """Return the model's answer to a question, a tool's result, or a request for a summary."""
     last = request.body["messages"][-1]
     text = str(last["content"])
     if UNANSWERED in text:
@@ -58,7 +58,7 @@ def answer(request: Received, is_last: asyncio.Event) -> Answer:
 
 
 async def talk(main: Path, folder: Path) -> None:
-    """Say all of it to a release, and kill it while it thinks about the last question."""
+    """Send the talk to a release, and kill it during the model request for the last question."""
     (folder / "config.json").write_text(json.dumps({"model": "gpt-4o-mini"}))
     is_last = asyncio.Event()
     async with OpenAIServer(partial(answer, is_last=is_last)) as endpoint:
@@ -86,13 +86,13 @@ def list_recorded() -> list[Path]:
 
 
 def versions_of(name: str) -> tuple[tuple[int, ...], int]:
-    """The version and the schema in a file's name."""
+    """Return the version and the schema in a file's name."""
     *version, schema = (int(number) for number in re.findall(r"\d+", name))
     return tuple(version), schema
 
 
 def own_name(file: Path) -> str:
-    """The name of a recorded file, by what it holds."""
+    """Return the name of a recorded file, by its content."""
     with tempfile.TemporaryDirectory() as work, tarfile.open(file) as saved:
         saved.extractall(work, filter="data")
         version = json.loads(Path(work, ".parley-backup.json").read_text())["parley"]
@@ -102,7 +102,7 @@ def own_name(file: Path) -> str:
 
 
 def record(commit: str) -> None:
-    """Let a release make its data, and save it with its own command."""
+    """Run a release to make its data, and save it with the release's own command."""
     with tempfile.TemporaryDirectory() as work:
         code, folder = Path(work, "code"), Path(work)
         git = ("git", "-C", str(HERE))

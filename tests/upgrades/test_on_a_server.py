@@ -1,4 +1,4 @@
-"""The record of an earlier release in PostgreSQL is saved and upgraded by this version."""
+"""A test that this version saves and upgrades the record of an earlier release in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.servers.postgresql import PostgresqlServer
 from tests.upgrades.record import HERE
 
 SCHEMA = 36
-pytestmark = pytest.mark.sqlite  # it is about both
+pytestmark = pytest.mark.sqlite  # it tests both systems
 
 
 @pytest.fixture

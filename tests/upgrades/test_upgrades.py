@@ -1,4 +1,5 @@
-"""The data of every earlier release (`record.py`) is brought into this version, and goes on."""
+"""Tests of the upgrade of every earlier release's data (`record.py`) to this version, and of its
+further use."""
 
 from __future__ import annotations
 
@@ -28,13 +29,13 @@ pytestmark = pytest.mark.sqlite
 
 @pytest.fixture(params=RELEASES, ids=[path.name.removesuffix(".tar.gz") for path in RELEASES])
 def release(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A folder with the data of a release."""
+    """Create a folder with the data of a release."""
     return bring_back(request.param, tmp_path)
 
 
 @pytest.fixture
 def oldest(tmp_path: Path) -> Path:
-    """A folder with the data of the first release."""
+    """Create a folder with the data of the first release."""
     return bring_back(RELEASES[0], tmp_path)
 
 
@@ -45,7 +46,7 @@ def bring_back(file: Path, folder: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> int:
-    """Run the command line there; returns its exit code."""
+    """Run the command line in a folder; return its exit code."""
     places = ("--config", str(folder / "config.json"), "--data", str(folder / "data"))
     return main.main([*places, *arguments])
 
@@ -56,7 +57,7 @@ def query(folder: Path, sql: str) -> list[Any]:
 
 
 def dump(folder: Path) -> dict[str, list[Any]]:
-    """All rows of all tables."""
+    """Return all rows of all tables."""
     tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'"
     return {
         name: sorted(query(folder, f'SELECT * FROM "{name}"'), key=repr)
@@ -65,7 +66,7 @@ def dump(folder: Path) -> dict[str, list[Any]]:
 
 
 def shape(database: sqlite3.Connection) -> dict[str, set[tuple[Any, ...]]]:
-    """The columns of each table, in whatever order they came, and the indexes."""
+    """Return the columns of each table, regardless of their order, and the indexes."""
     found = {
         name: {tuple(row[1:]) for row in database.execute(f'PRAGMA table_info("{name}")')}
         for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
@@ -88,7 +89,7 @@ async def test_a_release_goes_on_in_this_version_with_all_that_was_said(release:
     set_in_chat = query(release, "SELECT scope, key, value FROM override")
     assert len(said) > 25
     async with run_bot(release, lambda request: Say("It is answered.")) as bot:
-        bot.count = 1000  # what is said now is new
+        bot.count = 1000  # so that new messages have new ids
         reply = (await bot.reply_to('"last"')).reply
         assert reply.text.endswith("It is answered.")
         assert any(UNANSWERED in str(one.body["messages"][-1]) for one in bot.server.requests)

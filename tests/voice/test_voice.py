@@ -1,4 +1,5 @@
-"""Voice messages are heard, by the whole bot; also after a kill, and as the page sets it up."""
+"""Tests of the transcription of voice messages, by the whole bot; also after a kill, and as the
+page sets it up."""
 
 from __future__ import annotations
 
@@ -165,7 +166,7 @@ async def test_what_a_crash_cut_short_is_heard_once_and_paid_once_more_at_most(
         bot.server.voice.gate = asyncio.Event()  # it never answers
         await bot.writes("", id="v", files=NOTE)
         await asyncio.wait_for(bot.server.voice.reached.acquire(), PATIENCE)
-        await bot.app.turns.drop(lambda key: True)  # as if the process were gone
+        await bot.app.turns.drop(lambda key: True)  # as if the process had been killed
     async with run_bot(tmp_path, [Say("Green.")], VOICE) as bot:
         bot.server.voice.transcripts.append("Which tea?")
         assert (await bot.reply_to("v")).reply.text == "Green."

@@ -1,4 +1,5 @@
-"""Answers are read aloud, where that is wanted and the channel plays them; the text goes too."""
+"""Tests of spoken answers, where they are enabled and the channel plays them; the text is sent,
+too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The main content of pages: found in a process of its own, and never at any price."""
+"""Tests of the main content of pages: extracted in a separate process, with bounded cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Pages of the web over a real socket: what is read, and what is not, however it is asked for."""
+"""Tests of web pages over a real socket: the pages that are read, and those that are refused under
+all circumstances."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from plugins.web_tools import pages
 from plugins.web_tools.pages import Fetcher, is_public
 
 PUBLIC, PRIVATE = "127.0.0.1", "127.0.0.2"
-"""Both are loopback addresses: a test takes the first for public."""
+"""Both are loopback addresses: the tests treat the first as public."""
 
 
 NEAR = (
@@ -42,7 +43,7 @@ def test_addresses_of_the_internet_are_public_and_no_nearer_one() -> None:
 
 
 class Site:
-    """A web server; `visited` are the paths that were asked for."""
+    """A web server; `visited` are the requested paths."""
 
     def __init__(self) -> None:
         self.visited: list[str] = []
@@ -75,7 +76,7 @@ async def site() -> AsyncIterator[Site]:
 
 
 def names(**known: Sequence[str]) -> pages.Resolve:
-    """A name server that knows these alone; "." in a name is written "_" here."""
+    """Return a name server that knows only these; "." in a name is written "_" here."""
 
     async def resolve(host: str) -> Sequence[str]:
         return known.get(host.replace(".", "_"), [host])
@@ -84,7 +85,7 @@ def names(**known: Sequence[str]) -> pages.Resolve:
 
 
 async def anything(url: URL) -> None:
-    """Say yes to every address."""
+    """Approve every address."""
 
 
 async def fetch(
@@ -173,7 +174,7 @@ async def test_a_redirect_to_the_metadata_of_a_cloud_or_to_a_file_is_not_followe
 async def test_a_name_that_changes_its_address_is_connected_where_it_was_checked(
     site: Site,
 ) -> None:
-    """DNS rebinding: public when it is checked, private a moment later."""
+    """DNS rebinding: the address is public during the check, and private a moment later."""
     asked: list[str] = []
 
     async def rebinding(host: str) -> Sequence[str]:
@@ -216,7 +217,7 @@ async def test_each_site_is_asked_for_before_it_is_touched(site: Site) -> None:
 async def test_a_page_without_end_is_cut(
     site: Site, is_packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also one that unpacks to a thousand times its size."""
+    """The limit also holds for one that decompresses to a thousand times its size."""
     monkeypatch.setattr(pages, "LARGEST", 100_000)
     body, headers = b"x" * 150_000, {"Content-Type": "text/plain"}
     if is_packed:
@@ -275,7 +276,7 @@ def test_whatever_a_page_calls_its_encoding_it_is_one_of_the_list(
 
 
 def test_much_is_decoded_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A codec holds the interpreter for as long as it works on a piece."""
+    """A codec blocks the interpreter while it works on a piece."""
     decoder = Mock(decode=Mock(return_value="x"))
     monkeypatch.setattr(page_text, "getincrementaldecoder", lambda codec: lambda errors: decoder)
     assert decode(bytes(150_000), "utf-8") == "xxx"
@@ -311,7 +312,7 @@ EVIL = (
 
 
 def test_no_page_takes_longer_than_its_length() -> None:
-    before = time.process_time()  # of the processor, which no neighbour lengthens
+    before = time.process_time()  # of the processor, which other processes do not lengthen
     for piece in EVIL:
         text_of(piece * (150_000 // len(piece)))
     assert time.process_time() - before < 30, "minutes, where tags are sought to the page's end"

@@ -1,4 +1,4 @@
-"""The model searches the web: at the owner's provider, after a yes, with marked results."""
+"""Tests of the model's web search: at the owner's provider, after approval, with marked results."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_a_person_is_asked_once_with_the_words_that_go_out(
         assert server.queries == []
         assert "Search the web at 127.0.0.1 for:" in asked.text
         assert "my  secret  plan" in asked.text
-        await bot.says(asked.actions[1].command)  # the provider, and not this search alone
+        await bot.says(asked.actions[1].command)  # approves the provider, not only this search
         assert (await bot.reply_to("q")).reply.text == "Here you are."
         assert len([o for o in bot.sent if not o.reply_to]) == 1
     assert server.queries == ["my `secret` plan", "more"]
@@ -160,7 +160,7 @@ async def test_what_is_missing_is_said_and_nothing_is_asked_for(tmp_path: Path) 
     for number, (search, sentence) in enumerate(MISSING):
         half = {"tools": {"web_search": search, "approve": "never"}}
         async with run_bot(tmp_path, script("tea"), half) as bot:
-            bot.count = 10 * number  # each message has an id of its own
+            bot.count = 10 * number  # each message has its own id
             await bot.says("Search")
             assert sentence in result(bot)
 

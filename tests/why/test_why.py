@@ -1,4 +1,5 @@
-"""`/why` and `/without`: what an answer was made from, and the answer without a part of it."""
+"""Tests of `/why` and `/without`: the sources of an answer, and the answer without a part of
+them."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ async def parts(bot: TestBot, command: str = "/why") -> list[dict[str, Any]]:
 
 
 async def without(bot: TestBot, name: str) -> tuple[Reply, str]:
-    """Leave a part out; returns what was told, and the answer."""
+    """Leave a part out; return the confirmation and the answer."""
     told = await bot.says(f"/without {name}")
     assert told.data is not None, told.text
     return told, (await bot.reply_to(told.data["asked"])).reply.text

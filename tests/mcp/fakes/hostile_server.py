@@ -1,4 +1,4 @@
-"""An MCP server that wants no good: a program of its own, so that it may break any rule.
+"""A hostile MCP server: a separate program, so that it may break any rule.
 
 python tests/mcp/fakes/hostile_server.py FOLDER HOW
 """

@@ -1,7 +1,6 @@
-"""A loopback MCP server over HTTP, of the newer kind or the older (SSE), which can be restarted and
-behaves then as the real ones do: those of the SDKs for Python and TypeScript, and the many that
-are made of their examples.
-"""
+"""A loopback MCP server over HTTP, of the newer transport or the older one (SSE). It can be
+restarted and then behaves like real servers: those of the SDKs for Python and TypeScript, and the
+many that are made from their examples."""
 
 from __future__ import annotations
 
@@ -33,13 +32,13 @@ REFUSALS: Mapping[str, tuple[int, str]] = {
     "plain": (404, "Not Found"),
     "gone": (410, ""),
 }
-"""The ways in which servers refuse a session that they do not know."""
+"""The ways in which servers refuse an unknown session."""
 
 
 class McpHttpServer:
-    """`kind` is "http" or "sse"; `answers` says what a call of its tool answers: a body (or an
-    event) as it is sent, by default a proper answer with the text `text`. `calls` are the calls
-    that it has answered; `is_asked` is set when one comes, `may_answer` may be cleared."""
+    """`kind` is "http" or "sse". `answers` defines the response to a call of its tool: a body (or
+    an event) as it is sent; the default is a proper answer with the text `text`. `calls` are the
+    answered calls; `is_asked` is set by a call, and a call waits while `may_answer` is cleared."""
 
     def __init__(self, kind: str = "http", refusal: str = "python", is_json: bool = True) -> None:
         self.kind, self.is_json = kind, is_json
@@ -69,7 +68,7 @@ class McpHttpServer:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen, at the address of before if there was one, with no session of before."""
+        """Listen, at the previous address if there was one, without the previous sessions."""
         self._sessions.clear()
         app = web.Application()
         if self.kind == "sse":
@@ -84,7 +83,7 @@ class McpHttpServer:
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """End, with every connection."""
+        """Stop, and close every connection."""
         if self._runner is not None:
             for queue in self._sessions.values():
                 queue.put_nowait(b"")
@@ -92,11 +91,11 @@ class McpHttpServer:
             self._runner = None
 
     async def restart(self) -> None:
-        """End, and start again."""
+        """Stop, and start again."""
         await self.stop()
         await self.start()
 
-    # --- the newer kind --------------------------------------------------------------------------
+    # --- the newer transport ---------------------------------------------------------------------
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         session = request.headers.get("mcp-session-id")
@@ -152,7 +151,7 @@ class McpHttpServer:
             await response.write(b"event: message\r\ndata: " + piece + b"\r\n\r\n")
         return response
 
-    # --- the older kind --------------------------------------------------------------------------
+    # --- the older transport ---------------------------------------------------------------------
 
     async def _open(self, request: web.Request) -> web.StreamResponse:
         self._made += 1
