@@ -1,4 +1,4 @@
-"""What a refusal says: that a request is too long, with which limit, and how long to wait. Pure."""
+"""The meaning of a refusal: the request is too long, for which limit; or how long to wait. Pure."""
 
 from __future__ import annotations
 

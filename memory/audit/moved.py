@@ -145,7 +145,7 @@ class _Pair:
 
     @property
     def _is_whole(self) -> bool:
-        """Whether the clauses differ in one word only."""
+        """True if the clauses differ in one word only."""
         return len(self._shared) == len(self._words) - 1 == len(self._theirs) - 1
 
     def _is_enough(self, mine: str, are_rivals: bool) -> bool:

@@ -22,7 +22,7 @@ _VERBS = "等由给找跟请问让叫归"
 _SUFFIX = lazy(
     r"饭店|酒店|公司|医院|大学|学校|银行|机场|车站|餐厅|超市|路|街|先生|女士|老师|师傅|经理|医生|律师|教授"
 )
-"""What follows the name of somebody or something."""
+"""The sign behind the name of somebody or something."""
 _EDGES = lazy(
     r"\A[\s\d.、·*-]{0,9}(?:用户|我们?(?![爸妈哥姐弟妹])|他们?|她们?|您|你)?的?"
     r"|[\s。！？!?.]{1,9}\Z"

@@ -54,7 +54,7 @@ def is_changed_to(pair: ValuePair) -> bool:
     new, sentence = pair.new, pair.sentence
     if pair.back < 0:
         return False
-    if not _is_told(sentence.text, new.start, new.end):
+    if not _is_stated(sentence.text, new.start, new.end):
         return _is_of_one_holder(pair) and bool(_NEW_ONE.search(sentence.text))
     start, end = part_of(sentence.text, new)
     values = (one for one in sentence.values if one is not new and one.kind == new.kind)
@@ -74,7 +74,7 @@ def _is_of_one_holder(pair: ValuePair) -> bool:
 
 
 @lru_cache(maxsize=256)  # a value is checked with each of its old ones
-def _is_told(text: str, start: int, end: int) -> bool:
+def _is_stated(text: str, start: int, end: int) -> bool:
     before, behind = text[max(0, start - _BEFORE) : start], text[end : end + _BEHIND]
     is_told = _CHANGED_TO.search(before) or (
         _TO_BEFORE_VERB.search(before) and _VERB_BEHIND.match(behind)
