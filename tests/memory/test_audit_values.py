@@ -49,13 +49,18 @@ def test_a_summary_must_not_say_a_value_that_gave_way_and_not_the_one_that_holds
     said, change, tellings, of_both, of_others = CHANGED[language]
     old, new = prices
     lines = [*(one.format(old) for one in said), *(one.format(new) for one in change)]
-    assert find_superseded([(lines[0], lines[1]), ("", lines[3])])  # a picture without a text
     found = find_superseded([(lines[0], lines[1]), (lines[2], lines[3])])
     for telling in tellings:
         assert find_stale_values(telling.format(old), found), lines
         assert not find_stale_values(telling.format(new), found)
     assert not find_stale_values(of_both.format(old, new), found)
     assert not find_stale_values(of_others.format(old), found)
+
+
+def test_a_reply_to_a_picture_without_a_text_replaces_a_value() -> None:
+    turns = [("The ferry costs 12 pounds.", "Noted."), ("", "Changed: the ferry costs 13 pounds.")]
+    (found,) = find_superseded(turns)
+    assert (found.old.text, found.new.text) == ("12", "13")
 
 
 @each_row(
