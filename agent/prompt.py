@@ -1,14 +1,6 @@
-"""The system prompt and its `PromptPrefix`: base, skills, and changes by plugins.
-
-The text is independent of time: no clock, no counter, no unsorted set. The provider's prompt cache
-is valid as long as the prefix stays byte for byte the same.
-
-Skills: instructions for certain tasks. The model gets their names, and reads the rest when it
-needs it.
-
-A skill is a folder with a `SKILL.md` that begins with YAML front matter: its `name` and its
-`description`. An audience's own skills are in its `skills/`, shared ones in the data folder's.
-"""
+"""The system prompt and its `PromptPrefix`: base, skills, and changes by plugins. It is the same
+byte for byte over time, since the provider's prompt cache depends on that. A skill is a folder with
+a `SKILL.md`; the model gets its name and description, and reads the rest when it needs it."""
 
 from __future__ import annotations
 

@@ -138,11 +138,7 @@ class TurnAnswer(Struct):
             "" if is_here else await self._name_branch(),
         )
         # In the person's language, except for the model's text.
-        words = (
-            replace(last, notice=explain(last.notice)).text_with_notice
-            if last.notice
-            else last.text_with_notice
-        )
+        words = replace(last, notice=explain(last.notice)).told if last.notice else last.told
         self.text = "\n\n".join((words, *filter(None, told)))
         sound = "" if last.mark or self._is_silent else await self._speak(turn, last)
         return Reply(

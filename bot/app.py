@@ -1,7 +1,5 @@
-"""The running bot: resume unfinished work, listen, shut down. `bot.assembly` builds it.
-
-The kernel's parts, as passed to features (`parley_open`).
-"""
+"""The running bot: resume unfinished work, listen, shut down; and the kernel's parts, as passed to
+features (`parley_open`). `bot.assembly` builds it."""
 
 from __future__ import annotations
 

@@ -1,11 +1,6 @@
-"""Files of messages: stored before the message is confirmed, and named to the model.
-
-Pictures that models accept go to `data/`, and the turn's message refers to them. Sounds and other
-bytes go there too, and are also named in its text. A document with text becomes a file in `files/`,
-which the model's tools read, and is named in the text.
-
-Reading files for channels in a separate process, by the mechanism of the tools.
-"""
+"""Files of messages: stored before the message is confirmed, and named to the model. Pictures and
+other bytes go to `data/`; a document with text becomes a file in `files/`, which the model's tools
+read. Channels read files in a separate process, by the mechanism of the tools."""
 
 from __future__ import annotations
 
@@ -259,9 +254,7 @@ def split_files(said: Message) -> tuple[str, tuple[SaidFile, ...]]:
     """Return the words of a message, and its files."""
     pictures = [SaidFile("", image.file, is_picture=True) for image in said.images]
     if said.role == "tool":
-        return said.text_with_notice, tuple(
-            SaidFile("", file, is_picture=True) for file in said.files
-        )
+        return said.told, tuple(SaidFile("", file, is_picture=True) for file in said.files)
     lines, named = said.text.split("\n") if said.role == "user" else [], []
     while lines and (found := _NAMED.fullmatch(lines[-1])):
         name, path, size = found.groups()
@@ -269,7 +262,7 @@ def split_files(said: Message) -> tuple[str, tuple[SaidFile, ...]]:
         lines.pop()
     if not named:
         is_bare = bool(pictures) and said.text == PICTURE
-        return "" if is_bare else said.text_with_notice, tuple(pictures)
+        return "" if is_bare else said.told, tuple(pictures)
     return "\n".join(lines), (*pictures, *reversed(named))
 
 

@@ -1,7 +1,5 @@
-"""The models that settings choose, for answers and for summaries, and their windows.
-
-The stored facts about models that were learnt from refusals (`agent/models/learnt.py`).
-"""
+"""The models that settings choose, for answers and for summaries, with their windows and the stored
+facts that were learnt from refusals (`agent/models/learnt.py`)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,6 @@
-"""The connection to a model: its provider and key, tried out before they are stored, and written
-into `.env` and the configuration. Used by `main.py init` and the page.
-
-The model servers on this machine (Ollama, LM Studio, llama.cpp, vLLM), found at their usual
-addresses.
-
-The files that store a connected model, `.env` and the configuration, changed together.
-"""
+"""The connection to a model: its provider and key, tried out before they are stored in `.env` and
+the configuration, which are changed together; and the model servers found on this machine. Used by
+`main.py init` and the page."""
 
 from __future__ import annotations
 

@@ -1,11 +1,6 @@
 """The conversation of an address: that of its chat, or of another chat that a feature has linked it
-to (`read_from`).
-
-Links are kept in memory, so that a message costs no query, and on disk. Several chats of one person
-that share a conversation are watched each under its own name (`EventBus`).
-
-Events within the bot, which decouple its parts.
-"""
+to (`read_from`); and signals within the bot, which decouple its parts. Links are kept in memory,
+too, so that a message costs no query."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Conversations as lists show them: title, position, and the place of searched words.
-
-`/fork` and `/branches`: the conversations of a chat, and its current one.
-"""
+"""Conversations as lists show them, with title, position, and the place of searched words; and the
+branches of a chat (`/fork`, `/branches`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""The messengers in the configuration: found, checked, and made. One that can't be made is replaced
-by a sentence, and does not affect the others.
-
-The values that channels keep over restarts, in the bot's database, and the channels' health.
-"""
+"""The messengers in the configuration: found, checked, and made, with their health and the values
+that they keep over restarts. One that can't be made is replaced by a sentence, and does not affect
+the others."""
 
 from __future__ import annotations
 

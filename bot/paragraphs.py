@@ -1,10 +1,6 @@
 """Paragraphs on the command line, which wrap at words on a terminal, and counts in words; in
-English only.
-
-Paragraphs on the command line, which wrap at words on a terminal.
-
-Only modules of Python itself are imported, since the first installation uses this as well.
-"""
+English only. Only modules of Python itself are imported, since the first installation uses this as
+well."""
 
 from __future__ import annotations
 

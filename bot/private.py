@@ -328,7 +328,7 @@ class PrivateConversations:
         answer: Message = task.result()
         talk.keep(turn)
         warnings = await config.spending.warnings(key, user)
-        return Reply("\n\n".join((answer.text_with_notice, *warnings))), turn
+        return Reply("\n\n".join((answer.told, *warnings))), turn
 
     def stop(self, key: ConversationKey) -> bool:
         talk = self._talks.get(key.home)
@@ -347,7 +347,7 @@ class PrivateConversations:
             TranscriptMessage(
                 f"p{turn.number}",
                 entry.message.role,
-                entry.message.text_with_notice,
+                entry.message.told,
                 entry.at,
                 reasoning=entry.message.reasoning,
                 notice=explain(entry.message.notice) if entry.message.notice else "",

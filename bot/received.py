@@ -1,9 +1,6 @@
-"""An accepted message: its conversation, and the command in it.
-
-Both are determined once, before the message is put on disk, and are kept with it from then on.
-
-Messages that a feature put into the inbox by itself, such as the prompt of a job.
-"""
+"""An accepted message, with its conversation and the command in it, which are determined once,
+before the message is put on disk; and the handlers of messages that a feature puts into the inbox
+by itself, such as the prompt of a job."""
 
 from __future__ import annotations
 

@@ -1,13 +1,6 @@
-"""Recent events, in memory alone: durations of answers, and failures. `/status` shows them; a
-feature that needs more, such as metrics, overrides `RecentActivity`.
-
-The bot's sentences to people, recognised whatever values were filled in.
-
-The monitoring of a process: events go to `RecentActivity`, and a feature may listen, too.
-
-Such a feature has a module `monitoring.py` in its folder, with a function `monitor(layers) ->
-Monitoring | None`.
-"""
+"""Recent events, in memory alone, which `/status` shows: durations of answers, and failures. A
+feature that needs more, such as metrics, has a module `monitoring.py` in its folder, with a
+function `monitor(layers) -> Monitoring | None`."""
 
 from __future__ import annotations
 

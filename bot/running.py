@@ -164,7 +164,7 @@ class RunningBot(Struct, frozen=True):
         """Run a script on this content in a process with limits."""
         return run_limited(script, content, *arguments)
 
-    def report_trouble(self, channel: str, error: BaseException) -> None:
+    def trouble(self, channel: str, error: BaseException) -> None:
         self.turns.recent.channel_unreachable(channel, error)
 
     def admits(self, address: Address) -> bool:

@@ -1,11 +1,6 @@
-"""Scheduled work: one tick at the start of the bot and one each night, work every few minutes, and
-the work of features every minute. Also protection from a clock that jumped: deletion by age must
-not trust it at once.
-
-A battery runs out, a year is mistyped, a machine was off for long: the clock says that weeks have
-passed since the bot ran last. The bot cannot tell whether that is true, so an owner is notified.
-The clock is trusted after the bot has run with it for a day.
-"""
+"""Scheduled work: at the start, each night, every few minutes, and of features every minute; and
+protection from a clock that jumped. Where the clock says that weeks have passed, an owner is
+notified, and deletion by age waits until the bot has run with it for a day."""
 
 from __future__ import annotations
 

@@ -1,11 +1,6 @@
-"""The execution of a turn by the agent: within its time limit, stoppable, and with its output shown
-meanwhile. The turn always ends.
-
-Also the stoppable tasks of each conversation: transcribing a voice message, the model's answer,
-reading an answer aloud.
-
-The problems of turns, as categories for programs.
-"""
+"""The execution of a turn by the agent: within its time limit, stoppable, with its output shown
+meanwhile, and always with an end; the stoppable tasks of each conversation; and the problems of
+turns, as categories for programs."""
 
 from __future__ import annotations
 

@@ -413,9 +413,7 @@ class Turns:
         if self._links.followers(key.home):
             done = replace(done, address=received.address, text=answer.text)
         self._bus.publish(key.home, done)
-        await turn.notify(
-            "turn_end", last.text_with_notice
-        )  # the next message need not wait for it
+        await turn.notify("turn_end", last.told)  # the next message need not wait for it
 
 
 class _Host(Struct, frozen=True):

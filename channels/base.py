@@ -435,7 +435,7 @@ class Bot(Protocol):
         UnreadableError."""
         ...
 
-    def report_trouble(self, channel: str, error: BaseException) -> None:
+    def trouble(self, channel: str, error: BaseException) -> None:
         """Notify an owner on another channel. This channel could not reach its platform for a
         while, for this reason, and keeps trying; or it has skipped a message (MessageSkipped)."""
         ...

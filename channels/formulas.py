@@ -1,12 +1,7 @@
 r"""Formulas in Markdown: $x^2$ and \(x^2\) in a line, $$x^2$$, \[x^2\] and
-\begin{cases}…\end{cases} as blocks.
-
-A dollar sign usually means money, so a formula between two of them has no space at its ends, and no
-digit follows it. Markdown is not parsed within a formula: its backslashes stay.
-
-The division of Markdown into code and other parts: a platform's markup has no meaning in
-code.
-"""
+\begin{cases}…\end{cases} as blocks; and the division of Markdown into code and other parts. A
+dollar sign usually means money: between two, a formula has no space at its ends, and no digit
+follows."""
 
 from __future__ import annotations
 

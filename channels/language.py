@@ -1,11 +1,6 @@
-"""The languages of the bot's messages to people: English in the code, others in a catalogue.
-
-`_("{n} left", n=3)` is the sentence in the caller's language (`speaking`); a sentence that is not
-in the catalogue (`catalogue/*.po`) is English. Text for the model is always English: its layers
-can't import this module. Stored text and the names of commands are not translated either.
-
-Dates and times for people, in the caller's language. Programs and the model get ISO 8601.
-"""
+"""The languages of the bot's messages to people: English in the code, others in `catalogue/*.po`;
+and dates and times in the caller's language (`speaking`). Text for the model is always English;
+stored text and the names of commands are not translated either."""
 
 from __future__ import annotations
 

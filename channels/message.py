@@ -1,8 +1,6 @@
-"""The immutable values that pass between channels and the bot: messages and replies, and requests
-in OpenAI's protocol with their answers.
-
-Files of this machine as attachments, for local channels.
-"""
+"""The immutable values that pass between channels and the bot: messages, replies, and requests in
+OpenAI's protocol with their answers; and files of this machine as attachments, for local
+channels."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Listener(Struct, frozen=True):
     event."""
 
     name: str
-    handle: Callable[[Event], Awaitable[Verdict | None]]
+    hear: Callable[[Event], Awaitable[Verdict | None]]
     priority: int = 100
     timeout: float | None = 5.0
     minds: Callable[[EventName], bool] = lambda name: True
@@ -107,7 +107,7 @@ class Events:
 async def _notify(listener: Listener, event: Event) -> Verdict:
     try:
         async with asyncio.timeout(listener.timeout):
-            return _checked(await listener.handle(event))
+            return _checked(await listener.hear(event))
     except TimeoutError:
         log.warning("%s took longer than %s s over %s", listener.name, listener.timeout, event.name)
     except (Exception, SystemExit, asyncio.CancelledError) as error:

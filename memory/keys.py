@@ -1,11 +1,6 @@
-"""Names of conversations, and names that files may have on every system.
-
-Names that files may have on every system: those of Windows' rules, which are the strictest.
-
-What the bot names itself keeps to them everywhere (`make_portable`), so that data and exports can
-be moved. Names that a person or a model chose are refused only where they would mean something else
-(`find_fault`): `a:b` is a stream of the file a there, `CON` a device, and `C:x` leads out.
-"""
+"""Names of conversations, and names that files may have on every system, by Windows' rules, which
+are the strictest. The bot's own names keep to them (`make_portable`); names that others chose are
+refused only where they would mean something else there (`find_fault`)."""
 
 from __future__ import annotations
 

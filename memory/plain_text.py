@@ -162,4 +162,4 @@ def paragraphs(message: Message) -> list[str]:
     if message.role != "assistant":
         return []
     used = [f"*used `{call.name}`*" for call in message.tool_calls]
-    return [*(["**Parley:**", message.text_with_notice] if message.text_with_notice else []), *used]
+    return [*(["**Parley:**", message.told] if message.told else []), *used]

@@ -1,10 +1,5 @@
-"""The services that this layer receives when the bot is assembled: its interfaces, as one value.
-
-The interface of what writes a conversation's files: all that was said in it, where the model's
-tools and people may read it.
-
-The interface of the log of requests that a conversation's own turns send to the model.
-"""
+"""The services that this layer receives when the bot is assembled: its interfaces, as one value,
+with those of the writer of a conversation's files and of the log of requests."""
 
 from __future__ import annotations
 

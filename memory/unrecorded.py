@@ -1,21 +1,6 @@
-"""Turns that are in no transcript.
-
-A turn that is in no transcript: a side question, a private one, a sub-agent's, or one that a
-client sent whole.
-
-Its cost is on the bill. Turns are removed from its context to make room, without a trace: no
-summary and no file is written.
-
-A turn that a client of OpenAI's protocol sent whole; it is in no transcript and no list.
-
-The client's messages are used as sent: no strategy removes, summarises or keeps any of them. The
-model's replies and the tools' results follow, within the limits of every turn.
-
-A conversation off the record: its turns are in this object only, and not in the store.
-
-The store has only the cost of its calls, in numbers. If it grows too long for the model, the steps
-of the emergency ladder make room, without a summary or a file.
-"""
+"""Turns that are in no transcript: a side question, a private conversation, a sub-agent's, or one
+that a client sent whole. Their cost is on the bill; if one is too long, turns are removed without a
+trace. A client's messages are used as sent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""The settings of a brain: the endpoint of a model, and its parameters.
-
-The providers that are known by name, from `providers.toml`: address, key, and differences.
-"""
+"""The settings of a brain, which is the endpoint of a model with its parameters; and the providers
+that are known by name, from `providers.toml`: address, key, and differences."""
 
 from __future__ import annotations
 

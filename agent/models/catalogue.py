@@ -1,14 +1,6 @@
-"""Known facts about models: window sizes and prices, from the package genai-prices.
-
-The package is maintained by others and takes a tenth of a second to import, so it is loaded when
-the first figure is requested; `load` does that ahead, in a thread.
-
-The quality of models in long contexts, by published benchmarks: `long_context.toml`.
-
-All models get worse in long contexts, most of them long before their window is full. NoLiMa asks
-for content of the text in other words, RULER for several things at once; each reports the length up
-to which a model's quality holds.
-"""
+"""Known facts about models: windows and prices from the package genai-prices, which takes a tenth
+of a second to import and so is loaded when needed (`load` does it ahead, in a thread); and the
+length up to which a model's quality holds, by published benchmarks (`long_context.toml`)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""The facts about models learnt from refusals, by address and model name. They are applied to each
-request, reported to a person once, and kept over restarts (`memory/record/learnt.py`).
-
-The differences of a provider in the configuration: a brain's `quirks`, which override the
-provider's row in `providers.toml` (`brain.find_provider`).
-"""
+"""The facts about models learnt from refusals, by address and model name: applied to each request,
+reported to a person once, and kept over restarts (`memory/record/learnt.py`). Also a brain's
+`quirks`, which override the provider's row in `providers.toml` (`brain.find_provider`)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,6 @@
-"""A request in the shape of OpenAI's Responses API, made from one in the shape of chat completions.
-Pure: the same request gives the same bytes, so that what was sent can be made again.
-
-Nothing is stored there (`store: false`): what was said goes along with each request, and so do the
-model's thoughts, encrypted as they came, in front of the calls that they led to.
-
-A streamed answer, assembled from the events of OpenAI's Responses API.
-"""
+"""Requests of OpenAI's Responses API, made from those of chat completions, and its streamed
+answers. The same request gives the same bytes. Nothing is stored there (`store: false`): what was
+said goes along, and so do the model's encrypted thoughts, before the calls that they led to."""
 
 from __future__ import annotations
 

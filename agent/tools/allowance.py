@@ -1,14 +1,5 @@
-"""The disk space allowed for an audience's files, for all writers together.
-
-The files of a workspace that came from outside, whose text must not be followed as an
-instruction.
-
-In `files/` these are all files except those that the model wrote itself without untrusted text in
-its context, and in `data/` all files: people send files, commands write them, and a saved page
-remains foreign. The same applies to their names, which can contain instructions as well. In
-`sessions/` these are offloaded results that were untrusted, or too long to be shown. The other
-folders are the bot's own, and so are all names outside `files/`.
-"""
+"""The disk space allowed for an audience's files, for all writers together; and the files of its
+workspace that came from outside, whose text must not be followed as an instruction (`Origins`)."""
 
 from __future__ import annotations
 

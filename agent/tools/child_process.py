@@ -1,12 +1,7 @@
 """Processes that read foreign content, with limits of memory and time, and without access to the
-bot: documents, pages, mail, and lines searched for a pattern of the model
-([why](../../docs/decisions/0011-foreign-patterns-in-a-process-of-their-own.md)).
-
-Also a semaphore for these processes. Each may take a gigabyte, so only a few run at a time, for all
-callers together.
-
-Ending a process together with its children, as far as the system tracks them.
-"""
+bot ([why](../../docs/decisions/0011-foreign-patterns-in-a-process-of-their-own.md)). Each may take
+a gigabyte, so a semaphore lets only a few run at a time; one is ended together with its
+children."""
 
 from __future__ import annotations
 

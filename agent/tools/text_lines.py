@@ -1,9 +1,6 @@
-"""The lines of a text file in any encoding; and the recognition of documents, whose text a feature
-reads.
-
-The search of lines for a pattern of the model, in a process that may fail
-([why](../../docs/decisions/0011-foreign-patterns-in-a-process-of-their-own.md)).
-"""
+"""The lines of a text file in any encoding, searched for a pattern of the model in a process that
+may fail ([why](../../docs/decisions/0011-foreign-patterns-in-a-process-of-their-own.md)); and the
+recognition of documents, whose text a feature reads."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""The messages and events of Discord, converted to the kit's values: pure.
-
-The messages written while the bot was offline. Discord redelivers them only for some minutes,
-when a session is resumed; older ones must be fetched, chat by chat.
-"""
+"""The messages and events of Discord, converted to the kit's values. Those written while the bot
+was offline are fetched chat by chat, since Discord redelivers them only for some minutes."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ class Discord(Platform):
         async def read_missed(number: int, last: LastRead) -> None:
             async with limit:
                 try:
-                    found = await handler.with_retries(lambda: self._written_since(number, last))
+                    found = await handler.patiently(lambda: self._written_since(number, last))
                 except discord.HTTPException as error:
                     log.info("the chat %s can't be read any more: %s", number, error)
                     await marks.drop(number)

@@ -1,15 +1,6 @@
-"""Feishu's JSON, both ways: its events as the kit's values, and replies as cards. Pure.
-
-Replies as cards (JSON 2.0): they show Markdown, have buttons, and can be edited for 14 days.
-
-Cards support CommonMark with tables, and tags of their own: foreign text must not mention everybody
-(`<at id=all>`), nor refer to a picture that Feishu does not have.
-
-The events of Feishu, converted from their JSON to the kit's values: pure.
-
-A message's content is JSON within JSON, by its type ("Receive message content"); mentioned people
-are keys in the text ("@_user_1"), listed beside it.
-"""
+"""Feishu's JSON: its events as the kit's values, and replies as cards, which show Markdown, have
+buttons, and can be edited for 14 days. Foreign text in a card must not mention everybody (`<at
+id=all>`), nor refer to a picture that Feishu does not have."""
 
 from __future__ import annotations
 

@@ -1,15 +1,6 @@
-"""The choices below a reply: as buttons, or by number on a platform without buttons.
-
-A button's data contains its command, so it works as long as the platform keeps it. Numbers are
-stored by the bot (`Bot.state`) until its next message in that chat, across restarts; so is the
-message that a reaction would answer.
-
-Questions asked in a chat: once one is answered or over, its message shows the outcome and loses
-its buttons.
-
-An action names the question that it answers (`Action.question`). A message's text is kept until all
-of its questions are answered, and only for the newest messages; off the record, in memory alone.
-"""
+"""The choices below a reply, as buttons or by number; and questions asked in a chat, whose messages
+show the outcome and lose their buttons. A button's data contains its command; numbers are stored by
+the bot (`Bot.state`) until its next message in that chat, across restarts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""The pacing of all requests to a platform: rate limits, and retries after passing failures.
-
-The health of a messenger, as its channel knows it.
-"""
+"""The pacing of all requests to a platform: rate limits, retries after passing failures, and the
+health of a messenger, as its channel knows it."""
 
 from __future__ import annotations
 
@@ -83,7 +81,7 @@ class HealthRecord:
     def notify(self, error: BaseException) -> None:
         """Report a persistent failure to an owner."""
         if self.bot is not None:
-            self.bot.report_trouble(self._name, error)
+            self.bot.trouble(self._name, error)
 
 
 def _ignore_change() -> None:

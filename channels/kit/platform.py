@@ -198,11 +198,11 @@ class IncomingHandler(Protocol):
         connection."""
         ...
 
-    def note_failed_attempt(self, error: BaseException) -> None:
+    def troubled(self, error: BaseException) -> None:
         """Note a failed attempt, if the SDK itself reconnects. Call it for each one."""
         ...
 
-    async def with_retries(self, request: Callable[[], Awaitable[T]]) -> T:
+    async def patiently(self, request: Callable[[], Awaitable[T]]) -> T:
         """Make a request until it succeeds, with exponential backoff; health follows. Raises
         lasting errors."""
         ...

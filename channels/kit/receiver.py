@@ -87,10 +87,10 @@ class MessageReceiver:
     def connected(self) -> None:
         self._health.is_good()
 
-    def note_failed_attempt(self, error: BaseException) -> None:
+    def troubled(self, error: BaseException) -> None:
         self._health.has_trouble(error)
 
-    async def with_retries(self, request: Callable[[], Awaitable[T]]) -> T:
+    async def patiently(self, request: Callable[[], Awaitable[T]]) -> T:
         """Make a request until it succeeds. Raises lasting errors."""
         while True:
             try:

@@ -221,7 +221,7 @@ class Mail(Platform):
         tries = int(count or 0) if kept == identity else 0
         if tries >= _MOST_ATTEMPTS:
             log.warning("message %s ended the bot %d times, and is left out", identity, tries)
-            handler.bot.report_trouble(self.name, MessageSkipped(identity))
+            handler.bot.trouble(self.name, MessageSkipped(identity))
             return False
         await handler.bot.state.set(self.name, self._attempts, f"{identity} {tries + 1}")
         return True

@@ -1,8 +1,6 @@
-"""The events of Matrix: pure, from their JSON to the kit's values; and the server's answers. Any
-server may have sent them, so nothing is taken to have the type that the specification gives it.
-
-Markdown as Matrix shows it: HTML, beside the original text for apps without HTML.
-"""
+"""The events of Matrix, converted to the kit's values, and Markdown as Matrix shows it: HTML,
+beside the original text. Any server may have sent an event, so nothing is taken to have the type
+that the specification gives it."""
 
 from __future__ import annotations
 

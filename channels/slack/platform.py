@@ -305,7 +305,7 @@ class Slack(Platform):
     ) -> AsyncSlackResponse | None:
         """Return Slack's response; None if it is an error."""
         try:
-            return await handler.with_retries(request)
+            return await handler.patiently(request)
         except SlackApiError as error:
             log.info("Slack does not answer a question: %s", socket.code_of(error.response))
             return None

@@ -1,11 +1,6 @@
-"""Socket Mode: Slack's events arrive over a websocket that the bot opens.
-
-The SDK has a client for this, but it reconnects by itself: it reuses a ticket that is valid for one
-connection, and retries every few seconds for ever, also with a revoked token, without a report.
-Here a lost connection is an error, which the kit handles.
-
-The meaning of Slack's errors ("Errors" on the page of each method in its reference).
-"""
+"""Socket Mode, in which Slack's events arrive over a websocket that the bot opens, and the meaning
+of Slack's errors. The SDK's own client reconnects for ever, also with a revoked token; here a lost
+connection is an error, which the kit handles."""
 
 from __future__ import annotations
 

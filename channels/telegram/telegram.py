@@ -176,7 +176,7 @@ class Telegram(Platform):
         if not address:
             await poll(self._sdk, self._reader(handler).take, self._rhythm, handler)
             return
-        await handler.with_retries(
+        await handler.patiently(
             lambda: self._sdk.set_webhook(address, allowed_updates=KINDS, secret_token=self._secret)
         )
         await asyncio.Event().wait()  # Telegram calls the webhook

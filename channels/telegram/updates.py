@@ -99,17 +99,17 @@ async def poll(bot: ExtBot[None], take: Take, rhythm: Intervals, handler: Incomi
         except BadRequest as error:  # the answering server is faulty
             raise NetworkError(str(error)) from error
 
-    await handler.with_retries(bot.delete_webhook)
+    await handler.patiently(bot.delete_webhook)
     try:
         while True:
             seconds = 0 if taking.has_held_updates else rhythm.poll
-            updates = taking.find_new(await handler.with_retries(partial(ask, seconds)))
+            updates = taking.find_new(await handler.patiently(partial(ask, seconds)))
             for _ in range(_ROUNDS):
                 known = len(updates)
                 if not updates or not is_unfinished(updates[-1]):
                     break
                 await asyncio.sleep(rhythm.album)
-                updates = taking.find_new(await handler.with_retries(partial(ask, 0)))
+                updates = taking.find_new(await handler.patiently(partial(ask, 0)))
                 if len(updates) == known:
                     break
             taking.begin(updates)

@@ -1,13 +1,6 @@
-"""Code and formulas as lines that can be copied: whole, from the first column on, with nothing in
-front of them or behind.
-
-Wherever they are (in a list, a quotation, the indented reply of a command), a mark replaces them
-during layout, and then the lines replace the mark's line. A line longer than the window is wrapped
-by the terminal, which copies it as one line.
-
-Non-breaking spaces ("5 kg", "t1 – t3"). Rich breaks lines at every kind of space, so these are
-replaced by other characters during layout.
-"""
+"""Code and formulas as lines that can be copied: whole, from the first column on. A mark replaces
+them during layout, wherever they are, and then the lines replace the mark's line. Non-breaking
+spaces are replaced likewise, since Rich breaks lines at every kind of space."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""The completion of typed text: commands and their arguments, each with its meaning; and the typed
-lines, for the arrow keys, kept across restarts.
-
-The keys of the terminal, and the special texts that can be typed there: for `/help keys` and its
-page.
-"""
+"""The completion of typed text: commands and their arguments, each with its meaning; the typed
+lines, for the arrow keys, kept across restarts; and the keys, for `/help keys`."""
 
 from __future__ import annotations
 

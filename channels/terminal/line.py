@@ -1,7 +1,5 @@
-"""The input line: free text, a text that a command has requested, or words that filter a list.
-
-The choice from a list in the terminal: a list above the input line, whose text filters it.
-"""
+"""The input line: free text, a text that a command has requested, or words that filter the list
+above it, from which something is chosen."""
 
 from __future__ import annotations
 

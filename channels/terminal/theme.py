@@ -1,15 +1,7 @@
-"""The terminal's background, light or dark: what is set, else what the terminal answers, else what
-the surroundings say; and the colours that can be seen on it.
-
-Colours are the terminal's own sixteen where they can be seen with the usual palettes, and else
-fixed ones.
-
-A terminal is asked with a sequence (OSC 11), and answers among the keys that a person types.
-`AnswerReader` takes the answer out of them. It holds keys back only where they may begin an answer,
-and no longer than prompt_toolkit waits for the rest of a key in any case.
-
-Sequences for the terminal itself, also through tmux.
-"""
+"""The terminal's background, light or dark, by the settings, the terminal's answer (OSC 11) or the
+surroundings; the colours that can be seen on it; and sequences for the terminal itself.
+`AnswerReader` takes the answer out of the typed keys, and holds back only its possible
+beginnings."""
 
 from __future__ import annotations
 

@@ -1,11 +1,6 @@
-"""Requests of clients of OpenAI's Responses API, and their validation: the same request as for chat
-completions, in another shape. Features of OpenAI's own servers (responses that they store, tools
-that they run) are refused with a sentence that names the alternative.
-
-Unsupported parts of OpenAI's protocol: each response names the alternative.
-
-The status is 404, not 501, which the SDKs would retry.
-"""
+"""Requests of clients of OpenAI's Responses API, and their validation. Features of OpenAI's own
+servers are refused with a sentence that names the alternative, and the status 404: the SDKs would
+retry after 501."""
 
 from __future__ import annotations
 

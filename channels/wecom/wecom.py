@@ -203,7 +203,7 @@ class WeCom(Platform):
             finally:
                 self._wire = None
         if is_replaced:
-            handler.note_failed_attempt(ConnectionError(ANOTHER))
+            handler.troubled(ConnectionError(ANOTHER))
             await asyncio.sleep(self._pause)
 
     async def _read(self, wire: WeComWire, handler: IncomingHandler) -> bool:

@@ -1,15 +1,6 @@
-"""The messages that the bot sends over WhatsApp, as values that can wait on disk, with the choices
-below them; and Markdown as WhatsApp shows it: *bold*, _italic_, ~struck~, code, quotes and lists.
-
-There is no way to escape a sign there, and none of these counts within a word: what stands next to
-a letter stays unmarked. Links are spelled out; a table is set in columns of equal width, or row by
-row where it is wider than a telephone.
-
-The webhooks of WhatsApp, converted from their JSON to the kit's values: pure.
-
-The fields are those of "messages webhook reference" and its pages by type. One call may contain
-several changes, and each several messages.
-"""
+"""WhatsApp's messages, both ways: webhooks as the kit's values, and the bot's messages, which can
+wait on disk, with choices and Markdown as WhatsApp shows it. No sign can be escaped there, and none
+counts within a word."""
 
 from __future__ import annotations
 

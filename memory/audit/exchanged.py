@@ -188,7 +188,7 @@ class Clauses:
                     yield NO
             elif key := class_of(told, word) or _number_of(told):
                 yield key
-            elif _has_content(told):
+            elif _is_content_word(told):
                 yield (head := told.removesuffix("s")[:_HEAD])
                 (lower if word[0].islower() else self.names).add(head)
                 self._note_place(head, word, before)
@@ -215,7 +215,7 @@ def _number_of(word: str) -> str:
     return str(NUMBER_WORDS[word]) if word in NUMBER_WORDS else ""
 
 
-def _has_content(word: str) -> bool:
+def _is_content_word(word: str) -> bool:
     is_light = word in TITLES or word in IGNORED or _LIGHT.match(word)
     return len(word) > 2 and not is_light
 

@@ -183,7 +183,7 @@ def _in_turn(
                 continue
             about = frozenset().union(
                 *(p.about for p in (*person, *answer) if _has(p, new)),
-                person[0].about if len(person) <= _FEW else frozenset(),
+                person[0].about if 0 < len(person) <= _FEW else frozenset(),
             )
             named = [
                 old

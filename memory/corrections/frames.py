@@ -114,7 +114,7 @@ _NEW_OLD = (
         rf"{_UNIT}[,;.–—-]\s{SMALL}",
         rf"^{_UNIT}\s(?:is|are|was|ist|sind|war)\s(?:too|not enough|zu|nicht genug)\b",
     ),
-    ("", r"[^，。]{0,3}[，,]\s?", r"^(?![也都连])[^，。]{0,3}(?:不够|太[^，。]|不行|不要了|作废)"),
+    ("", r"[^，。]{0,3}[，,]\s?", r"^(?!连)[^，。也都]{0,3}(?:不够|太[^，。]|不行|不要了|作废)"),
 )
 _REPAIR = (
     r"(?:(?:(?:oh|ah|ach|or rather|oder (?:eher|besser|nein)|äh+m?|er+m?|uh+m?|nein|nee|no|nope|"

@@ -1,15 +1,6 @@
-"""Daily memory files: `memory/YYYY-MM-DD.md` in an audience's folder.
-
-Each summary is a section, under a heading with time, conversation and turns. A section is appended
-in one write. It contains the number of its job, so that a job that is repeated after a crash is not
-written twice. A person's own text between the sections is kept when a section is removed.
-
-Search in the parts of daily files, ranked like the search in messages.
-
-People may edit the files, so the index is not kept on disk: the parts are stored in a database in
-memory, as if each day were a conversation. The database is kept between searches, since files
-mostly grow at their end.
-"""
+"""Daily memory files, `memory/YYYY-MM-DD.md` in an audience's folder: a section for each summary,
+with the number of its job, so that none is written twice. People may edit them, so the index for
+searching them is not kept on disk, but in a database in memory."""
 
 from __future__ import annotations
 

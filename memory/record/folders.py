@@ -1,17 +1,6 @@
-"""Files that several processes share: the check before a change, and folders held open.
-
-The check that this process may still change files. Several processes share the files, and no
-transaction rolls back the write of a process that the others consider dead.
-
-Code that changes or deletes a file of an audience calls `check_may_write` just before. The check is
-set per task, with a `Store.fence`, and inherited by the tasks started from it.
-
-Folders held open, so that a symbolic link that is created meanwhile can't lead out of them.
-
-On systems with folder descriptors (Linux, macOS), a folder is held by its descriptor, and names in
-it are resolved relative to that. Windows has none: each name is checked before use. A link that is
-created between the check and the use escapes that; few accounts there may create links.
-"""
+"""Files that several processes share: `check_may_write` before each change, since no transaction
+rolls back the write of a process that is considered dead; and folders held open, so that a symbolic
+link created meanwhile can't lead out of them (not on Windows)."""
 
 from __future__ import annotations
 

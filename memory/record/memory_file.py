@@ -1,15 +1,6 @@
-"""The file `memory/MEMORY.md` of an audience: read and replaced as a whole, never through a link.
-
-A new text is first written to disk as a draft, before anything else is done; then the file is
-replaced atomically. So readers see the old text or the new, and a full disk is noticed before
-anything has changed.
-
-Rows of the versions of each `MEMORY.md`, and of the distilled parts of daily files.
-
-The newest version that is `held` is in force; one that is `proposed` waits for a person's approval.
-`is_written` marks the version whose text is in the file. If the file has another text, it was
-edited by hand, or a crash prevented the write.
-"""
+"""The file `memory/MEMORY.md` of an audience, read and replaced as a whole, never through a link;
+and the rows of its versions. The newest version that is `held` is in force, one that is `proposed`
+waits for approval, and `is_written` marks the one whose text is in the file."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
-"""The people and chats with access, strangers who were given a pairing code, and linked chats.
-
-Chats that are linked to another chat's conversation: the rows of the feature of links.
-
-A link that has ended keeps its row: messages that were received while it was active belong to its
-target.
-"""
+"""The people and chats with access, strangers who were given a pairing code, and linked chats. A
+link that has ended keeps its row: messages that were received while it was active belong to its
+target."""
 
 from __future__ import annotations
 

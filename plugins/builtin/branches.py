@@ -27,7 +27,7 @@ from plugins.api import (
     hookimpl,
 )
 from plugins.builtin.session import LONGEST_TITLE, last_turns
-from plugins.hookspecs import with_offers
+from plugins.offers import with_offers
 from plugins.turn_names import turns_of
 from plugins.wording import cell, clip, format_list, literal, name_branch, table
 

@@ -196,8 +196,8 @@ class GatewayBot:
     def run_limited(self, script: Path, content: bytes, *arguments: str) -> bytes:
         return run_limited(script, content, *arguments)
 
-    def report_trouble(self, channel: str, error: BaseException) -> None:
-        self._app.bot.report_trouble(channel, error)
+    def trouble(self, channel: str, error: BaseException) -> None:
+        self._app.bot.trouble(channel, error)
 
     async def key_holder(self, key: str) -> KeyHolder | None:
         return await self._app.bot.key_holder(key)

@@ -1,10 +1,6 @@
-"""The messages between processes of a cluster, as JSON: values of `channels/` with their types; and
-what goes wrong with them.
-
-Nothing is taken at its word: what does not fit raises ValueError.
-
-The slice of a conversation, and the process that should own it. Pure.
-"""
+"""The messages between processes of a cluster, as JSON: values of `channels/` with their types,
+checked when read (ValueError); and the slice of a conversation, with the process that should own
+it."""
 
 from __future__ import annotations
 

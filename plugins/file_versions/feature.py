@@ -18,7 +18,7 @@ from memory.record.forget import FeatureRows
 from plugins.api import Action, Ask, Command, CommandError, Offer, Reply, command, hookimpl
 from plugins.file_versions.keeper import ChangeRow, FileStep
 from plugins.file_versions.versions import FilesPoint, FilesRestored, FileVersions
-from plugins.hookspecs import numbers_in_context
+from plugins.offers import numbers_in_context
 from plugins.turn_names import turns_of
 from plugins.wording import cell, clip, format_list, table
 

@@ -1,10 +1,6 @@
-"""Files that hold versions: which there are, room for more, and the log of what changed.
-
-Pure functions over the log of file changes: the changes after the end of a turn.
-
-The log has one order for all conversations of a chat. A file's state at the end of a turn is the
-state before the first change after it.
-"""
+"""Files that hold versions: which there are, room for more, and the log of changes. It has one
+order for all conversations of a chat; a file's state at the end of a turn is the state before the
+first change after it."""
 
 from __future__ import annotations
 

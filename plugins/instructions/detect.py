@@ -1,18 +1,6 @@
-"""Standing instructions in a person's messages, found without a model.
-
-A standing instruction is an order that applies from now on: "never write to my boss", "metric units
-please", "以后都用中文". The score of a sentence says how surely it is one. Only the person's own
-words count, without quotations, code, and forwarded or pasted text.
-
-The score is from a linear model over words: each word, each pair and triple of adjacent words, and
-each prefix and suffix of a word has a weight, and the weights of a sentence are added. They are
-trained by `python -m benchmarks.instructions` on sentences written for this purpose, and stored in
-`weights.bin`. Patterns could not cover the many ways of phrasing an order; the model finds most of
-those it has never seen, and takes a tenth of a millisecond per sentence.
-
-The sentences of a message in which instructions are searched: without the words of others, and
-without introductions ("By the way, ...").
-"""
+"""Standing instructions in a person's messages ("never write to my boss", "以后都用中文"), found
+without a model. Only the person's own words count. A linear model over words gives each sentence
+a score; `python -m benchmarks.instructions` trains its weights (`weights.bin`)."""
 
 from __future__ import annotations
 

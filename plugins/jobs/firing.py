@@ -1,8 +1,5 @@
-"""The scheduler: it fires the jobs that are due.
-
-Conditions of jobs: a tool is called without a model, and the job runs only if the result has
-changed since the last check.
-"""
+"""The scheduler, which fires the jobs that are due, and their conditions: a tool is called without
+a model, and the job runs only if the result has changed since the last check."""
 
 from __future__ import annotations
 

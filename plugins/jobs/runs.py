@@ -1,7 +1,5 @@
-"""Runs of jobs as turns: their limits, and the storing of their outcome.
-
-The run of one job: its reminder is sent, or its prompt is added to its conversation's queue.
-"""
+"""Runs of jobs: a reminder is sent, or a prompt is added to the conversation's queue and becomes a
+turn, whose limits and outcome are kept here."""
 
 from __future__ import annotations
 

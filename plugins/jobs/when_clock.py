@@ -1,8 +1,6 @@
-"""Times of the day as people write them: "7.30pm", "halb neun", "3点一刻", "19h30", "las siete y
-media". Pure functions over folded text; each pattern is bounded, so that parsing is linear.
-
-Time zones as people write them after a time of the day: "9am EST", "(UTC+2)", "Tokyo time".
-"""
+"""Times of the day and time zones as people write them: "7.30pm", "halb neun", "3点一刻",
+"9am EST", "Tokyo time". Pure functions over folded text; each pattern is bounded, so that parsing
+is linear."""
 
 from __future__ import annotations
 

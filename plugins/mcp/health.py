@@ -1,8 +1,5 @@
-"""The state of a connection to a server: limits of its messages, whether it is over, and why: a
-line of what it wrote for people.
-
-Views of MCP servers for commands, and the texts about them.
-"""
+"""The state of a connection to a server: limits of its messages, whether it is over, and why; and
+views of servers for commands, with the texts about them."""
 
 from __future__ import annotations
 

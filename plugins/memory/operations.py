@@ -1,13 +1,6 @@
-"""The prompt for the model that distils the daily files, and the validation of its answer, which is
-untrusted. Pure functions.
-
-The answer is a list of operations on the lines of `MEMORY.md`. The whole answer is invalid if an
-operation names a source that was not shown, is too long, or contains text that looks like one of
-our marks.
-
-`/memory nightly`: the new parts of the daily files are distilled each night, without a
-message.
-"""
+"""The prompt for the model that distils the daily files, the validation of its answer, and the work
+of `/memory nightly`. The answer, operations on lines of `MEMORY.md`, is untrusted: it is invalid as
+a whole if one names a source that was not shown, is too long, or looks like a mark."""
 
 from __future__ import annotations
 

@@ -1,12 +1,6 @@
-"""`python main.py export FOLDER`: all messages, in files that can be read without our program.
-
-Everything is written to a temporary folder next to the target, which is renamed at the end, so that
-a partial export never has the target's name.
-
-The plain files of an export, as values: each message as a line of JSON, and a file about each
-conversation. The format is made to last: it can be read by people and by programs without any of
-our code.
-"""
+"""`python main.py export FOLDER`: all messages as lines of JSON, and a file about each
+conversation, which can be read without our program. They are written to a temporary folder, which
+is renamed at the end, so that a partial export never has the target's name."""
 
 from __future__ import annotations
 

@@ -1,12 +1,6 @@
 """The base of all programs that people move from, an archive of their files, and a workspace as
-agents have it: `MEMORY.md`, `USER.md`, a file for each day, who the agent is, and skills.
-
-Scheduled tasks of another program, imported as jobs that are paused until a person resumes them.
-
-OpenClaw (2026.9.6, `docs/automation/cron-jobs`) has a `schedule` of the kind `at`, `every` or
-`cron`, and a `payload` of the kind `systemEvent` or `agentTurn`. Hermes (0.19.0, `cron/jobs.py`)
-has `once`, `interval` or `cron`, and a `prompt`.
-"""
+agents have it (`MEMORY.md`, a file for each day, skills); and scheduled tasks of OpenClaw 2026.9.6
+and Hermes 0.19.0, imported as jobs that are paused until a person resumes them."""
 
 from __future__ import annotations
 

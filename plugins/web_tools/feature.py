@@ -1,13 +1,6 @@
-"""The tools `web_fetch`, a public web page as text, which is off until an owner turns it on, and
-`web_search`, the results of a search engine of the owner's choice, which is offered once
-`tools.web_search.provider` is set.
-
-Web search by a provider of the owner's choice: SearXNG, Brave or Tavily.
-
-The provider's URL was set by the bot's owner, so it may be on this machine; redirects are not
-followed. The results are untrusted, limited in size, and never opened here: `web_fetch` reads their
-pages, with its own checks.
-"""
+"""The tools `web_fetch`, off until an owner turns it on, and `web_search`, by a provider of the
+owner's choice (SearXNG, Brave, Tavily), whose URL may be on this machine and whose redirects are
+not followed. Results are untrusted, and are opened by `web_fetch` alone, with its own checks."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def _left_out(ask: Ask, part: AnswerPart) -> list[str]:
 
 def answer_of(turn: Turn) -> str:
     """Return the text of a turn's final reply; "" without one."""
-    return turn.reply.text_with_notice if turn.reply else ""
+    return turn.reply.told if turn.reply else ""
 
 
 def clip_text(text: str) -> str:

@@ -49,9 +49,9 @@ class FakeReception:
 
     def connected(self) -> None: ...
 
-    def note_failed_attempt(self, error: BaseException) -> None: ...
+    def troubled(self, error: BaseException) -> None: ...
 
-    async def with_retries(self, request: Callable[[], Awaitable[T]]) -> T:
+    async def patiently(self, request: Callable[[], Awaitable[T]]) -> T:
         return await request()
 
     def texts(self) -> list[str]:

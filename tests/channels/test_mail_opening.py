@@ -41,7 +41,7 @@ def _bot_with_state(texts: dict[str, str]) -> Any:
     bot = SimpleNamespace(
         state=state,
         admits=lambda _address: True,
-        report_trouble=lambda _channel, error: told.append(error),
+        trouble=lambda _channel, error: told.append(error),
         told=told,
     )
     return SimpleNamespace(bot=bot)

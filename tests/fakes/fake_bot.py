@@ -181,7 +181,7 @@ class FakeBot:
     def list_commands(self) -> Sequence[CommandEntry]:
         return [CommandEntry(name, "what it does") for name in COMMANDS]
 
-    def report_trouble(self, channel: str, error: BaseException) -> None: ...
+    def trouble(self, channel: str, error: BaseException) -> None: ...
 
     async def sessions(self, channel: str, words: str = "") -> list[Session]:
         return []

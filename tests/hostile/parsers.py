@@ -162,7 +162,8 @@ def _audited(text: str) -> None:
     lines = ["Please book the flight to Lisbon.", text, text, "Done. What else?"]
     other = text.translate(_OTHER_DIGITS)  # numbers that the chat does not have
     short = ["We fly on 3 May.", "Noted."]
-    for summary, chat in ((text, short), ("We fly on 3 May.", lines), (other, lines)):
+    summaries = (text, "We fly on 3 May.", other, text)
+    for summary, chat in zip(summaries, (short, lines, lines, lines), strict=True):
         turns = turns_of(chat)
         source = AuditSource(chat[::2], chat[1::2], turns=turns)
         audit(Candidate(summary, 1), source)

@@ -57,6 +57,12 @@ def test_a_summary_must_not_say_a_value_that_gave_way_and_not_the_one_that_holds
     assert not find_stale_values(of_others.format(old), found)
 
 
+def test_a_reply_to_a_picture_without_a_text_replaces_a_value() -> None:
+    turns = [("The ferry costs 12 pounds.", "Noted."), ("", "Changed: the ferry costs 13 pounds.")]
+    (found,) = find_superseded(turns)
+    assert (found.old.text, found.new.text) == ("12", "13")
+
+
 @each_row(
     "turns",
     [

@@ -68,7 +68,7 @@ async def test_listeners_hear_by_priority_and_the_first_veto_counts(tmp_path: Pa
     heard: list[str] = []
     late = hearing(heard, "late", Verdict("no", ("b",)), 200)
     early = hearing(heard, "early", Verdict("never", ("a",)), 1)
-    picky = Listener("picky", hearing(heard, "picky").handle, minds=lambda name: name == "tool_end")
+    picky = Listener("picky", hearing(heard, "picky").hear, minds=lambda name: name == "tool_end")
     harness = await harness_with(tmp_path, late, early, picky)
     turn = await (await harness.conversation()).turns.open("Hello")
     call = ToolCall("c", "look", "{}")

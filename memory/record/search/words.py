@@ -1,17 +1,6 @@
-"""Words and dates: how a text is split into searchable terms, and which terms a question searches
-for.
-
-Dates in a question: "8 May 2023", "May 8th", "8.5.2023", "2023-05-08", "5月8日", or a whole
-month, such as "in May" or "May 2023".
-
-`languages.toml` has the names of months. Impossible dates are ignored.
-
-Words: how a text is split into searchable terms, and which terms a question searches for.
-
-Chinese, Japanese and Korean are split into pairs of characters, since words of one or two can't be
-separated without a dictionary. The last character is a term too, so that each character is the
-beginning of exactly one term.
-"""
+"""Words and dates: how a text is split into searchable terms, and which terms and dates a question
+searches for. Chinese, Japanese and Korean are split into pairs of characters; the last one is a
+term too, so that each character begins exactly one term."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from plugins.builtin.context.show import by, explain_hold, name_kind, undo_of
 from plugins.builtin.context.state import IN_PLAY, TurnStates, name_states, states
 from plugins.builtin.context.turns import name_role, role
 from plugins.builtin.context.values import as_data, phrase, refusal, sentence_about
-from plugins.hookspecs import numbers_in_context, with_offers
+from plugins.offers import numbers_in_context, with_offers
 from plugins.wording import (
     amounts,
     aside,
