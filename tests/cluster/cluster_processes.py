@@ -23,8 +23,8 @@ from tests.whole.process import MAIN, BotProcess, talking
 
 SLICES = 8
 _CHANGED = f"""
-from plugins.cluster import rabbit, slices
-slices.SLICES = {SLICES}
+from plugins.cluster import rabbit, wire
+wire.SLICES = {SLICES}
 rabbit.ATTEMPTS = 12
 """
 """The code that gives a process few slices, each of which is a queue on the broker's disk."""
