@@ -28,9 +28,9 @@ class AgentSettings(StrictModel):
         default=(),
         strict=False,  # lists become tuples; the names in them stay strict
         max_length=20,
-        description="Models to try in turn when the one before fails; agent:NAME is the model of "
-        "an agent in the configuration, wherever that is served. One that failed is not asked for "
-        "a while; /status tells.",
+        description="Models to try in turn when the previous one fails; agent:NAME is the model "
+        "of that agent in the configuration, wherever it is served. A failed model is "
+        "skipped for a while; /status shows which.",
         json_schema_extra={
             "wants": "a list of up to 20 names of models: a, b",
             "here": True,
@@ -40,25 +40,25 @@ class AgentSettings(StrictModel):
     system_prompt: str = Field(
         default="",
         max_length=100_000,
-        description="System prompt: instructions to the model on itself and its work, ahead of "
-        "the conversation; empty means Parley's own. In the configuration it may also name a "
-        "file: file:NAME, or a path that ends in .md or .txt.",
+        description="System prompt: instructions to the model, before the conversation; empty "
+        "means Parley's own. In the configuration it may also name a file: file:NAME, "
+        "or a path that ends in .md or .txt.",
         json_schema_extra={"wants": "text of at most 100000 characters", "here": True, **TURN},
     )
     agent_max_steps: int = Field(
         default=15,
         ge=1,
         le=200,
-        description="The most steps in one turn; a step is one reply of the model, however many "
-        "tools it calls.",
+        description="Maximum steps in one turn; a step is one reply of the model with all its "
+        "tool calls.",
         json_schema_extra={"unit": "steps", "here": True},
     )
     agent_max_calls: int = Field(
         default=50,
         ge=1,
         le=1_000,
-        description="The most tool calls that are run in one step; the model is told that any "
-        "others were not.",
+        description="Maximum tool calls that are run in one step; the model is told that further "
+        "ones were not run.",
         json_schema_extra={"unit": "calls", "here": True},
     )
     turn_timeout: int = Field(

@@ -112,31 +112,30 @@ class WebSettings(StrictSettings):
     )
     url: WebAddress = Field(
         default="",
-        description="The address at which people find the page, for the links of /invite; where "
-        "it is empty, they have the address at which the bot listens.",
+        description="The address at which people find the page, for the links of /invite; empty "
+        "means the address at which the bot listens.",
         json_schema_extra={"wants": "an address like https://chat.example.org"},
     )
     trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = Field(
         default=(),
         strict=False,  # lists become tuples; the networks in them stay strict
         max_length=100,
-        description="Proxies in front of the bot, trusted to say which address a request comes "
-        "from (X-Forwarded-For); nobody else is.",
+        description="Proxies in front of the bot whose X-Forwarded-For header is trusted.",
         json_schema_extra={"wants": "addresses or networks: 127.0.0.1, 10.0.0.0/8", **START},
     )
     connections_per_address: int = Field(
         default=100,
         ge=1,
         le=10_000,
-        description="The most connections that one address may have at once; this machine and "
-        "trusted proxies may have all of them (half of `ulimit -n`).",
+        description="Maximum connections from one address at once; this machine and trusted "
+        "proxies may use all (half of `ulimit -n`).",
         json_schema_extra=START,
     )
     upload_limit: int = Field(
         default=20,
         ge=1,
         le=200,
-        description="The most that the files of one message may take together.",
+        description="Maximum size of all files of one message together.",
         json_schema_extra={"unit": "MB", **START},
     )
 

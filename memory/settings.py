@@ -16,8 +16,8 @@ class LongTermSettings(StrictModel):
     approve: Literal["ask", "auto"] = Field(
         default="ask",
         description="Treatment of the lines that /memory distill proposes for MEMORY.md. ask: "
-        "they hold once a person has approved them (/memory diff). auto: they hold at once, and "
-        "can be taken back (/memory undo).",
+        "they apply once a person has approved them (/memory diff). auto: they apply "
+        "at once, and /memory undo removes them.",
         json_schema_extra={"here": True, "holds": "from the next /memory distill on"},
     )
     prompt_tokens: int = Field(
@@ -59,17 +59,17 @@ class MemorySettings(StrictModel):
     )
     restore: Literal["recent", "exact"] = Field(
         default="exact",
-        description="Context after a restart. exact: just what was in context. recent, with the "
-        "strategy trim: the newest turns alone, a sixth of agent_max_context_turns but at least 3, "
-        "each as its question and final answer.",
+        description="Context after a restart. exact: the same as before. recent, with the "
+        "strategy trim: only the newest turns, a sixth of agent_max_context_turns but "
+        "at least 3, each as its question and final answer.",
         json_schema_extra={"holds": "from the next start on"},
     )
     session_retention_days: int = Field(
         default=30,
         ge=0,
         le=36_500,
-        description="Conversations in which nothing was said for this long are deleted, once the "
-        "daily memory has what was said; 0 keeps them for ever.",
+        description="Conversations without a message for this long are deleted, after their "
+        "content has been written to the daily memory; 0 keeps them forever.",
         json_schema_extra={"unit": "days", "zero_is_no_least": True},
     )
     memory: LongTermSettings = LongTermSettings()

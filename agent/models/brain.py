@@ -226,7 +226,7 @@ class Brain(StrictModel):
         default=0,
         ge=0,
         le=1_000_000,
-        description="The longest a reply may be; 0 leaves it to the endpoint.",
+        description="Maximum length of a reply; 0 leaves it to the endpoint.",
         json_schema_extra={"unit": "tokens", **FIXED},
     )
     quirks: ProviderQuirks = ProviderQuirks()

@@ -133,7 +133,7 @@ class ProviderQuirks(StrictModel):
         "a parameter such as max_completion_tokens",
     )
     largest_body: Annotated[int, Field(ge=0, le=1_000_000_000)] | None = _quirk(
-        "The most bytes that a request may have; 0: nobody knows.",
+        "Maximum size of a request in bytes; 0: unknown.",
         "a whole number from 0 to 1000000000",
     )
     takes_tools: bool | None = _quirk("Offer tools to its models.", "true or false")

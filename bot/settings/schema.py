@@ -103,9 +103,9 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
     )
     language: Literal["auto", "en", "de", "zh"] = Field(
         default="auto",
-        description="The language in which the bot itself speaks to people: English, German or "
-        "Chinese; auto is what their platform or browser says. The model answers in whichever it "
-        "is spoken to.",
+        description="The language of the bot's own texts: English, German or Chinese; auto is the "
+        "one of the person's platform or browser. The model answers in the language "
+        "of the messages.",
         json_schema_extra={"here": True, "holds": "at once"},
     )
     owners: tuple[
@@ -154,9 +154,9 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
         default=5,
         ge=0,
         le=3_600,
-        description="Time that running turns have to finish when the bot is told to stop; "
-        "unfinished ones go on at the next start. Docker kills the bot after 10 seconds unless "
-        "you tell it otherwise.",
+        description="Time for running turns to finish when the bot is stopped; unfinished ones "
+        "continue at the next start. Docker kills the bot after 10 seconds unless "
+        "configured otherwise.",
         json_schema_extra={"unit": "seconds"},
     )
     plugins_dir: Annotated[str, StringConstraints(pattern=r"^\P{C}*$", max_length=1_000)] = Field(

@@ -107,15 +107,14 @@ class ContextSettings(BaseModel):
         default=8,
         ge=0,
         le=100,
-        description="The most pictures in one request; in place of older ones the model sees a "
-        "note that they were there.",
+        description="Maximum pictures in one request; a note replaces each older one.",
         json_schema_extra={"unit": "pictures", "here": True},
     )
     summary_max_tokens: int = Field(
         default=1_024,
         ge=1,
         le=100_000,
-        description="The longest a summary may be; never more than an eighth of the budget.",
+        description="Maximum length of a summary; never more than an eighth of the budget.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
     compaction_approval: Literal["off", "show", "ask"] = Field(

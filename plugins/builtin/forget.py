@@ -166,22 +166,11 @@ def _describe_branches(request: Request, kept: ForgetReport, is_done: bool = Fal
         if is_done
         else _(" (/forget {span} deletes that everywhere, /forget branches all)", span=span)
     )
-    said = (
-        _(
-            "What {others} share with this branch, {turns}, stays there{everywhere}, and is "
-            "removed here.",
-            others=others,
-            turns=turns,
-            everywhere=everywhere,
-        )
-        if kept.branches[1:]
-        else _(
-            "What {others} shares with this branch, {turns}, stays there{everywhere}, and "
-            "is removed here.",
-            others=others,
-            turns=turns,
-            everywhere=everywhere,
-        )
+    said = _(
+        "{turns}: shared with {others}, so only removed from this branch{everywhere}.",
+        others=others,
+        turns=turns,
+        everywhere=everywhere,
     )
     return f"{said} "
 

@@ -65,7 +65,7 @@ class JobSettings(SettingsSection):
         default=10,
         ge=1,
         le=200,
-        description="The most steps in one run of a job.",
+        description="Maximum steps in one run of a job.",
         json_schema_extra={"unit": "steps", "holds": "from the next job on"},
     )
     hook_rate: int = Field(

@@ -185,14 +185,14 @@ class McpSettings(SettingsSection):
     )
     added: Annotated[tuple[McpServer, ...], BeforeValidator(parse_servers)] = Field(
         default=(),
-        description="More of them, as `/mcp add` and `/mcp remove` keep them.",
+        description="Servers that `/mcp add` added.",
         json_schema_extra={"wants": _SERVERS, **_TURN},
     )
     hidden: tuple[Annotated[str, StringConstraints(max_length=300)], ...] = Field(
         default=(),
         strict=False,
         max_length=20_000,
-        description="Tools of servers that are not offered, as `/mcp trim` keeps them.",
+        description="Tools of servers that `/mcp trim` hides from the model.",
         json_schema_extra={"wants": "a list of SERVER/TOOL", **_TURN},
     )
     start_timeout: int = Field(

@@ -28,8 +28,8 @@ class SpendingSettings(SettingsSection):
         ge=0,
         le=100_000,
         allow_inf_nan=False,
-        description="The most that one user, not an owner, may cost in a calendar month, in all "
-        "chats together.",
+        description="Budget of each user, except owners, for a calendar month, in all chats "
+        "together.",
         json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
     )
     spend_limit_total: float = Field(
@@ -44,8 +44,8 @@ class SpendingSettings(SettingsSection):
         default=80,
         ge=1,
         le=100,
-        description="From which part of a spending limit on the cheaper model answers that "
-        "spend_soft_model names.",
+        description="Part of a spending limit from which the cheaper model of spend_soft_model "
+        "answers.",
         json_schema_extra={"unit": "percent", "holds": "from the next turn on"},
     )
     spend_soft_model: Annotated[
@@ -53,7 +53,7 @@ class SpendingSettings(SettingsSection):
     ] = Field(
         default="",
         description="The model that answers once a spending limit is nearly reached, until the "
-        "month ends; agent:NAME is that of an agent in the configuration, embedded costs nothing. "
-        "Empty: no other one does.",
+        "month ends; agent:NAME is the model of that agent, embedded costs nothing. "
+        "Empty: the model does not change.",
         json_schema_extra={"wants": "a model's name", "holds": "from the next turn on"},
     )

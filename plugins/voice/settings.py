@@ -22,12 +22,12 @@ class VoiceSettings(SettingsSection):
     ] = Field(
         default="",
         description="The model that turns voice messages into text (whisper-1, for example); "
-        "empty: none are listened to.",
+        "empty: they are not transcribed.",
         json_schema_extra={"wants": "a model's name", **TURN},
     )
     language: Annotated[str, StringConstraints(pattern=r"^([a-z]{2,3})?$")] = Field(
         default="",
-        description="The language in which people speak, as a hint; empty: it is found out.",
+        description="The language in which people speak, as a hint; empty: it is detected.",
         json_schema_extra={"wants": "a code such as en, de or yue", "here": True, **TURN},
     )
     base_url: Annotated[
@@ -58,7 +58,7 @@ class VoiceSettings(SettingsSection):
     ] = Field(
         default="",
         description="The model that reads answers aloud (gpt-4o-mini-tts, for example); empty: "
-        "none are.",
+        "answers are not read aloud.",
         json_schema_extra={"wants": "a model's name", **TURN},
     )
     speaker: Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}]+$", max_length=200)] = Field(

@@ -39,7 +39,7 @@ class WebSearch(StrictModel):
         default=5,
         ge=1,
         le=20,
-        description="The most results of a search that the model is shown.",
+        description="Maximum search results that the model gets.",
         json_schema_extra={"unit": "results", **TURN},
     )
 

@@ -208,7 +208,9 @@ async def test_forgetting_a_branch_leaves_what_others_share(tmp_path: Path) -> N
         await says_many(bot, f"I live in {MARK}.")
         question = await bot.says("/forget chat")
         assert question.text.startswith("This would delete 1 turn (2 messages)")
-        assert "What branch 1, “Hello.” shares with this branch, t1, stays there" in question.text
+        assert (
+            "t1: shared with branch 1, “Hello.”, so only removed from this branch" in question.text
+        )
         await bot.says("/forget chat yes")
         assert found_in(tmp_path) == []
         assert "no branches" in (await bot.says("/branches")).text
