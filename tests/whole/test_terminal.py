@@ -31,7 +31,7 @@ def allow_shell(folder: Path) -> None:
 async def find_command(person: Sitter, name: str) -> str:
     """Return the command that answers the question about a tool."""
     await person.sees("Run shell with exactly this")
-    await person.sees("Next: /approve")
+    await person.sees("Allow once: /approve")
     found = re.search(rf"/{name} \w{{4}}", person.glass.text)
     assert found is not None
     return found[0]
@@ -256,7 +256,7 @@ async def test_a_command_runs_when_it_is_allowed_and_the_model_sees_it_as_untrus
         await person.sees("I see.")
         person.types("!echo hi > note.txt\r")
         await person.sees("Run shell with exactly this", times=2)
-        await person.sees("Next: /approve", times=2)
+        await person.sees("Allow once: /approve", times=2)
         name = re.findall(r"/deny (\w{4})", person.glass.text)[-1]
         person.types(f"/deny {name}\r")
         await person.sees("the person said no")
