@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
-from itertools import groupby, product
+from itertools import groupby, islice, product, takewhile
 from operator import add
 
 from memory.audit.classes import TITLES, WIDE_SIGNS, class_of
@@ -94,6 +94,8 @@ class Clauses:
         self.words: list[frozenset[str]] = []
         self.own: list[frozenset[str]] = []
         self.whole: dict[int, str] = {}
+        self._of_sentence: dict[int, frozenset[str]] = {}
+        self._found: dict[tuple[re.Pattern[str], int], bool] = {}
         self.sentences: list[int] = []
         self.is_joined: list[bool] = []
         self.places = defaultdict[str, list[int]](list)
@@ -124,7 +126,7 @@ class Clauses:
         """Add the clauses of a sentence. A clause in brackets or after a label also has the words
         before it."""
         first, head, start, sign = len(self.words), frozenset[str](), 0, ""
-        ends = [] if _IN_ORDER.search(sentence) else [*_PARTS.finditer(sentence)]
+        ends = [] if _IN_ORDER.search(sentence) else [*islice(_PARTS.finditer(sentence), _MOST)]
         for end in (*ends, None):
             part = sentence[start : end.start() if end else None]
             words = frozenset(self._words_in(part, lower, "," if start else ""))
@@ -166,12 +168,20 @@ class Clauses:
 
     def words_of_sentence(self, at: int) -> frozenset[str]:
         """Return the words of the sentence of a clause."""
-        first, found = self.sentences[at], list[frozenset[str]]()
-        for place in range(max(0, first), len(self.words)):
-            if self.sentences[place] != first:
-                break
-            found.append(self.words[place])
-        return frozenset[str]().union(*found)
+        first = self.sentences[at]
+        if first not in self._of_sentence:
+            places = takewhile(lambda one: self.sentences[one] == first, range(at, len(self.words)))
+            before = takewhile(lambda one: self.sentences[one] == first, range(at, -1, -1))
+            found = (self.words[one] for one in (*before, *places))
+            self._of_sentence[first] = frozenset[str]().union(*found)
+        return self._of_sentence[first]
+
+    def has(self, pattern: re.Pattern[str], at: int) -> bool:
+        """Return whether the sentence of a clause has a pattern."""
+        key = pattern, self.sentences[at]
+        if key not in self._found:
+            self._found[key] = pattern.search(self.whole[self.sentences[at]]) is not None
+        return self._found[key]
 
     def _words_in(self, part: str, lower: set[str], before: str) -> Iterator[str]:
         """Yield the content words of a part of a sentence, each as a key of all its forms."""

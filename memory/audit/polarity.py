@@ -19,6 +19,7 @@ _COMPARES = lazy(
     re.IGNORECASE,
 )
 """Words of a clause that denies a part of something."""
+_ASKS = lazy(r"[?？]\Z")
 
 
 def find_stated(told: Clauses, said: Clauses) -> list[str]:
@@ -26,7 +27,7 @@ def find_stated(told: Clauses, said: Clauses) -> list[str]:
     found = dict[str, None]()
     for at, words in enumerate(told.own):
         own = words - {USER}
-        if len(own) < _LEAST or NO in own or DENIES.search(told.whole[told.sentences[at]]):
+        if len(own) < _LEAST or NO in own or told.has(DENIES, at):
             continue
         if _COMPARES.search(told.texts[at]):
             continue
@@ -37,7 +38,6 @@ def find_stated(told: Clauses, said: Clauses) -> list[str]:
             theirs = said.words[place] - {NO, USER}
             if len(shared) < max(_ALIKE * len(own), _ALIKE_THERE * len(theirs)):
                 continue
-            whole = said.whole[said.sentences[place]]
-            if not (UNLESS.search(whole) or _COMPARES.search(whole) or whole.endswith(("?", "？"))):
+            if not any(said.has(one, place) for one in (UNLESS, _COMPARES, _ASKS)):
                 found[said.texts[place].strip()] = None
     return [*found][:_MOST_FOUND]
