@@ -23,6 +23,7 @@ _HEAD = 5
 _NEAR = 6  # the maximum distance of two clauses, in clauses
 _RARE, _RARE_TOLD = 8, 4  # maximum of clauses of a source, and of a text, with a distinctive word
 _LONGEST = 40  # the maximum length of a clause in words
+_READ = 2_000  # the maximum length of a clause in characters
 _MOST_FOUND = 4
 _MOST = 4_000  # the maximum of clauses that are compared
 _PARTS = lazy(
@@ -129,9 +130,10 @@ class Clauses:
         ends = [] if _IN_ORDER.search(sentence) else [*islice(_PARTS.finditer(sentence), _MOST)]
         for end in (*ends, None):
             part = sentence[start : end.start() if end else None]
-            words = frozenset(self._words_in(part, lower, "," if start else ""))
+            is_read = len(part) <= _READ
+            words = frozenset(self._words_in(part if is_read else "", lower, "," if start else ""))
             self.own.append(words)
-            if labels := _LABEL.findall(part):
+            if is_read and (labels := _LABEL.findall(part)):
                 head = frozenset(self._words_in(labels[-1], lower, "," if start else ""))
             else:
                 words |= head

@@ -17,6 +17,7 @@ from memory.text.wording import is_wide, shared, split_sentences, stems
 
 _WORD_AT = lazy(r"[^\W\d_\u4e00-\u9fff]+")
 _LEAST = 3  # content words of an order
+_READ = 2_000  # characters of a sentence that are read
 _FEW = 3
 """Words of a lasting order of which one that was said is enough: there are many for the others."""
 _PAIRS = 2
@@ -163,7 +164,7 @@ def find_made_up(text: str, said: Set[str], unbacked: Sequence[str] = ()) -> lis
     tasks = {*list_tasks(text)}
     found = []
     for one in dict.fromkeys((*split_sentences(text), *tasks)):
-        folded, times = one.casefold(), _PAIRS if is_wide(one) else 1
+        folded, times = one[:_READ].casefold(), _PAIRS if is_wide(one) else 1
         acts = _ACTS.search(folded) and (one in tasks or _ASKS.search(folded))
         if not (acts or _LASTS.search(folded) or _ASKS.search(folded)):
             continue
