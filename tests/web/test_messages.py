@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from playwright.async_api import Browser, Locator, expect
+from playwright.async_api import Browser, Locator, Route, expect
 
 from bot.received import key_of
 from channels.message import Address
 from memory.messages import Message
 from tests.fakes.openai_server import Answer, Fail, Received, Say, echo_in_bold
+from tests.waiting import PATIENCE
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.conftest import Model
 from tests.web.site import Site, serving
@@ -500,6 +501,36 @@ async def test_a_cut_that_waits_has_its_summary_in_a_field_to_change_and_approve
         await expect(field).to_be_disabled()
         await tab.asks("and now?", "and now?")
         assert "They talked of Lisbon." in str(site.server.turns[-1].body["messages"])
+
+
+async def test_no_that_is_pressed_before_the_field_has_loaded_is_answered(
+    tmp_path: Path, browser: Browser
+) -> None:
+    settings = {"agent_max_context_turns": 3, "context": {"compaction_approval": "ask"}}
+    async with serving(tmp_path, echo_in_bold, settings) as site, browsing(browser) as tab:
+        answered = asyncio.Event()
+        loaded = asyncio.Event()
+
+        async def hold_the_field(route: Route) -> None:
+            if "summary edit" not in (route.request.post_data or ""):
+                await route.continue_()
+                return
+            response = await route.fetch()
+            await answered.wait()
+            await route.fulfill(response=response)
+            loaded.set()
+
+        await tab.page.route("**/commands/context", hold_the_field)
+        await tab.opens(site.url)
+        for number in range(4):
+            await tab.asks(f"{number}: {'many words ' * 50}", f"{number}: many")
+        await tab.presses("No", ".card")
+        answered.set()
+        async with asyncio.timeout(PATIENCE):
+            await loaded.wait()
+        await tab.sees(".card :text('Nothing is compacted.')")
+        await expect(tab.page.get_by_role("button", name="Approve")).to_have_count(0)
+        await expect(tab.page.get_by_role("textbox", name="Summary s1")).to_have_count(0)
 
 
 async def test_requests_are_a_timeline_with_their_differences(tab: Tab) -> None:

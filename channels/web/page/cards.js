@@ -34,7 +34,9 @@ export function card(line, reply, run, ask) {
     const isAnswer = ANSWERS.test(command);
     const same = buttons.filter((_, at) => lastWord(reply.actions[at].command) === lastWord(command)); // one of several questions
     for (const button of same) button.ariaDisabled = isAnswer || null;
+    element.toggleAttribute("data-answered", isAnswer); // a field that is still being loaded must not replace these buttons
     const answer = await run(command, { isQuiet: isAnswer });
+    element.toggleAttribute("data-answered", isAnswer && Boolean(answer));
     if (!isAnswer) return;
     if (answer) {
       same.pop().replaceWith(h("p", { class: "faint" }, plain(answer.text)));
