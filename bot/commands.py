@@ -34,6 +34,7 @@ from memory.keys import ConversationKey
 from memory.record.store import StoreError
 from memory.tasks import is_stopped
 from plugins.api import Ask, Command, CommandError, Ports
+from plugins.wording import clip, literal
 
 _OPTION = re.compile(r"--[A-Za-z][\w-]*")
 _TURNS = re.compile(r"t\d+(?:-t?\d+)?,?", re.IGNORECASE)
@@ -44,25 +45,29 @@ _OF_WORDS = frozenset({"search", "keep"})
 
 
 def refuse_unknown(command: Command, text: str) -> None:
-    """Raise CommandError for an option that the command does not have; a command with free text
-    would otherwise take it as text."""
-    if _WRITTEN.search(command.usage):
-        return
+    """Raise CommandError for words after a command that takes none, and for an option that the
+    command does not have; a command with free text would otherwise take it as text."""
     words = text.split()
     names = {sub.name for sub in command.subs}
-    if words and words[0].lower() in names:
-        if words[0].lower() in _OF_WORDS:
-            return
-        words = words[1:]
+    verb = words.pop(0).lower() if words and words[0].lower() in names else ""
     first = next(dropwhile(_TURNS.fullmatch, words), "")
     known = _OPTION.findall(" ".join((command.usage, *(sub.summary for sub in command.subs))))
-    if _OPTION.fullmatch(first) and first.lower() not in known:
+    is_free = verb in _OF_WORDS or _WRITTEN.search(command.usage)
+    if not is_free and _OPTION.fullmatch(first) and first.lower() not in known:
         raise CommandError(
             _(
                 "/{name} has no option {option}, so nothing was done; /help {name} says what it "
                 "takes.",
                 name=command.name,
                 option=first[:60],
+            )
+        )
+    if words and verb in command.bare:
+        raise CommandError(
+            _(
+                "/{name} does not take “{words}”, so nothing was done. Send it alone.",
+                name=f"{command.name} {verb}".rstrip(),
+                words=literal(clip(" ".join(words))),
             )
         )
 

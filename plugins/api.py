@@ -571,7 +571,8 @@ EVERYTHING = "*"
 class Verb(Struct, frozen=True):
     """A subcommand that a plugin adds to another plugin's command (hook `parley_verbs`). `run` gets
     the rest of the text. Help lists it below the subcommand `after` ("": at the end). With
-    `is_slow`, other commands do not wait for it; with `takes_files`, it uses files sent with it."""
+    `is_slow`, other commands do not wait for it; with `takes_files`, it uses files sent with it;
+    with `is_bare`, it takes no words."""
 
     command: str
     name: str
@@ -580,13 +581,15 @@ class Verb(Struct, frozen=True):
     after: str = ""
     is_slow: bool = False
     takes_files: bool = False
+    is_bare: bool = False
 
 
 class Command(Struct, frozen=True):
     """A slash command. `usage` shows its arguments ("[clear]"). `slow` names the subcommands that
     may take long, so that other commands do not wait for them (EVERYTHING: with any text). `leads`:
     it may switch the chat to another conversation. `interrupted` is the reply if the process ended
-    while it ran. `takes_files` names the subcommands that use files sent with them."""
+    while it ran. `takes_files` names the subcommands that use files sent with them, and `bare`
+    those that take no words ("": the command itself); words after them are refused."""
 
     name: str
     summary: str
@@ -597,6 +600,7 @@ class Command(Struct, frozen=True):
     leads: bool = False
     interrupted: str = ""
     takes_files: frozenset[str] = frozenset()
+    bare: frozenset[str] = frozenset()
 
     def is_slow(self, text: str) -> bool:
         """Return whether the command may take long with this text after its name."""
@@ -612,12 +616,21 @@ def command(
     slow: Iterable[str] = (),
     leads: bool = False,
     interrupted: str = "",
+    bare: Iterable[str] = (),
 ) -> Callable[[Run], Command]:
     """Make a command from a function: `subs` are pairs of a subcommand and its summary."""
 
     def make(run: Run) -> Command:
-        subcommands = tuple(Sub(*sub) for sub in subs)
-        may_take_long = frozenset(slow)
-        return Command(name, summary, run, usage, subcommands, may_take_long, leads, interrupted)
+        return Command(
+            name,
+            summary,
+            run,
+            usage,
+            subs=tuple(Sub(*sub) for sub in subs),
+            slow=frozenset(slow),
+            leads=leads,
+            interrupted=interrupted,
+            bare=frozenset(bare),
+        )
 
     return make

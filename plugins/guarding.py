@@ -101,6 +101,7 @@ def add_verbs(command: Command, verbs: Sequence[Verb]) -> Command:
         subs=_place(command.subs, verbs),
         slow=command.slow | {verb.name for verb in verbs if verb.is_slow},
         takes_files=command.takes_files | {verb.name for verb in verbs if verb.takes_files},
+        bare=command.bare | {verb.name for verb in verbs if verb.is_bare},
     )
 
 

@@ -156,7 +156,7 @@ async def stop(ask: Ask) -> Reply:
     return Reply(_("Nothing is running here."), {"stopped": False})
 
 
-@command("cancel", "Cancel the open form")
+@command("cancel", "Cancel the open form", bare=("",))
 async def cancel(ask: Ask) -> Reply:
     """Cancel the open form. Any other command cancels it as well, without a message."""
     command = await ask.bot.forms.cancel(ask.address)
@@ -167,7 +167,7 @@ async def cancel(ask: Ask) -> Reply:
     )
 
 
-@command("status", "Show how the bot is doing")
+@command("status", "Show how the bot is doing", bare=("",))
 async def status(ask: Ask) -> Reply:
     """Show the uptime, running work, slow parts, channels, plugins and their problems. Owners also
     see recent failures, and the processes if there are several."""
@@ -221,7 +221,7 @@ def _describe_rest(model: ModelInCooldown, zone: tzinfo) -> str:
     )
 
 
-@command("whoami", "Show who the bot thinks you are")
+@command("whoami", "Show who the bot thinks you are", bare=("",))
 async def whoami(ask: Ask) -> Reply:
     """Show the person's name as in `owners`, the role, and the conversation."""
     person, key = ask.person, ask.conversation.key
@@ -372,7 +372,7 @@ async def start(ask: Ask) -> Reply:
     )
 
 
-@command("version", "Show the version of the bot")
+@command("version", "Show the version of the bot", bare=("",))
 async def version(ask: Ask) -> Reply:
     """Return the version, as in the changelog."""
     return Reply(f"Parley {ask.bot.version}", {"version": ask.bot.version})

@@ -19,7 +19,7 @@ _SUMMARY = "settings worth changing, judging by this conversation's figures"
 
 @hookimpl
 def parley_verbs() -> list[Verb]:
-    return [Verb("context", "advise", _SUMMARY, show, after="json")]
+    return [Verb("context", "advise", _SUMMARY, show, after="json", is_bare=True)]
 
 
 async def show(ask: Ask) -> Reply:

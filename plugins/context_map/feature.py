@@ -246,6 +246,8 @@ async def show(ask: Ask) -> Reply:
     """`/context map`, and `/context map json`: its figures."""
     if ask.text.strip().lower() == "json":
         return await show_figures(ask)
+    if ask.text:
+        raise CommandError(_("/context map takes nothing, or json for its figures."))
     overview = await gather(ask)
     conversation = ask.conversation
     first = max(1, conversation.context.newest - NEWEST + 1)

@@ -64,6 +64,7 @@ _CHANGE = lazy(r"c(\d{1,15})")
         ("move", "move a rule elsewhere (move 3 here, chat or everywhere)"),
         ("history", "the history of the rules"),
     ),
+    bare=("history",),
 )
 async def rules(ask: Ask) -> Reply:
     """Run `/rules` or `/rules WORD …`."""

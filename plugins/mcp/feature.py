@@ -202,6 +202,8 @@ async def trim(ask: Ask, rest: str) -> Reply:
             )
         await ask.bot.settings.unset(HIDDEN, "", ask.person)
         return Reply(_("All tools of all servers are offered again."), {"hidden": []})
+    if verb:
+        raise CommandError(_("/mcp trim takes nothing, or undo."))
     servers = await _all(ask)
     never = [
         f"{one.name}/{tool.own_name}" for one in servers for tool in one.offered if not tool.calls
@@ -239,6 +241,7 @@ VERBS: Mapping[str, tuple[Callable[[Ask, str], Awaitable[Reply]], str]] = {
     "[WHAT]",
     [(name, summary) for name, (_verb, summary) in VERBS.items()],
     slow=("add", "tools", "restart"),
+    bare=("list",),
 )
 async def mcp_command(ask: Ask) -> Reply:
     """Run the subcommand that the first word names; without one, list the servers."""

@@ -96,7 +96,14 @@ USAGE = (
 )
 
 
-@command("memory", "Show and change the memory", USAGE, SUBS, slow=("distill",))
+@command(
+    "memory",
+    "Show and change the memory",
+    USAGE,
+    SUBS,
+    slow=("distill",),
+    bare=("list", "status", "pending", "history"),
+)
 async def memory(ask: Ask) -> Reply:
     """Run `/memory …`; without a word, show today's file."""
     verb, rest = (*ask.text.strip().split(None, 1), "", "")[:2]

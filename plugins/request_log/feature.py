@@ -22,6 +22,7 @@ _VERBS = (
         "all requests that are kept, and what each cost",
         show_all,
         after="request",
+        is_bare=True,
     ),
     Verb(
         "context",

@@ -85,6 +85,8 @@ async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
     if not log.keep:
         raise CommandError(_(NONE_KEPT))
     turns = turns_of(name, ask.conversation.context.newest) if name.strip() else ()
+    if len(turns) > 1:
+        raise CommandError(_("Name one turn: its answer is the one looked into."))
     found = [one for one in sent if not turns or one.turn in turns]
     last_asked = turns[-1] if turns else ask.conversation.context.newest
     if not found and 0 < last_asked <= await log.count_shared():

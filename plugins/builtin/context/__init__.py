@@ -70,6 +70,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "[map | turns | compact | undo | …]",
     [(name, summary) for name, (_, summary) in VERBS.items()],
     slow=("compact", "compress"),
+    bare=("detail", "preview", "history", "json", "receipt", "summaries"),
 )
 async def context(ask: Ask) -> Reply:
     """Run the subcommand that the first word names; without one, show the context."""
