@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from memory.context import emergency
-from memory.context.change import Actor, Change
+from memory.context.change import Actor, Change, ViewEvent
 from memory.context.forecast import (
     Preview,
     apply_emergency_steps,
@@ -44,6 +44,14 @@ SOFT_MARK = 2
 Pending = Literal["", "coming", "ready"]
 """The state of a summary that is not shown yet: it is being written, or is written and waits for
 the next turn."""
+
+
+def hold_limit(move: ViewEvent, view: View) -> int:
+    """Return the tokens of a view at which a person's change no longer holds compactions off. Both
+    are of the view's own scale, since a later report or another model may count differently from
+    the one at the time of the change."""
+    since = sum(turn.tokens for turn in view.turns if turn.number > move.turn)
+    return view.scale.tokens(round((view.raw_tokens - since) * HELD_GROWTH))
 
 
 class Forecaster:
@@ -94,7 +102,7 @@ class Forecaster:
             return False
         return (
             view.turns[-1].number - move.turn < HELD_TURNS
-            and view.tokens < move.tokens_after * HELD_GROWTH
+            and view.tokens < hold_limit(move, view)
             and view.tokens <= limits.ceiling
         )
 

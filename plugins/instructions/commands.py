@@ -14,7 +14,7 @@ from memory.turn_log import OpenTurn
 from plugins.api import Action, Ask, CommandError, Reply, command
 from plugins.instructions.record import Instruction, Scope, place_at
 from plugins.instructions.standing import StandingInstructions
-from plugins.wording import aside, clip, count, labelled, literal, quoted, series
+from plugins.wording import aside, clip, count, format_list, labelled, literal, quoted, series
 
 SCOPES: Mapping[str, Scope] = {
     "here": "conversation",
@@ -210,12 +210,22 @@ async def _add(ask: Ask, rest: str) -> Reply:
 
 
 def _read_scope(text: str) -> tuple[Scope, str]:
-    """Return the scope that a flag before or after the text names, and the text without it."""
+    """Return the scope that a flag before or after the text names, and the text without it. Raises
+    CommandError for an unknown flag."""
     words = text.split()
     for word in (*words[:1], *words[-1:]):
-        if word.startswith("--") and (scope := SCOPES.get(word[2:].lower())):
-            rest = text[len(word) :] if text.startswith(word) else text[: -len(word)]
-            return scope, rest.strip()
+        if not word.startswith("--") or not word[2:].isalpha():
+            continue
+        if (scope := SCOPES.get(word[2:].lower())) is None:
+            raise CommandError(
+                _(
+                    "/rules has no option {option}, so nothing was done; it takes {known}.",
+                    option=literal(clip(word)),
+                    known=format_list([f"--{name}" for name in SCOPES], "or"),
+                )
+            )
+        rest = text[len(word) :] if text.startswith(word) else text[: -len(word)]
+        return scope, rest.strip()
     return "conversation", text
 
 

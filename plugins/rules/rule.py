@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -45,13 +45,22 @@ def faults_of(error: ValidationError, rule: type[BaseModel]) -> list[Fault]:
     return [_fault(f, fields) for f in found if f["type"] != "too_short" or not f["input"]]
 
 
-def _models(model: type[BaseModel]) -> Iterator[tuple[str, Collection[str]]]:
-    """Yield ("", fields of a rule), and (type, fields) of each condition and action."""
-    yield "", list(model.model_fields)
+def _models(model: type[BaseModel]) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield ("", fields of a rule), and (type, fields) of each condition and action; the fields are
+    by all names under which they may be written."""
+    yield "", _names(model)
     for field in ("condition", "action"):
         for kind in members(model.model_fields[field].annotation):
             (name,) = get_args(kind.model_fields["type"].annotation)
-            yield name, list(kind.model_fields)
+            yield name, _names(kind)
+
+
+def _names(model: type[BaseModel]) -> dict[str, str]:
+    names = {name: name for name in model.model_fields}
+    for name, field in model.model_fields.items():
+        if isinstance(field.validation_alias, AliasChoices):
+            names |= {str(alias): name for alias in field.validation_alias.choices}
+    return names
 
 
 def members(union: Any) -> Iterator[type[BaseModel]]:
@@ -62,10 +71,12 @@ def members(union: Any) -> Iterator[type[BaseModel]]:
             yield from members(part)
 
 
-def _fault(found: Any, fields: dict[str, Collection[str]]) -> Fault:
+def _fault(found: Any, fields: Mapping[str, Mapping[str, str]]) -> Fault:
     place, kind = _place(found["loc"])
     written, about = found["input"], found.get("ctx", {})
     match found["type"]:
+        case "extra_forbidden" if same := fields[kind].get(str(place[-1])):
+            return Fault(place, f"is the same as {same}; write only one of them.")
         case "extra_forbidden":
             return Fault(place, f"is not known{_suggest(place[-1], fields[kind])}")
         case "missing":

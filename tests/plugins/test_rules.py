@@ -112,6 +112,8 @@ def test_short_forms_mean_the_long_ones() -> None:
     [
         ({"on": "turn_strat"}, """.on is "turn_strat"; did you mean 'turn_start'?"""),
         ({"cooldwn": 3}, ".cooldwn is not known; did you mean 'cooldown'?"),
+        ({"action": {"type": "compact_context", "keep_recent": 7, "keep_last": 3}},
+         ".action.keep_last is the same as keep_recent; write only one of them."),
         ({"cooldown": True}, ".cooldown is true; it should be a valid number."),
         ({"max_fires": 1.5}, ".max_fires is 1.5; it should be a valid integer."),
         ({"enabled": "yes"}, '.enabled is "yes"; it should be a valid boolean.'),

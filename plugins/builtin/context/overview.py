@@ -21,7 +21,7 @@ from memory.context.plan import Plan
 from memory.context.strategies import STRATEGIES
 from memory.context.view import View
 from memory.conversation import Conversation
-from memory.forecaster import HELD_GROWTH, HELD_TURNS, Pending
+from memory.forecaster import HELD_TURNS, Pending, hold_limit
 from memory.ledger import Bill
 from memory.long_term.prompt import PromptMemory
 from memory.messages import Role
@@ -151,10 +151,11 @@ def _count_tool_tokens(conversation: Conversation, view: View) -> dict[str, int]
 
 def hold(conversation: Conversation) -> CompactionHold | None:
     """Return the delay of automatic compactions after a person's action, if there is one."""
-    undo, limits = conversation.context.replayed.move, conversation.context.limits
+    context = conversation.context
+    undo, limits = context.replayed.move, context.limits
     if undo is None or not conversation.compactor.forecaster.holds_off():
         return None
-    most = round(undo.tokens_after * HELD_GROWTH)
+    most = hold_limit(undo, context.view())
     turn = undo.turn + HELD_TURNS
     because = BECAUSE.get(undo.name, BECAUSE["undo"])
     return CompactionHold(turn, min(most, limits.ceiling), because)
