@@ -234,11 +234,12 @@ class ModelOption(Struct, frozen=True):
 
 
 class OfferedModels(Struct, frozen=True):
-    """The models that may be chosen; `why_not` is the reason why the endpoint listed none ("": it
-    listed them, or there is no endpoint)."""
+    """The models that may be chosen; `why_not` is the reason why the endpoint could not be asked
+    ("": it was, or there is none), and `is_listed` says whether it listed any."""
 
     options: Sequence[ModelOption]
     why_not: str = ""
+    is_listed: bool = False
 
 
 class ModelsPort(Protocol):

@@ -3,6 +3,8 @@ which the model hands a task to a sub-agent (flo.monster)."""
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -13,6 +15,7 @@ from pydantic import Field
 from channels.language import _, explain
 from memory.context.limits import DEFAULT_WINDOW
 from plugins.api import (
+    EVERYTHING,
     Action,
     AgentInfo,
     Ask,
@@ -27,7 +30,7 @@ from plugins.api import (
     tool,
 )
 from plugins.builtin.config import HERE
-from plugins.wording import amount, aside, cell, literal, sentence, series
+from plugins.wording import amount, aside, cell, clip, format_list, literal, sentence, series
 from plugins.wording import table as wording_table
 
 NONE_GIVEN = (
@@ -109,7 +112,7 @@ def table(agents: Sequence[AgentInfo], chosen: str) -> str:
         ("list", "List the models with their windows and prices"),
         ("forget", "Forget what was learned from refusals of the model, and try it again"),
     ),
-    slow=("list",),
+    slow=(EVERYTHING,),
 )
 async def model(ask: Ask) -> Reply:
     """Show the model in force; with a name, do the same as `/config model NAME`."""
@@ -125,6 +128,8 @@ async def model(ask: Ask) -> Reply:
     if name and not is_here:
         ask.require_owner("change the model for all conversations")
     if name:
+        ask.bot.settings.once({"model": name}, here if is_here else "", ask.person)
+        await check_listed(ask, name)
         await ask.bot.settings.set("model", name, here if is_here else "", ask.person)
     about = ask.bot.models.about(ask.conversation.key)
     window = (
@@ -156,6 +161,43 @@ async def model(ask: Ask) -> Reply:
     ]
     actions = (Action(_("Forget it"), "/model forget"),) if known and ask.person.is_owner else ()
     return Reply("\n\n".join([said, *known]), to_builtins(about), actions)
+
+
+async def check_listed(ask: Ask, name: str) -> None:
+    """Refuse a model that the endpoint does not list, with the nearest names; an endpoint without a
+    list has any. A listed name may have a date or a variant besides. Raises CommandError."""
+    found = await ask.bot.models.offered(ask.conversation.key)
+    names = [one.name for one in found.options]
+    is_known = name in (*names, *_NO_NAMES) or any(
+        _VARIANT.fullmatch(longer.removeprefix(shorter))
+        for one in names
+        for shorter, longer in ((one, name), (name, one))
+        if longer.startswith(shorter)
+    )
+    if is_known or not found.is_listed:
+        return
+    part = name.lower()
+    close = difflib.get_close_matches(part[:100], names, _NEAR)
+    near = [*dict.fromkeys((*close, *(one for one in names if part in one.lower())))][:_NEAR]
+    hint = (
+        _("similar names: {names}", names=format_list([literal(one) for one in near]))
+        if near
+        else _("/model list has them all")
+    )
+    raise CommandError(
+        _(
+            "The provider lists no model “{name}”, so nothing was changed; {hint}. If it has it all "
+            "the same: `/config model {name}`.",
+            name=literal(clip(name)),
+            hint=hint,
+        )
+    )
+
+
+_NEAR = 3
+_NO_NAMES = ("auto", "embedded")
+"""Values of the setting `model` that are no names of models."""
+_VARIANT = re.compile(r"-latest|-\d[\d-]*|[:@].*")
 
 
 def forget_learnt(ask: Ask) -> Reply:
