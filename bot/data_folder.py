@@ -138,9 +138,9 @@ def check_not_emptied(data: Path) -> None:
 
 def start_fresh(data: Path) -> None:
     """Prepare a start with a new database: the files of the old one are renamed, never deleted.
-    Raises FolderError if the old one holds data, and OSError."""
+    Raises FolderError if the old one holds data and is sound, StoreError, and OSError."""
     database = data / DATABASE
-    if not _is_unfinished(database):
+    if not _is_unfinished(database) and not engines.engine_for(database).examine():
         raise FolderError(
             f"The database {database} holds a bot, so it is not started afresh; omit --new, "
             "or choose another folder with --data DIR."

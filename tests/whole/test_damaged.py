@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -17,13 +19,14 @@ import pytest
 
 from benchmarks.damaged_files import damaged, lived_in
 from bot.assembly import assemble
-from bot.data_folder import FolderError, check_not_emptied
+from bot.data_folder import FolderError, check_not_emptied, start_fresh
 from bot.settings import load_layers
 from main import main
 from memory.conversations import MOST_ATTEMPTS
 from memory.record.database import StoreError
 from memory.record.engines import engine_for
 from memory.record.engines.soundness import is_unused
+from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Call, Received, Say
 from tests.waiting import until
 from tests.whole.scenario import copy_as_killed
@@ -321,3 +324,41 @@ async def test_no_damage_ends_in_a_traceback_or_in_silence(tmp_path: Path) -> No
     for row in await asyncio.to_thread(damaged, tmp_path, 1, 40, kinds):
         assert row.tries == 1
         assert row.is_well, row.failures or row
+
+
+@pytest.mark.usefixtures("processes")
+async def test_the_steps_for_a_destroyed_beginning_bring_the_messages_back(tmp_path: Path) -> None:
+    database = await lived(tmp_path)
+    before = count(database, "message")
+    from_the_beginning(database)
+    told = await refusal(tmp_path)
+    assert "python main.py --new" in told
+    assert "docs/troubleshooting.md" in told
+    start_fresh(tmp_path / "data")
+    async with run_bot(tmp_path, yes, SETTINGS) as bot:
+        assert (await bot.says("Are you there?")).text == "Yes."
+        assert "My number is 2" in (await bot.says("/memory")).text, "the daily file is in use"
+    shutil.copytree(tmp_path / "data", tmp_path / "saved")
+    page = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+    save, patch = re.findall(r"```sh\n(.+?)```", page.partition("### A damaged")[2], re.DOTALL)
+    for commands in (patch, save):
+        subprocess.run(["bash", "-ec", commands], cwd=tmp_path, check=True, capture_output=True)  # noqa: ASYNC221
+    again = tmp_path / "again"
+    again.mkdir()
+    (tmp_path / "saved").rename(again / "data")
+    assert count(again / "data" / "parley.db", "message") == before
+    async with run_bot(again, yes, SETTINGS) as bot:
+        assert (await bot.says("Are you there?")).text == "Yes."
+        assert "My number is 5." in str(bot.sent_to_model())
+
+
+async def test_a_sound_database_is_not_put_aside(tmp_path: Path) -> None:
+    database = await lived(tmp_path, 1)
+    with pytest.raises(FolderError, match="holds a bot"):
+        start_fresh(tmp_path / "data")
+    with database.open("r+b") as file:
+        file.truncate(database.stat().st_size // 2)
+    content = database.read_bytes()
+    start_fresh(tmp_path / "data")
+    (aside,) = (tmp_path / "data").glob("parley.db.before-*")
+    assert aside.read_bytes() == content
