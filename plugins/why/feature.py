@@ -86,7 +86,7 @@ async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
         raise CommandError(_(NONE_KEPT))
     turns = turns_of(name, ask.conversation.context.newest) if name.strip() else ()
     if len(turns) > 1:
-        raise CommandError(_("Name one turn: its answer is the one looked into."))
+        raise CommandError(_("Name only one turn: one answer is explained at a time."))
     found = [one for one in sent if not turns or one.turn in turns]
     last_asked = turns[-1] if turns else ask.conversation.context.newest
     if not found and 0 < last_asked <= await log.count_shared():
