@@ -178,7 +178,7 @@ class ChosenModels(Struct, frozen=True):
             )
             for name in names
         ]
-        return OfferedModels(options, why_not, bool(listed))
+        return OfferedModels(options, why_not, tuple(windows))
 
     def agents(self) -> list[AgentInfo]:
         default = self._info(NO_AGENT, _("settings that apply to everybody"))

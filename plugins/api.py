@@ -235,11 +235,11 @@ class ModelOption(Struct, frozen=True):
 
 class OfferedModels(Struct, frozen=True):
     """The models that may be chosen; `why_not` is the reason why the endpoint could not be asked
-    ("": it was, or there is none), and `is_listed` says whether it listed any."""
+    ("": it was, or there is none), and `listed` are the names that it listed."""
 
     options: Sequence[ModelOption]
     why_not: str = ""
-    is_listed: bool = False
+    listed: Sequence[str] = ()
 
 
 class ModelsPort(Protocol):
@@ -609,7 +609,7 @@ class Command(Struct, frozen=True):
         return word in self.slow or (bool(word) and EVERYTHING in self.slow)
 
 
-def command(
+def command(  # noqa: PLR0913 - one for each property of a command
     name: str,
     summary: str,
     usage: str = "",

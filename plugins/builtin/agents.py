@@ -128,8 +128,6 @@ async def model(ask: Ask) -> Reply:
     if name and not is_here:
         ask.require_owner("change the model for all conversations")
     if name:
-        ask.bot.settings.once({"model": name}, here if is_here else "", ask.person)
-        await check_listed(ask, name)
         await ask.bot.settings.set("model", name, here if is_here else "", ask.person)
     about = ask.bot.models.about(ask.conversation.key)
     window = (
@@ -154,7 +152,8 @@ async def model(ask: Ask) -> Reply:
         )
     advice = f"\n\n{about.advice}" if about.advice else ""
     answers = sentence(series((about.name + aside(explain(about.where)), window, tools)))
-    said = f"{now}{answers}{after}{advice}"
+    unlisted = await _note_unlisted(ask, name) if name else ""
+    said = "\n\n".join(filter(None, (f"{now}{answers}{after}{advice}", unlisted)))
     known = [
         _("Learned about {name}: {facts}", name=literal(name), facts=" ".join(map(explain, facts)))
         for name, facts in about.learnt.items()
@@ -163,34 +162,31 @@ async def model(ask: Ask) -> Reply:
     return Reply("\n\n".join([said, *known]), to_builtins(about), actions)
 
 
-async def check_listed(ask: Ask, name: str) -> None:
-    """Refuse a model that the endpoint does not list, with the nearest names; an endpoint without a
-    list has any. A listed name may have a date or a variant besides. Raises CommandError."""
+async def _note_unlisted(ask: Ask, name: str) -> str:
+    """Return a sentence for a model that the endpoint does not list, with similar names; "" if it
+    lists it, or has no list. A listed name may have a date or a variant besides."""
     found = await ask.bot.models.offered(ask.conversation.key)
-    names = [one.name for one in found.options]
-    is_known = name in (*names, *_NO_NAMES) or any(
+    names = [one.name for one in found.options if one.name != name]
+    is_known = name in (*found.listed, *_NO_NAMES) or any(
         _VARIANT.fullmatch(longer.removeprefix(shorter))
-        for one in names
+        for one in found.listed
         for shorter, longer in ((one, name), (name, one))
         if longer.startswith(shorter)
     )
-    if is_known or not found.is_listed:
-        return
+    if is_known or not found.listed:
+        return ""
     part = name.lower()
     close = difflib.get_close_matches(part[:100], names, _NEAR)
     near = [*dict.fromkeys((*close, *(one for one in names if part in one.lower())))][:_NEAR]
-    hint = (
-        _("similar names: {names}", names=format_list([literal(one) for one in near]))
-        if near
-        else _("/model list has them all")
-    )
-    raise CommandError(
-        _(
-            "The provider lists no model “{name}”, so nothing was changed; {hint}. If it has it all "
-            "the same: `/config model {name}`.",
+    if not near:
+        return _(
+            "The provider does not list “{name}”; /model list shows its models.",
             name=literal(clip(name)),
-            hint=hint,
         )
+    return _(
+        "The provider does not list “{name}”. Similar names: {names}.",
+        name=literal(clip(name)),
+        names=format_list([literal(one) for one in near]),
     )
 
 

@@ -26,7 +26,6 @@ from plugins.api import (
     command,
     hookimpl,
 )
-from plugins.builtin.agents import check_listed
 from plugins.builtin.session import LONGEST_TITLE, last_turns
 from plugins.offers import with_offers
 from plugins.turn_names import turns_of
@@ -60,7 +59,6 @@ async def regenerate(ask: Ask) -> Reply:
         )
     if model:
         ask.bot.settings.once({"model": model}, ask.conversation.key.id, ask.person)
-        await check_listed(ask, model)
     turn = await _find_turn(ask, name)
     return await _ask_again(ask, turn, turn.question, model)
 

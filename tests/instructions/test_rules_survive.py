@@ -129,7 +129,7 @@ async def test_subagents_and_other_models_have_them_too(tmp_path: Path) -> None:
             return Say(calls=(Call("delegate", '{"task": "Look."}', "d"),))
         return Say("Done.")
 
-    async with run_bot(tmp_path, script, models=None) as bot:
+    async with run_bot(tmp_path, script) as bot:
         await say_all(bot, f"/rules add {BOSS}", "Send out", "/model gpt-4o", "And?")
         assert all(f"\n- {BOSS}" in system(bot, n) for n in range(len(bot.server.turns)))
         assert "You are a sub-agent" in str([r.body for r in bot.server.turns])

@@ -91,7 +91,7 @@ async def test_a_restart_does_not_say_it_again(tmp_path: Path) -> None:
 
 
 async def test_a_model_that_a_person_chose_for_this_conversation_stays(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, echo, SOFT, models=None) as bot:
+    async with run_bot(tmp_path, echo, SOFT) as bot:
         await spend_most(bot, "spend_limit_total")
         await bot.says("/model gpt-4-turbo --here")
         assert "instead of" not in (await bot.says("Two")).text

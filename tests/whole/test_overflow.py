@@ -274,7 +274,7 @@ async def test_a_learned_window_is_shown_as_learned_and_forgotten_with_the_model
     for number, (line, window) in enumerate(changes.items()):
         folder = tmp_path / str(number)
         folder.mkdir()
-        async with run_bot(folder, refusing(1, window=16_000), {}, models=None) as bot:
+        async with run_bot(folder, refusing(1, window=16_000), {}) as bot:
             await talk(bot, "the last word " + "word " * 18_000)
             assert (await state(bot))["window"] == 16_000, "it is believed"
             assert "learned" in (await bot.says("/context")).text

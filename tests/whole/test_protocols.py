@@ -303,7 +303,7 @@ async def test_thoughts_go_back_after_a_restart_and_what_was_sent_is_shown_as_it
 async def test_a_conversation_goes_on_from_one_api_with_the_other(tmp_path: Path) -> None:
     thought = Say("One moment.", (SUM,), reasoning="I should calculate.")
     script = [thought, Say("It is 42."), Say("Yes."), Say("Of course.")]
-    async with OpenAIServer(script, models=None) as server:
+    async with OpenAIServer(script) as server:
         bot = TestBot()
         async with running(tmp_path, bot, openai_settings(server, model="gpt-5-pro"), OPENAI_KEYS):
             await bot.says("What is six times seven?")

@@ -231,7 +231,7 @@ def shown(seen: list[Activity]) -> list[tuple[int, int]]:
 
 
 async def test_a_change_says_where_it_holds(tmp_path: Path) -> None:
-    async with run_bot(tmp_path, script, models=None) as bot:
+    async with run_bot(tmp_path, script) as bot:
         said = (await bot.says("/model gpt-4o --here")).text
         await bot.says("Hello")
         await bot.says("Hello", chat="other")
