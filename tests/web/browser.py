@@ -6,6 +6,7 @@ async with serving(tmp_path, script) as site, browsing(browser) as tab:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -125,6 +126,22 @@ class Tab:
         """Choose an entry in the menu below a turn."""
         await self.presses(f"More for {turn}", f".turn[data-turn={turn}]")
         await self.page.get_by_role("menuitem", name=what, exact=True).click()
+
+    @asynccontextmanager
+    async def sees_passing(self, text: str) -> AsyncIterator[None]:
+        """Wait at the end until a button has had this text, which may be gone again by then."""
+        seen = await self.page.evaluate_handle(
+            """text => ({ once: new Promise((resolve) => {
+                const look = () => [...document.querySelectorAll("button")]
+                    .some((button) => button.textContent === text) && resolve();
+                const all = { subtree: true, childList: true };
+                new MutationObserver(look).observe(document.body, all);
+            }) })""",
+            text,
+        )
+        yield
+        async with asyncio.timeout(PATIENCE):
+            await seen.evaluate("seen => seen.once")
 
     async def copied(self, beginning: str) -> str:
         """Wait until the clipboard has a text with this beginning, and return it: a press returns
