@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.tables import each_row
+from tests.waiting import PATIENCE
 
 SKIPPED = "import pytest\ndef test_never(): pytest.skip('no wheel')\n"
 LEFT_OUT = "import pytest\npytest.importorskip('no_such_module')\ndef test_never(): ...\n"
@@ -26,7 +27,7 @@ RUNS = "def test_runs(): ...\n"
 def test_a_test_cannot_reach_another_machine() -> None:
     for host in ("example.com", "8.8.8.8", "10.0.0.1", "::ffff:8.8.8.8"):
         with pytest.raises(PermissionError, match="only this machine"):
-            socket.create_connection((host, 80), timeout=1)
+            socket.create_connection((host, 80), timeout=PATIENCE)
 
 
 def test_no_key_is_there_to_pay_with() -> None:
@@ -56,7 +57,11 @@ def test_a_skip_fails_in_ci_and_only_there(tmp_path: Path, ci: str, outcome: str
 TESTS = Path(__file__).parent
 WAITING = ("waiting.py", "fakes/", "mcp/fakes/")  # these may wait, or simulate slowness
 BINDING = ("bind", "start_server", "create_server", "TCPSite", "run_app")
-LOOKED_FOR = re.compile(rf"\bsleep\((?!0\))|\b({'|'.join(BINDING)})\(")
+LIMITED = {"wait_for": 1, "timeout": 0, "settimeout": 0}
+"""Calls with a time limit, and its position."""
+WITH_LIMIT = ("run", "communicate", "check_output", "create_connection", "request", "IMAPClient")
+"""Calls that may have a time limit, by the name `timeout`."""
+LOOKED_FOR = re.compile(rf"\bsleep\((?!0\))|\b({'|'.join((*BINDING, *LIMITED))})\(|\btimeout=\d")
 
 
 @cache
@@ -97,6 +102,23 @@ def test_no_test_sleeps() -> None:
     assert found == set(), "wait with tests.waiting.until, or for an event"
 
 
+def limits(call: ast.Call) -> Iterator[float]:
+    """Yield the seconds, written as a number, after which a call gives up."""
+    name, given = name_of(call), call.args[LIMITED.get(name_of(call), 9) :][:1]
+    if "mark" in ast.unparse(call.func):  # pytest's own, for a test that hangs
+        return
+    if name in WITH_LIMIT:
+        given = [keyword.value for keyword in call.keywords if keyword.arg == "timeout"]
+    for node in given:
+        if isinstance(node, ast.Constant) and node.value:
+            yield float(node.value)
+
+
+def test_no_test_waits_less_long_than_a_busy_machine_needs() -> None:
+    found = {f"{name}:{call.lineno}" for name, call in calls() if any(limits(call))}
+    assert found == set(), "wait for tests.waiting.PATIENCE"
+
+
 def test_no_test_takes_the_last_request_for_that_of_a_turn() -> None:
     """A summary's request may follow it. Tests that talk to a model directly have no such
     requests."""
@@ -135,6 +157,8 @@ def test_the_guards_know_what_they_look_for() -> None:
     assert [*ports(call("s.bind(('127.0.0.1', 8080))"))] == [8080]
     assert [*ports(call("start_server(f, 'localhost', port=80)"))] == [80]
     assert not [*ports(call("s.bind(('127.0.0.1', 0))"))]
+    assert [*limits(call("wait_for(x, 5)")), *limits(call("run(x, timeout=2.5)"))] == [5, 2.5]
+    assert not [*limits(call("wait_for(x, PATIENCE)")), *limits(call("asyncio.timeout(0)"))]
 
 
 def test_each_row_of_a_table_that_fails_is_named() -> None:

@@ -24,6 +24,7 @@ from agent.models.base import (
     ModelUnreachable,
 )
 from agent.models.embedded import WINDOW, EmbeddedModel, EmbeddedServer, is_installed
+from tests.waiting import PATIENCE
 
 SYSTEM = {"role": "system", "content": "You are a helpful assistant. Answer in a few short words."}
 
@@ -164,8 +165,8 @@ def test_its_process_ends_with_ours_however_ours_ends(end: str) -> None:
         assert bot.stdin is not None
         assert bot.stdout is not None
         address = urlsplit(bot.stdout.readline().strip())
-        with socket.create_connection((address.hostname, address.port), timeout=60) as line:
-            bot.communicate("go\n", timeout=60)
+        with socket.create_connection((address.hostname, address.port), timeout=PATIENCE) as line:
+            bot.communicate("go\n", timeout=PATIENCE)
             assert line.recv(1) == b""  # the server's end of it is closed
     assert bot.returncode == (-signal.SIGKILL if "kill" in end else 0)
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from rich.cells import cell_len
 
+from tests.waiting import PATIENCE
+
 _SIGNS = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b_[^\x1b]*\x1b\\|\x1b\][^\x07\x1b]*\x07|.", re.DOTALL
 )
@@ -53,8 +55,8 @@ class Glass(io.StringIO):
     async def shows(self, text: str) -> None:
         await self.until(lambda: text in self.text)
 
-    async def until(self, holds: Callable[[], bool], seconds: float = 10) -> None:
-        async with asyncio.timeout(seconds):
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE):
             while not holds():
                 self._is_changed.clear()
                 await self._is_changed.wait()

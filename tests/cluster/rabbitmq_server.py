@@ -32,6 +32,7 @@ IS_INSTALLED = (BINARIES / "rabbitmq-server").exists()
 PATIENCE = 120.0
 """Seconds after which a server that has not started fails the test."""
 _ATTEMPTS = 3  # to start it, each on its own ports
+_ASKED = 5.0  # seconds until it is asked again whether it has started
 _UNUSED = range(10_000, 32_000)  # ports outside the range of ephemeral ports
 _CHANNELS = ("pipe", "afar", "telegram", "letters")  # those that a gateway of a test owns
 
@@ -156,9 +157,12 @@ class RabbitMQServer:
 
     def _answers(self) -> bool:
         """Return whether it speaks the protocol already: it opens its port a little before."""
-        with suppress(OSError), closing(socket.create_connection((HOST, self.port), 1)) as wire:
+        with (
+            suppress(OSError),
+            closing(socket.create_connection((HOST, self.port), _ASKED)) as wire,
+        ):
             wire.sendall(b"AMQP\x00\x00\x09\x01")
-            wire.settimeout(5)
+            wire.settimeout(_ASKED)
             return wire.recv(8)[:1] == b"\x01"
         return False
 

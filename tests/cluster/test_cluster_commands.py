@@ -20,6 +20,7 @@ from plugins.cluster.checkup import check_broker
 from tests.cluster.cluster_processes import SLICES, cluster_of, until_joined
 from tests.cluster.cluster_testbot import small_and_quick
 from tests.fakes.openai_server import OpenAIServer
+from tests.waiting import PATIENCE
 from tests.whole.process import MAIN
 
 Start = Callable[..., tuple[int, str]]
@@ -143,7 +144,7 @@ def test_a_bot_of_one_process_imports_nothing_of_the_cluster(tmp_path: Path) -> 
         input=b'{"text": "/status"}\n',
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
     assert b"reply_to" in done.stdout
@@ -163,7 +164,7 @@ def test_a_broker_that_is_not_there_is_said_in_a_sentence(tmp_path: Path, postgr
     done = subprocess.run(
         [sys.executable, str(MAIN), *arguments, "--role", "worker"],
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 1
     assert "The message broker can't be reached; check that it runs" in done.stderr.decode()

@@ -22,6 +22,7 @@ from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.waiting import PATIENCE, until
 
 NAMES = [f"slice.{number}" for number in range(8)]
+BEAT = 0.2  # seconds between two heartbeats
 
 
 class Process:
@@ -36,7 +37,7 @@ class Process:
         self.log, self.hold = log, asyncio.Event()
         self.hold.set()
         self.is_unable = False
-        self.fails_to_lose, self.puts_tokens = False, True
+        self.fails_to_lose = False
         self.patience, self.attempts = PATIENCE, Counter[str]()
         self._beating: asyncio.Task[None] | None = None
         self._over = asyncio.Event()
@@ -56,7 +57,7 @@ class Process:
             with suppress(BrokerError):
                 await self.broker.broadcast("beat", self.broker.me.encode())
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), 0.2)
+                await asyncio.wait_for(self._over.wait(), BEAT)
 
     async def stop(self) -> None:
         """Stop it cleanly."""
@@ -92,7 +93,7 @@ class Process:
     async def list_orphans(
         self, names: Sequence[str], alive: Collection[str] | None = None
     ) -> list[str]:
-        return [*names] if alive is not None or self.puts_tokens else []
+        return [*names]
 
     async def handle(self, name: str, call: OwnerCall) -> None:
         try:
@@ -117,9 +118,9 @@ class Cluster:
         self.alive: dict[str, Process] = {}
         self._stack = stack
 
-    async def add(self, me: str, is_unable: bool = False, puts_tokens: bool = True) -> Process:
+    async def add(self, me: str, is_unable: bool = False) -> Process:
         one = self.alive[me] = Process(self.url, me, self.kin, self.log)
-        one.is_unable, one.puts_tokens = is_unable, puts_tokens
+        one.is_unable = is_unable
         self._stack.push_async_callback(self._end, me)
         await one.start()
         return one

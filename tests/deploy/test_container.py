@@ -183,7 +183,9 @@ def test_a_bot_without_the_page_is_well_while_it_holds_its_data(tmp_path: Path) 
     def ask_script(folder: Path = tmp_path) -> int:
         environ = {"HEALTH_ADDRESS": "", "HEALTH_DATA": str(folder)}
         command = [sys.executable, "-I", str(DOCKERFILE.with_name("health.py"))]
-        done = subprocess.run(command, env=environ, check=False, timeout=60, stderr=subprocess.PIPE)
+        done = subprocess.run(
+            command, env=environ, check=False, timeout=PATIENCE, stderr=subprocess.PIPE
+        )
         assert done.stderr == b""
         return done.returncode
 

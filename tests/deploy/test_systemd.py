@@ -19,6 +19,7 @@ import pytest
 import main
 from main import make_parser
 from tests.fakes.openai_server import OpenAIServer, Say
+from tests.waiting import PATIENCE
 from tests.whole.process import MAIN, talking
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -183,7 +184,7 @@ def test_a_wrong_configuration_is_no_service(machine: Path, run: Run) -> None:
 async def test_systemd_is_told_when_the_bot_is_ready_lives_and_ends(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "notify"))
-        listener.settimeout(60)
+        listener.settimeout(PATIENCE)
         environ = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
         async with (
             OpenAIServer(lambda request: Say("Hello!")) as endpoint,

@@ -60,7 +60,6 @@ def read(kind: str, path: Path) -> str:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
         preexec_fn=limit,
     )

@@ -352,7 +352,7 @@ def test_a_pattern_that_describes_more_than_a_machine_holds_is_refused(root: Pat
         check=True,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE,
     )
     *texts, last, megabytes = done.stdout.split("\n")[:-1]
     assert texts == [

@@ -144,7 +144,7 @@ class Dovecot:
         return False
 
     def sign_in(self, address: str) -> IMAPClient:
-        client = IMAPClient("127.0.0.1", self.port, ssl=False, timeout=10)
+        client = IMAPClient("127.0.0.1", self.port, ssl=False, timeout=PATIENCE)
         try:
             client.login(address, PASSWORD)
             client.select_folder("INBOX")

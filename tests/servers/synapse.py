@@ -27,7 +27,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 ENVIRONMENT = Path.home() / ".cache" / "parley-tests" / "synapse"
 NAME = "parley.test"
@@ -140,7 +140,7 @@ class SynapseServer:
         """Call an API of the server."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         answer = httpx.request(
-            method, self.url + path, json=body, headers=headers, timeout=30, trust_env=False
+            method, self.url + path, json=body, headers=headers, timeout=PATIENCE, trust_env=False
         )
         answer.raise_for_status()
         found: dict[str, Any] = answer.json()

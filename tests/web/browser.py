@@ -6,6 +6,7 @@ async with serving(tmp_path, script) as site, browsing(browser) as tab:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,8 +17,10 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.async_api import Browser, Error, Page, ViewportSize, expect
 
+from tests.waiting import PATIENCE, until
+
 CHROMIUM = Path("/usr/bin/chromium")
-LONGEST = 60_000  # milliseconds; the machine may be busy
+LONGEST = 1_000 * PATIENCE  # milliseconds
 expect.set_options(timeout=LONGEST)
 DESK: ViewportSize = {"width": 1440, "height": 900}
 USUAL = "in context"
@@ -123,6 +126,32 @@ class Tab:
         """Choose an entry in the menu below a turn."""
         await self.presses(f"More for {turn}", f".turn[data-turn={turn}]")
         await self.page.get_by_role("menuitem", name=what, exact=True).click()
+
+    @asynccontextmanager
+    async def sees_passing(self, text: str) -> AsyncIterator[None]:
+        """Wait at the end until a button has had this text, which may be gone again by then."""
+        seen = await self.page.evaluate_handle(
+            """text => ({ once: new Promise((resolve) => {
+                const look = () => [...document.querySelectorAll("button")]
+                    .some((button) => button.textContent === text) && resolve();
+                const all = { subtree: true, childList: true };
+                new MutationObserver(look).observe(document.body, all);
+            }) })""",
+            text,
+        )
+        yield
+        async with asyncio.timeout(PATIENCE):
+            await seen.evaluate("seen => seen.once")
+
+    async def copied(self, beginning: str) -> str:
+        """Wait until the clipboard has a text with this beginning, and return it: a press returns
+        before the text is copied."""
+
+        async def read() -> str:
+            text = str(await self.page.evaluate("navigator.clipboard.readText()"))
+            return text if text.startswith(beginning) else ""
+
+        return await until(read)
 
     async def shows_state(self, turn: str, *states: str) -> None:
         """Wait until the panel shows this state of a turn; the usual state has no mark."""

@@ -279,7 +279,7 @@ CUTS = {"agent_max_context_turns": 3, "context": {"compaction_approval": "ask"}}
 async def decline_a_cut(place: Place) -> None:
     await talk(place, 3)
     await place.says(f"4. word {LONG}", "Compact the context?")
-    await place.presses("No", "/context decline s1", "Nothing is compacted")
+    await place.presses("No", "/context decline s1", "Nothing is compacted.")
 
 
 async def test_a_cut_is_asked_about_and_approved_or_not(tmp_path: Path, being: Being) -> None:

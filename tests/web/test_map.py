@@ -67,12 +67,15 @@ async def test_blocks_can_be_seen_however_much_is_free(tab: Tab) -> None:
 
 
 async def test_a_block_says_what_it_is_and_leads_to_its_turn(site: Site, tab: Tab) -> None:
-    await fill(site, 8)
+    await fill(site, 7)
+    await expect(block(tab, "t7")).to_be_visible()
     await block(tab, "t1").hover()
     about = tab.page.locator("#map .about")
     await expect(about).to_contain_text("t1 · ")
     await expect(about).to_contain_text("question 1 many words")
+    await site.says("question 8")
     await expect(tab.page.locator("#map .marks")).to_contain_text("8 of 20 turns")
+    await expect(about).to_contain_text(" tokens")  # of what is below the mouse now
     await expect(tab.page.locator("#map .marks")).to_contain_text("Next compaction: about t21")
     await tab.page.mouse.move(10, 10)
     await expect(about).to_contain_text("Click a block to show its turn")

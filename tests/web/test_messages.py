@@ -248,7 +248,7 @@ async def test_under_an_answer_are_its_cost_and_what_can_be_done_with_it(tab: Ta
     await tab.sees(".turn[data-turn=t1] .state:has-text('gpt-4o-mini')")
     await expect(tab.page.locator(".turn .state")).to_contain_text("$0.000")
     await row(tab, "t1", "Copy the answer").click()
-    assert await tab.page.evaluate("navigator.clipboard.readText()") == "**re:** one"
+    assert await tab.copied("**re") == "**re:** one"
     await row(tab, "t1", "Pin").click()
     await tab.shows_state("t1", "pinned")
     await expect(row(tab, "t1", "Pin")).to_have_attribute("aria-pressed", "true")
@@ -284,6 +284,7 @@ async def test_a_question_is_asked_again_and_arrows_lead_from_answer_to_answer(
     await tab.sees(".turn[data-turn=t2] .text:has-text('Answer 4 of fake-model')")
     await tab.sees(".variants:has-text('3/3')")
     await row(tab, "t2", "Previous").click()
+    await tab.sees(".variants:has-text('2/3')")
     await row(tab, "t2", "Previous").click()
     await tab.sees(".turn[data-turn=t2] .text:has-text('Answer 2 of gpt-4o-mini')")
     await tab.sees(".variants:has-text('1/3')")

@@ -41,7 +41,7 @@ class Sitter:
         """Wait until a text, or a match of a pattern, is on the screen this many times."""
         found = re.compile(re.escape(text)) if isinstance(text, str) else text
         try:
-            await self.glass.until(lambda: len(found.findall(self.glass.text)) >= times, PATIENCE)
+            await self.glass.until(lambda: len(found.findall(self.glass.text)) >= times)
         except TimeoutError:
             raise AssertionError(
                 f"{text!r} did not come; there stands\n{self.glass.text}"

@@ -15,8 +15,10 @@ export class Unreachable extends Error {}
 export const AWAY = t("The bot can't be reached: it has stopped, or has as many connections as it can take. Try again in a moment.");
 
 async function request(path, options = {}) {
+  const before = signIns;
   const response = await fetch(path, options).catch(() => { throw new Unreachable(AWAY); });
-  if (response.status === 401 && await signedIn()) return request(path, options);
+  // A person who has signed in since this request was sent is not asked again.
+  if (response.status === 401 && (before !== signIns || await signedIn())) return request(path, options);
   const body = await response.json().catch(() => ({}));
   if (!response.ok) throw new Refused(response.status, body.error?.message ?? t("Error {status}.", { status: response.status }));
   return body;
@@ -28,11 +30,15 @@ const posted = (path, body, headers = {}) => request(path, {
   body: JSON.stringify(body),
 });
 
+let signIns = 0;
 let signingIn = null;
 
 /** Ask who is signed in, once for all requests that need it; the result becomes a cookie. */
 function signedIn() {
-  signingIn ??= signIn().finally(() => { signingIn = null; });
+  signingIn ??= signIn().finally(() => {
+    signIns += 1;
+    signingIn = null;
+  });
   return signingIn;
 }
 

@@ -10,7 +10,7 @@ export const waitsFor = (reply) => reply.actions.map(({ command }) => command.ma
 /** Put the field into a card, replacing the quoted summary and the buttons. */
 export async function approval(card, name, page) {
   const asked = await page.ask(`/context summary edit ${name}`);
-  if (!asked?.form || card.hasAttribute("data-answered")) return; // it no longer waits
+  if (!asked?.form || !page.isOpen()) return; // it no longer waits, or is being answered by a button
   const area = h("textarea", { class: "answer", dir: "auto", rows: 6, "aria-label": t("Summary {name}", { name }) });
   area.value = asked.form.text;
   let [before, now] = [area.value, name];

@@ -27,16 +27,16 @@ export function card(line, reply, run, ask) {
       return saved;
     }),
     choices);
+  const buttonsOf = (name) => buttons.filter((_, at) => lastWord(reply.actions[at].command) === name);
   const waiting = ask && waitsFor(reply);
-  if (waiting) approval(element, waiting, { run, ask });
+  const isOpen = () => buttonsOf(waiting).some((button) => button.isConnected && !button.ariaDisabled);
+  if (waiting) approval(element, waiting, { run, ask, isOpen });
   async function press({ label, command, asks_first: asksFirst }) {
     if (asksFirst && await asked({ question: t("{label}: are you sure?", { label }), action: label }) === null) return;
     const isAnswer = ANSWERS.test(command);
-    const same = buttons.filter((_, at) => lastWord(reply.actions[at].command) === lastWord(command)); // one of several questions
+    const same = buttonsOf(lastWord(command)); // one of several questions
     for (const button of same) button.ariaDisabled = isAnswer || null;
-    element.toggleAttribute("data-answered", isAnswer); // a field that is still being loaded must not replace these buttons
     const answer = await run(command, { isQuiet: isAnswer });
-    element.toggleAttribute("data-answered", isAnswer && Boolean(answer));
     if (!isAnswer) return;
     if (answer) {
       same.pop().replaceWith(h("p", { class: "faint" }, plain(answer.text)));

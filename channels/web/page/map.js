@@ -39,6 +39,7 @@ class ContextMap {
   #visits = 0; // conversations that were left
   #since = null; // the newest change and turn when the bar reported a result; null while it shows something else
   #held = null; // where the mouse was pressed
+  #pointer = null; // the mouse's last event over the blocks
   #ribbon = h("div", { class: "ribbon", role: "listbox", "aria-multiselectable": "true", "aria-orientation": "horizontal", "aria-label": t("The next request, in order"), "aria-describedby": "map-help" });
   #under = h("div", { class: "layer", "aria-hidden": "true" }); // the free ground, and what goes on in another row
   #over = h("div", { class: "layer", "aria-hidden": "true" });
@@ -110,7 +111,7 @@ class ContextMap {
     this.#ribbon.replaceChildren(...this.#options);
     this.#under.replaceChildren(...this.#ground(), ...rest);
     this.#over.replaceChildren(...this.#lines(limit, next, newest, used));
-    this.#tell(null);
+    this.#tell(this.#pointer && this.#blockAt(this.#pointer));
     this.#show();
   }
 
@@ -148,6 +149,7 @@ class ContextMap {
     });
     ribbon.addEventListener("pointermove", (event) => {
       if (event.pointerType !== "mouse") return;
+      this.#pointer = event;
       const at = this.#blockAt(event, this.#held !== null);
       this.#tell(at);
       if (this.#held !== null && (at !== this.#held || this.#chosen)) this.#choose({ from: this.#held, to: at });
@@ -160,7 +162,10 @@ class ContextMap {
       if (!this.#chosen || this.#chosen.from !== at) this.#open(at);
     });
     ribbon.addEventListener("pointercancel", () => { this.#held = null; });
-    ribbon.addEventListener("pointerleave", () => this.#tell(null));
+    ribbon.addEventListener("pointerleave", () => {
+      this.#pointer = null;
+      this.#tell(null);
+    });
     ribbon.addEventListener("click", (event) => { // of a touch, or of a screen reader
       if (event.pointerType === "mouse") return;
       const named = event.target.closest("[data-at]");
