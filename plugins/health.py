@@ -96,9 +96,7 @@ def _describe_times(times: RecentTimes) -> str:
         slowest=seconds(times.slowest),
     )
     if times.first_word:
-        said += _(
-            " Half of the time, the model began within {first}.", first=seconds(times.first_word)
-        )
+        said += _(" Half of them began within {first}.", first=seconds(times.first_word))
     if times.tool and times.tool.seconds >= SLOW:
         said += _(
             " The slowest tool was {tool}: {seconds}.",

@@ -190,7 +190,7 @@ def _refusal_sentence(endpoint: Endpoint, status: int, meant: int, body: str) ->
             return (
                 f"{endpoint.shown_url} refused the request (error {status}): "
                 f"{_quote(endpoint, body)} If this happens again, send less (`/context compact`), "
-                "begin anew (`/context clear`), or choose another model."
+                "start over (`/context clear`), or choose another model."
             )
 
 

@@ -40,7 +40,7 @@ _STATES: Mapping[str, str] = {
     "in context": "blue",
     "shortened": "bright_blue",
     "clipped": "cyan",
-    "results as stubs": "bright_cyan",
+    "tool results shortened": "bright_cyan",
     "in the log": "bright_yellow",
     "summarised": "yellow",
     "cleared": "bright_black",

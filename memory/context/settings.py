@@ -57,8 +57,8 @@ class ContextSettings(BaseModel):
             description="Treatment of older turns. trim: the oldest half is removed once a limit "
             "is passed. slim: older turns are sent as a log with one line each, the last "
             "full_turns in full. full: everything is sent. truncate: all but the last keep_recent "
-            "messages are removed once the pressure reaches compression_trigger. summarize: the "
-            "same, with a summary in their place. structured: a summary in fields at "
+            "messages are removed once the share in use reaches compression_trigger. summarize: "
+            "the same, with a summary in their place. structured: a summary in fields at "
             "trigger_ratio, keeping reserve_ratio. stubs: old tool results become one line each, "
             "and all else stays.",
             json_schema_extra=HERE,
@@ -190,8 +190,8 @@ class ContextSettings(BaseModel):
         default=0.75,
         ge=0.0,
         le=1.0,
-        description="The pressure at which truncate and summarize act: tokens in use / "
-        "(max_tokens - output_reserved).",
+        description="Share of the budget in use from which truncate and summarize act; the budget "
+        "is max_tokens - output_reserved.",
         json_schema_extra={"here": True},
     )
     auto_compact: bool = Field(

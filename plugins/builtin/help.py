@@ -9,7 +9,7 @@ from plugins.api import Action, Ask, Command, Reply, command, hookimpl
 from plugins.wording import cell, labelled, table
 
 GROUPS: Mapping[str, Sequence[str]] = {
-    "Talking": (
+    "Conversation": (
         *("new", "retry", "undo", "edit", "regenerate", "files", "stop", "btw", "shell"),
         *("fork", "branches", "title", "pin", "archive", "cancel"),
     ),
@@ -37,7 +37,7 @@ FIRST = (
 STRATEGIES: Mapping[str, tuple[str, str]] = {
     "trim": (
         "past a limit of turns or tokens, the oldest half is removed and a summary replaces it",
-        "you don't want to think about it: it is the default, and keeps costs level",
+        "you don't want to think about it: it is the default, and keeps costs steady",
     ),
     "slim": (
         "only the last turns are sent whole; each older one is a line of a log",
@@ -49,11 +49,11 @@ STRATEGIES: Mapping[str, tuple[str, str]] = {
     ),
     "truncate": (
         "near a limit, all but the newest messages are removed, without a summary",
-        "earlier messages hardly matter, and no call to a model may be spent on them",
+        "earlier messages hardly matter, and no model call may be spent on a summary",
     ),
     "summarize": (
         "the same, and a summary replaces what was removed",
-        "the newest messages matter word for word, and of the rest the outline",
+        "the newest messages matter word for word, and an outline of the rest is enough",
     ),
     "structured": (
         "near a limit, a summary in five fields replaces all but the newest part",
@@ -61,7 +61,7 @@ STRATEGIES: Mapping[str, tuple[str, str]] = {
     ),
     "stubs": (
         "old tool results become a line each, which the model can read again",
-        "tools return much (files, pages), and what was said must all stay",
+        "tools return long results (files, pages), and every message must stay",
     ),
 }
 """Each strategy: its effect, and when to use it."""

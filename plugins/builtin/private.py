@@ -45,12 +45,12 @@ def _describe_beginning(ask: Ask) -> Reply:
         "It holds for everybody in this chat: all see it, and each may end it with /private off."
     )
     text = _(
-        "**Off the record.** What is said here from now on is in the bot's memory alone, and gone "
-        "with /private off or when the bot stops. The model begins afresh: it sees nothing of the "
-        "conversation before, and nothing of this afterwards.\n\nThe model's provider, and the "
-        "messenger that you may be writing in, still see your messages and may keep them. All that "
-        "is kept here is when you wrote and what it cost. Tools, files, voice messages and notes "
-        "are off meanwhile, and so are the commands that work on what is kept."
+        "**Off the record.** Messages from now on are not written to disk, and are deleted with "
+        "/private off or when the bot stops. The model starts with an empty context: it sees "
+        "nothing of the conversation before, and nothing of this afterwards.\n\nThe model's "
+        "provider, and the messenger that you may be writing in, still see your messages and may "
+        "keep them. Only the times and the cost of your messages are kept. Tools, files, voice "
+        "messages and notes are off meanwhile, and so are the commands that work on what is kept."
     )
     is_alone = ask.address.is_private or not ask.address.user
     whole = text if is_alone else f"{text}\n\n{everybody}"

@@ -36,7 +36,7 @@ UNSET = "--unset"
 _TURN = re.compile(r"t\d+", re.ASCII)
 
 
-@command("new", "Start afresh: remove all turns from the context")
+@command("new", "Start over: remove all turns from the context")
 async def new(ask: Ask) -> Reply:
     """Stop the running turn, then remove all turns from the context."""
     if ask.words:
@@ -53,13 +53,13 @@ async def new(ask: Ask) -> Reply:
     first = _("I stopped the running answer.") + " " if stopped else ""
     data = {"turns": [f"t{n}" for n in cleared.turns]}
     if cleared.event is None:
-        fresh = _("You are already starting afresh: no turn is in context.")
+        fresh = _("The context is empty already: no turn is in it.")
         return Reply(f"{first}{fresh}", data)
     gone = _("the summary of older turns")
     if cleared.turns:
         gone = number_of(len(cleared.turns), "{n} turn", "{n} turns")
     text = _(
-        "Started afresh: {gone} removed from the context. Everything is kept on disk; "
+        "New start: {gone} removed from the context. Everything is kept on disk; "
         "/context undo restores it.",
         gone=gone,
     )

@@ -326,7 +326,7 @@ class StandingInstructions:
                 if (known is None or known.state != "proposed") and self._is_full(key, person):
                     raise CommandError(
                         _(
-                            "{n} rules of yours wait for a yes already; an owner keeps or "
+                            "{n} of your rules already await approval; an owner keeps or "
                             "dismisses them with /rules.",
                             n=MOST_OPEN,
                         )
@@ -420,7 +420,7 @@ class StandingInstructions:
                 raise CommandError(
                     _(
                         "Nothing was changed: the same was dismissed or revoked there. Give it "
-                        "anew with /rules add."
+                        "again with /rules add."
                     )
                 )
 

@@ -130,7 +130,7 @@ async def _write(
                 process.stdin.write(text.encode() + b"\n")
                 await process.stdin.drain()
         except (OSError, RuntimeError, anyio.ClosedResourceError):  # uvloop raises RuntimeError
-            health.end("it takes nothing any more")
+            health.end("it accepts no more input")
 
 
 async def _collect_stderr(process: Process, health: Health) -> None:

@@ -178,7 +178,7 @@ def usage(sent: SentRequest) -> str:
             prompt=amount(sent.prompt),
             completion=amount(sent.completion),
         )
-    who = _("by the provider") if sent.is_reported else _("by Parley's count")
+    who = _("as counted by the provider") if sent.is_reported else _("as counted by Parley")
     cached = _(", ") + _describe_cached(sent) if sent.is_reported else ""
     price = "" if sent.cost is None else _(", ") + money(sent.cost)
     return _(

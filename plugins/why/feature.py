@@ -64,7 +64,7 @@ async def why(ask: Ask) -> Reply:
         rows.append((_("{n} more", n=len(rest)), size, ""))
     sent = answered.sent
     head = _(
-        "**{turn} was answered by {model} from {tokens} tokens**, which held:",
+        "**{turn} was answered by {model} from {tokens} tokens**, which contained:",
         turn=f"t{answered.turn}",
         model=literal(sent.model),
         tokens=amount(sent.total),

@@ -205,7 +205,7 @@ A_LARGE_LIMIT = (
     "{most} calls in a row",
     "of your messages",
     "of your commands",
-    "rules of yours wait for a yes already",
+    "of your rules already await approval",
     "did not answer within {seconds} seconds",
     "{many_calls} calls, however full",
 )

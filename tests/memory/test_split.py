@@ -71,7 +71,7 @@ async def test_summarize_leaves_one_system_message_and_the_last_messages(
     before = conversation.context.view().messages
     event = await compacted(harness)
     assert event is not None
-    assert event.reason.startswith("the rule _auto_compact: the pressure was 0.7")
+    assert event.reason.startswith("the rule _auto_compact: 7")
     wire = sent(conversation.context.view())
     assert [message["role"] for message in wire[:2]] == ["system", "system"]
     assert "Decisions: none." in wire[1]["content"]
@@ -274,7 +274,7 @@ async def test_it_compacts_at_the_trigger_and_then_cools_down(harness: MemoryHar
     await talk.compactor.at_turn_start()
     (event,) = await talk.context.history()
     assert event.name == "compact"
-    assert event.reason.endswith("the pressure was 0.87, the trigger is 0.75")
+    assert event.reason.endswith("87% of the budget was in use, and it compacts from 75% on")
     assert talk.context.pressure < 0.75
     await talk.compactor.at_turn_start()
     assert len(await talk.context.history()) == 1

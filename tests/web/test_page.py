@@ -182,7 +182,7 @@ async def test_old_results_that_are_stubs_are_foreseen_shown_and_brought_back(
         await tab.sees("#panel:has-text('2 old tool results become one line each')")
         await site.says("two")
         await site.says("three")
-        await tab.shows_state("t1", "results as stubs")
+        await tab.shows_state("t1", "tool results shortened")
         await tab.presses("Undo: Shortened tool results")
         await tab.shows_state("t1", "in context")
 

@@ -365,7 +365,7 @@ async def test_an_error_has_the_status_that_a_retry_goes_by(
 
 async def test_an_error_names_no_command_which_a_program_could_not_send(tmp_path: Path) -> None:
     async with serving(tmp_path, lambda _: Fail(400, {"message": "what is this"})) as site:
-        with pytest.raises(BadRequestError, match="send less, begin anew, or") as caught:
+        with pytest.raises(BadRequestError, match="send less, start over, or") as caught:
             await asked(site, user("Hi"))
     assert "`/" not in str(caught.value)
 

@@ -207,7 +207,7 @@ async def hold_before_the_model(bot: TestBot, gate: asyncio.Event) -> asyncio.Ev
         ("/undo", "I stopped the running answer. Undone", []),
         ("/retry", "I stopped the running answer. t2 is taken back", ["Two"]),
         ("/edit t2 Three", "I stopped the running answer. Asked now instead", ["Three"]),
-        ("/new", "I stopped the running answer. Started afresh", []),
+        ("/new", "I stopped the running answer. New start", []),
         ("/forget t2 yes", "I stopped the running answer. Deleted", []),
     ],
 )

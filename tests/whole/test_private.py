@@ -231,7 +231,7 @@ async def test_a_private_failure_names_no_command_that_is_refused(tmp_path: Path
         assert "`/context compact`" in (await bot.says("On the record")).text
         await bot.says("/private on")
         failed = await bot.says("Off the record")
-        assert "If this happens again, send less, begin anew" in failed.text
+        assert "If this happens again, send less, start over" in failed.text
         assert [action.command for action in failed.actions] == []
 
 

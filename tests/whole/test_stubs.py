@@ -83,7 +83,7 @@ async def test_the_model_reads_a_stub_again_and_what_is_from_outside_stays_marke
     assert third.startswith('<untrusted source="look">\nPage three')
     assert again.startswith('<untrusted source="context_search">\nPage one: the tide')
     assert again.count("the tide comes in") == 60
-    assert "results as stubs" in turns
+    assert "tool results shortened" in turns
     assert "old tool results to one line each" in history
     assert "strategy stubs (file), the last 1 tool result whole (file)" in shown
 

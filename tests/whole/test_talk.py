@@ -166,10 +166,10 @@ async def test_control_characters_and_broken_unicode_never_reach_the_model(tmp_p
 
 async def test_a_new_start_says_what_left(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Say("Hello!"), Say("A greeting.")]) as bot:
-        assert "already starting afresh" in (await bot.says("/new")).text
+        assert "The context is empty already" in (await bot.says("/new")).text
         await bot.says("Hi")
         assert "1 turn removed from the context" in (await bot.says("/new")).text
-        assert "already starting afresh" in (await bot.says("/new")).text
+        assert "The context is empty already" in (await bot.says("/new")).text
 
 
 async def test_a_title_is_given_and_taken_away(tmp_path: Path) -> None:

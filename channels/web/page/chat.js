@@ -4,7 +4,7 @@ import { arrows, facts, variants } from "./acts.js";
 import { asides, card, field, plain, settle, waysOn } from "./cards.js";
 import { greeting } from "./connect.js";
 import { cuts } from "./cuts.js";
-import { byId, h, nextTask } from "./dom.js";
+import { byId, fill, h, isWritingIn, latest, nextTask } from "./dom.js";
 import { Draft } from "./draft.js";
 import { drawnFiles } from "./files.js";
 import { t } from "./language.js";
@@ -25,6 +25,7 @@ export class Chat {
   #scroll = new Scroll(this.#log);
   #told = 0; // the number of reported answers and deletions: a response requested before one does not include it
   #fading = 0;
+  #begin = latest(); // to edit a question
   #top = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#older?.click(), { root: byId("log"), rootMargin: "600px 0px 0px" });
   #marked = new WeakMap(); // the parts of that which an article shows
   #over = new Map(); // answered questions of tools, with their results
@@ -60,7 +61,8 @@ export class Chat {
     this.#known.clear(); // in another branch the same name is another turn
     const written = this.#beingWritten();
     const place = this.#scroll.place(); // of a person reading further up
-    this.#log.replaceChildren(...drawn);
+    const edited = this.#log.querySelectorAll(".cut:has(textarea:enabled)");
+    this.#log.replaceChildren(...drawn, ...edited); // `mark` puts those behind their turns again
     this.#scroll.restart();
     this.#offerOlder(messages);
     if (!messages.length) this.#log.append(greeting(this.#page));
@@ -118,7 +120,9 @@ export class Chat {
 
   /** Edit a question in its place. */
   #edit = async (turn) => {
+    const isLatest = this.#begin();
     const reply = await this.#page.ask(`/edit ${turn}`);
+    if (!isLatest()) return undefined;
     const asked = this.#question(turn);
     if (!reply?.form || !asked) return reply && this.notice(plain(reply.text));
     this.#log.querySelector(".turn > .field")?.remove();
@@ -136,7 +140,9 @@ export class Chat {
       now.parentElement.querySelector("[data-way=edit]")?.focus();
     };
     asked.after(field(reply.form, ask, { label: t("The question"), action: t("Ask"), left }));
-    return asked.nextSibling.querySelector("textarea").focus();
+    if (isWritingIn(document)) return undefined; // elsewhere, by now
+    asked.nextSibling.querySelector("textarea").focus();
+    return asked.nextSibling.scrollIntoView({ block: "nearest" }); // with its buttons
   };
 
   #quote = (turn) => {
@@ -256,7 +262,7 @@ export class Chat {
     article.className = "turn pending";
     if (this.#draft?.id !== id) this.#draft = new Draft(id);
     this.#draft.take(parts);
-    article.replaceChildren(article.firstChild, ...questionsIn(article), parts.length ? this.#draft.element : waiting());
+    fill(article, article.firstChild, ...questionsIn(article), parts.length ? this.#draft.element : article.querySelector(":scope > .waiting") ?? waiting());
     this.#page.running(true);
     if (byId("status").textContent !== t("Parley is writing.")) byId("status").textContent = t("Parley is writing.");
     this.#scroll.toEnd(isAtEnd);
@@ -323,6 +329,7 @@ export class Chat {
     const told = this.#card(reply, line);
     const isAsked = this.#log.contains(document.activeElement); // further up, where nobody looks any more
     this.#put(told);
+    if (isWritingIn(this.#log)) return;
     told.tabIndex = -1;
     if (isAsked) told.focus({ preventScroll: true });
     this.#scroll.toEnd();

@@ -38,7 +38,7 @@ export class Composer {
     phone.addEventListener("change", () => this.#fit());
     this.#text.addEventListener("input", () => { this.#changed(); this.#complete(); });
     this.#text.addEventListener("keydown", (event) => this.#key(event));
-    this.#text.addEventListener("blur", () => setTimeout(() => this.#offer([]), 200));
+    this.#text.addEventListener("blur", () => setTimeout(() => document.activeElement === this.#text || this.#offer([]), 200));
     this.#options.addEventListener("mousedown", (event) => event.preventDefault()); // or its scroll bar would close it
     this.#text.addEventListener("paste", (event) => this.#paste(event));
     this.#catchDrops();
@@ -79,15 +79,16 @@ export class Composer {
 
   /** A message is returned for editing; the text already typed stays below it. */
   async restore({ session, text, files }) {
-    const isHere = session === this.#session;
-    const now = isHere ? this.#text.value : kept.draft(session);
-    const all = [...files, ...isHere ? this.#files : await kept.files(session)];
+    const others = session === this.#session ? this.#files : await kept.files(session);
+    const now = session === this.#session ? this.#text.value : kept.draft(session);
     const whole = [text, now].filter(Boolean).join("\n\n");
+    const all = [...files, ...others];
     kept.keepDraft(session, whole);
+    if (session === this.#session) {
+      this.#put(whole, all);
+      this.#text.focus();
+    }
     await kept.keepFiles(session, all);
-    if (session !== this.#session) return;
-    this.#put(whole, all);
-    this.#text.focus();
   }
 
   #put(text, files) {

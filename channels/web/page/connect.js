@@ -61,6 +61,7 @@ class ConnectForm {
   #done;
   #servers = [];
   #mayReplace = false;
+  #isTouched = false;
   #id = `connect-${forms += 1}`;
   #provider = h("select", { id: `${this.#id}-provider` });
   #model = h("input", { id: `${this.#id}-model`, list: `${this.#id}-models`, required: true, maxlength: 200, autocomplete: "off", spellcheck: "false" });
@@ -77,7 +78,7 @@ class ConnectForm {
       labelled(t("Provider"), this.#provider), this.#more, labelled(t("Model"), this.#model), this.#names, this.#status,
       h("div", { class: "choices" }, this.#submit));
     this.element.addEventListener("submit", (event) => { event.preventDefault(); this.#connect(); });
-    this.element.addEventListener("input", () => this.#again());
+    this.element.addEventListener("input", () => { this.#isTouched = true; this.#again(); });
     this.#provider.addEventListener("change", () => this.#draw());
     this.#more.addEventListener("change", () => this.#list());
     this.#drawProviders();
@@ -89,7 +90,7 @@ class ConnectForm {
     const found = await api.modelServers().catch(() => ({ servers: [] }));
     if (!found.servers.length || !this.element.isConnected) return;
     this.#servers = found.servers;
-    const isTouched = this.element.contains(document.activeElement) || this.#model.value;
+    const isTouched = this.#isTouched || this.element.contains(document.activeElement) || this.#model.value;
     const chosen = this.#provider.value;
     this.#drawProviders();
     this.#provider.value = isTouched ? chosen : found.servers[0].provider;
@@ -164,9 +165,11 @@ class ConnectForm {
   async #connect() {
     this.#say(t("Testing the model…"));
     this.#submit.ariaDisabled = "true";
+    const filled = JSON.stringify(this.#filled());
     try {
-      const { model, problem, questions } = await api.connectModel({ ...this.#filled(), replace: this.#mayReplace });
+      const { model, problem, questions } = await api.connectModel({ ...JSON.parse(filled), replace: this.#mayReplace });
       if (model) this.#done(model);
+      else if (filled !== JSON.stringify(this.#filled())) this.#again(); // it is about what stood there before
       else if (problem) this.#say(problem, true);
       else this.#ask(questions);
     } catch (error) {

@@ -1,7 +1,7 @@
 // The line across the chat at which turns were removed from the context, and the summary that replaces them.
 import { card } from "./cards.js";
-import { h } from "./dom.js";
-import { t } from "./language.js";
+import { h, latest } from "./dom.js";
+import { nameOfEvent, t } from "./language.js";
 import { cleaned } from "./text.js";
 
 const SAID = { summarised: t("summarised"), cleared: t("cleared"), gone: t("out of the context"), "in the log": t("in the activity log, a line each") };
@@ -39,7 +39,8 @@ async function nameOf(turn, page) {
 function drawn(key, { first, last, state: [state] }, event, { summarised_in_place: inPlace = [], preface, preface_html: html }, page) {
   const isOne = first === last;
   const below = h("div", {});
-  const button = (label, onclick) => h("button", { type: "button", onclick }, label);
+  const begin = latest();
+  const button = (label, onclick, title) => h("button", { type: "button", onclick, title }, label);
   const isInside = inPlace.some((turns) => turns.includes(`t${last}`));
   const tell = (reply) => below.replaceChildren(card("", reply, save));
   const save = async (line) => { // the result is shown where it was written
@@ -50,8 +51,9 @@ function drawn(key, { first, last, state: [state] }, event, { summarised_in_plac
   const show = async (line) => {
     if (below.firstChild && below.dataset.line === line) return below.replaceChildren();
     below.dataset.line = line;
+    const isLatest = begin();
     const reply = await page.ask(isInside ? `${line} ${await nameOf(`t${last}`, page)}`.trimEnd() : line);
-    return reply && tell(reply);
+    return reply && isLatest() && tell(reply);
   };
   const hasSummary = state === "summarised" && (isInside || preface);
   return h("div", { class: "cut", "data-cut": key, role: "group", "aria-label": t("Context compacted here") },
@@ -61,6 +63,6 @@ function drawn(key, { first, last, state: [state] }, event, { summarised_in_plac
       hasSummary && button(t("Edit"), () => show("/context summary edit")),
       state === "in the log" && preface && button(t("Show"), () => (below.firstChild
         ? below.replaceChildren() : below.replaceChildren(h("blockquote", {}, cleaned(html))))),
-      event && button(t("Undo"), () => page.act(`/context undo ${event.id}`)))),
+      event && button(t("Undo"), () => page.act(`/context undo ${event.id}`), t("Undo: {kind}", { kind: nameOfEvent(event.kind) })))),
     below);
 }

@@ -41,6 +41,24 @@ document.addEventListener("pointerdown", ({ button }) => {
     click. To be awaited before buttons are drawn anew because of something that happened elsewhere. */
 export const released = () => release;
 
+/** Return a function that begins a piece of work and returns whether none was begun after it: what comes late is
+    not drawn over what a person has asked for since. */
+export function latest() {
+  let count = 0;
+  return () => {
+    const own = count += 1;
+    return () => own === count;
+  };
+}
+
+/** Return whether a person is writing in a box. */
+export const isWritingIn = (box) => box.querySelector(":focus:is(textarea, input:not([type=checkbox]), select)") !== null;
+
+/** Give an element these children, unless it has them: one that is put in again loses a press or a selection in it. */
+export function fill(element, ...wanted) {
+  if (wanted.length !== element.childNodes.length || wanted.some((one, at) => one !== element.childNodes[at])) element.replaceChildren(...wanted);
+}
+
 /** Start a new task for the following code, so that no single one blocks the page for long. */
 export const nextTask = () => new Promise((resolve) => setTimeout(resolve));
 

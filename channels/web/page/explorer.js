@@ -1,6 +1,6 @@
 // The answers of commands about requests, summaries and the memory, in a dialog: their buttons and
 // forms lead on in it, and one gets back.
-import { asked, byId, h } from "./dom.js";
+import { asked, byId, h, latest } from "./dom.js";
 import { field } from "./cards.js";
 import { cleaned } from "./text.js";
 import { t } from "./language.js";
@@ -9,6 +9,7 @@ import { t } from "./language.js";
 export async function explore(title, line, run) {
   const dialog = byId("dialog");
   const been = [];
+  const begin = latest();
   const body = h("div", { class: "explored", tabindex: 0 });
   const back = h("button", { type: "button", hidden: true, onclick: () => { been.pop(); go(been.pop()); } }, t("Back"));
   dialog.replaceChildren(h("form", { method: "dialog", class: "picture" }, h("h2", { id: "question" }, title)),
@@ -16,7 +17,9 @@ export async function explore(title, line, run) {
       h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, t("Close"))));
 
   async function go(command) {
+    const isLatest = begin();
     const reply = await run(command, { isQuiet: true });
+    if (!isLatest() || !body.isConnected) return reply; // another press, or another dialog, came after it
     if (!reply) return dialog.close();
     been.push(command);
     back.hidden = been.length < 2;

@@ -1,6 +1,6 @@
 // Files: those attached to a message, those that came with one, and those of the workspace.
 import * as api from "./api.js";
-import { byId, h, moment } from "./dom.js";
+import { byId, h, latest, moment } from "./dom.js";
 import { icon } from "./icons.js";
 import { locale, t } from "./language.js";
 
@@ -80,6 +80,7 @@ const shown = (address, name) => tell(name, h("img", { src: address, alt: name }
 
 function tell(name, body, address) {
   const dialog = byId("dialog");
+  if (dialog.open) return; // it was opened while the file was being read
   dialog.replaceChildren(h("form", { method: "dialog", class: "picture" },
     h("h2", { id: "question" }, name), body,
     h("div", { class: "choices" },
@@ -94,14 +95,16 @@ export class Files {
 
   element = h("section", { id: "workspace" }, none());
   #onLimits;
+  #begin = latest();
 
   constructor(onLimits) {
     this.#onLimits = onLimits;
   }
 
   async refresh(session) {
+    const isLatest = this.#begin();
     const found = await api.files(session).catch(() => null); // what can't be reached is said elsewhere
-    if (!found) return;
+    if (!found || !isLatest()) return;
     this.limits = found.limits;
     this.#onLimits(found.limits);
     this.element.replaceChildren(found.files.length ? h("ul", { class: "workspace" }, found.files.map(({ name, address, size, at }) => h("li", {},

@@ -37,7 +37,7 @@ export const isUsual = (state) => state === "in context";
 
 const STATES = {
   "in context": t("in context"), running: t("running"), pinned: t("pinned"), shortened: t("shortened"), clipped: t("clipped"),
-  "results as stubs": t("results as stubs"), "in the log": t("in the log"), summarised: t("summarised"), cleared: t("cleared"),
+  "tool results shortened": t("tool results shortened"), "in the log": t("in the log"), summarised: t("summarised"), cleared: t("cleared"),
   dropped: t("dropped"), gone: t("gone"),
 };
 const CHANGES = {

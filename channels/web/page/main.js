@@ -106,7 +106,7 @@ const people = new People({
   ask: (line) => api.command(session, line),
   tell: (text) => tell(text),
 });
-const connecting = new Connecting({ pick: () => byId("model").click(), connected });
+const connecting = new Connecting({ pick: () => byId("model").click(), connected: (model) => { byId("preferences").close(); connected(model); } });
 const preferences = new Preferences({
   general: settings.parts("general"),
   models: [connecting.element, ...settings.parts("models")],
@@ -200,7 +200,6 @@ const connectModel = () => preferences.open("models");
 
 /** Another model answers from now on. */
 function connected(model) {
-  byId("preferences").close();
   for (const offer of document.querySelectorAll("#log .connects")) offer.remove();
   chat.notice(t("{model} answers from now on.", { model }));
   for (const steps of document.querySelectorAll(".first-steps")) steps.replaceChildren();

@@ -283,9 +283,14 @@ class ContextMap {
     this.#isBusy = true;
     this.#bar.setAttribute("aria-busy", "true");
     const visit = this.#visits;
+    const chosen = this.#chosen;
     const reply = await this.#page.act(line, { isQuiet: true });
     if (visit !== this.#visits) return;
     this.#rest();
+    if (this.#chosen && this.#chosen !== chosen) { // other turns were selected meanwhile
+      if (reply) this.#page.tell(plain(reply.text));
+      return;
+    }
     this.#chosen = null;
     this.#show();
     if (!reply) {

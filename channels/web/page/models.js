@@ -59,6 +59,7 @@ async function offered(session) {
 
 function asked({ found, agents = [], agent, question, hasScope = false, connected }) {
   const dialog = byId("dialog");
+  if (dialog.open) return Promise.resolve(null); // it was opened while the list was being read
   const search = h("input", { type: "search", "aria-label": t("Search models"), placeholder: t("Search, or type a name") });
   const may = found.may_set;
   const scope = h("select", { "aria-label": t("Applies") },

@@ -2,7 +2,7 @@
 import { iconButton } from "./acts.js";
 import { plain } from "./cards.js";
 import { Costs } from "./costs.js";
-import { amount, asked, byId, h, money, nextTask, released, shown, timeOf } from "./dom.js";
+import { amount, asked, byId, h, latest, money, nextTask, released, shown, timeOf } from "./dom.js";
 import { explore } from "./explorer.js";
 import { drawMap, leaveMap } from "./map.js";
 import { showModel } from "./models.js";
@@ -21,7 +21,7 @@ export class Panel {
 
   #page;
   #timer = 0;
-  #loads = 0;
+  #begin = latest();
   #count = 0; // the number of shown turns, or the server's if that is more
   #panel = byId("panel");
   #map = byId("map");
@@ -50,15 +50,16 @@ export class Panel {
   }
 
   async #load() {
-    const load = this.#loads += 1;
+    const isLatest = this.#begin();
     const state = await this.#loadAll().catch((error) => this.#page.tell(error.message));
     await released();
-    if (!state || load !== this.#loads) return; // a newer load is running
+    if (!state || !isLatest()) return; // a newer load is running
     this.known = { ...state, runs: state.states, states: expanded(state.states) };
     this.usage(state.overview.usage);
     drawMap(this.#map, state, { ...this.#page, explore: (title, line) => explore(title, line, this.#page.act) });
     await nextTask();
-    if (load !== this.#loads) return;
+    await released();
+    if (!isLatest()) return;
     const open = [...this.#panel.querySelectorAll("details[open]")].map((details) => details.id);
     this.#panel.replaceChildren(...this.#drawn(state));
     this.#panel.toggleAttribute("inert", false);
@@ -67,7 +68,7 @@ export class Panel {
     this.#costs.refresh();
     byId("of-requests").replaceChildren(timeline(state.requests, this.#page.act));
     await nextTask();
-    if (load === this.#loads) this.#page.drawn();
+    if (isLatest()) this.#page.drawn();
   }
 
   /** Everything shown, with as many turns as requested. */
@@ -94,7 +95,7 @@ export class Panel {
   /** Another session is shown, from its end. */
   restart() {
     this.#count = 0;
-    this.#loads += 1; // running loads, and the shown content, are of the previous one
+    this.#begin(); // running loads, and the shown content, are of the previous one
     this.known = { states: new Map() };
     this.#panel.toggleAttribute("inert", true);
     this.#panel.setAttribute("aria-busy", "true");

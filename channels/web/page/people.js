@@ -1,7 +1,7 @@
 // The accounts of the page, and where people are signed in: their own for each person, all for an owner.
 import * as api from "./api.js";
 import { plain } from "./cards.js";
-import { asked, h, moment } from "./dom.js";
+import { asked, fill, h, moment, released } from "./dom.js";
 import { t } from "./language.js";
 import { copying } from "./text.js";
 
@@ -10,15 +10,18 @@ const BROWSERS = [["Edge", /Edg/], ["Opera", /OPR/], ["Firefox", /Firefox|FxiOS/
 const OWN = "the owner, by the token"; // the name in /logins of a person without a name
 
 export class People {
-  element = h("div", { class: "people", id: "people" });
+  #boxes = [h("div"), h("div"), h("div"), h("div")];
+  element = h("div", { class: "people", id: "people" }, this.#boxes);
   #page;
   #isDrawing = false;
+  #forms; // drawn once: what is typed in them, and a link that works once, stay
 
   constructor(page) {
     this.#page = page;
+    this.#forms = { invitation: this.#invitation(), password: this.#password() };
   }
 
-  /** Request and redraw; input being typed stays. */
+  /** Request and redraw; the forms stay as they are. */
   async refresh() {
     if (this.#isDrawing) return;
     this.#isDrawing = true;
@@ -26,11 +29,13 @@ export class People {
       const [me, users, logins] = await Promise.all([api.me(), this.#page.ask("/users"), this.#page.ask("/logins")]);
       const found = logins.data?.logins ?? [];
       const isOwner = Boolean(users.data);
-      this.element.replaceChildren(
-        ...(isOwner ? [this.#people(users.data.known, found), this.#invitation()] : []),
-        ...(found.length ? [this.#logins(found, me, isOwner)] : []),
-        ...(me.user ? [this.#password()] : []),
-        ...(!isOwner && !found.length ? [h("p", { class: "help" }, t("Nobody is signed in on the page."))] : []));
+      await released();
+      const parts = [
+        isOwner && this.#people(users.data.known, found), isOwner && this.#forms.invitation,
+        found.length > 0 ? this.#logins(found, me, isOwner) : !isOwner && h("p", { class: "help" }, t("Nobody is signed in on the page.")),
+        me.user && this.#forms.password,
+      ];
+      this.#boxes.forEach((box, at) => fill(box, ...[parts[at]].filter(Boolean)));
     } catch (error) {
       this.#page.tell(error.message);
     } finally {
@@ -106,6 +111,8 @@ export class People {
       if (!isFit) return next.focus();
       try {
         await api.changePassword(now.value, next.value);
+        form.reset();
+        said.textContent = t("At least 10 characters. Your other browsers are signed out.");
         this.#page.tell(t("Your password is changed."));
         return this.refresh();
       } catch (error) {

@@ -1,7 +1,7 @@
 // The left column: conversations of all channels, by date; searched, renamed, pinned, archived.
 import * as api from "./api.js";
 import { plain } from "./cards.js";
-import { asked, byId, h, released } from "./dom.js";
+import { asked, byId, h, latest, released } from "./dom.js";
 import { icon } from "./icons.js";
 import { chosen } from "./menu.js";
 import { download, importing } from "./transfer.js";
@@ -26,7 +26,7 @@ export class Sessions {
   #next = ""; // the position at which the list continues
   #isLoading = false;
   #timer = 0;
-  #refreshes = 0;
+  #begin = latest();
   #end = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#more().catch(console.warn), { root: byId("list"), rootMargin: "400px" });
 
   constructor(bot) {
@@ -64,11 +64,11 @@ export class Sessions {
   /** Redraw the list, as far as it was shown; returns it. */
   async refresh() {
     const words = this.#search.value.trim();
-    const refresh = ++this.#refreshes;
+    const isLatest = this.#begin();
     const isSame = words === this.#words;
     const found = await this.#fetch({ limit: isSame ? Math.max(PAGE, this.#found.length) : PAGE });
     await released();
-    if (refresh !== this.#refreshes || words !== this.#search.value.trim()) return found.sessions; // a newer one is on its way
+    if (!isLatest() || words !== this.#search.value.trim()) return found.sessions; // a newer one is on its way
     this.#words = words;
     this.#found = found.sessions;
     this.#next = found.next;
@@ -194,7 +194,7 @@ export class Sessions {
 
   async #open({ name, snippet }) {
     await this.#bot.open(name);
-    if (snippet?.turn) await this.#bot.reveal(snippet.turn);
+    if (snippet?.turn && this.#bot.current() === name) await this.#bot.reveal(snippet.turn);
   }
 
   // --- what can be done with one, and with several ---------------------------------------------
@@ -283,8 +283,9 @@ export class Sessions {
     input.value = "";
     if (!file) return;
     const name = Sessions.fresh();
+    const before = this.#bot.current();
     const { text, isTaken } = await importing(name, file).catch((error) => ({ text: error.message }));
-    if (isTaken) await this.#bot.open(name);
+    if (isTaken && this.#bot.current() === before) await this.#bot.open(name);
     await this.refresh();
     this.#bot.tell(text);
   }

@@ -84,11 +84,11 @@ export class Settings {
     if (byId("preferences").open) this.draw();
   }
 
-  /** Draw them, unless one is being changed. */
+  /** Draw them, unless one is being changed: they are drawn when that is sent. */
   draw(isAnew = false) {
     const settings = this.#settings;
     const now = JSON.stringify(settings);
-    if (!isAnew && (now === this.#drawn || isTyped(document.activeElement))) return;
+    if ((!isAnew && now === this.#drawn) || isTyped(document.activeElement)) return;
     this.#drawn = now;
     const scopes = new Map([...document.querySelectorAll("select[data-scope]")].map((one) => [one.dataset.scope, one.value]));
     const rows = (name, found) => found.filter((one) => one && sectionOf(one.key) === name).map((setting) => this.#row(setting, scopes.get(setting.key)));

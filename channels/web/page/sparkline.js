@@ -41,7 +41,7 @@ export class Sparkline {
       drawn("path", { class: "edge", d: `M${line.join(" L")}` })), ...marks);
     const said = t("Context size from t{low} to t{high}: {first} tokens at first, {last} at the end, {most} at its largest.", { low, high, first: amount(points[0][1]), last: amount(points.at(-1)[1]), most: amount(most) });
     const where = [...new Set(cuts.map(({ at_turn: at }) => at))];
-    this.#picture.setAttribute("aria-label", where.length ? `${said} ${t("Reduced at {turns}.", { turns: where.slice(-20).join(", ") })}` : said);
+    this.#picture.setAttribute("aria-label", where.length ? `${said} ${t("Made smaller at {turns}.", { turns: where.slice(-20).join(", ") })}` : said);
     this.#sum();
   }
 

@@ -30,8 +30,10 @@ def plan(view: View, limits: Limits) -> Plan | None:
         return None
     if least and not can_help(view, limits, round(least * limits.ceiling)):
         return None  # it can't get below it; a trigger of 0 compacts whenever possible
-    trigger = plain_number(least)
-    why = f"the rule _auto_compact: the pressure was {pressure:.2f}, the trigger is {trigger}"
+    why = (
+        f"the rule _auto_compact: {pressure:.0%} of the budget was in use, and it compacts from "
+        f"{least:.0%} on"
+    )
     return split(view, limits.context.keep_recent, why)
 
 

@@ -10,7 +10,7 @@ from plugins.builtin.context import receipts
 from plugins.builtin.context.overview import hold
 from plugins.builtin.context.show import explain_hold, reason
 from plugins.builtin.context.steering import to_reply
-from plugins.builtin.context.summary import APPROVE, DECLINE, answers, edit_action
+from plugins.builtin.context.summary import APPROVE, answers, edit_action
 from plugins.builtin.context.turns import quote
 from plugins.builtin.context.values import as_data, phrase, pick, refusal
 from plugins.wording import clip, literal
@@ -38,12 +38,8 @@ def describe(notice: CutNotice) -> Reply:
             name=name,
         )
         how = _(
-            "Send `{approve} {name}` or `{decline} {name}`, or edit the summary first. "
-            "Nothing is compacted before you answer, unless ten minutes pass or the model's "
-            "window is full.",
-            approve=APPROVE,
-            decline=DECLINE,
-            name=name,
+            "You can edit the summary first. Nothing is compacted before you answer, unless ten "
+            "minutes pass or the model's window is full."
         )
         return Reply(f"{question}\n\n{quoted}\n\n{how}", data, answers(made))
     said = phrase(

@@ -161,7 +161,7 @@ def hold(conversation: Conversation) -> CompactionHold | None:
     return CompactionHold(turn, min(most, limits.ceiling), because)
 
 
-BECAUSE = {"hold": "of your no", "expand": "you opened a summary", "undo": "of your undo"}
+BECAUSE = {"hold": "you declined it", "expand": "you opened a summary", "undo": "of your undo"}
 
 
 async def _summary(conversation: Conversation, last: ViewEvent | None) -> Pending:

@@ -108,7 +108,11 @@ def add_in_force(reply: Reply, key: ConversationKey, parts: Sequence[InForce]) -
 
 def shorten(receipt: Receipt | None) -> str:
     """Return "kept 14 of 17", for a line of a list."""
-    return phrase(receipt, "kept {kept} of {total}") if receipt and receipt.total else ""
+    return (
+        phrase(receipt, "kept {kept} of {total} names and numbers")
+        if receipt and receipt.total
+        else ""
+    )
 
 
 def actions(summary: Summary, *, is_named: bool = False) -> tuple[Action, ...]:

@@ -13,7 +13,7 @@ from memory.turns import Turn
 from plugins.builtin.context.values import sentence_about
 
 IN_PLAY, RUNNING, PINNED = "in context", "running", "pinned"
-SQUEEZED, CLIPPED, STUBBED = "shortened", "clipped", "results as stubs"
+SQUEEZED, CLIPPED, STUBBED = "shortened", "clipped", "tool results shortened"
 LOGGED, SUMMARISED, CLEARED = "in the log", "summarised", "cleared"
 DROPPED, GONE = "dropped", "gone"
 STATES = (

@@ -103,7 +103,7 @@ def _headline(standing: CurrentSummary) -> str:
         ),
         phrase(standing, "{tokens} tokens"),
         _author(one),
-        _("made of what came from outside") if one.is_untrusted else "",
+        _("made from text from outside (pages, commands, files)") if one.is_untrusted else "",
         _("from your next message on") if standing.is_late else "",
         phrase(standing, "a summary of {coming} is being written, which will replace it")
         if standing.coming

@@ -1,0 +1,285 @@
+"""Late responses on the page: one that a person did not wait for replaces nothing that was pressed,
+opened or typed since. Each test holds one response back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Error, Page, Route, expect
+
+from tests.fakes.openai_server import echo_in_bold
+from tests.waiting import PATIENCE
+from tests.web.browser import Tab, browsing, needs_chromium
+from tests.web.conftest import Model
+from tests.web.site import Site, serving
+
+pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
+
+
+@asynccontextmanager
+async def held(page: Page, address: str, words: str = "") -> AsyncIterator[asyncio.Event]:
+    """Hold back the first response to a request with these words in its body, until the block ends.
+    The event says that it is held."""
+    release, delivered, is_held = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        if is_held.is_set() or words not in (route.request.post_data or ""):
+            await route.continue_()
+            return
+        is_held.set()
+        while True:
+            try:
+                response = await route.fetch()
+                break
+            except Error:  # the server was closing the idle connection that was used
+                continue
+        await release.wait()
+        await route.fulfill(response=response)
+        delivered.set()
+
+    await page.route(address, hold)
+    try:
+        yield is_held
+    finally:
+        release.set()
+    async with asyncio.timeout(PATIENCE):
+        await delivered.wait()
+    await page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    await page.unroute(address, hold)
+
+
+async def ready(event: asyncio.Event) -> None:
+    async with asyncio.timeout(PATIENCE):
+        await event.wait()
+
+
+async def talk(site: Site, tab: Tab, count: int = 4) -> None:
+    for number in range(count):
+        await site.says(f"{number}: {'many words ' * 30}")
+    await tab.sees(f".turn[data-turn=t{count}] footer")
+
+
+async def test_a_question_opened_last_is_the_one_that_is_edited(site: Site, tab: Tab) -> None:
+    await talk(site, tab)
+    async with held(tab.page, "**/commands/edit", "t3") as is_held:
+        await tab.presses("Edit the question", ".turn[data-turn=t3]")
+        await ready(is_held)
+        await tab.presses("Edit the question", ".turn[data-turn=t4]")
+        await tab.page.fill(".turn[data-turn=t4] textarea", "What I write")
+    await expect(tab.page.locator("#log textarea")).to_have_count(1)
+    await expect(tab.page.locator(".turn[data-turn=t4] textarea")).to_have_value("What I write")
+
+
+async def test_a_question_that_is_edited_does_not_take_the_keys_from_a_message(
+    site: Site, tab: Tab
+) -> None:
+    await talk(site, tab)
+    async with held(tab.page, "**/commands/edit") as is_held:
+        await tab.presses("Edit the question", ".turn[data-turn=t4]")
+        await ready(is_held)
+        await tab.page.locator("#text").press_sequentially("Another ")
+    await tab.sees(".turn[data-turn=t4] textarea")
+    await tab.page.keyboard.type("message")
+    await expect(tab.page.locator("#text")).to_have_value("Another message")
+
+
+async def test_the_buttons_of_a_question_that_is_edited_are_in_sight(site: Site, tab: Tab) -> None:
+    await talk(site, tab)
+    await tab.presses("Edit the question", ".turn[data-turn=t4]")
+    ask = tab.page.locator(".turn[data-turn=t4] .field").get_by_role("button", name="Ask")
+    await expect(ask).to_be_in_viewport(ratio=1)
+    under = """e => {
+        const { x, bottom } = e.getBoundingClientRect();
+        return document.elementFromPoint(x + 4, bottom - 2) === e;
+    }"""
+    assert await ask.evaluate(under)
+
+
+async def compacted(site: Site, tab: Tab, model: Model) -> None:
+    model.script = echo_in_bold
+    await talk(site, tab)
+    await site.commands("/context compact t1-t3")
+    await tab.sees(".cut")
+
+
+async def test_a_summary_that_is_edited_outlives_the_one_that_was_to_be_shown(
+    site: Site, tab: Tab, model: Model
+) -> None:
+    await compacted(site, tab, model)
+    async with held(tab.page, "**/commands/context", '"summary s1"') as is_held:
+        await tab.presses("Show", ".cut")
+        await ready(is_held)
+        await tab.presses("Edit", ".cut")
+        await tab.page.fill(".cut textarea", "What I write")
+    await expect(tab.page.locator(".cut textarea")).to_have_value("What I write")
+
+
+async def test_a_summary_that_is_edited_outlives_a_reload_of_the_chat(
+    site: Site, tab: Tab, model: Model
+) -> None:
+    await compacted(site, tab, model)
+    await tab.presses("Edit", ".cut")
+    await tab.page.fill(".cut textarea", "What I write")
+    await tab.page.evaluate("log.querySelector('[data-turn=t4]').dataset.old = true")
+    await site.commands("/regenerate t4")  # another branch: its messages are loaded
+    await expect(tab.page.locator("[data-turn=t4]:not([data-old])")).to_have_count(1)
+    await expect(tab.page.locator(".cut textarea")).to_have_value("What I write")
+
+
+async def test_undo_in_the_divider_brings_the_turns_back_also_after_an_edit(
+    site: Site, tab: Tab, model: Model
+) -> None:
+    await compacted(site, tab, model)
+    await site.commands("/context summary edit s1 They talked of Porto.")
+    await tab.sees(".events :text('Edited summary')")
+    undo = tab.page.locator(".cut").get_by_role("button", name="Undo", exact=True)
+    await expect(undo).to_have_attribute("title", "Undo: Compaction")
+    await undo.click()
+    await expect(tab.page.locator(".cut")).to_have_count(0)
+    await tab.shows_state("t3", "in context")
+
+
+async def test_a_late_reply_takes_no_keys_from_a_question_that_is_edited(
+    site: Site, tab: Tab
+) -> None:
+    await talk(site, tab)
+    await tab.presses("Edit the question", ".turn[data-turn=t4]")
+    field = tab.page.locator(".turn[data-turn=t4] textarea")
+    async with held(tab.page, "**/commands/why") as is_held:
+        await tab.chooses_more("t3", "Why this answer?")
+        await ready(is_held)
+        await field.fill("What I ")
+    await tab.sees("#log > .card:has-text('/why t3')")
+    await tab.page.keyboard.type("write")
+    await expect(field).to_have_value("What I write")
+
+
+async def test_the_dialog_shows_what_was_pressed_last(site: Site, tab: Tab) -> None:
+    await site.commands("/remember Ann is allergic to nuts.")
+    await tab.chooses_tab("Memory")
+    async with held(tab.page, "**/commands/memory", "history") as is_held:
+        await tab.presses("Memory: Versions", "#memory")
+        await ready(is_held)
+        await tab.page.keyboard.press("Escape")
+        await tab.presses("Memory: Edit", "#memory")
+        await tab.page.fill("#dialog textarea", "What I write")
+    await expect(tab.page.locator("#dialog textarea")).to_have_value("What I write")
+
+
+async def test_the_list_of_models_does_not_replace_an_open_question(site: Site, tab: Tab) -> None:
+    await site.says("one")
+    await tab.sees("#list li[data-session]")
+    async with held(tab.page, "**/commands/model") as is_held:
+        await tab.page.click("#model")
+        await ready(is_held)
+        await tab.chooses("Rename", "one")
+        await tab.page.fill("#dialog input", "What I write")
+    await expect(tab.page.locator("#dialog input")).to_have_value("What I write")
+
+
+async def test_the_files_of_a_conversation_that_was_left_are_not_shown(
+    site: Site, tab: Tab
+) -> None:
+    await site.says("one", "other")
+    async with held(tab.page, "**/files") as is_held:
+        await tab.page.reload()
+        await ready(is_held)
+        folder = await tab.page.evaluate("document.querySelector('#workspace').textContent")
+        await tab.page.goto(f"{site.url}/#other")
+        await tab.sees("#log .turn[data-turn=t1]")
+    assert folder == await tab.page.locator("#workspace").text_content()
+
+
+async def test_a_name_that_is_typed_outlives_the_list_of_people(site: Site, tab: Tab) -> None:
+    await tab.opens_settings("People")
+    await tab.sees(".inviting")
+    await tab.page.keyboard.press("Escape")
+    async with held(tab.page, "**/commands/logins") as is_held:
+        await tab.opens_settings("People")
+        await ready(is_held)
+        await tab.page.fill(".inviting input[type=text]", "ann")
+    await expect(tab.page.locator(".inviting input[type=text]")).to_have_value("ann")
+
+
+async def test_a_setting_that_is_typed_outlives_the_change_of_another(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo_in_bold) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.opens_settings("Context")
+        async with held(tab.page, "**/commands/config") as is_held:
+            await tab.page.fill("#setting-agent_max_context_turns", "9")
+            await tab.page.keyboard.press("Tab")
+            await ready(is_held)
+            field = tab.page.locator("#setting-agent_max_context_tokens")
+            await field.fill("9000")
+        await tab.sees("#preferences .said:has-text('9')")
+        await expect(field).to_be_focused()
+        await expect(field).to_have_value("9000")
+        await tab.page.keyboard.press("Tab")
+        await tab.sees("#preferences .said:has-text('9000')")
+        await expect(tab.page.locator("#setting-agent_max_context_turns")).to_have_value("9")
+
+
+async def test_turns_selected_during_a_command_stay_selected(site: Site, tab: Tab) -> None:
+    await talk(site, tab)
+    blocks = tab.page.locator("#map [role=option][data-part=turns]")
+    await expect(blocks).to_have_count(4)
+    await blocks.nth(0).focus()
+    await tab.page.keyboard.press(" ")
+    async with held(tab.page, "**/commands/context", "pin") as is_held:
+        await tab.presses("Pin", "#map .selected")
+        await ready(is_held)
+        await blocks.nth(2).focus()
+        await tab.page.keyboard.press(" ")
+        await tab.sees("#map .selected .words:has-text('t3')")
+    await tab.sees("#map .selected .words:has-text('t3')")
+    await tab.sees("#notice:has-text('pinned')")
+
+
+async def test_a_found_turn_is_not_shown_in_another_conversation(site: Site, tab: Tab) -> None:
+    for number in range(33):
+        await site.says(f"number {number}")
+    await site.says("elsewhere", "elsewhere")
+    await tab.page.fill("#search", "number 0")
+    await tab.sees("#list mark")
+    async with held(tab.page, "**/messages?*") as is_held:
+        await tab.page.locator("#list .session").first.click()
+        await ready(is_held)
+        await tab.page.goto(f"{site.url}/#elsewhere")
+        await tab.sees("#log .turn:has-text('elsewhere')")
+    await expect(tab.page.locator("#log .found")).to_have_count(0)
+
+
+async def test_a_key_that_is_typed_outlives_the_servers_that_are_found(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with (
+        serving(tmp_path, (), {"model": "auto"}, environ={}) as site,
+        browsing(browser) as tab,
+        held_servers(tab.page) as found,
+    ):
+        await tab.page.goto(f"{site.url}/#main")
+        await tab.page.fill(".connecting [name=key]", "sk-typed")
+        await tab.page.focus("#text")
+        found.set()
+        await expect(tab.page.locator(".connecting optgroup")).to_have_count(2)
+        await expect(tab.page.locator(".connecting [name=key]")).to_have_value("sk-typed")
+
+
+@asynccontextmanager
+async def held_servers(page: Page) -> AsyncIterator[asyncio.Event]:
+    """Answer the look for servers on this machine with one, once the event is set."""
+    found = asyncio.Event()
+
+    async def answer(route: Route) -> None:
+        await found.wait()
+        server = {"provider": "ollama", "name": "Ollama", "models": ["llama3"]}
+        await route.fulfill(json={"servers": [server]})
+
+    await page.route("**/api/connection/servers", answer)
+    yield found

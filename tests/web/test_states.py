@@ -1,0 +1,37 @@
+"""States of the page without a finding of axe, at both widths and in both themes. In none is
+anything wider than the window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser
+
+from tests.web.browser import needs_chromium
+from tests.web.states import STATES, shows, staged
+from tests.web.test_page import find_nothing
+
+pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
+
+SEEN = {
+    "demo": ("first_visit", "tour_filled", "tour_compacted"),
+    "locked": ("sign_in", "invitation"),
+    "asked": ("compaction_asked",),
+    "usual": ("chat", "rich", "panel_selected", "panel_request", "panel_memory", "summary_edited"),
+    "menus": ("turn_menu", "question_edited", "asked_again", "tool_asks", "failed", "private"),
+    "dialogs": ("models", "conversation_menu", "delete_asked", "settings_context"),
+}
+"""The states by the bot that they need, 22 in total; the last two groups need the usual one."""
+
+
+@pytest.mark.parametrize("group", SEEN)
+async def test_axe_finds_nothing_in_any_state(tmp_path: Path, browser: Browser, group: str) -> None:
+    bot = group if group in STATES else "usual"
+    async with staged(bot, browser, tmp_path) as stage:
+        for name in SEEN[group]:
+            async for combination in shows(stage, STATES[bot][name]):
+                print(f"{name}, {combination}")  # noqa: T201 - shown for a failure
+                await find_nothing(stage.tab)
+                wide = "document.documentElement.scrollWidth - innerWidth"
+                assert await stage.tab.page.evaluate(wide) <= 0
