@@ -38,7 +38,7 @@ PURPOSES = ("answer", "summary", "title", "memory", "aside", "subagent", "reques
 """The purposes of calls that have a translated name."""
 HEADINGS = HERE, BY_CHAT, BY_DAY, BY_MODEL, ALL, EVER = (
     *("this chat, total", "this month by chat", "by day"),
-    *("this month by model", "all chats", "in total"),
+    *("this month by model", "all chats", "ever"),
 )
 WRITTEN = "into the cache:"
 """The column of tokens written to a cache that charges for it; shown only if there are any."""

@@ -189,7 +189,7 @@ async def test_the_line_and_the_bars_say_in_words_what_they_show(site: Site, tab
     await fill(site, 3)
     await site.commands("/context compact t1-t2")
     line = tab.page.get_by_role("img", name="Context size from t1 to t3")
-    await expect(line).to_have_attribute("aria-label", re.compile(r"Reduced at t3\.$"))
+    await expect(line).to_have_attribute("aria-label", re.compile(r"Made smaller at t3\.$"))
     await expect(line).to_be_visible()
     await expect(tab.page.locator("#map .cut-at")).to_have_count(1)
     await tab.page.locator("#costs summary").click()

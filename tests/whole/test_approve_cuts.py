@@ -205,7 +205,7 @@ async def test_no_holds_cuts_off_as_an_undo_does(tmp_path: Path) -> None:
         no = (await questioned(bot)).actions[2]
         said = await bot.says(no.command)
         assert said.text.startswith(
-            "Nothing is compacted. Because of your no, nothing is compacted before t12"
+            "Nothing is compacted. Because you declined it, nothing is compacted before t12"
         )
         await talk(bot, 2, 8)
         await settle(bot)

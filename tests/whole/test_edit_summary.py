@@ -204,7 +204,7 @@ async def test_what_came_from_outside_stays_marked(tmp_path: Path) -> None:
             database.execute("UPDATE summary SET is_untrusted = 1")
         await bot.says(f"/context summary edit {OWN}")
         shown = await bot.says("/context summary")
-        assert "made of what came from outside" in shown.text
+        assert "made from text from outside" in shown.text
         assert shown.data is not None
         assert shown.data["is_untrusted"]
 
