@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
-PATIENCE = 90.0
+PATIENCE = 240.0
 """Seconds after which a condition that is still false fails the test; only a failing test waits
 that long."""
 _LOOK = 0.01  # seconds between two checks

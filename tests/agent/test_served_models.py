@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import suppress
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 import anyio
@@ -276,14 +276,13 @@ async def test_a_first_answer_that_breaks_off_keeps_what_streamed_too(
 async def test_an_endpoint_that_is_silent_is_given_up(
     protocol: Protocol[Any],
 ) -> None:
-    heard: list[object] = []
-    async with conversation(protocol, Hang(), *repeat(Hang("Half"), 200), timeout=0.3) as (
-        _,
-        model,
-    ):
+    answers, heard = chain([Hang()], repeat(Hang("Half"))), list[str]()
+    async with protocol.server(lambda _: next(answers)) as server:
+        model = protocol.at(server.base_url, timeout=0.3)
         before = await failure(model)
         while not heard:  # on a busy machine its beginning may be late, too
             within = await failure(model, heard.append)
+        await model.close()
     assert isinstance(before, ModelUnreachable)
     assert isinstance(within, ModelAnswerBroken)
     assert within.text == "Half"

@@ -132,15 +132,6 @@ def read(url: str, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query.encode()).fetchall()
 
 
-async def until_joined(url: str, count: int) -> None:
-    """Wait until this many processes are in the record."""
-
-    async def have_joined() -> bool:
-        return len(await asyncio.to_thread(read, url, "SELECT id FROM process")) >= count
-
-    await until(have_joined)
-
-
 async def until_shared(url: str, workers: int) -> dict[str, int]:
     """Wait until this many workers have even shares of the slices; return the process id of each
     owner."""

@@ -29,7 +29,7 @@ from tests.waiting import wait_until
 HOST = "127.0.0.1"
 BINARIES = Path("/usr/lib/rabbitmq/bin")
 IS_INSTALLED = (BINARIES / "rabbitmq-server").exists()
-PATIENCE = 120.0
+PATIENCE = 240.0
 """Seconds after which a server that has not started fails the test."""
 _ATTEMPTS = 3  # to start it, each on its own ports
 _ASKED = 5.0  # seconds until it is asked again whether it has started
