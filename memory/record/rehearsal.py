@@ -15,7 +15,7 @@ from peewee import DatabaseError
 from memory.record import overrides
 from memory.record.database import Database, DatabaseEngine, StoreError
 from memory.record.engines.sqlite import SqliteEngine, SqliteFile, connect
-from memory.record.migrations import MIGRATIONS, list_pending
+from memory.record.migrations import MIGRATIONS, Migration, list_pending
 
 NEWEST = len(MIGRATIONS)
 """The version of the schema that this Parley writes."""
@@ -75,7 +75,7 @@ def rehearse(
     return Rehearsal(tuple(steps), after, changed)
 
 
-def _execute(database: SqliteFile, version: int, step: Callable[[Database], None]) -> Step:
+def _execute(database: SqliteFile, version: int, step: Migration) -> Step:
     tables, columns = _read_shape(database)
     rows, began = database.connection().total_changes, time.perf_counter()
     database.upgrade(step, version)
@@ -84,7 +84,7 @@ def _execute(database: SqliteFile, version: int, step: Callable[[Database], None
     new_tables, new_columns = _read_shape(database)
     return Step(
         version,
-        step.__name__.strip("_").replace("_", " "),
+        step.name.replace("_", " "),
         seconds,
         tuple(sorted(new_tables - tables)),
         tuple(sorted(one for one in new_columns - columns if one.split(".")[0] in tables)),

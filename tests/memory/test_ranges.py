@@ -65,7 +65,7 @@ async def test_what_is_written_for_the_daily_memory_alone_has_no_number(
 @pytest.mark.sqlite
 async def test_older_summaries_are_numbered_in_their_order(tmp_path: Path) -> None:
     path = tmp_path / "parley.db"
-    step = next(n for n, one in enumerate(MIGRATIONS) if one.__name__ == "_summary_numbers")
+    step = next(n for n, one in enumerate(MIGRATIONS) if one.name == "summary_numbers")
     before = connect(path)
     for one in MIGRATIONS[:step]:
         one(before)
