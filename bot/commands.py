@@ -33,7 +33,7 @@ from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
 from memory.tasks import is_stopped
-from plugins.api import Ask, Command, CommandError, Ports
+from plugins.api import Ask, Command, CommandError, Ports, refusal
 
 _OPTION = re.compile(r"--[A-Za-z][\w-]*")
 _TURNS = re.compile(r"t\d+(?:-t?\d+)?,?", re.IGNORECASE)
@@ -57,13 +57,10 @@ def refuse_unknown(command: Command, text: str) -> None:
     first = next(dropwhile(_TURNS.fullmatch, words), "")
     known = _OPTION.findall(" ".join((command.usage, *(sub.summary for sub in command.subs))))
     if _OPTION.fullmatch(first) and first.lower() not in known:
-        raise CommandError(
-            _(
-                "/{name} has no option {option}, so nothing was done; /help {name} says what it "
-                "takes.",
-                name=command.name,
-                option=first[:60],
-            )
+        raise refusal(
+            "/{name} has no option {option}, so nothing was done; /help {name} says what it takes.",
+            name=command.name,
+            option=first[:60],
         )
 
 

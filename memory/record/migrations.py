@@ -4,28 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable
 
 from peewee import DatabaseError
 
-from memory.record.database import Database
-
-Step = Callable[[Database], None]
-
-
-class Migration:
-    """A named change of the tables: SQL statements, and functions of the database."""
-
-    def __init__(self, name: str, *steps: str | Step) -> None:
-        self.name = name
-        self._steps = steps
-
-    def __call__(self, database: Database) -> None:
-        for step in self._steps:
-            if isinstance(step, str):
-                database.execute_sql(step)
-            else:
-                step(database)
+from memory.record.database import Database, Migration
 
 
 def _taint(database: Database) -> None:

@@ -140,6 +140,6 @@ async def test_a_range_too_long_for_a_call_is_told_from_its_summary(harness: Mem
         await conversation.compactor.compact_range([1, 2, 3])
         (request,) = harness.summarizer.requests[before:]
         assert ("word0" in request.text) == is_told_anew
-        assert request.told == (1, 2)
+        assert request.summarised == (1, 2)
         assert "word2" in request.text
         assert any("summarised] They talked." in part for part in request.parts) != is_told_anew
