@@ -478,4 +478,4 @@ class SubAgents:
         finally:
             self.is_untrusted |= any(entry.message.is_untrusted for entry in own.entries)
         self._lines.append(reply.terse or first_words(task, reply.text))
-        return reply.told
+        return reply.full_text

@@ -24,7 +24,7 @@ from agent.models.base import (
     ModelUnreachable,
 )
 from agent.models.catalogue import input_price, parameters_of
-from agent.models.patience import TokenCount, WorkModels, WorkWatch, ask_for_work
+from agent.models.work_requests import TokenCount, WorkModels, WorkWatch, ask_for_work
 from memory.context.continued import RequestBeginning, pays
 from memory.context.summary import SummaryRequest, SummaryResult, behind, split_answer
 from memory.context.terse import extract

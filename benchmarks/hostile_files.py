@@ -29,7 +29,7 @@ from memory.record.store import StoreError
 from plugins.documents.feature import DocumentTexts
 from plugins.moving.export import UnsupportedFormat
 from plugins.moving.kinds import open_source
-from plugins.moving.plain_arrival import PlainExport
+from plugins.moving.plain_importer import PlainExport
 from plugins.moving.source import MovingError
 from tests.moving.agent_programs import claude_line, claw_events, write_claude, write_hermes
 from tests.moving.other_programs import (

@@ -138,7 +138,7 @@ async def make_vectors(store: Store) -> None:
     if _is_semantic.get():
         filling = VectorBackfill(store, Processes(), lambda: True)
         await filling.start_if_due()
-        await filling.idle()
+        await filling.tasks.idle()
 
 
 async def _ask(

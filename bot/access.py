@@ -23,7 +23,7 @@ from memory.record import people
 from memory.record.mailbox import AddressColumns
 from memory.record.people import KnownPerson, PendingPerson, Role
 from memory.record.store import Store
-from plugins.api import CommandError, Person
+from plugins.api import Person, refusal
 
 PAGE = "web"
 """The channel of the page and of keys to OpenAI's protocol."""
@@ -95,7 +95,7 @@ def new_code() -> str:
 def refuse_guesser(seconds: float) -> None:
     """Raise CommandError if the person is locked out after wrong codes, for this many seconds."""
     if seconds:
-        raise CommandError(_(GUESSED, seconds=math.ceil(seconds)))
+        raise refusal(GUESSED, seconds=math.ceil(seconds))
 
 
 def digest_of(code: str) -> str:
@@ -255,11 +255,9 @@ class Access:
 
         if (stranger := await self._store.write(load_access)) is None:
             refuse_guesser(self._guesses.check(by, digest, is_right=False))
-            raise CommandError(
-                _(
-                    "Nobody is waiting with this code. Codes are valid for an hour; /users shows "
-                    "who is waiting."
-                )
+            raise refusal(
+                "Nobody is waiting with this code. Codes are valid for an hour; /users shows "
+                "who is waiting."
             )
         await self.changed()
         self._codes.pop(stranger.person, None)

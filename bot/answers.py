@@ -138,7 +138,9 @@ class TurnAnswer(Struct):
             "" if is_here else await self._name_branch(),
         )
         # In the person's language, except for the model's text.
-        words = replace(last, notice=explain(last.notice)).told if last.notice else last.told
+        words = (
+            replace(last, notice=explain(last.notice)).full_text if last.notice else last.full_text
+        )
         self.text = "\n\n".join((words, *filter(None, told)))
         sound = "" if last.mark or self._is_silent else await self._speak(turn, last)
         return Reply(

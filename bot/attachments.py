@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from agent.pictures import find_picture_type
-from agent.tools.allowance import PICTURES, refusal
+from agent.tools.allowance import PICTURES, find_why_full
 from agent.tools.child_process import ReaderFailure
 from agent.tools.child_process import run_limited as read
 from agent.tools.text_lines import is_document
@@ -117,7 +117,7 @@ def _space_fault(folder: Path, attachments: Sequence[Attachment], megabytes: int
     more = sum(
         len(one.data) for one in attachments if not is_saved(_choose_path(folder, one), one.data)
     )
-    return refusal(folder, megabytes, more)
+    return find_why_full(folder, megabytes, more)
 
 
 def _choose_path(folder: Path, attachment: Attachment) -> Path:
@@ -254,7 +254,7 @@ def split_files(said: Message) -> tuple[str, tuple[SaidFile, ...]]:
     """Return the words of a message, and its files."""
     pictures = [SaidFile("", image.file, is_picture=True) for image in said.images]
     if said.role == "tool":
-        return said.told, tuple(SaidFile("", file, is_picture=True) for file in said.files)
+        return said.full_text, tuple(SaidFile("", file, is_picture=True) for file in said.files)
     lines, named = said.text.split("\n") if said.role == "user" else [], []
     while lines and (found := _NAMED.fullmatch(lines[-1])):
         name, path, size = found.groups()
@@ -262,7 +262,7 @@ def split_files(said: Message) -> tuple[str, tuple[SaidFile, ...]]:
         lines.pop()
     if not named:
         is_bare = bool(pictures) and said.text == PICTURE
-        return "" if is_bare else said.told, tuple(pictures)
+        return "" if is_bare else said.full_text, tuple(pictures)
     return "\n".join(lines), (*pictures, *reversed(named))
 
 

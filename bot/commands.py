@@ -33,7 +33,7 @@ from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
 from memory.tasks import is_stopped
-from plugins.api import Ask, Command, CommandError, Ports
+from plugins.api import Ask, Command, CommandError, Ports, refusal
 from plugins.wording import clip, literal
 
 _OPTION = re.compile(r"--[A-Za-z][\w-]*")
@@ -54,21 +54,16 @@ def refuse_unknown(command: Command, text: str) -> None:
     known = _OPTION.findall(" ".join((command.usage, *(sub.summary for sub in command.subs))))
     is_free = verb in _OF_WORDS or _WRITTEN.search(command.usage)
     if not is_free and _OPTION.fullmatch(first) and first.lower() not in known:
-        raise CommandError(
-            _(
-                "/{name} has no option {option}, so nothing was done; /help {name} says what it "
-                "takes.",
-                name=command.name,
-                option=first[:60],
-            )
+        raise refusal(
+            "/{name} has no option {option}, so nothing was done; /help {name} says what it takes.",
+            name=command.name,
+            option=first[:60],
         )
     if words and verb in command.bare:
-        raise CommandError(
-            _(
-                "/{name} does not take “{words}”, so nothing was done. Send it alone.",
-                name=f"{command.name} {verb}".rstrip(),
-                words=literal(clip(" ".join(words))),
-            )
+        raise refusal(
+            "/{name} does not take “{words}”, so nothing was done. Send it alone.",
+            name=f"{command.name} {verb}".rstrip(),
+            words=literal(clip(" ".join(words))),
         )
 
 

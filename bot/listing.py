@@ -16,14 +16,14 @@ from bot.settings import SettingsStore
 from bot.settings.book import OF_USERS
 from bot.turns import Turns
 from channels.base import Session, Snippet
-from channels.language import _, explain
+from channels.language import explain
 from memory.conversations import Conversations
 from memory.keys import ConversationKey, home_of
 from memory.plain_text import without_bold, words_of
 from memory.record.branches import BranchRow
 from memory.record.closeness import MatchScore, fold, measure
 from memory.record.conversations import ListedConversation, MatchedMessage
-from plugins.api import BranchInfo, CommandError
+from plugins.api import BranchInfo, refusal
 from plugins.wording import clip
 
 LONGEST_TITLE = 60
@@ -166,9 +166,7 @@ class Branching:
         try:
             branch = await self._conversations.fork(key, turn, title, SCOPES, is_as_now=is_as_now)
         except ValueError as error:
-            raise CommandError(
-                _("No branch was made: {error}.", error=explain(str(error)))
-            ) from None
+            raise refusal("No branch was made: {error}.", error=explain(str(error))) from None
         self._book.copy(key.id, branch.id)
         await self._show(branch)
         return next(one for one in await self.all(branch) if one.number == branch.number)

@@ -18,7 +18,9 @@ from pathlib import Path
 from bot.paragraphs import columns_of, wrap_words
 from bot.recent import FailureLog
 from bot.settings import Layers, SettingsStore
+from bot.settings.layers import Secrets
 from channels.program import as_called
+from memory.redaction import Redactor
 
 LAYERS = ("bot", "plugins", "agent", "channels", "memory")
 """The packages whose lines are logged from the level in the settings on. Other packages log
@@ -67,19 +69,17 @@ def set_up_logs(
     Tracebacks are only in the file, except with JSON. Return a function that closes the logs; the
     end of the process does that too. Raises OSError if the folder cannot be written.
     """
-    masker = make_masker(layers.secrets.to_mask)
-
-    def mask(text: str) -> str:
-        return masker(as_called(text))  # lines suggest commands, too
-
+    redactor = _LogRedactor(layers.secrets)
     settings = SettingsStore(layers).effective()
     is_json = settings.log_format == "json"
-    lines = _JsonFormatter(mask) if is_json else _LineFormatter(mask)
+    lines = _JsonFormatter(redactor) if is_json else _LineFormatter(redactor)
     handlers: list[logging.Handler] = [_file(folder, lines)]
     if not is_quiet:
-        handlers.append(_stderr(lines) if is_json else _stderr(_Sentences(mask), logging.WARNING))
+        handlers.append(
+            _stderr(lines) if is_json else _stderr(_Sentences(redactor), logging.WARNING)
+        )
     if failures is not None:
-        failures.mask = mask
+        failures.redactor = redactor
         handlers.append(failures)
     set_level(settings.log_level)
     for handler in handlers:
@@ -96,11 +96,9 @@ def set_level(level: str) -> None:
             logger.setLevel(level.upper())
 
 
-def make_masker(secrets: Callable[[], Collection[str]]) -> Callable[[str], str]:
-    """Return a function that replaces these values, and text that looks like a key or token, with
-    ***."""
-    hide = make_hider(secrets)
-    return lambda text: _LOOKS_SECRET.sub("***", hide(text))
+def mask(text: str, secrets: Collection[str]) -> str:
+    """Replace these values, and text that looks like a key or token, with ***."""
+    return _LOOKS_SECRET.sub("***", _find_any(frozenset(secrets)).sub("***", text))
 
 
 def looks_secret(text: str) -> bool:
@@ -108,10 +106,19 @@ def looks_secret(text: str) -> bool:
     return _LOOKS_SECRET.search(text) is not None
 
 
-def make_hider(secrets: Callable[[], Collection[str]]) -> Callable[[str], str]:
-    """Return a function that replaces only these values with ***. It gets the values at each call,
-    since a key may be added while the bot runs."""
-    return lambda text: _find_any(frozenset(secrets())).sub("***", text)
+class SecretRedactor(Redactor):
+    """Replaces secrets with ***, also those that are added while the bot runs."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+
+    def hide(self, text: str) -> str:
+        return _find_any(self._secrets.to_mask()).sub("***", text)
+
+
+class _LogRedactor(SecretRedactor):
+    def hide(self, text: str) -> str:
+        return mask(as_called(text), self._secrets.to_mask())  # lines suggest commands, too
 
 
 @lru_cache(maxsize=8)
@@ -153,21 +160,21 @@ class _LineFormatter(logging.Formatter):
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"
 
-    def __init__(self, mask: Callable[[str], str]) -> None:
+    def __init__(self, redactor: Redactor) -> None:
         super().__init__("{asctime} {levelname} [{turn}] {name}: {message}", style="{")
-        self._mask = mask
+        self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
-        return self._mask(super().format(record)).replace("\n", "\n    ")
+        return self._redactor.hide(super().format(record)).replace("\n", "\n    ")
 
 
 class _JsonFormatter(logging.Formatter):
     """A formatter of one object per line: `at`, `level`, `turn`, `logger`, `text`, and `error` (a
     traceback)."""
 
-    def __init__(self, mask: Callable[[str], str]) -> None:
+    def __init__(self, redactor: Redactor) -> None:
         super().__init__()
-        self._mask = mask
+        self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
         error = self.formatException(record.exc_info) if record.exc_info else ""
@@ -181,19 +188,19 @@ class _JsonFormatter(logging.Formatter):
             "error": error,
         }
         # Masked before encoding as JSON, which changes some characters of a secret.
-        shown = {name: self._mask(value) for name, value in whole.items() if value}
+        shown = {name: self._redactor.hide(value) for name, value in whole.items() if value}
         return json.dumps(shown)
 
 
 class _Sentences(logging.Formatter):
     """A formatter of sentences for a person: no time, no traceback."""
 
-    def __init__(self, mask: Callable[[str], str]) -> None:
+    def __init__(self, redactor: Redactor) -> None:
         super().__init__()
-        self._mask = mask
+        self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
-        return wrap_words(self._mask(record.getMessage()), columns_of(sys.stderr))
+        return wrap_words(self._redactor.hide(record.getMessage()), columns_of(sys.stderr))
 
 
 class _LogFile(RotatingFileHandler):

@@ -50,6 +50,7 @@ from plugins.api import (
     SettingInfo,
     Status,
     ToolRun,
+    refusal,
 )
 from plugins.health import ClusterInfo, ProcessesPort, RecentInfo
 from plugins.loader import LoadedPlugins
@@ -109,7 +110,7 @@ def _refusing() -> Iterator[None]:
     try:
         yield
     except SettingError as error:
-        raise CommandError(_("Nothing was changed: {error}", error=explain(str(error)))) from None
+        raise refusal("Nothing was changed: {error}", error=explain(str(error))) from None
 
 
 class ChosenModels(Struct, frozen=True):
@@ -222,13 +223,11 @@ class AccessCommands:
         known = self._access.known
         found = [one for one in known if who in (one.id, one.name, f"{one.kind} {one.id}")]
         if not found:
-            raise CommandError(
-                _("{who!r} has no access; /users lists the people who have.", who=who)
-            )
+            raise refusal("{who!r} has no access; /users lists the people who have.", who=who)
         if len(found) > 1:
             names = _(" and ").join(f"{one.kind} {one.id}" for one in found)
-            raise CommandError(
-                _("{who!r} could be {names}; give /revoke one of these.", who=who, names=names)
+            raise refusal(
+                "{who!r} could be {names}; give /revoke one of these.", who=who, names=names
             )
         await self._access.revoke(found[0])
         await self._links.load()  # their links are removed
@@ -281,12 +280,10 @@ class OfferedTools(Struct, frozen=True):
     async def run(self, ask: Ask, name: str, arguments: Mapping[str, Any]) -> ToolRun:
         agent = self.config.agent(ask.conversation, ask.address)
         if not agent.toolbox.has(name):
-            raise CommandError(
-                _(
-                    "The tool `{name}` is not offered here; an owner switches it on with `/config "
-                    "tools.{name} true`.",
-                    name=name,
-                )
+            raise refusal(
+                "The tool `{name}` is not offered here; an owner switches it on with `/config "
+                "tools.{name} true`.",
+                name=name,
             )
         shown: list[str] = []
         call = ToolCall(f"call_{uuid4().hex}", name, orjson.dumps(arguments).decode())

@@ -60,7 +60,7 @@ from memory.record.store import StoreError
 from memory.record.tables import UNREADABLE
 from memory.tasks import cancel_and_wait
 from memory.unrecorded import PrivateConversation, PrivateTurn
-from plugins.api import CommandError, PrivateInfo
+from plugins.api import PrivateInfo, refusal
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +163,7 @@ class PrivateConversations:
 
     async def begin(self, key: ConversationKey, address: Address) -> None:
         if self._processes.owners is not None or self._processes.survey is not None:
-            raise CommandError(_(TOGETHER))
+            raise refusal(TOGETHER)
         await self._keep(address, key.home, is_on=True)
         conversations = self._conversations
         self._talks[key.home] = PrivateConversation(
@@ -328,7 +328,7 @@ class PrivateConversations:
         answer: Message = task.result()
         talk.keep(turn)
         warnings = await config.spending.warnings(key, user)
-        return Reply("\n\n".join((answer.told, *warnings))), turn
+        return Reply("\n\n".join((answer.full_text, *warnings))), turn
 
     def stop(self, key: ConversationKey) -> bool:
         talk = self._talks.get(key.home)
@@ -347,7 +347,7 @@ class PrivateConversations:
             TranscriptMessage(
                 f"p{turn.number}",
                 entry.message.role,
-                entry.message.told,
+                entry.message.full_text,
                 entry.at,
                 reasoning=entry.message.reasoning,
                 notice=explain(entry.message.notice) if entry.message.notice else "",

@@ -16,18 +16,13 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from bot.paragraphs import columns_of, wrap_words
+from memory.progress import TaskProgress
 
-Tell = Callable[[int, int], None]
-"""A callback for the amount done and the total (0: unknown)."""
 BYTES = "bytes"
 """The unit of sizes, which are written in MB."""
 _OFTEN, _SELDOM = 0.1, 10.0  # seconds between two lines
 _SURE = 1.0  # seconds after which the pace is meaningful
 _MINUTE, _HOUR = 60, 3_600
-
-
-def silently(done: int, total: int) -> None:
-    """Ignore the progress."""
 
 
 def format_left(share: float, elapsed: float) -> str:
@@ -72,7 +67,7 @@ def _format_size(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
 
 
-class ProgressLine:
+class ProgressLine(TaskProgress):
     """The progress line of one task. `unit` is the unit counted, in the plural, or BYTES."""
 
     def __init__(

@@ -74,7 +74,7 @@ class KeyedQueues:
 
     async def close(self) -> None:
         """Cancel the running jobs, and drop the waiting ones."""
-        await self._tasks.close()
+        await self._tasks.stop()
 
     async def _run(self, queue: Hashable) -> None:
         jobs = self._jobs[queue]

@@ -23,6 +23,7 @@ from channels.message import Address, Outbound, Problem
 from channels.retry import MessageSkipped
 from memory.context.change import ViewEvent
 from memory.ledger import Spent
+from memory.redaction import Redactor
 from plugins.features import find_modules
 from plugins.health import RecentFailure, RecentTimes, SlowTool
 
@@ -238,11 +239,11 @@ class RecentActivity:
 
 class FailureLog(logging.Handler):
     """A handler that keeps the newest warnings and errors of the log: the newest sentence of each
-    kind, with its count. `mask` removes secrets; `on_kept` is called for each record."""
+    kind, with its count. `redactor` removes secrets; `on_kept` is called for each record."""
 
-    def __init__(self, mask: Callable[[str], str] = str) -> None:
+    def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.mask = mask
+        self.redactor = Redactor()
         self.on_kept: Callable[[logging.LogRecord], None] = _ignore
         self._known: dict[Kind, RecentFailure] = {}
 
@@ -257,7 +258,7 @@ class FailureLog(logging.Handler):
         self.on_kept(record)
 
     def _read(self, record: logging.LogRecord) -> str:
-        said = " ".join(self.mask(record.getMessage()).split())
+        said = " ".join(self.redactor.hide(record.getMessage()).split())
         error = record.exc_info[1] if record.exc_info else None
         why = f" ({type(error).__name__})" if error else ""
         return f"{said[:LONGEST_SENTENCE]}{why}"

@@ -203,8 +203,8 @@ class Schedule:
 
     async def stop(self) -> None:
         """Stop ticking; a running tick is cancelled."""
-        await self._beating.close()
-        await self._rarely.close()
+        await self._beating.stop()
+        await self._rarely.stop()
         self._ticking.cancel()
         self._firing.cancel()
         if self._scheduler is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from bot.forms import Forms
 from bot.intake import Intake
 from bot.links import Links, Signal
 from bot.listing import Branching, Listing
-from bot.logs import make_hider
+from bot.logs import SecretRedactor
 from bot.messengers import ChannelWatch, StoredState
 from bot.ports import (
     AccessCommands,
@@ -59,6 +59,7 @@ from memory.ledger import Ledger, Spent
 from memory.long_term.prompt import MemoryPrompts
 from memory.record.search.likeness import Likeness
 from memory.record.store import Store
+from memory.redaction import Redactor
 from memory.services import MemoryServices, Mirror, RequestLog
 from plugins.api import Ports
 from plugins.loader import LoadedPlugins
@@ -122,7 +123,7 @@ class ModelSetup(Struct, frozen=True):
     models: Models
     meter: Meter
     config: RuntimeConfig
-    hide: Callable[[str], str]
+    redactor: Redactor
 
 
 async def choose_models(
@@ -133,7 +134,7 @@ async def choose_models(
     plugins: LoadedPlugins,
     recent: RecentActivity,
 ) -> ModelSetup:
-    book, store, hide = record.book, record.store, make_hider(layers.secrets.to_mask)
+    book, store, redactor = record.book, record.store, SecretRedactor(layers.secrets)
     models = Models(
         credentials(layers),
         partial(_agents_choice, book),
@@ -146,7 +147,7 @@ async def choose_models(
         book,
         models,
         Prompt(plugins.prompt_hooks, plugins.prompt_sections),
-        Toolbox(plugins.tools.values(), hide),
+        Toolbox(plugins.tools.values(), redactor),
         Library(data),
         data,
         plugins.approvals,
@@ -156,7 +157,7 @@ async def choose_models(
         plugins.spending,
         plugins.remote_tools,
     )
-    return ModelSetup(models, meter, config, hide)
+    return ModelSetup(models, meter, config, redactor)
 
 
 def _agents_choice(book: SettingsStore, name: str) -> ModelChoice | None:
@@ -200,7 +201,7 @@ def open_memory(
         config,
         config.data,
         Events(plugins.listeners),
-        thinking.hide,
+        thinking.redactor,
         people.feed.show,
         recent.view_changed,
         book,

@@ -383,7 +383,7 @@ class Turns:
         self._bus.publish(key.home, TurnStarted(received.id, question, shared))
         has_no_content = asked.has_no_content
         problem: Problem = "failed" if has_no_content and not asked.is_stopped else ""
-        restart = context.conversation.compactor.set_aside(turn.number)
+        restart = context.conversation.compactor.describe_restart(turn.number)
         besides = (explain(restart), "" if has_no_content else asked.unheard)
         answer = TurnAnswer(self.answers, context, besides)
         if turn.reply is None:
@@ -413,7 +413,7 @@ class Turns:
         if self._links.followers(key.home):
             done = replace(done, address=received.address, text=answer.text)
         self._bus.publish(key.home, done)
-        await turn.notify("turn_end", last.told)  # the next message need not wait for it
+        await turn.notify("turn_end", last.full_text)  # the next message need not wait for it
 
 
 class _Host(Struct, frozen=True):

@@ -19,15 +19,8 @@ from msgspec.structs import replace
 
 from memory.long_term import ended
 from memory.long_term.document import facts, parse
-from memory.record import (
-    branches,
-    conversations,
-    daily,
-    memory_file,
-    search,
-    summaries,
-    transcript,
-)
+from memory.progress import TaskProgress
+from memory.record import branches, conversations, daily, memory_file, search, summaries, transcript
 from memory.record.daily import FoundNotes, Note, NoteSearch
 from memory.record.database import Database
 from memory.record.memory_file import NAME as MEMORY
@@ -66,15 +59,14 @@ class Indexer:
         for row in await self._store.read(lambda db: index.list_unindexed(db, audience)):
             await self._index_one(row)
 
-    async def catch_up_all(self, show_progress: Callable[[int, int], None]) -> None:
-        """Index all messages; `show_progress` is called with the number of indexed messages and the
-        total. Raises StoreError."""
+    async def catch_up_all(self, progress: TaskProgress) -> None:
+        """Index all messages. Raises StoreError."""
         waiting = await self._store.read(index.count_unindexed)
         done, total = 0, sum(missing for _, missing in waiting)
         for row, missing in waiting:
             await self._index_one(row)
             done += missing
-            show_progress(done, total)
+            progress.show_progress(done, total)
 
     async def idle(self) -> None:
         """Wait until no batch is running."""
@@ -82,7 +74,7 @@ class Indexer:
 
     async def close(self) -> None:
         """Stop; the rest is indexed before a search."""
-        await self._tasks.close()
+        await self._tasks.stop()
 
     async def _index(self, conversations: set[int]) -> None:
         try:

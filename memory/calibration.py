@@ -116,10 +116,10 @@ class CutPrompt(Struct, frozen=True):
 
 class CutPrompts(Struct):
     """The truncated prompts of a conversation, by model name: `newest` if its last request was
-    truncated, `told` if the person was notified."""
+    truncated, `notified` if the person was notified."""
 
     newest: dict[str, CutPrompt] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
+    notified: set[str] = field(default_factory=set)
 
 
 class Calibration:

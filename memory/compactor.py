@@ -73,7 +73,7 @@ class Compactor:
         self._is_vetoed = False
         self._last_at_start = -COOLDOWN
         self._stuck: tuple[Stuck, int] = ("", 0)  # what the person knows, and since which turn
-        self._told = 0  # the restart that the person knows of
+        self._known_restart = 0  # the restart that the person knows of
 
     def load(self, jobs: list[Job], reference: str, pending: Proposal | None) -> None:
         """Load the stored state, and resume unfinished summaries."""
@@ -235,15 +235,15 @@ class Compactor:
         if self._state.limits.strategy == "trim":
             await self.compact(trim.restart, "restart", wait=False)
 
-    def set_aside(self, turn: int) -> str:
+    def describe_restart(self, turn: int) -> str:
         """Return a sentence, once, on the turns that the restart before this turn removed from the
         context; "" if there are none, or if the person brought them back. The event is on disk,
         since the bot may have crashed again before anybody wrote."""
         move = self._state.replayed.move
         if move is None or move.name != "restart" or turn - move.turn > 1:
             return ""
-        is_told, self._told = move.id == self._told, move.id
-        return "" if is_told else trim.describe_restart(move)
+        is_known, self._known_restart = move.id == self._known_restart, move.id
+        return "" if is_known else trim.describe_restart(move)
 
     def describe_stuck(self, turn: int) -> str:
         """Return a sentence on turns that exceed a limit and can't be removed, as the turn of this

@@ -57,6 +57,7 @@ from memory.record.search import SearchHits, Wanted
 from memory.record.search.corrected import Corrections
 from memory.record.search.reach import Scope
 from memory.record.store import StoreError
+from memory.redaction import Redactor
 from memory.services import MemoryServices, Mirror
 from memory.summary.writer import Prepared
 from memory.summary_editor import SummaryEditor
@@ -319,9 +320,9 @@ class Conversation:
         return self.context.limits
 
     @property
-    def hide(self) -> Callable[[str], str]:
-        """The function that removes secrets from a text."""
-        return self._services.hide
+    def redactor(self) -> Redactor:
+        """The object that removes secrets from texts."""
+        return self._services.redactor
 
     async def write_turns(self, write: Callable[[Path, Sequence[Turn]], T]) -> T:
         """Call `write` to write the turns into this conversation's folder, without those that a

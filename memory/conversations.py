@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -24,6 +24,7 @@ from memory.calibration import KnownModels
 from memory.conversation import Conversation, EvictedState, SharedState
 from memory.keys import ConversationKey, Scope, everything
 from memory.long_term.memory import AudienceState, LongTermMemory
+from memory.progress import TaskProgress
 from memory.record import conversations, learnt, mailbox, memory_file, summaries, transcript
 from memory.record.conversations import ListedConversation
 from memory.record.memory_file import MemoryFileError
@@ -299,10 +300,9 @@ class Conversations:
         await self._mirror.flush()
         await self._indexer.idle()
 
-    async def index(self, show_progress: Callable[[int, int], None]) -> None:
-        """Index all messages, so that no search waits for it; `show_progress` is called with the
-        number of indexed messages and the total."""
-        await self._indexer.catch_up_all(show_progress)
+    async def index(self, progress: TaskProgress) -> None:
+        """Index all messages, so that no search waits for it."""
+        await self._indexer.catch_up_all(progress)
 
     async def close(self) -> None:
         """End the sessions, and stop background work; it resumes at the next start."""

@@ -184,7 +184,7 @@ class Message(Struct, frozen=True):
         return self.text
 
     @property
-    def told(self) -> str:
+    def full_text(self) -> str:
         """The text as the person sees it: with the bot's notice."""
         return "\n\n".join(filter(None, (self.text, self.notice and f"({self.notice})")))
 

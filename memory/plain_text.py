@@ -162,4 +162,4 @@ def paragraphs(message: Message) -> list[str]:
     if message.role != "assistant":
         return []
     used = [f"*used `{call.name}`*" for call in message.tool_calls]
-    return [*(["**Parley:**", message.told] if message.told else []), *used]
+    return [*(["**Parley:**", message.full_text] if message.full_text else []), *used]

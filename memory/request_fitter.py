@@ -229,7 +229,7 @@ class RequestFitter:
                 await state.set_undone("undo", event, "emergency", event.reason)
             self._looked_in = state.current
 
-    async def set_undone(self) -> None:
+    async def undo_emergency(self) -> None:
         """Restore what the ladder removed in this turn, since the provider refused for another
         reason."""
         state = self._state

@@ -28,6 +28,7 @@ from memory.record.search.corrected import CorrectionBook
 from memory.record.search.likeness import Likeness
 from memory.record.store import Store
 from memory.record.summaries import Summary
+from memory.redaction import Redactor
 from memory.turns import Turn
 
 WHOLE, TERSE, READABLE = "context.json", "context.terse.json", "context.md"
@@ -37,7 +38,7 @@ T = TypeVar("T")
 
 
 class MirroredConversation(Protocol):
-    """A conversation, as its files are written from it; `hide` takes secrets out of a text."""
+    """A conversation, as its files are written from it; `redactor` removes secrets."""
 
     @property
     def key(self) -> ConversationKey: ...
@@ -49,7 +50,7 @@ class MirroredConversation(Protocol):
     def limits(self) -> Limits: ...
 
     @property
-    def hide(self) -> Callable[[str], str]: ...
+    def redactor(self) -> Redactor: ...
 
     async def title(self) -> str: ...
 
@@ -107,12 +108,11 @@ class OutgoingRequest(Struct, frozen=True):
 
 
 class RequestLog:
-    """The log of one conversation, made when it is opened; `hide` takes secrets out of a text. Its
-    rows are those of whoever keeps it. This one keeps nothing; a feature brings one that does (hook
-    `parley_request_log`)."""
+    """The log of one conversation, made when it is opened; `redactor` removes secrets. This one
+    keeps nothing; a feature provides one that does (hook `parley_request_log`)."""
 
-    def __init__(self, hide: Callable[[str], str]) -> None:
-        self.hide = hide
+    def __init__(self, redactor: Redactor) -> None:
+        self.redactor = redactor
 
     def is_on(self, limits: Limits) -> bool:
         """Return whether what is sent within these limits is kept."""
@@ -196,7 +196,7 @@ async def _ignore(key: ConversationKey, notice: CutNotice) -> None:
 
 class MemoryServices(Struct, frozen=True):
     """The services of the memory layer. `data` is the data folder; `events` notifies listeners;
-    `hide` removes secrets from exports. `on_change` is called when something in a conversation's
+    `redactor` removes secrets from files. `on_change` is called when something in a conversation's
     context has changed, `on_cut` for compactions that a person is notified of
     (`context.compaction_approval`). Code that notifies an audience holds its lock in `telling`.
     `feature_rows` are rows that features keep for turns; `ledger` stores the cost of calls to
@@ -210,7 +210,7 @@ class MemoryServices(Struct, frozen=True):
     rules: ConversationRules
     data: Path
     events: Events = field(default_factory=Events)
-    hide: Callable[[str], str] = str
+    redactor: Redactor = field(default_factory=Redactor)
     on_change: Callable[[ConversationKey], None] = lambda key: None
     on_event: OnEvent = lambda event: None
     on_spent: OnSpent = lambda key, person, spent: None

@@ -35,7 +35,7 @@ class BackgroundTasks:
         for task in tuple(self._tasks):
             task.cancel()
 
-    async def close(self) -> None:
+    async def stop(self) -> None:
         """Cancel all tasks, and wait until they are done."""
         await cancel_and_wait(*self._tasks)
 

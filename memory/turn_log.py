@@ -82,7 +82,7 @@ class TurnLog:
         self.services, self.state, self.calibration = services, state, calibration
         self.compactor, self._owner = compactor, owner
         self.fitter = RequestFitter(services, state, calibration, compactor)
-        self.requests = services.request_log(services.hide)
+        self.requests = services.request_log(services.redactor)
         self.is_in_session = False
 
     async def open(
@@ -492,7 +492,7 @@ class OpenTurn:
             return True
         if self._is_doubtful:
             self._is_doubtful = False
-            await self.log.fitter.set_undone()
+            await self.log.fitter.undo_emergency()
         return False
 
     def view_to_measure(self, prefix: PromptPrefix, model: str) -> View | None:
@@ -516,9 +516,9 @@ class OpenTurn:
         provider has not read all of it, notify the person, once."""
         calibration = self.log.calibration
         is_whole = await calibration.learn(view, reported, model, cached)
-        if is_whole or model in calibration.cuts.told:
+        if is_whole or model in calibration.cuts.notified:
             return
-        calibration.cuts.told.add(model)
+        calibration.cuts.notified.add(model)
         self._cut = describe_cut_prompt(model, calibration.cuts.newest[model])
 
     async def list_notices(self) -> list[str]:

@@ -92,6 +92,11 @@ class CommandError(Exception):
     """The refusal of a command: the text is a sentence for the person."""
 
 
+def refusal(text: str, /, **values: Any) -> CommandError:
+    """Return the error that refuses a command, with a sentence in the person's language."""
+    return CommandError(_(text, **values))
+
+
 class Person(Struct, frozen=True):
     """The person who sent a command: `id` as in the setting `owners` ("telegram/42"), and the
     role."""
@@ -498,7 +503,7 @@ class Ask(Struct, frozen=True):
         that feature."""
         found = self.bot.services.get(kind)
         if not isinstance(found, kind):
-            raise CommandError(_("This is not installed here."))
+            raise refusal("This is not installed here.")
         return found
 
     def refuse_word(self, command: str, word: str) -> CommandError:
@@ -516,16 +521,14 @@ class Ask(Struct, frozen=True):
             else _("/help {name} lists what it can do.", name=command)
         )
         said = literal(clip(word))
-        return CommandError(
-            _("/{name} does not know “{word}”; {hint}", name=command, word=said, hint=hint)
-        )
+        return refusal("/{name} does not know “{word}”; {hint}", name=command, word=said, hint=hint)
 
     def require_owner(self, what: str) -> None:
         """Raise CommandError unless the person is an owner: `what` completes "Only an owner may
         …"."""
         if not self.person.is_owner:
-            raise CommandError(
-                _("Only an owner may {what}; you are {id}.", what=_(what), id=self.person.id)
+            raise refusal(
+                "Only an owner may {what}; you are {id}.", what=_(what), id=self.person.id
             )
 
 

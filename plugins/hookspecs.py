@@ -14,7 +14,7 @@ from channels.base import Logins
 from channels.message import Address, Inbound, Reply
 from memory.events import Listener
 from memory.keys import ConversationKey
-from memory.record.feature_tables import Step
+from memory.record.database import Step
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
 from memory.record.search.likeness import Likeness

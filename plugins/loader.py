@@ -31,7 +31,7 @@ from memory.events import Listener
 from memory.keys import ConversationKey
 from memory.ledger import Ledger
 from memory.record import feature_tables
-from memory.record.database import Database
+from memory.record.database import Database, Step
 from memory.record.forget import FeatureRows
 from memory.record.offload import Offloader
 from memory.record.search.likeness import Likeness
@@ -215,7 +215,7 @@ def _refuse_start(name: str, error: BaseException) -> None:
         ) from error
 
 
-def _migrate(name: str, steps: Sequence[feature_tables.Step], database: Database) -> None:
+def _migrate(name: str, steps: Sequence[Step], database: Database) -> None:
     feature_tables.migrate(database, name, steps)
 
 

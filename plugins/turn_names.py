@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from channels.language import _, explain
 from memory.turns import runs, turn_number
-from plugins.api import CommandError
+from plugins.api import refusal
 
 _LONGEST = 20  # characters of a turn's name
 _RANGE = r"t\d+(?:[-–]t?\d+|\s+[-–]\s+t\d+|[-–])?"
@@ -50,8 +50,8 @@ def _range(word: str, newest: int) -> range:
     start = _turn(first, newest)
     end = _turn(last, newest) if last else newest if is_range else start
     if end < start:
-        raise CommandError(
-            _("{word} is backwards; write t{end}-t{start}.", word=word, end=end, start=start)
+        raise refusal(
+            "{word} is backwards; write t{end}-t{start}.", word=word, end=end, start=start
         )
     return range(start, end + 1)
 
@@ -60,15 +60,15 @@ def _turn(word: str, newest: int) -> int:
     try:
         number = turn_number(word if len(word) <= _LONGEST else f"{word[:_LONGEST]}…")
     except ValueError as error:
-        raise CommandError(_("Nothing was done: {error}", error=explain(str(error)))) from None
+        raise refusal("Nothing was done: {error}", error=explain(str(error))) from None
     if number > newest:
         there_are = (
             _("the newest is t{newest}", newest=newest)
             if newest
             else _("nothing has been said yet")
         )
-        raise CommandError(
-            _("There is no turn t{number}; {there_are}.", number=number, there_are=there_are)
+        raise refusal(
+            "There is no turn t{number}; {there_are}.", number=number, there_are=there_are
         )
     return number
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from msgspec.structs import replace
 
-from agent.models import failures, lessons
+from agent.models import failures, refusal_facts
 from agent.models.answer import MOST_CHARACTERS, Answer
 from agent.models.base import (
     ContextOverflow,
@@ -179,9 +179,9 @@ class EndpointModel(Model):
         trial.has_pictures = has_pictures(messages)
         if trial.has_pictures:
             refused = {*self.learnt.facts.get("refused", ()), *self._suspected}
-            urls = [url for url in picture_urls(messages) if lessons.digest(url) in refused]
-            earlier = self._suspected - {*map(lessons.digest, trial.left_out)}
-            trial.suspected = [url for url in urls if lessons.digest(url) in earlier]
+            urls = [url for url in picture_urls(messages) if refusal_facts.digest(url) in refused]
+            earlier = self._suspected - {*map(refusal_facts.digest, trial.left_out)}
+            trial.suspected = [url for url in urls if refusal_facts.digest(url) in earlier]
             body["messages"] = without_pictures(messages, urls)
             if not self.sees:
                 body["messages"] = blind(body["messages"])
@@ -190,14 +190,14 @@ class EndpointModel(Model):
     def _learn(self, body: Json, request: ModelRequest, error: ModelError, trial: Trial) -> bool:
         """Learn from a refusal; return whether the request is worth a retry."""
         given = [*(request.parameters or {})]
-        lesson = lessons.find_lesson(self._endpoint, body, error, self.learnt, given)
+        lesson = refusal_facts.find_lesson(self._endpoint, body, error, self.learnt, given)
         if lesson is not None and trial.is_new(lesson):
             self.learnt.learn(lesson)
         if lesson is not None and self.learnt.version != trial.version:
             log.info("%s refused a request, which says something of: %s", self.name, lesson.fact)
             if lesson.fact != "bytes":
                 return True
-        length = lessons.find_length(body)
+        length = refusal_facts.find_length(body)
         if (
             length
             and isinstance(error, ContextOverflow)
@@ -205,24 +205,28 @@ class EndpointModel(Model):
         ):
             trial.changes[length] = error.room  # a shorter answer fits
             return True
-        if lessons.is_about_thoughts(error) and self._leave_out_thoughts(body, request, trial):
+        if refusal_facts.is_about_thoughts(error) and self._leave_out_thoughts(
+            body, request, trial
+        ):
             self.learnt.learn(Lesson("signer", self.learnt.number("signer") + 1))
             return True
-        if lessons.is_too_large(error):
+        if refusal_facts.is_too_large(error):
             known = self._smallest_refused
             excess = error.sent - known + 1 if 0 < known < error.sent else 0
             return trial.leave_out_oldest(body["messages"], excess)
-        if url := lessons.find_bad_picture(body, error, self._accepted):
+        if url := refusal_facts.find_bad_picture(body, error, self._accepted):
             if self._is_only_new(url, body):
                 self._refuse([url], trial)
             trial.leave_out(url, body["messages"])
-            self._suspected.update(map(lessons.digest, trial.refused))
+            self._suspected.update(map(refusal_facts.digest, trial.refused))
             return True
         return False
 
     def _is_only_new(self, url: str, body: Json) -> bool:
         """Return whether all other pictures of a request were accepted before."""
-        others = {*map(lessons.digest, picture_urls(body["messages"]))} - {lessons.digest(url)}
+        others = {*map(refusal_facts.digest, picture_urls(body["messages"]))} - {
+            refusal_facts.digest(url)
+        }
         return others <= self._accepted
 
     def _leave_out_thoughts(self, body: Json, request: ModelRequest, trial: Trial) -> bool:
@@ -236,16 +240,16 @@ class EndpointModel(Model):
     def _accept(self, body: Json, trial: Trial) -> None:
         """Remember the pictures that the model has accepted, and those that it refused."""
         if trial.has_pictures:
-            taken = map(lessons.digest, picture_urls(body["messages"]))
+            taken = map(refusal_facts.digest, picture_urls(body["messages"]))
             self._accepted = frozenset([*self._accepted, *taken][-_KNOWN_PICTURES:])
         if refused := [*trial.refused, *trial.suspected]:
             self._refuse(refused, trial)
-        self._suspected.difference_update(map(lessons.digest, [*refused, *trial.left_out]))
+        self._suspected.difference_update(map(refusal_facts.digest, [*refused, *trial.left_out]))
 
     def _refuse(self, urls: Sequence[str], trial: Trial) -> None:
         """Store that pictures are refused, with a notice for the person whose request it is."""
-        if self.learnt.learn(lessons.refuse_pictures(urls)):
-            trial.notices = (lessons.describe_refused(self._endpoint),)
+        if self.learnt.learn(refusal_facts.refuse_pictures(urls)):
+            trial.notices = (refusal_facts.describe_refused(self._endpoint),)
 
     @abstractmethod
     def _open(self) -> SdkClient:

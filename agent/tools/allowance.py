@@ -67,7 +67,7 @@ def measure_room(workspace: Path, megabytes: int) -> int:
     return max(0, min(free - reserve, megabytes * MEGABYTE - measure_usage(workspace)))
 
 
-def refusal(workspace: Path, megabytes: int, more: int) -> str:
+def find_why_full(workspace: Path, megabytes: int, more: int) -> str:
     """Return why `more` bytes may not be written into an audience's folder, or ""."""
     if more <= 0:
         return ""
@@ -80,7 +80,7 @@ def refusal(workspace: Path, megabytes: int, more: int) -> str:
 
 def require_space(workspace: Path, megabytes: int, more: int) -> None:
     """Check that tools may write `more` bytes. Raises ToolError."""
-    if why := refusal(workspace, megabytes, more):
+    if why := find_why_full(workspace, megabytes, more):
         raise ToolError(f"Nothing was written, because {why}. Delete something first.")
 
 

@@ -24,6 +24,7 @@ from agent.tools.settings import ToolSettings
 from memory.messages import ToolCall
 from memory.patterns import lazy
 from memory.plain_text import without_controls
+from memory.redaction import Redactor
 from memory.tasks import is_stopped
 
 
@@ -66,14 +67,14 @@ async def _keep_nothing(is_once: bool) -> None:
 
 
 class Toolbox:
-    """Tools by name, in a constant order; `wire` is their schemas as sent to a model. `hide`
+    """Tools by name, in a constant order; `wire` is their schemas as sent to a model. `redactor`
     removes secrets from results. A lean toolbox sends the schemas of two tools that find and call
     all others, including `remote` ones; `listed` is the prompt's text about these."""
 
     def __init__(
         self,
         tools: Iterable[Tool],
-        hide: Callable[[str], str] = str,
+        redactor: Redactor | None = None,
         is_lean: bool = False,
         remote: RemoteTools | None = None,
     ) -> None:
@@ -82,7 +83,7 @@ class Toolbox:
         for one, other in itertools.pairwise(ordered):
             if one.name == other.name:
                 raise ValueError(f"two tools are named {one.name!r}")
-        self._hide, self._remote = hide, remote
+        self._redactor, self._remote = redactor or Redactor(), remote
         self._is_lean = is_lean and bool(ordered)
         self._own = {tool.name: tool for tool in ordered}
         named = self._own if self._is_lean else {}
@@ -117,7 +118,7 @@ class Toolbox:
     def without(self, name: str) -> Toolbox:
         """Return a toolbox without this tool."""
         tools = (t for t in self._own.values() if t.name != name)
-        return Toolbox(tools, self._hide, self._is_lean, self._remote)
+        return Toolbox(tools, self._redactor, self._is_lean, self._remote)
 
     def beside(self, remote: RemoteTools | None) -> Toolbox:
         """Return these tools and those of other programs, if any are listed."""
@@ -125,14 +126,14 @@ class Toolbox:
             remote = None
         if remote is self._remote:
             return self
-        return Toolbox(self._own.values(), self._hide, self._is_lean, remote)
+        return Toolbox(self._own.values(), self._redactor, self._is_lean, remote)
 
     def alone(self) -> Toolbox:
         """Return a toolbox of the tools that need no conversation, with all their schemas: a
         client's request goes to the model unchanged. Made once."""
         if self._alone is None:
             tools = (t for t in self._own.values() if not t.needs_conversation)
-            self._alone = Toolbox(tools, self._hide)
+            self._alone = Toolbox(tools, self._redactor)
         return self._alone
 
     def select(self, settings: ToolSettings, window: int = 0) -> Toolbox:
@@ -151,7 +152,7 @@ class Toolbox:
     def _offer(self, off: frozenset[str], *, is_lean: bool) -> Toolbox:
         if (off, is_lean) not in self._offered:
             chosen = (t for t in self._own.values() if t.name not in off)
-            self._offered[off, is_lean] = Toolbox(chosen, self._hide, is_lean)
+            self._offered[off, is_lean] = Toolbox(chosen, self._redactor, is_lean)
         return self._offered[off, is_lean]
 
     @cached_property
@@ -192,9 +193,9 @@ class Toolbox:
             await begin(tool.is_once)
             async with watched(tool, arguments, context):
                 result = await tool.run(arguments, context)
-            return self._hide(_as_text(result)), False
+            return self._redactor.hide(_as_text(result)), False
         except ToolError as refusal:
-            return self._hide(_as_text(str(refusal))), True
+            return self._redactor.hide(_as_text(str(refusal))), True
         except (Exception, SystemExit, CancelledError) as error:  # the one boundary of all tools
             if isinstance(error, CancelledError) and is_stopped():
                 raise

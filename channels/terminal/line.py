@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 from prompt_toolkit.buffer import Buffer
@@ -104,18 +104,25 @@ def fitted(hints: str, width: int) -> str:
     return " · ".join(shown)[:width]
 
 
-class InputLine:
-    """The line and its present purpose. `redraw` shows changes, `start` runs work that ends with
-    the screen."""
+class LineScreen(Protocol):
+    """The screen that a line is part of."""
 
-    def __init__(
-        self,
-        history: History,
-        find_listener: Callable[[], ScreenListener],
-        redraw: Callable[[], None],
-        start: Callable[[Coroutine[Any, Any, None]], object],
-    ) -> None:
-        self._find_listener, self._redraw, self._start = find_listener, redraw, start
+    listener: ScreenListener
+
+    def redraw(self) -> None:
+        """Show changes of the line."""
+        ...
+
+    def start(self, work: Coroutine[Any, Any, None]) -> object:
+        """Run work that ends with the screen."""
+        ...
+
+
+class InputLine:
+    """The line and its present purpose."""
+
+    def __init__(self, history: History, screen: LineScreen) -> None:
+        self._screen = screen
         self.form: Form | None = None
         self.picker: Picker | None = None
         self.is_last_question = False
@@ -125,7 +132,7 @@ class InputLine:
         self._told = ""  # the text whose unknown files were reported
         self.buffer = Buffer(
             history=history,
-            completer=_Completer(find_listener),
+            completer=_Completer(screen),
             complete_while_typing=Condition(
                 lambda: not (self.form or self.picker) and _is_completed(self.buffer.document)
             ),
@@ -140,7 +147,7 @@ class InputLine:
     def hint(self, text: str, style: str = "class:bar") -> None:
         """Show a message in the bar until the text changes."""
         self._hint = (style, text)
-        self._redraw()
+        self._screen.redraw()
 
     def bar(self) -> tuple[str, str]:
         """Return the style and the message of the line for the bar; an empty text if there is
@@ -163,7 +170,7 @@ class InputLine:
         self._put_aside()
         self.picker, self.form = None, form
         self.buffer.document = Document(form.text)
-        self._redraw()
+        self._screen.redraw()
 
     def fill_last_question(self, form: Form | None) -> None:
         """Let the person edit the last question, unless something was typed since. Without a form,
@@ -175,7 +182,7 @@ class InputLine:
         else:
             self.fill(form)
             self.is_last_question = True
-        self._redraw()
+        self._screen.redraw()
 
     async def go_back(self) -> None:
         """Go from the last question to the text typed before it."""
@@ -199,11 +206,11 @@ class InputLine:
         """Search for the typed text; the results of earlier searches are ignored."""
         if (picker := self.picker) is not None:
             picker.asked += 1
-            self._start(self._find(picker, self.buffer.text.strip(), picker.asked))
+            self._screen.start(self._find(picker, self.buffer.text.strip(), picker.asked))
 
     async def _find(self, picker: Picker, words: str, asked: int) -> None:
         if picker.take(await picker.find(words), asked):
-            self._redraw()
+            self._screen.redraw()
 
     def _put_aside(self) -> None:
         if self.is_free:
@@ -231,7 +238,7 @@ class InputLine:
 
     def send(self) -> None:
         """Send the typed text to its target."""
-        text, listener = self.buffer.text, self._find_listener()
+        text, listener = self.buffer.text, self._screen.listener
         if picker := self.picker:
             chosen = picker.found[picker.index : picker.index + 1]
             self.close()
@@ -250,8 +257,8 @@ class InputLine:
 
 
 class _Completer(Completer):
-    def __init__(self, find_listener: Callable[[], ScreenListener]) -> None:
-        self._find_listener = find_listener
+    def __init__(self, screen: LineScreen) -> None:
+        self._screen = screen
 
     def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
         return ()
@@ -260,7 +267,7 @@ class _Completer(Completer):
         self, document: Document, event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
         if document.text.startswith("/"):
-            for choice in await self._find_listener().choices(document.text_before_cursor):
+            for choice in await self._screen.listener.choices(document.text_before_cursor):
                 yield Completion(choice.text, -choice.replaces, display_meta=choice.meaning)
         elif begun := mention_prefix(document.text_before_cursor):
             for text, meaning in await asyncio.to_thread(lambda: [*offer_files(begun)]):

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any
 
 from msgspec import Struct
 from prompt_toolkit.application import Application, get_app_session
@@ -117,12 +119,7 @@ class Screen:
         self._held: list[str] | None = None  # texts that wait while an editor has the screen
         self.is_here = asyncio.Event()  # cleared while an editor has the screen
         self.is_here.set()
-        self.line = InputLine(
-            history,
-            lambda: self.listener,
-            lambda: self._app.invalidate(),
-            lambda work: self._app.create_background_task(work),
-        )
+        self.line = InputLine(history, self)
         self._app: Application[None] = Application(
             self._layout(),
             _STYLE,
@@ -136,6 +133,14 @@ class Screen:
             after_render=lambda app: self._remember(app.renderer.last_rendered_screen),
         )
         self._app.timeoutlen, self._app.ttimeoutlen = _KEY_PATIENCE, _ESCAPE_PATIENCE
+
+    def redraw(self) -> None:
+        """Draw the screen again."""
+        self._app.invalidate()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> object:
+        """Run work that ends with the screen."""
+        return self._app.create_background_task(work)
 
     @property
     def width(self) -> int:
@@ -162,7 +167,7 @@ class Screen:
     def _set_background(self, is_light: bool) -> None:
         self.is_light = is_light
         self._background.set()
-        self._app.invalidate()
+        self.redraw()
 
     async def know_background(self) -> None:
         """Wait briefly for the terminal's answer about its background."""
@@ -190,7 +195,7 @@ class Screen:
             self._erase_drawing()
         self._app.output.write_raw(text.replace("\n", "\r\n"))
         self._app.output.flush()
-        self._app.invalidate()
+        self.redraw()
 
     async def _open_editor(self) -> None:
         """Let the person write in their own editor; output waits meanwhile."""
@@ -218,7 +223,7 @@ class Screen:
     def show(self, text: str) -> None:
         """Show `text` and an empty line above the input line until the next call."""
         self._passing = to_formatted_text(ANSI(text))
-        self._app.invalidate()
+        self.redraw()
 
     def _remember(self, drawing: Drawing | None) -> None:
         self._ask_background()
@@ -342,7 +347,7 @@ class Screen:
 
         @keys.add("up", filter=is_last_question & ~is_searching)
         def _leave_last(event: KeyPressEvent) -> None:
-            self._app.create_background_task(line.go_back())
+            self.start(line.go_back())
 
         return keys
 
@@ -356,11 +361,11 @@ class Screen:
 
         @keys.add("c-x", "c-e", filter=~is_searching)
         def _edit(event: KeyPressEvent) -> None:
-            self._app.create_background_task(self._open_editor())
+            self.start(self._open_editor())
 
         @keys.add("c-v", filter=~is_searching)
         def _paste_picture(event: KeyPressEvent) -> None:
-            self._app.create_background_task(self.line.put_picture_in())
+            self.start(self.line.put_picture_in())
 
         @keys.add(Keys.BracketedPaste)
         def _paste(event: KeyPressEvent) -> None:

@@ -91,9 +91,9 @@ class SummaryRequest(Struct, frozen=True):
     the JSON Schema of the answer, if there is one. `on_spent` is called with every model call,
     including failed ones.
 
-    `told` are the turns that the daily memory has already. With those or with a `prior` the answer
-    has two parts, which `split_answer` separates: the summary, and its new part, for the daily
-    memory.
+    `summarised` are the turns that the daily memory has already. With those or with a `prior` the
+    answer has two parts, which `split_answer` separates: the summary, and its new part, for the
+    daily memory.
 
     `appended` are additions to the parts that were never said in the conversation: the facts that
     an earlier summary has left out, and the open requests. `least_parameters` is the size, in
@@ -109,7 +109,7 @@ class SummaryRequest(Struct, frozen=True):
     key: ConversationKey
     schema: Mapping[str, Any] | None = None
     prior: str = ""
-    told: tuple[int, ...] = ()
+    summarised: tuple[int, ...] = ()
     beginning: RequestBeginning | None = None
     appended: str = ""
     least_parameters: float = 0.0
@@ -118,7 +118,7 @@ class SummaryRequest(Struct, frozen=True):
     @property
     def has_diary(self) -> bool:
         """Return whether the answer gives the new part separately."""
-        return bool(self.prior or self.told)
+        return bool(self.prior or self.summarised)
 
     @property
     def text(self) -> str:

@@ -85,7 +85,7 @@ class Database(peewee.Database, ABC):
         """Create all tables of the newest version, in one transaction."""
 
     @abstractmethod
-    def upgrade(self, step: Callable[[Database], None], version: int) -> None:
+    def upgrade(self, migration: Migration, version: int) -> None:
         """Apply a migration and store the resulting version, in one transaction."""
 
     # --- copying from one system to another (`memory/record/transfer.py`) --------------------
@@ -131,6 +131,25 @@ class Database(peewee.Database, ABC):
 Claim = Literal["", "alone", "shared"]
 """The guarantee, while a connection is open, that no other bot uses the database ("alone"), or only
 bots that share it ("shared"); "" for no guarantee."""
+
+
+Step = str | Callable[[Database], None]
+"""A part of a migration: one SQL statement, or a function that carries out several."""
+
+
+class Migration:
+    """A named change of the tables."""
+
+    def __init__(self, name: str, *steps: Step) -> None:
+        self.name = name
+        self._steps = steps
+
+    def __call__(self, database: Database) -> None:
+        for step in self._steps:
+            if isinstance(step, str):
+                database.execute_sql(step)
+            else:
+                step(database)
 
 
 class DatabaseEngine(Protocol):

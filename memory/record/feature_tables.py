@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from memory.record.database import Database
-
-Step = str | Callable[[Database], None]
-"""A migration: one SQL statement, or a function that carries out several."""
-
+from memory.record.database import Database, Migration, Step
 
 STEPS: dict[str, Sequence[Step]] = {}
 """The migrations of the plugins that were loaded in this process, by plugin name. The copy of a
@@ -36,11 +32,7 @@ def migrate(database: Database, feature: str, steps: Sequence[Step]) -> None:
         raise NewerTablesError(
             f"its tables were changed by a newer version of it ({version}, known here {len(steps)})"
         )
-    for step in steps[version:]:
-        if isinstance(step, str):
-            database.execute_sql(step)
-        else:
-            step(database)
+    Migration(feature, *steps[version:])(database)
     if version < len(steps):
         database.execute_sql(
             "UPDATE feature_schema SET version = ? WHERE feature = ?", (len(steps), feature)

@@ -4,16 +4,57 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable
 
 from peewee import DatabaseError
 
-from memory.record.database import Database
+from memory.record.database import Database, Migration
+
+
+def _taint(database: Database) -> None:
+    """Mark the messages after an untrusted result, which may repeat it, up to the next clear."""
+    ends: defaultdict[int, list[int]] = defaultdict(list)
+    for conversation, cut in database.execute_sql(
+        """SELECT conversation,
+                CASE WHEN json_valid(change) THEN json_extract(change, '$.cut') END AS cut
+            FROM view_event WHERE kind IN ('clear', 'new') AND cut AND id NOT IN (
+                SELECT CASE WHEN json_valid(change) THEN json_extract(change, '$.target') END AS of
+                    FROM view_event WHERE kind = 'undo' AND of)
+            ORDER BY cut"""
+    ):
+        ends[conversation].append(cut)
+    since: dict[tuple[int, int], int] = {}
+    tainted: list[tuple[int]] = []
+    for row, conversation, seq, role, is_untrusted in database.execute_sql(
+        """SELECT id, conversation, seq, role, json_extract(extra, '$.is_untrusted') FROM message
+            WHERE conversation IN (SELECT conversation FROM message
+                WHERE CASE WHEN json_valid(extra) THEN json_extract(extra, '$.is_untrusted') END)
+                AND json_valid(extra)
+            ORDER BY conversation, seq"""
+    ):
+        period = conversation, bisect_right(ends[conversation], seq)
+        if is_untrusted:
+            since.setdefault(period, seq)
+        elif role != "user" and period in since:
+            tainted.append((row,))
+    marked = "UPDATE message SET extra = json_set(extra, '$.is_tainted', json('true')) WHERE id = ?"
+    for row in tainted:
+        database.execute_sql(marked, row)
+
+
+def _forms_of_turns(database: Database) -> None:
+    """Store the forms that events give to turns (`memory/record/old_events.py`)."""
+    for table in ("summary", "job"):
+        database.execute_sql(f"ALTER TABLE {table} RENAME COLUMN stand_ins TO ranges")
+    from memory.record import old_events  # noqa: PLC0415 - large, and needed once
+
+    old_events.convert(database)
+    database.execute_sql("DELETE FROM proposal")  # the person is asked again
 
 
 # AUTOINCREMENT for tables whose rows are deleted and referred to by others: ids are never reused.
-def _first_tables(database: Database) -> None:
-    for statement in (
+MIGRATIONS: list[Migration] = [
+    Migration(
+        "first_tables",
         """CREATE TABLE conversation (
             id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, audience TEXT NOT NULL,
             last_seq INTEGER NOT NULL DEFAULT 0, last_turn INTEGER NOT NULL DEFAULT 0,
@@ -70,39 +111,32 @@ def _first_tables(database: Database) -> None:
             turn TEXT, reply TEXT NOT NULL, at REAL NOT NULL,
             is_sent INTEGER NOT NULL DEFAULT 0)""",
         "CREATE INDEX outbox_waiting ON outbox(id) WHERE is_sent = 0",
-    ):
-        database.execute_sql(statement)
-
-
-def _spending(database: Database) -> None:
-    database.execute_sql("CREATE INDEX usage_at ON usage(at)")
-    database.execute_sql(
+    ),
+    Migration(
+        "spending",
+        "CREATE INDEX usage_at ON usage(at)",
         """CREATE TABLE spending_note (
             month TEXT NOT NULL, conversation TEXT NOT NULL, note TEXT NOT NULL, at REAL NOT NULL,
-            PRIMARY KEY (month, conversation, note)) WITHOUT ROWID"""
-    )
-
-
-def _answered_inbox(database: Database) -> None:
-    """Add the index for finding the turn of an inbox row without a scan of its conversation."""
-    database.execute_sql(
-        "CREATE INDEX message_inbox ON message(conversation, inbox) WHERE inbox IS NOT NULL"
-    )
-
-
-def _strategies(database: Database) -> None:
-    """Add columns for the style of a job's summary, and for the snapshot of a compaction."""
-    database.execute_sql("ALTER TABLE job ADD COLUMN style TEXT NOT NULL DEFAULT 'notes'")
-    database.execute_sql("ALTER TABLE view_event ADD COLUMN snapshot TEXT NOT NULL DEFAULT ''")
-
-
-def _attachments(database: Database) -> None:
-    database.execute_sql("ALTER TABLE inbox ADD COLUMN attachments TEXT NOT NULL DEFAULT '[]'")
-
-
-def _recall(database: Database) -> None:
-    """Create the index of `memory/record/search/index.py`; it is filled before a search."""
-    for statement in (
+            PRIMARY KEY (month, conversation, note)) WITHOUT ROWID""",
+    ),
+    # The index for finding the turn of an inbox row without a scan of its conversation.
+    Migration(
+        "answered_inbox",
+        "CREATE INDEX message_inbox ON message(conversation, inbox) WHERE inbox IS NOT NULL",
+    ),
+    # Columns for the style of a job's summary, and for the snapshot of a compaction.
+    Migration(
+        "strategies",
+        "ALTER TABLE job ADD COLUMN style TEXT NOT NULL DEFAULT 'notes'",
+        "ALTER TABLE view_event ADD COLUMN snapshot TEXT NOT NULL DEFAULT ''",
+    ),
+    Migration(
+        "attachments",
+        "ALTER TABLE inbox ADD COLUMN attachments TEXT NOT NULL DEFAULT '[]'",
+    ),
+    # The index of `memory/record/search/index.py`; it is filled before a search.
+    Migration(
+        "recall",
         """CREATE VIRTUAL TABLE passage_words USING fts5(
             words, content='', columnsize=0, detail=none, prefix=5, tokenize='porter unicode61')""",
         """CREATE TABLE passage (
@@ -113,12 +147,9 @@ def _recall(database: Database) -> None:
             first INTEGER PRIMARY KEY, last INTEGER NOT NULL, at REAL NOT NULL,
             messages INTEGER NOT NULL, words INTEGER NOT NULL, speakers TEXT NOT NULL)""",
         "CREATE INDEX conversation_audience ON conversation(audience)",
-    ):
-        database.execute_sql(statement)
-
-
-def _people(database: Database) -> None:
-    for statement in (
+    ),
+    Migration(
+        "people",
         """CREATE TABLE user (
             kind TEXT NOT NULL, id TEXT NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL,
             by TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (kind, id)) WITHOUT ROWID""",
@@ -129,169 +160,113 @@ def _people(database: Database) -> None:
         # The last speaker in a conversation; calls and summaries are charged to that person.
         "ALTER TABLE conversation ADD COLUMN person TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE usage ADD COLUMN person TEXT NOT NULL DEFAULT ''",
-    ):
-        database.execute_sql(statement)
-
-
-def _attempts(database: Database) -> None:
-    """Add columns for the attempts of a message, and the messages of its turn at the last
-    attempt."""
-    database.execute_sql("ALTER TABLE inbox ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0")
-    database.execute_sql("ALTER TABLE inbox ADD COLUMN progress INTEGER NOT NULL DEFAULT 0")
-
-
-def _titles(database: Database) -> None:
-    database.execute_sql("ALTER TABLE conversation ADD COLUMN title TEXT NOT NULL DEFAULT ''")
-
-
-def _quarantine(database: Database) -> None:
-    database.execute_sql("ALTER TABLE summary ADD COLUMN is_untrusted INTEGER NOT NULL DEFAULT 0")
-
-
-def _call_starts(database: Database) -> None:
-    """Add a table of begun tool calls that must not run twice."""
-    database.execute_sql(
+    ),
+    # Columns for the attempts of a message, and the messages of its turn at the last attempt.
+    Migration(
+        "attempts",
+        "ALTER TABLE inbox ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE inbox ADD COLUMN progress INTEGER NOT NULL DEFAULT 0",
+    ),
+    Migration(
+        "titles",
+        "ALTER TABLE conversation ADD COLUMN title TEXT NOT NULL DEFAULT ''",
+    ),
+    Migration(
+        "quarantine",
+        "ALTER TABLE summary ADD COLUMN is_untrusted INTEGER NOT NULL DEFAULT 0",
+    ),
+    # A table of begun tool calls that must not run twice.
+    Migration(
+        "call_starts",
         """CREATE TABLE call_start (
             conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
             turn INTEGER NOT NULL, call TEXT NOT NULL,
-            PRIMARY KEY (conversation, turn, call)) WITHOUT ROWID"""
-    )
-
-
-def _framing(database: Database) -> None:
-    """Add a column for the fingerprint of a conversation's last prefix."""
-    database.execute_sql("ALTER TABLE conversation ADD COLUMN framing TEXT NOT NULL DEFAULT '{}'")
-
-
-def _api_keys(database: Database) -> None:
-    """Add a table of API keys for OpenAI's protocol; only the digest of a key is stored."""
-    database.execute_sql(
+            PRIMARY KEY (conversation, turn, call)) WITHOUT ROWID""",
+    ),
+    # A column for the fingerprint of a conversation's last prefix.
+    Migration(
+        "framing",
+        "ALTER TABLE conversation ADD COLUMN framing TEXT NOT NULL DEFAULT '{}'",
+    ),
+    # A table of API keys for OpenAI's protocol; only the digest of a key is stored.
+    Migration(
+        "api_keys",
         """CREATE TABLE api_key (
             person TEXT PRIMARY KEY, digest TEXT NOT NULL UNIQUE, may_command INTEGER NOT NULL,
-            at REAL NOT NULL, used REAL NOT NULL DEFAULT 0)"""
-    )
-
-
-def _clock(database: Database) -> None:
-    """Add a table for the clock's time when the bot ran last (`memory/record/clock.py`)."""
-    database.execute_sql(
+            at REAL NOT NULL, used REAL NOT NULL DEFAULT 0)""",
+    ),
+    # A table for the clock's time when the bot ran last (`memory/record/clock.py`).
+    Migration(
+        "clock",
         """CREATE TABLE clock (
             id INTEGER PRIMARY KEY CHECK (id = 1), believed REAL NOT NULL, seen REAL NOT NULL,
-            waited REAL NOT NULL, is_told INTEGER NOT NULL)"""
-    )
-
-
-def _taint(database: Database) -> None:
-    """Mark the messages after an untrusted result, which may repeat it, up to the next clear."""
-    ends: defaultdict[int, list[int]] = defaultdict(list)
-    for conversation, cut in database.execute_sql(
-        """SELECT conversation,
-                CASE WHEN json_valid(change) THEN json_extract(change, '$.cut') END AS cut
-            FROM view_event WHERE kind IN ('clear', 'new') AND cut AND id NOT IN (
-                SELECT CASE WHEN json_valid(change) THEN json_extract(change, '$.target') END AS of
-                    FROM view_event WHERE kind = 'undo' AND of)
-            ORDER BY cut"""
-    ):
-        ends[conversation].append(cut)
-    since: dict[tuple[int, int], int] = {}
-    tainted: list[tuple[int]] = []
-    for row, conversation, seq, role, is_untrusted in database.execute_sql(
-        """SELECT id, conversation, seq, role, json_extract(extra, '$.is_untrusted') FROM message
-            WHERE conversation IN (SELECT conversation FROM message
-                WHERE CASE WHEN json_valid(extra) THEN json_extract(extra, '$.is_untrusted') END)
-                AND json_valid(extra)
-            ORDER BY conversation, seq"""
-    ):
-        period = conversation, bisect_right(ends[conversation], seq)
-        if is_untrusted:
-            since.setdefault(period, seq)
-        elif role != "user" and period in since:
-            tainted.append((row,))
-    marked = "UPDATE message SET extra = json_set(extra, '$.is_tainted', json('true')) WHERE id = ?"
-    for row in tainted:
-        database.execute_sql(marked, row)
-
-
-def _outbox_tries(database: Database) -> None:
-    """Add a column for the failed retries of sending a reply."""
-    database.execute_sql("ALTER TABLE outbox ADD COLUMN tries INTEGER NOT NULL DEFAULT 0")
-
-
-def _aside(database: Database) -> None:
-    """Add a column for the attempts of a job, and a table of rows that were put aside
-    (`memory/record/mailbox.py`)."""
-    database.execute_sql("ALTER TABLE job ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0")
-    database.execute_sql(
+            waited REAL NOT NULL, is_told INTEGER NOT NULL)""",
+    ),
+    Migration("taint", _taint),
+    # A column for the failed retries of sending a reply.
+    Migration(
+        "outbox_tries",
+        "ALTER TABLE outbox ADD COLUMN tries INTEGER NOT NULL DEFAULT 0",
+    ),
+    # A column for the attempts of a job, and a table of rows that were put aside
+    # (`memory/record/mailbox.py`).
+    Migration(
+        "aside",
+        "ALTER TABLE job ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0",
         """CREATE TABLE aside (
             id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, chat TEXT NOT NULL,
-            content TEXT NOT NULL, why TEXT NOT NULL, at REAL NOT NULL)"""
-    )
-
-
-def _every_call_start(database: Database) -> None:
-    """Add a column, since from now on the start of every call is stored until it has a result."""
-    database.execute_sql("ALTER TABLE call_start ADD COLUMN is_once INTEGER NOT NULL DEFAULT 1")
-
-
-def _references(database: Database) -> None:
-    """Add a column for a plugin's reference to the offloaded turns of a job."""
-    database.execute_sql("ALTER TABLE job ADD COLUMN reference TEXT NOT NULL DEFAULT ''")
-
-
-def _sections(database: Database) -> None:
-    """Add a column for the part of a summary that is in the daily memory. Until now this was all of
-    it, including the part that it continued."""
-    database.execute_sql("ALTER TABLE summary ADD COLUMN section TEXT NOT NULL DEFAULT ''")
-    database.execute_sql(
+            content TEXT NOT NULL, why TEXT NOT NULL, at REAL NOT NULL)""",
+    ),
+    # A column, since from now on the start of every call is stored until it has a result.
+    Migration(
+        "every_call_start",
+        "ALTER TABLE call_start ADD COLUMN is_once INTEGER NOT NULL DEFAULT 1",
+    ),
+    # A column for a plugin's reference to the offloaded turns of a job.
+    Migration(
+        "references",
+        "ALTER TABLE job ADD COLUMN reference TEXT NOT NULL DEFAULT ''",
+    ),
+    # A column for the part of a summary that is in the daily memory. Until now this was all of
+    # it, including the part that it continued.
+    Migration(
+        "sections",
+        "ALTER TABLE summary ADD COLUMN section TEXT NOT NULL DEFAULT ''",
         """UPDATE summary SET section = text WHERE model != '' OR id IN
-            (SELECT summary FROM job WHERE style IN ('lines', 'excerpt'))"""
-    )
-
-
-def _summary_numbers(database: Database) -> None:
-    """Add the number of a conversation's last summary, the number of each summary, and the other
-    summaries from which it was made, besides the previous one."""
-    for table, column in (
-        ("conversation", "last_summary INTEGER NOT NULL DEFAULT 0"),
-        ("summary", "number INTEGER NOT NULL DEFAULT 0"),
-        ("summary", "stand_ins TEXT NOT NULL DEFAULT '[]'"),
-        ("job", "stand_ins TEXT NOT NULL DEFAULT '[]'"),
-    ):
-        database.execute_sql(f"ALTER TABLE {table} ADD COLUMN {column}")
-    database.execute_sql(
+            (SELECT summary FROM job WHERE style IN ('lines', 'excerpt'))""",
+    ),
+    # The number of a conversation's last summary, the number of each summary, and the other
+    # summaries from which it was made, besides the previous one.
+    Migration(
+        "summary_numbers",
+        "ALTER TABLE conversation ADD COLUMN last_summary INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE summary ADD COLUMN number INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE summary ADD COLUMN stand_ins TEXT NOT NULL DEFAULT '[]'",
+        "ALTER TABLE job ADD COLUMN stand_ins TEXT NOT NULL DEFAULT '[]'",
         """UPDATE summary SET number = counted.number FROM
             (SELECT id, row_number() OVER (PARTITION BY conversation ORDER BY id) AS number
                 FROM summary WHERE id NOT IN
                     (SELECT summary FROM job WHERE style IN ('lines', 'excerpt'))) AS counted
-            WHERE counted.id = summary.id"""
-    )
-    database.execute_sql(
+            WHERE counted.id = summary.id""",
         """UPDATE conversation SET last_summary = (SELECT coalesce(max(number), 0) FROM summary
-            WHERE summary.conversation = conversation.id)"""
-    )
-
-
-def _memory_versions(database: Database) -> None:
-    """Add tables of the versions of each `MEMORY.md`, and of the distilled sections of daily
-    files."""
-    database.execute_sql(
+            WHERE summary.conversation = conversation.id)""",
+    ),
+    # Tables of the versions of each `MEMORY.md`, and of the distilled sections of daily files.
+    Migration(
+        "memory_versions",
         """CREATE TABLE memory_version (
             id INTEGER PRIMARY KEY AUTOINCREMENT, audience TEXT NOT NULL, number INTEGER NOT NULL,
             state TEXT NOT NULL, actor TEXT NOT NULL, why TEXT NOT NULL, at REAL NOT NULL,
             is_written INTEGER NOT NULL, lines TEXT NOT NULL, operations TEXT NOT NULL,
-            UNIQUE (audience, number))"""
-    )
-    database.execute_sql(
+            UNIQUE (audience, number))""",
         """CREATE TABLE distilled (
             audience TEXT NOT NULL, section TEXT NOT NULL,
-            PRIMARY KEY (audience, section)) WITHOUT ROWID"""
-    )
-
-
-def _branches(database: Database) -> None:
-    """Add tables of conversations that share the beginning of another one (`seq`, `turn` and
-    `event` are the last shared ones), and of each chat's current branch."""
-    for statement in (
+            PRIMARY KEY (audience, section)) WITHOUT ROWID""",
+    ),
+    # Tables of conversations that share the beginning of another one (`seq`, `turn` and `event`
+    # are the last shared ones), and of each chat's current branch.
+    Migration(
+        "branches",
         """CREATE TABLE branch (
             conversation INTEGER PRIMARY KEY REFERENCES conversation(id) ON DELETE CASCADE,
             parent INTEGER NOT NULL REFERENCES conversation(id), seq INTEGER NOT NULL,
@@ -301,29 +276,21 @@ def _branches(database: Database) -> None:
             chat TEXT PRIMARY KEY,
             conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE)""",
         "ALTER TABLE inbox ADD COLUMN branch TEXT NOT NULL DEFAULT ''",
-    ):
-        database.execute_sql(statement)
-
-
-def _forms(database: Database) -> None:
-    """Add a table of the people whose next message is the argument of a command
-    (`bot/forms.py`)."""
-    database.execute_sql(
+    ),
+    # A table of the people whose next message is the argument of a command (`bot/forms.py`).
+    Migration(
+        "forms",
         """CREATE TABLE form (
             channel TEXT NOT NULL, chat TEXT NOT NULL, thread TEXT NOT NULL, user TEXT NOT NULL,
             command TEXT NOT NULL, until REAL NOT NULL,
-            PRIMARY KEY (channel, chat, thread, user)) WITHOUT ROWID"""
-    )
-
-
-def _requests(database: Database) -> None:
-    """Add tables of the requests to models (`plugins/request_log/record.py`)."""
-    database.execute_sql(
+            PRIMARY KEY (channel, chat, thread, user)) WITHOUT ROWID""",
+    ),
+    # Tables of the requests to models (`plugins/request_log/record.py`).
+    Migration(
+        "requests",
         """CREATE TABLE request_prefix (
             digest TEXT PRIMARY KEY, system TEXT NOT NULL, tools TEXT NOT NULL,
-            parameters TEXT NOT NULL, is_masked INTEGER NOT NULL)"""
-    )
-    database.execute_sql(
+            parameters TEXT NOT NULL, is_masked INTEGER NOT NULL)""",
         """CREATE TABLE request (
             conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
             number INTEGER NOT NULL, turn INTEGER NOT NULL, at REAL NOT NULL,
@@ -334,115 +301,92 @@ def _requests(database: Database) -> None:
             model TEXT NOT NULL, outcome TEXT NOT NULL, seconds REAL NOT NULL,
             prompt INTEGER NOT NULL, cached INTEGER NOT NULL, completion INTEGER NOT NULL,
             is_reported INTEGER NOT NULL, cost REAL,
-            PRIMARY KEY (conversation, number)) WITHOUT ROWID"""
-    )
-    database.execute_sql("CREATE INDEX request_by_prefix ON request(prefix)")
-
-
-def _search_signs(database: Database) -> None:
-    """Change the flags of messages in the index: two fewer, and one for a user's message. The
-    indexed words stay the same."""
-    database.execute_sql(
+            PRIMARY KEY (conversation, number)) WITHOUT ROWID""",
+        "CREATE INDEX request_by_prefix ON request(prefix)",
+    ),
+    # Change the flags of messages in the index: two fewer, and one for a user's message. The
+    # indexed words stay the same.
+    Migration(
+        "search_signs",
         """UPDATE passage SET signs = (signs >> 1 & 3) | (signs >> 2 & 4)
             | 8 * EXISTS (SELECT * FROM message WHERE conversation = place >> 32
-                AND seq = place & 0xffffffff AND role = 'user')"""
-    )
-
-
-def _edited_summaries(database: Database) -> None:
-    """Add columns for the summary that a person edited, and for the summaries that continue it."""
-    for table, column in (
-        ("summary", "edits INTEGER NOT NULL DEFAULT 0"),
-        ("job", "edited INTEGER NOT NULL DEFAULT 0"),
-    ):
-        database.execute_sql(f"ALTER TABLE {table} ADD COLUMN {column}")
-
-
-def _broken_tokens(database: Database) -> None:
-    """Add columns for the cached tokens that a change invalidated, and for their replacement."""
-    for column in ("broken INTEGER NOT NULL DEFAULT -1", "anew INTEGER NOT NULL DEFAULT 0"):
-        database.execute_sql(f"ALTER TABLE view_event ADD COLUMN {column}")
-
-
-def _side_questions(database: Database) -> None:
-    """Add a table of side questions, the turns before them, and their answers; they are not part of
-    the transcript."""
-    database.execute_sql(
+                AND seq = place & 0xffffffff AND role = 'user')""",
+    ),
+    # Columns for the summary that a person edited, and for the summaries that continue it.
+    Migration(
+        "edited_summaries",
+        "ALTER TABLE summary ADD COLUMN edits INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE job ADD COLUMN edited INTEGER NOT NULL DEFAULT 0",
+    ),
+    # Columns for the cached tokens that a change invalidated, and for their replacement.
+    Migration(
+        "broken_tokens",
+        "ALTER TABLE view_event ADD COLUMN broken INTEGER NOT NULL DEFAULT -1",
+        "ALTER TABLE view_event ADD COLUMN anew INTEGER NOT NULL DEFAULT 0",
+    ),
+    # A table of side questions, the turns before them, and their answers; they are not part of
+    # the transcript.
+    Migration(
+        "side_questions",
         """CREATE TABLE side_question (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
             turn INTEGER NOT NULL, speaker TEXT NOT NULL, question TEXT NOT NULL,
-            answer TEXT NOT NULL, state TEXT NOT NULL, at REAL NOT NULL)"""
-    )
-    database.execute_sql(
-        "CREATE INDEX side_question_conversation ON side_question(conversation, id)"
-    )
-
-
-def _proposals(database: Database) -> None:
-    """Add a table of compactions that wait for approval, at most one per conversation."""
-    database.execute_sql(
+            answer TEXT NOT NULL, state TEXT NOT NULL, at REAL NOT NULL)""",
+        "CREATE INDEX side_question_conversation ON side_question(conversation, id)",
+    ),
+    # A table of compactions that wait for approval, at most one per conversation.
+    Migration(
+        "proposals",
         """CREATE TABLE proposal (
             conversation INTEGER PRIMARY KEY REFERENCES conversation(id) ON DELETE CASCADE,
             plan TEXT NOT NULL, actor TEXT NOT NULL, spec TEXT NOT NULL,
-            summary INTEGER NOT NULL, asked_at REAL NOT NULL)"""
-    )
-
-
-def _receipts(database: Database) -> None:
-    """Add a column for the facts of the removed turns that a summary kept."""
-    database.execute_sql("ALTER TABLE summary ADD COLUMN receipt TEXT NOT NULL DEFAULT ''")
-
-
-def _memory_bases(database: Database) -> None:
-    """Add a column for the version of a `MEMORY.md` from which another one was made."""
-    database.execute_sql("ALTER TABLE memory_version ADD COLUMN base INTEGER NOT NULL DEFAULT 0")
-    database.execute_sql(
+            summary INTEGER NOT NULL, asked_at REAL NOT NULL)""",
+    ),
+    # A column for the facts of the removed turns that a summary kept.
+    Migration(
+        "receipts",
+        "ALTER TABLE summary ADD COLUMN receipt TEXT NOT NULL DEFAULT ''",
+    ),
+    # A column for the version of a `MEMORY.md` from which another one was made.
+    Migration(
+        "memory_bases",
+        "ALTER TABLE memory_version ADD COLUMN base INTEGER NOT NULL DEFAULT 0",
         """UPDATE memory_version SET base = (SELECT coalesce(max(number), 0)
             FROM memory_version AS earlier WHERE earlier.audience = memory_version.audience
-                AND earlier.number < memory_version.number AND earlier.state = 'held')"""
-    )
-
-
-def _cluster(database: Database) -> None:
-    """Add tables of the processes that share the database, and of the owners, and a column for the
-    process that sends a reply."""
-    for statement in (
+                AND earlier.number < memory_version.number AND earlier.state = 'held')""",
+    ),
+    # Tables of the processes that share the database, and of the owners, and a column for the
+    # process that sends a reply.
+    Migration(
+        "cluster",
         """CREATE TABLE process (
             id TEXT PRIMARY KEY, role TEXT NOT NULL, version TEXT NOT NULL, since REAL NOT NULL,
             is_fenced INTEGER NOT NULL)""",
         """CREATE TABLE owner (
             name TEXT PRIMARY KEY, process TEXT NOT NULL, epoch INTEGER NOT NULL)""",
         "ALTER TABLE outbox ADD COLUMN claim TEXT NOT NULL DEFAULT ''",
-    ):
-        database.execute_sql(statement)
-
-
-def _links(database: Database) -> None:
-    """Add tables of chats that are linked to another one's conversation
-    (`plugins/links/record.py`)."""
-    database.execute_sql(
+    ),
+    # Tables of chats that are linked to another one's conversation (`plugins/links/record.py`).
+    Migration(
+        "links",
         """CREATE TABLE link (
             home TEXT NOT NULL, target TEXT NOT NULL, person TEXT NOT NULL, giver TEXT NOT NULL,
-            at REAL NOT NULL, is_over INTEGER NOT NULL, PRIMARY KEY (home, target)) WITHOUT ROWID"""
-    )
-    database.execute_sql(
+            at REAL NOT NULL, is_over INTEGER NOT NULL, PRIMARY KEY (home, target)) WITHOUT ROWID""",  # noqa: E501
         """CREATE TABLE link_code (
             target TEXT PRIMARY KEY, digest TEXT NOT NULL, giver TEXT NOT NULL,
             channel TEXT NOT NULL, chat TEXT NOT NULL, thread TEXT NOT NULL, user TEXT NOT NULL,
-            at REAL NOT NULL, tries INTEGER NOT NULL)"""
-    )
-
-
-def _standings(database: Database) -> None:
-    """Add a column for the place of a chat in lists."""
-    database.execute_sql("ALTER TABLE conversation ADD COLUMN standing TEXT NOT NULL DEFAULT ''")
-
-
-def _logins(database: Database) -> None:
-    """Add tables of the people who are signed in on the page, and of invitations
-    (`plugins/accounts/record.py`)."""
-    for statement in (
+            at REAL NOT NULL, tries INTEGER NOT NULL)""",
+    ),
+    # A column for the place of a chat in lists.
+    Migration(
+        "standings",
+        "ALTER TABLE conversation ADD COLUMN standing TEXT NOT NULL DEFAULT ''",
+    ),
+    # Tables of the people who are signed in on the page, and of invitations
+    # (`plugins/accounts/record.py`).
+    Migration(
+        "logins",
         """CREATE TABLE invite (
             person TEXT PRIMARY KEY, role TEXT NOT NULL, digest TEXT NOT NULL, by TEXT NOT NULL,
             at REAL NOT NULL)""",
@@ -451,26 +395,19 @@ def _logins(database: Database) -> None:
             id INTEGER PRIMARY KEY AUTOINCREMENT, digest TEXT NOT NULL UNIQUE,
             person TEXT NOT NULL, proof TEXT NOT NULL, browser TEXT NOT NULL, at REAL NOT NULL,
             used REAL NOT NULL)""",
-    ):
-        database.execute_sql(statement)
-
-
-def _steering(database: Database) -> None:
-    """Add a table of later view events of other conversations that apply to a branch as well
-    (`memory/context/steering.py`)."""
-    for statement in (
+    ),
+    # A table of later view events of other conversations that apply to a branch as well
+    # (`memory/context/steering.py`).
+    Migration(
+        "steering",
         """CREATE TABLE steering (
             branch INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
             event INTEGER NOT NULL, conversation INTEGER NOT NULL, PRIMARY KEY (branch, event))""",
         "CREATE INDEX steering_conversation ON steering(conversation)",
-    ):
-        database.execute_sql(statement)
-
-
-def _scheduled_jobs(database: Database) -> None:
-    """Add tables of reminders, jobs and runs (`plugins/jobs/record.py`), and the run of a
-    message."""
-    for statement in (
+    ),
+    # Tables of reminders, jobs and runs (`plugins/jobs/record.py`), and the run of a message.
+    Migration(
+        "scheduled_jobs",
         """CREATE TABLE scheduled_job (
             id INTEGER PRIMARY KEY AUTOINCREMENT, home TEXT NOT NULL, channel TEXT NOT NULL,
             chat TEXT NOT NULL, thread TEXT NOT NULL, user TEXT NOT NULL, kind TEXT NOT NULL,
@@ -487,48 +424,39 @@ def _scheduled_jobs(database: Database) -> None:
             outbox TEXT NOT NULL, cost REAL NOT NULL, ended REAL NOT NULL)""",
         "CREATE INDEX job_run_job ON job_run(job, id)",
         "ALTER TABLE inbox ADD COLUMN run INTEGER NOT NULL DEFAULT 0",
-    ):
-        database.execute_sql(statement)
-
-
-def _cache_writes(database: Database) -> None:
-    """Add a column for the tokens written to a provider's cache, which may have a price of their
-    own."""
-    database.execute_sql("ALTER TABLE usage ADD COLUMN written INTEGER NOT NULL DEFAULT 0")
-
-
-def _hooks(database: Database) -> None:
-    """Add columns for jobs that are called over HTTP, for forged calls, and for messages from
-    outside."""
-    for statement in (
+    ),
+    # A column for the tokens written to a provider's cache, which may have a price of their
+    # own.
+    Migration(
+        "cache_writes",
+        "ALTER TABLE usage ADD COLUMN written INTEGER NOT NULL DEFAULT 0",
+    ),
+    # Columns for jobs that are called over HTTP, for forged calls, and for messages from
+    # outside.
+    Migration(
+        "hooks",
         "ALTER TABLE scheduled_job ADD COLUMN hook TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE scheduled_job ADD COLUMN forged INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE scheduled_job ADD COLUMN forged_at REAL NOT NULL DEFAULT 0",
         "CREATE UNIQUE INDEX scheduled_job_hook ON scheduled_job(hook) WHERE hook != ''",
         "ALTER TABLE inbox ADD COLUMN is_outside INTEGER NOT NULL DEFAULT 0",
-    ):
-        database.execute_sql(statement)
-
-
-def _reasoning(database: Database) -> None:
-    """Add a column for the reasoning tokens of answers."""
-    database.execute_sql("ALTER TABLE usage ADD COLUMN reasoning INTEGER NOT NULL DEFAULT 0")
-
-
-def _conditions(database: Database) -> None:
-    """Add columns for the condition that a job checks before it calls a model."""
-    for column in (
-        "condition TEXT NOT NULL DEFAULT ''",
-        "found TEXT NOT NULL DEFAULT ''",
-        "looked_at REAL NOT NULL DEFAULT 0",
-    ):
-        database.execute_sql(f"ALTER TABLE scheduled_job ADD COLUMN {column}")
-
-
-def _mcp_tools(database: Database) -> None:
-    """Add tables of the last listed tools of MCP servers (`plugins/mcp/record.py`), and of changes
-    of these lists."""
-    for statement in (
+    ),
+    # A column for the reasoning tokens of answers.
+    Migration(
+        "reasoning",
+        "ALTER TABLE usage ADD COLUMN reasoning INTEGER NOT NULL DEFAULT 0",
+    ),
+    # Columns for the condition that a job checks before it calls a model.
+    Migration(
+        "conditions",
+        "ALTER TABLE scheduled_job ADD COLUMN condition TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE scheduled_job ADD COLUMN found TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE scheduled_job ADD COLUMN looked_at REAL NOT NULL DEFAULT 0",
+    ),
+    # Tables of the last listed tools of MCP servers (`plugins/mcp/record.py`), and of changes
+    # of these lists.
+    Migration(
+        "mcp_tools",
         """CREATE TABLE mcp_tool (
             server TEXT NOT NULL, tool TEXT NOT NULL, listed TEXT NOT NULL,
             calls INTEGER NOT NULL, called_at REAL NOT NULL, is_gone INTEGER NOT NULL,
@@ -537,117 +465,47 @@ def _mcp_tools(database: Database) -> None:
             id INTEGER PRIMARY KEY AUTOINCREMENT, server TEXT NOT NULL, at REAL NOT NULL,
             what TEXT NOT NULL)""",
         "CREATE INDEX mcp_change_server ON mcp_change(server, id)",
-    ):
-        database.execute_sql(statement)
-
-
-def _channel_state(database: Database) -> None:
-    """Add a table of the texts that channels keep across restarts
-    (`memory/record/channel_state.py`)."""
-    database.execute_sql(
+    ),
+    # A table of the texts that channels keep across restarts
+    # (`memory/record/channel_state.py`).
+    Migration(
+        "channel_state",
         """CREATE TABLE channel_state (
             channel TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL,
-            PRIMARY KEY (channel, name)) WITHOUT ROWID"""
-    )
-
-
-def _learnt_models(database: Database) -> None:
-    """Add a table of the facts about models learnt from refusals (`memory/record/learnt.py`)."""
-    database.execute_sql(
+            PRIMARY KEY (channel, name)) WITHOUT ROWID""",
+    ),
+    # A table of the facts about models learnt from refusals (`memory/record/learnt.py`).
+    Migration(
+        "learnt_models",
         """CREATE TABLE learnt_model (
             place TEXT NOT NULL, model TEXT NOT NULL, facts TEXT NOT NULL,
-            PRIMARY KEY (place, model)) WITHOUT ROWID"""
-    )
-
-
-def _link_requests(database: Database) -> None:
-    """Add a table of requests to link a chat to another one's conversation
-    (`plugins/links/record.py`)."""
-    database.execute_sql(
+            PRIMARY KEY (place, model)) WITHOUT ROWID""",
+    ),
+    # A table of requests to link a chat to another one's conversation
+    # (`plugins/links/record.py`).
+    Migration(
+        "link_requests",
         """CREATE TABLE link_request (
             home TEXT PRIMARY KEY, target TEXT NOT NULL, person TEXT NOT NULL, giver TEXT NOT NULL,
             channel TEXT NOT NULL, chat TEXT NOT NULL, thread TEXT NOT NULL, user TEXT NOT NULL,
-            at REAL NOT NULL)"""
-    )
-
-
-def _feature_schema(database: Database) -> None:
-    """Add a table of the number of applied migrations of each plugin
-    (`memory/record/feature_tables.py`)."""
-    database.execute_sql(
-        "CREATE TABLE feature_schema (feature TEXT PRIMARY KEY, version INTEGER NOT NULL)"
-    )
-
-
-def _forms_of_turns(database: Database) -> None:
-    """Store the forms that events give to turns (`memory/record/old_events.py`)."""
-    for table in ("summary", "job"):
-        database.execute_sql(f"ALTER TABLE {table} RENAME COLUMN stand_ins TO ranges")
-    from memory.record import old_events  # noqa: PLC0415 - large, and needed once
-
-    old_events.convert(database)
-    database.execute_sql("DELETE FROM proposal")  # the person is asked again
-
-
-def _prefix_parts(database: Database) -> None:
-    """Add the digests of a prefix's parts (`plugins/request_log/record.py`)."""
-    database.execute_sql("ALTER TABLE request_prefix ADD COLUMN parts TEXT NOT NULL DEFAULT '{}'")
-
-
-MIGRATIONS: list[Callable[[Database], None]] = [
-    _first_tables,
-    _spending,
-    _answered_inbox,
-    _strategies,
-    _attachments,
-    _recall,
-    _people,
-    _attempts,
-    _titles,
-    _quarantine,
-    _call_starts,
-    _framing,
-    _api_keys,
-    _clock,
-    _taint,
-    _outbox_tries,
-    _aside,
-    _every_call_start,
-    _references,
-    _sections,
-    _summary_numbers,
-    _memory_versions,
-    _branches,
-    _forms,
-    _requests,
-    _search_signs,
-    _edited_summaries,
-    _broken_tokens,
-    _side_questions,
-    _proposals,
-    _receipts,
-    _memory_bases,
-    _cluster,
-    _links,
-    _standings,
-    _logins,
-    _steering,
-    _scheduled_jobs,
-    _cache_writes,
-    _hooks,
-    _reasoning,
-    _conditions,
-    _mcp_tools,
-    _channel_state,
-    _learnt_models,
-    _link_requests,
-    _feature_schema,
-    _forms_of_turns,
-    _prefix_parts,
+            at REAL NOT NULL)""",
+    ),
+    # A table of the number of applied migrations of each plugin
+    # (`memory/record/feature_tables.py`).
+    Migration(
+        "feature_schema",
+        "CREATE TABLE feature_schema (feature TEXT PRIMARY KEY, version INTEGER NOT NULL)",
+    ),
+    Migration("forms_of_turns", _forms_of_turns),
+    # The digests of a prefix's parts (`plugins/request_log/record.py`).
+    Migration(
+        "prefix_parts",
+        "ALTER TABLE request_prefix ADD COLUMN parts TEXT NOT NULL DEFAULT '{}'",
+    ),
 ]
 
 
-def list_pending(database: Database) -> list[tuple[int, Callable[[Database], None]]]:
+def list_pending(database: Database) -> list[tuple[int, Migration]]:
     """Return the pending migrations, each with its version. Raises DatabaseError for a database of
     a newer Parley."""
     version = database.schema_version()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ from typing import Any
 from msgspec import Struct
 from peewee import DatabaseError
 
+from memory.progress import SILENT, TaskProgress
 from memory.record import overrides
-from memory.record.database import Database, DatabaseEngine, StoreError
+from memory.record.database import Database, DatabaseEngine, Migration, StoreError
 from memory.record.engines.sqlite import SqliteEngine, SqliteFile, connect
 from memory.record.migrations import MIGRATIONS, list_pending
 
@@ -51,18 +51,15 @@ def find_schema(engine: DatabaseEngine) -> int:
         return database.schema_version()
 
 
-def rehearse(
-    copy: Path, show_progress: Callable[[int, int], None] = lambda done, total: None
-) -> Rehearsal:
-    """Upgrade the record in this SQLite file, which no other code uses; `show_progress` is called
-    with the number of finished steps and the total. Raises StoreError, as the start of a bot would,
-    or if messages were lost."""
+def rehearse(copy: Path, progress: TaskProgress = SILENT) -> Rehearsal:
+    """Upgrade the record in this SQLite file, which no other code uses. Raises StoreError, as the
+    start of a bot would, or if messages were lost."""
     try:
         with closing(connect(copy)) as database:
             before = _count_messages(database)
             waiting, steps = [*list_pending(database)], list[Step]()
             for pending in waiting:
-                show_progress(len(steps), len(waiting))
+                progress.show_progress(len(steps), len(waiting))
                 steps.append(_execute(database, *pending))
             after = _count_messages(database)
             changed = overrides.load(database)
@@ -75,16 +72,16 @@ def rehearse(
     return Rehearsal(tuple(steps), after, changed)
 
 
-def _execute(database: SqliteFile, version: int, step: Callable[[Database], None]) -> Step:
+def _execute(database: SqliteFile, version: int, migration: Migration) -> Step:
     tables, columns = _read_shape(database)
     rows, began = database.connection().total_changes, time.perf_counter()
-    database.upgrade(step, version)
+    database.upgrade(migration, version)
     seconds = time.perf_counter() - began
     written = database.connection().total_changes - rows
     new_tables, new_columns = _read_shape(database)
     return Step(
         version,
-        step.__name__.strip("_").replace("_", " "),
+        migration.name.replace("_", " "),
         seconds,
         tuple(sorted(new_tables - tables)),
         tuple(sorted(one for one in new_columns - columns if one.split(".")[0] in tables)),

@@ -8,7 +8,7 @@ search index is not copied: it is rebuilt from the messages.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -17,8 +17,9 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
+from memory.progress import SILENT, TaskProgress
 from memory.record import feature_tables
-from memory.record.database import Database, DatabaseEngine, StoreError
+from memory.record.database import Database, DatabaseEngine, Step, StoreError
 from memory.record.engines.sqlite import SqliteEngine, connect, in_memory
 from memory.record.migrations import MIGRATIONS, list_pending, migrate
 
@@ -64,7 +65,7 @@ def _read_shapes(database: Database) -> Iterator[TableShape]:
             yield TableShape(name, columns, key, is_counted)
 
 
-def _list_features(source: Database) -> dict[str, Sequence[feature_tables.Step]]:
+def _list_features(source: Database) -> dict[str, Sequence[Step]]:
     """Return the migrations by which plugins known here made their tables in the source."""
     if _OF_PLUGINS not in source.get_tables():
         return {}
@@ -78,7 +79,7 @@ def _list_features(source: Database) -> dict[str, Sequence[feature_tables.Step]]
     }
 
 
-def _shapes_of(features: Mapping[str, Sequence[feature_tables.Step]]) -> list[TableShape]:
+def _shapes_of(features: Mapping[str, Sequence[Step]]) -> list[TableShape]:
     """Return the tables that these migrations of plugins create."""
     with closing(in_memory()) as database:
         known = {*database.get_tables()}
@@ -97,47 +98,42 @@ def _list_others(source: Database, mine: Collection[TableShape]) -> list[str]:
 def transfer(
     source: Database,
     target: Database,
-    write_line: Callable[[str], None] = lambda line: None,
     only: Collection[str] = (),
-    show_progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: TaskProgress = SILENT,
 ) -> int:
     """Copy the tables of `source` (or `only` some) to `target`; return their number of rows. Both
     have the same schema, and no other code writes to `target`. Raises StoreError."""
     features = {} if only else _list_features(source)
     mine = _shapes_of(features)
     kernel = [one for one in shapes(source.schema_version()) if not only or one.name in only]
-    rows = _RowCount(sum(_count(source, shape) for shape in (*kernel, *mine)), show_progress)
+    rows = _RowCount(sum(_count(source, shape) for shape in (*kernel, *mine)), progress)
     for name in _list_others(source, mine):
-        write_line(f"{name}: not copied, since it belongs to a plugin, which makes it anew")
-    count = sum(_copy_rows(source, target, shape, write_line, rows) for shape in kernel)
+        progress.write_line(
+            f"{name}: not copied, since it belongs to a plugin, which makes it anew"
+        )
+    count = sum(_copy_rows(source, target, shape, rows) for shape in kernel)
     for name, steps in features.items():
         with target.atomic():
             feature_tables.migrate(target, name, steps)
-    return count + sum(_copy_rows(source, target, shape, write_line, rows) for shape in mine)
+    return count + sum(_copy_rows(source, target, shape, rows) for shape in mine)
 
 
 class _RowCount:
-    """The progress of the copied rows; `show_progress` is called with the count and the total."""
+    """The progress of the copied rows."""
 
-    def __init__(self, total: int, show_progress: Callable[[int, int], None]) -> None:
-        self._done, self._total, self._tell = 0, total, show_progress
+    def __init__(self, total: int, progress: TaskProgress) -> None:
+        self._done, self._total, self.progress = 0, total, progress
 
     def add(self, rows: int) -> None:
         self._done += rows
-        self._tell(self._done, self._total)
+        self.progress.show_progress(self._done, self._total)
 
 
 def _count(database: Database, shape: TableShape) -> int:
     return int(database.execute_sql(f'SELECT COUNT(*) FROM "{shape.name}"').fetchone()[0])
 
 
-def _copy_rows(
-    source: Database,
-    target: Database,
-    shape: TableShape,
-    write_line: Callable[[str], None],
-    brought: _RowCount,
-) -> int:
+def _copy_rows(source: Database, target: Database, shape: TableShape, brought: _RowCount) -> int:
     wanted = digest(source, shape)
     if digest(target, shape) != wanted:
         before = _count(target, shape) if shape.is_counted else 0
@@ -155,7 +151,7 @@ def _copy_rows(
         )
     if shape.is_counted:
         target.set_counter(shape.name, source.counter(shape.name))
-    write_line(f"{shape.name}: {wanted.rows} rows, sha256 {wanted.sha256[:16]}")
+    brought.progress.write_line(f"{shape.name}: {wanted.rows} rows, sha256 {wanted.sha256[:16]}")
     return wanted.rows
 
 
@@ -230,23 +226,17 @@ def copy_out(
     engine: DatabaseEngine,
     path: Path,
     only: Collection[str] = (),
-    write_line: Callable[[str], None] = lambda line: None,
-    show_progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: TaskProgress = SILENT,
 ) -> int:
     """Copy the current record into a new SQLite file, also one that an older Parley has written;
     return its number of rows. Raises StoreError."""
     with engine.visit(is_frozen=True) as source, closing(connect(path)) as target:
         list_pending(source)
         migrate(target, source.schema_version())
-        return transfer(source, target, write_line, only, show_progress)
+        return transfer(source, target, only, progress)
 
 
-def copy_in(
-    path: Path,
-    engine: DatabaseEngine,
-    write_line: Callable[[str], None],
-    show_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> int:
+def copy_in(path: Path, engine: DatabaseEngine, progress: TaskProgress = SILENT) -> int:
     """Copy the record in an SQLite file into an empty database, or resume an interrupted copy;
     return its number of rows. The file is upgraded first. Raises StoreError."""
     file = SqliteEngine(path)
@@ -259,6 +249,6 @@ def copy_in(
                 "setting database."
             )
         target.mark_filling(True)
-        count = transfer(source, target, write_line, show_progress=show_progress)
+        count = transfer(source, target, progress=progress)
         target.mark_filling(False)
         return count

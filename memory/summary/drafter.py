@@ -10,14 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.audit.judge import (
-    NEVER_WRITTEN,
-    REASONS,
-    Audit,
-    Candidate,
-    Flaw,
-    audit,
-)
+from memory.audit.judge import NEVER_WRITTEN, REASONS, Audit, Candidate, Flaw, audit
 from memory.audit.represented_requests import find_lost_requests
 from memory.audit.source import AuditSource
 from memory.context import summary as words
@@ -276,8 +269,8 @@ class SummaryDrafter:
         """Return a model's summary; None if no model is called. One that continues another has
         additional tokens for the new part."""
         spec, source, limits = work.spec, work.source, work.limits
-        is_continued, told = source.prior is not None, source.told
-        task = words.task(spec.style, spec.focus, limits, is_continued, told)
+        is_continued, known = source.prior is not None, source.summarised
+        task = words.task(spec.style, spec.focus, limits, is_continued, known)
         if not task:
             return None
         task, *appended = words.append_requests(task, work.compared.requests)
@@ -289,16 +282,16 @@ class SummaryDrafter:
             appended.append(listed)
         appended = list(filter(None, appended))
         most = limits.summary_tokens
-        schema = words.schema(spec.style, limits, is_continued or bool(told))
+        schema = words.schema(spec.style, limits, is_continued or bool(known))
         spent: list[Spent] = []
         request = SummaryRequest(
             task,
             (*(part.text for part in work.parts), *appended),
-            most + most // 2 if is_continued or told else most,
+            most + most // 2 if is_continued or known else most,
             self._key,
             schema,
             source.prior.text if source.prior else "",
-            told,
+            known,
             None if schema else beginning,  # a schema would precede it
             "\n\n".join(appended),
             limits.context.summary_least_parameters,

@@ -44,15 +44,15 @@ class SummarySource(Struct, frozen=True):
         return "\n\n".join((*before, *(one.text for one in self.stood)))
 
     @property
-    def told(self) -> tuple[int, ...]:
+    def summarised(self) -> tuple[int, ...]:
         """The turns whose earlier summary is in the daily memory."""
         return tuple(sorted({turn for one in self.stood if one.section for turn in one.turns}))
 
     @property
     def without_distilled(self) -> SummarySource:
         """The source reduced to the turns that are new to the daily memory."""
-        told = set(self.told)
-        return SummarySource(tuple(turn for turn in self.turns if turn.number not in told))
+        known = set(self.summarised)
+        return SummarySource(tuple(turn for turn in self.turns if turn.number not in known))
 
     @property
     def is_untrusted(self) -> bool:
@@ -106,6 +106,6 @@ class SummarySource(Struct, frozen=True):
 
     def pick_new(self, said: str, diary: str) -> str:
         """Return the part of a model's answer that is new to the daily memory."""
-        if {turn.number for turn in self.turns} <= set(self.told):
+        if {turn.number for turn in self.turns} <= set(self.summarised):
             return ""
-        return diary if self.prior or self.told else said
+        return diary if self.prior or self.summarised else said

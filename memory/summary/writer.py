@@ -210,7 +210,7 @@ class SummaryWriter:
 
     async def close(self) -> None:
         """Stop; unfinished jobs are on disk, and are resumed at the next start."""
-        await self._tasks.close()
+        await self._tasks.stop()
 
     @asynccontextmanager
     async def halted(self) -> AsyncIterator[None]:

@@ -13,7 +13,7 @@ from channels.language import _, format_datetime
 from memory.record.people import Role
 from plugins.accounts.logins import PageLogins
 from plugins.accounts.record import LoginRow
-from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
+from plugins.api import Action, Ask, Command, Reply, command, hookimpl, refusal
 from plugins.wording import cell, literal, table
 
 
@@ -71,16 +71,14 @@ async def invite(ask: Ask) -> Reply:
     """`/invite ann`: as a user; `/invite ann owner`: as an owner."""
     ask.require_owner("give people access")
     if not (ask.address.is_private or not ask.address.user):
-        raise CommandError(
-            _("Others would read the link here; send this in a private chat with me.")
-        )
+        raise refusal("Others would read the link here; send this in a private chat with me.")
     match ask.words:
         case [name] | [name, "user"]:
             role: Role = "user"
         case [name, word] if word.lower() == OWNER:
             role = "owner"
         case _:
-            raise CommandError(_("/invite needs a name, like /invite ann, or /invite ann owner."))
+            raise refusal("/invite needs a name, like /invite ann, or /invite ann owner.")
     code = await ask.service(PageLogins).invite(name, role, ask.person.id)
     link = f"{ask.service(PageAddress)}/#join={code}"
     where = _("the page's address and {link}", link=literal(link)) if link.startswith("/") else link
@@ -108,11 +106,9 @@ async def logins(ask: Ask) -> Reply:
         case ["end", number]:
             ending = [one for one in found if str(one.id) == number]
         case _:
-            raise CommandError(
-                _("/logins shows them, /logins end N ends one, /logins end all all.")
-            )
+            raise refusal("/logins shows them, /logins end N ends one, /logins end all all.")
     if not ending:
-        raise CommandError(_("There is no such login; /logins lists them."))
+        raise refusal("There is no such login; /logins lists them.")
     for one in ending:
         await ask.service(PageLogins).end(one.id)
     names = ", ".join(str(one.id) for one in ending)

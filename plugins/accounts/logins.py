@@ -20,12 +20,12 @@ from datetime import UTC, datetime, tzinfo
 
 from bot.access import NAME, Access, person_of
 from channels.base import KEY_PREFIX, KeyHolder, Login, Logins
-from channels.language import _, format_datetime
+from channels.language import format_datetime
 from memory.record.people import Role
 from memory.record.store import Store, StoreError
 from plugins.accounts import record
 from plugins.accounts.record import ApiKey, Invite, LoginRow
-from plugins.api import CommandError
+from plugins.api import CommandError, refusal
 
 INVITED = 3 * 24 * 3600.0
 """Seconds for which an invitation link is valid."""
@@ -110,12 +110,10 @@ class PageLogins(Logins):
         """Return a single-use code that gives somebody access to the page. Raises CommandError, and
         StoreError."""
         if not NAME.fullmatch(name):
-            raise CommandError(
-                _(
-                    "{name!r} can't be the name of a person here: a name has up to 60 letters, "
-                    "digits, and . _ -, and begins with a letter or a digit.",
-                    name=name,
-                )
+            raise refusal(
+                "{name!r} can't be the name of a person here: a name has up to 60 letters, "
+                "digits, and . _ -, and begins with a letter or a digit.",
+                name=name,
             )
         code, now = secrets.token_urlsafe(24), self._clock()
         invite = Invite(person_of(name), role, digest_of(code), by, now)

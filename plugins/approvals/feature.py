@@ -29,7 +29,7 @@ from channels.language import _, explain
 from channels.message import Action, Address, Inbound
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
-from plugins.api import Ask, Command, CommandError, Person, Reply, command, hookimpl
+from plugins.api import Ask, Command, Person, Reply, command, hookimpl, refusal
 
 PATIENCE = 600.0
 """Seconds to wait for an answer; then it is a no."""
@@ -240,15 +240,13 @@ class Approvals:
             done = await self._processes.call_owner(answer.name, ANSWER, body)
             verdict = msgspec.json.decode(done, type=Verdict) if done else "unknown"
         if verdict == "unknown":
-            raise CommandError(
-                _(
-                    "No question is waiting under the name {name!r}: it was answered or stopped, "
-                    "or asked again after a restart.",
-                    name=name.strip()[:20],
-                )
+            raise refusal(
+                "No question is waiting under the name {name!r}: it was answered or stopped, "
+                "or asked again after a restart.",
+                name=name.strip()[:20],
             )
         if verdict == "refused":
-            raise CommandError(_("Only an owner may allow this; you are {id}.", id=person.id))
+            raise refusal("Only an owner may allow this; you are {id}.", id=person.id)
 
     async def accept_forwarded(self, body: bytes) -> bytes:
         """Accept a `ApprovalAnswer`, as JSON, that another process received; return the verdict."""
@@ -360,7 +358,7 @@ async def deny(ask: Ask) -> Reply:
     waiting = ask.service(Approvals).list_waiting(ask.conversation.key)
     names = {action.question for one in waiting for action in one.actions}
     if not ask.words and not names:
-        raise CommandError(_("No question is waiting here."))
+        raise refusal("No question is waiting here.")
     await _answer(ask, "deny", ask.words or sorted(names), "no")
     return Reply(_("Denied; it goes on without it."), {"is_allowed": False})
 
@@ -368,12 +366,12 @@ async def deny(ask: Ask) -> Reply:
 def _show_waiting(ask: Ask) -> Reply:
     questions = ask.service(Approvals).list_waiting(ask.conversation.key)
     if not questions:
-        raise CommandError(_("No question is waiting here."))
+        raise refusal("No question is waiting here.")
     actions = tuple(action for question in questions for action in question.actions)
     return Reply("\n\n".join(question.text for question in questions), actions=actions)
 
 
 async def _answer(ask: Ask, name: str, words: Sequence[str], said: Answer) -> None:
     if len(words) != 1:
-        raise CommandError(_("/{name} needs the name from the question, like K7QM.", name=name))
+        raise refusal("/{name} needs the name from the question, like K7QM.", name=name)
     await ask.service(Approvals).answer(words[0], ask.person, ask.address, said, ask.speaker)

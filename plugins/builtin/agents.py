@@ -20,13 +20,13 @@ from plugins.api import (
     AgentInfo,
     Ask,
     Command,
-    CommandError,
     Reply,
     Tool,
     ToolContext,
     ToolError,
     command,
     hookimpl,
+    refusal,
     tool,
 )
 from plugins.builtin.config import HERE
@@ -45,7 +45,7 @@ async def agent(ask: Ask) -> Reply:
     here = ask.conversation.key.id
     name = ask.text.strip()
     if len(name.split()) > 1:
-        raise CommandError(_("/agent takes one name; without a name it shows them all."))
+        raise refusal("/agent takes one name; without a name it shows them all.")
     if name:
         await choose(ask, name, here)
     chosen = str(ask.bot.settings.describe("agent", here).value)
@@ -124,7 +124,7 @@ async def model(ask: Ask) -> Reply:
     name, is_here = " ".join(words), len(words) < len(ask.words)
     here = ask.conversation.key.id
     if is_here and not name:
-        raise CommandError(_("/model needs a model's name before {here}.", here=HERE))
+        raise refusal("/model needs a model's name before {here}.", here=HERE)
     if name and not is_here:
         ask.require_owner("change the model for all conversations")
     if name:

@@ -15,17 +15,7 @@ from msgspec.structs import asdict, replace
 from channels.language import _, format_datetime
 from memory.messages import PICTURE, Message
 from memory.turns import Turn, turn_number
-from plugins.api import (
-    Action,
-    Ask,
-    BranchInfo,
-    Command,
-    CommandError,
-    Form,
-    Reply,
-    command,
-    hookimpl,
-)
+from plugins.api import Action, Ask, BranchInfo, Command, Form, Reply, command, hookimpl, refusal
 from plugins.builtin.session import LONGEST_TITLE, last_turns
 from plugins.offers import with_offers
 from plugins.turn_names import turns_of
@@ -50,12 +40,10 @@ async def regenerate(ask: Ask) -> Reply:
     """Run `/regenerate`, `/regenerate t5`, `/regenerate MODEL` or `/regenerate t5 MODEL`."""
     name, model = _split(ask.text)
     if len(model.split()) > 1:
-        raise CommandError(
-            _(
-                "Nothing was asked: “{model}” is no model's name. /regenerate t5 MODEL asks t5 "
-                "again; /edit t5 TEXT asks something else in its place.",
-                model=literal(clip(model)),
-            )
+        raise refusal(
+            "Nothing was asked: “{model}” is no model's name. /regenerate t5 MODEL asks t5 "
+            "again; /edit t5 TEXT asks something else in its place.",
+            model=literal(clip(model)),
         )
     if model:
         ask.bot.settings.once({"model": model}, ask.conversation.key.id, ask.person)
@@ -100,7 +88,7 @@ async def _find_turn(ask: Ask, name: str) -> Turn:
     context = ask.conversation.context
     found = await context.turns(turns_of(name, context.newest))
     if not found:
-        raise CommandError(_("Nothing is kept of {name}: it was deleted.", name=name))
+        raise refusal("Nothing is kept of {name}: it was deleted.", name=name)
     return found[0]
 
 
@@ -210,20 +198,18 @@ def _turn(word: str, rest: str) -> int | None:
     is_almost = _ALMOST_A_TURN.match(word) or (_NUMBER.fullmatch(word) and not rest.strip())
     if not is_turn and is_almost:
         turn = f"t{int(_DIGITS.findall(word)[0][:9])}"
-        raise CommandError(
-            _(
-                "No branch was made: “{word}” is not a turn. /fork {turn} branches off after "
-                "{turn}; a title begins with another word.",
-                word=literal(clip(word)),
-                turn=turn,
-            )
+        raise refusal(
+            "No branch was made: “{word}” is not a turn. /fork {turn} branches off after "
+            "{turn}; a title begins with another word.",
+            word=literal(clip(word)),
+            turn=turn,
         )
     if not is_turn:
         return None
     try:
         return turn_number(word)
     except ValueError as error:
-        raise CommandError(_("No branch was made: {error}.", error=error)) from None
+        raise refusal("No branch was made: {error}.", error=error) from None
 
 
 @command("branches", "Show this chat's branches, or go to one", "[N | TITLE]", leads=True)
@@ -264,15 +250,13 @@ def _find(found: Sequence[BranchInfo], wanted: str) -> BranchInfo:
         return fits[0]
     if fits:
         numbers = format_list([str(one.number) for one in fits], "or")
-        raise CommandError(
-            _(
-                "“{wanted}” could be branch {numbers}; give its number.",
-                wanted=literal(clip(wanted)),
-                numbers=numbers,
-            )
+        raise refusal(
+            "“{wanted}” could be branch {numbers}; give its number.",
+            wanted=literal(clip(wanted)),
+            numbers=numbers,
         )
-    raise CommandError(
-        _("There is no branch “{wanted}” here; /branches lists them.", wanted=literal(clip(wanted)))
+    raise refusal(
+        "There is no branch “{wanted}” here; /branches lists them.", wanted=literal(clip(wanted))
     )
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from channels.language import _, explain
 from memory.plain_text import plain_json
 from plugins import rules
-from plugins.api import Action, Ask, Command, CommandError, Reply, SettingInfo, command, hookimpl
+from plugins.api import Action, Ask, Command, Reply, SettingInfo, command, hookimpl, refusal
 from plugins.builtin.context.show import BY_RULE, format_rules, too_small
 from plugins.builtin.help import format_strategies
 from plugins.wording import cell, fence, format_list, name_layer
@@ -202,12 +202,10 @@ def parse(text: str) -> tuple[str, str, frozenset[str]]:
     while words and words[0] in (HERE, UNSET, ""):
         flags.add(words.pop(0))
     if key.startswith("--"):
-        raise CommandError(_("/config needs a setting's name before {key}.", key=key))
+        raise refusal("/config needs a setting's name before {key}.", key=key)
     value = " ".join(words).strip().removeprefix("=").strip()
     if value and UNSET in flags:
-        raise CommandError(
-            _("/config {key} takes a value or {unset}, not both.", key=key, unset=UNSET)
-        )
+        raise refusal("/config {key} takes a value or {unset}, not both.", key=key, unset=UNSET)
     return key, value, frozenset(flags - {""})
 
 

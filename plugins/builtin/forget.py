@@ -10,12 +10,12 @@ from plugins.api import (
     Action,
     Ask,
     Command,
-    CommandError,
     ForgetReport,
     ForgetRequest,
     Reply,
     command,
     hookimpl,
+    refusal,
 )
 from plugins.turn_names import spell, turns_of
 from plugins.wording import aside, count, format_list, format_turns
@@ -97,9 +97,7 @@ def parse(text: str, newest: int) -> Request:
         return Request(scope, scope, wish, is_confirmed)
     turns = turns_of(scope, newest)
     if not turns:
-        raise CommandError(
-            _("/forget needs to know what to delete before the yes: t3-t5, chat or all.")
-        )
+        raise refusal("/forget needs to know what to delete before the yes: t3-t5, chat or all.")
     return Request("turns", scope, ForgetRequest(turns), is_confirmed)
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import asdict
 
 from channels.language import _, format_datetime
 from memory.record.people import KnownPerson, PendingPerson
-from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
+from plugins.api import Action, Ask, Command, Reply, command, hookimpl, refusal
 from plugins.wording import cell, literal, table
 
 HERE, OWNER = "here", "owner"
@@ -27,11 +27,9 @@ async def pair(ask: Ask) -> Reply:
         case [_, *_]:
             stranger = await ask.bot.access.approve(ask.text, "user", ask.person.id)
             return _welcome(stranger, _("a user"))
-    raise CommandError(
-        _(
-            "/pair needs the code that a stranger was given, like /pair K7QM-2XRD; /pair here "
-            "gives access to everybody in this chat."
-        )
+    raise refusal(
+        "/pair needs the code that a stranger was given, like /pair K7QM-2XRD; /pair here "
+        "gives access to everybody in this chat."
     )
 
 
@@ -47,7 +45,7 @@ def _welcome(stranger: PendingPerson, what: str) -> Reply:
 
 async def _open_chat(ask: Ask) -> Reply:
     if ask.address.is_private:
-        raise CommandError(_("Nobody else writes in this chat; use /pair here in a group."))
+        raise refusal("Nobody else writes in this chat; use /pair here in a group.")
     await ask.bot.access.open_chat(ask.address, ask.person.id)
     return Reply(
         _("Everybody who writes in this chat is a user from now on; /revoke here ends that."),
@@ -103,14 +101,12 @@ async def revoke(ask: Ask) -> Reply:
     ask.require_owner("remove people's access")
     who = ask.text.strip()
     if not who:
-        raise CommandError(_("/revoke needs a name from /users, or here for this whole chat."))
+        raise refusal("/revoke needs a name from /users, or here for this whole chat.")
     if who in ask.bot.settings.describe("owners", "").value:
-        raise CommandError(
-            _(
-                "{who} is an owner through the setting `owners`; /config owners shows it. Set it "
-                "without them.",
-                who=who,
-            )
+        raise refusal(
+            "{who} is an owner through the setting `owners`; /config owners shows it. Set it "
+            "without them.",
+            who=who,
         )
     one = await ask.bot.access.revoke(f"chat {_chat(ask)}" if who.lower() == HERE else who)
     return Reply(

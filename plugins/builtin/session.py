@@ -23,6 +23,7 @@ from plugins.api import (
     Reply,
     command,
     hookimpl,
+    refusal,
 )
 from plugins.builtin.context.receipts import add_in_force
 from plugins.builtin.context.show import undo_of
@@ -40,12 +41,10 @@ _TURN = re.compile(r"t\d+", re.ASCII)
 async def new(ask: Ask) -> Reply:
     """Stop the running turn, then remove all turns from the context."""
     if ask.words:
-        raise CommandError(
-            _(
-                "/new does not take “{words}”, so nothing was changed. Send /new by itself, and "
-                "then your message.",
-                words=literal(clip(ask.text)),
-            )
+        raise refusal(
+            "/new does not take “{words}”, so nothing was changed. Send /new by itself, and "
+            "then your message.",
+            words=literal(clip(ask.text)),
         )
     stopped = ask.bot.turns.stop(ask.conversation.key)
     await ask.conversation.context.idle.wait()
@@ -117,9 +116,7 @@ async def _place(ask: Ask, name: str) -> Reply:
     standing, effect = STANDINGS[name]
     if ask.words not in ([], [UNSET]):
         hint = _(" To pin turns, use /context pin.") if name == "pin" else ""
-        raise CommandError(
-            _("/{name} takes nothing but {unset}.{hint}", name=name, unset=UNSET, hint=hint)
-        )
+        raise refusal("/{name} takes nothing but {unset}.{hint}", name=name, unset=UNSET, hint=hint)
     now = await ask.conversation.standing()
     if ask.words and now != standing:
         return Reply(
@@ -275,16 +272,14 @@ async def retry(ask: Ask) -> Reply:
     no longer the last turn, since somebody was faster."""
     wanted = " ".join(ask.words).lower()
     if wanted and not _TURN.fullmatch(wanted):
-        raise CommandError(_("/retry takes no text: it asks your last question again."))
+        raise refusal("/retry takes no text: it asks your last question again.")
     ask.bot.turns.check(ask.conversation.key, ask.address)
     (turn,) = taken = await last_turns(ask, 1)
     if wanted not in ("", turn.id):
-        raise CommandError(
-            _(
-                "{wanted} is no longer the last turn, so nothing was asked again; /retry asks the "
-                "last question again.",
-                wanted=wanted,
-            )
+        raise refusal(
+            "{wanted} is no longer the last turn, so nothing was asked again; /retry asks the "
+            "last question again.",
+            wanted=wanted,
         )
     first, _event = await _remove_turns(ask, taken, "asked again with /retry")
     message = await ask.bot.turns.ask(ask.conversation.key, ask.address, turn.question)
@@ -312,11 +307,8 @@ def _number(text: str) -> int:
     word = text.strip() or "1"
     if word.isascii() and word.isdigit() and len(word) < 10 and int(word) > 0:
         return int(word)
-    raise CommandError(
-        _(
-            "/undo takes a number of turns, like /undo 2; to remove other turns, use "
-            "/context drop t3."
-        )
+    raise refusal(
+        "/undo takes a number of turns, like /undo 2; to remove other turns, use /context drop t3."
     )
 
 
@@ -330,7 +322,7 @@ async def last_turns(ask: Ask, most: int) -> tuple[Turn, ...]:
         numbers = sorted(summed.union(turn.number for turn in turns))
         turns = await context.turns(numbers[-most:]) if len(numbers) >= most else turns
     if not turns:
-        raise CommandError(_("No turn is in context, so nothing was done."))
+        raise refusal("No turn is in context, so nothing was done.")
     if most > len(turns):
         raise CommandError(
             number_of(

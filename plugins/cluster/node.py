@@ -254,7 +254,7 @@ class Node:
             await self.broker.broadcast(BEATS, wire.dump({"me": self.me, "groups": []}))
         for ownership in self.ownerships.values():
             await ownership.close()
-        await self.tasks.close()
+        await self.tasks.stop()
 
     async def leave(self) -> None:
         """Leave the cluster."""
@@ -275,7 +275,7 @@ class Node:
         await self.broker.close()
         for ownership in self.ownerships.values():
             await ownership.abandon()
-        await self.tasks.close()
+        await self.tasks.stop()
 
     def _check(self, database: Database) -> None:
         """Check the fence in the writer's thread, at the start of each transaction."""

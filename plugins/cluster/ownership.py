@@ -187,12 +187,12 @@ class Ownership:
         self._is_leaving = True
         await cancel_and_wait(*self._loops)
         await asyncio.gather(*map(self._release, self._owned.values()))
-        await self._tasks.close()
+        await self._tasks.stop()
 
     async def abandon(self) -> None:
         """Stop running work: others own everything."""
         self._is_leaving = True
-        await self._tasks.close()
+        await self._tasks.stop()
 
     # --- messages from the queues -------------------------------------------------------------
 

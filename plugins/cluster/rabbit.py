@@ -182,7 +182,7 @@ class RabbitMQ:
     async def close(self) -> None:
         if self._running is not None:
             await cancel_and_wait(self._running)
-        await self._tasks.close()
+        await self._tasks.stop()
         self._is_up.clear()
         if self._link is not None:
             with suppress(*_GONE):

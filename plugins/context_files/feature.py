@@ -24,7 +24,7 @@ from memory.messages import Message
 from memory.record.store import StoreError
 from memory.services import READABLE, TERSE, WHOLE, Mirror, MirroredConversation
 from memory.tasks import BackgroundTasks
-from plugins.api import Action, Ask, CommandError, Reply, ToolError, Verb, hookimpl
+from plugins.api import Action, Ask, Reply, ToolError, Verb, hookimpl, refusal
 from plugins.context_files import files
 from plugins.context_files.files import MOST_BYTES, Unreadable, WrittenFiles, parse
 from plugins.context_files.settings import ContextFilesSettings
@@ -43,10 +43,10 @@ async def write_files(
 ) -> WrittenFiles:
     """Write a conversation's messages, and a line for each turn, into its folder; with
     `is_readable`, also as Markdown. Raises OSError."""
-    name, hide = conversation.key.id, conversation.hide
+    name, redactor = conversation.key.id, conversation.redactor
     title = (await conversation.title() or name) if is_readable else ""
     return await conversation.write_turns(
-        lambda folder, turns: files.write(folder, turns, name, hide, title)
+        lambda folder, turns: files.write(folder, turns, name, redactor, title)
     )
 
 
@@ -94,7 +94,7 @@ class FileMirror(Mirror):
 
     async def close(self) -> None:
         """Stop; pending files are written with the next change."""
-        await self._tasks.close()
+        await self._tasks.stop()
 
     async def _follow(self, name: str) -> None:
         pause = PAUSE
@@ -121,16 +121,14 @@ async def _try(conversation: MirroredConversation) -> None:
 async def export(ask: Ask) -> Reply:
     """`/context export [markdown]`"""
     if (kind := ask.text.strip().lower()) not in ("", "json", "markdown"):
-        raise CommandError(_("/context export takes nothing, or markdown for a file to read."))
+        raise refusal("/context export takes nothing, or markdown for a file to read.")
     try:
         written = await write_files(ask.conversation, is_readable=kind == "markdown")
     except OSError as error:
         why = explain(error.strerror or str(error))
-        raise CommandError(
-            _("The files could not be written: {strerror}.", strerror=why)
-        ) from error
+        raise refusal("The files could not be written: {strerror}.", strerror=why) from error
     if not written.files:
-        raise CommandError(_("There is nothing to export: no turn is finished."))
+        raise refusal("There is nothing to export: no turn is finished.")
     said = f"{count(written.turns, 'turn')} ({count(written.messages, 'message')})"
     readable = _(", to {readable} to be read", readable=READABLE) if kind == "markdown" else ""
     text = _(
@@ -190,12 +188,8 @@ def _read(root: Path, exported: str, name: str) -> list[list[Message]]:
         turns = parse(whole, terse)
         return _mark_untrusted(turns) if is_strange or are_strange else turns
     except (ToolError, Unreadable) as error:
-        raise CommandError(
-            _(
-                "Nothing was imported from {name}. {error}",
-                name=name[:100],
-                error=explain(str(error)),
-            )
+        raise refusal(
+            "Nothing was imported from {name}. {error}", name=name[:100], error=explain(str(error))
         ) from None
 
 

@@ -7,7 +7,7 @@ check.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -22,6 +22,7 @@ from memory.context.lines import Line, lines_of
 from memory.messages import Image, Mark, Message, Role, ToolCall
 from memory.plain_text import literal, paragraphs
 from memory.record import offload
+from memory.redaction import Redactor
 from memory.services import READABLE, TERSE, WHOLE, remove_files
 from memory.setting_notes import StrictModel
 from memory.turns import Entry, Turn
@@ -45,11 +46,11 @@ def write(
     folder: Path,
     turns: Sequence[Turn],
     conversation: str,
-    hide: Callable[[str], str],
+    redactor: Redactor,
     title: str = "",
 ) -> WrittenFiles:
     """Write both files of the complete turns, and the one for people if a `title` is given or the
-    file exists. `hide` is applied to each text. Each file is replaced atomically. Raises
+    file exists. `redactor` removes secrets. Each file is replaced atomically. Raises
     OSError."""
     turns = [turn for turn in turns if turn.is_complete]
     if not turns:
@@ -57,25 +58,17 @@ def write(
         return WrittenFiles((), 0, 0)
     folder.mkdir(parents=True, exist_ok=True)
     contents = {
-        WHOLE: serialize(_hide(as_data(turns, conversation), hide)),
-        TERSE: serialize(_hide(as_terse(turns, conversation), hide)),
+        WHOLE: serialize(redactor.hide_all(as_data(turns, conversation))),
+        TERSE: serialize(redactor.hide_all(as_terse(turns, conversation))),
     }
     if title or (folder / READABLE).exists():
+        hide = redactor.hide
         readable = hide(as_markdown(turns, hide(title or conversation))) + "\n"
         contents[READABLE] = readable.encode()
     for name, content in contents.items():
         offload.write_whole(folder / name, content)
     paths = tuple(folder / name for name in contents)
     return WrittenFiles(paths, len(turns), sum(len(turn.entries) for turn in turns))
-
-
-def _hide(data: Any, hide: Callable[[str], str]) -> Any:
-    """Return the data with `hide` applied to each text."""
-    if isinstance(data, str):
-        return hide(data)
-    if isinstance(data, dict):
-        return {name: _hide(value, hide) for name, value in data.items()}
-    return [_hide(value, hide) for value in data] if isinstance(data, list | tuple) else data
 
 
 def as_data(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:

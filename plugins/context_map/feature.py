@@ -19,8 +19,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from agent.tools.workspace import plain_errors, resolve, save_file
-from channels.language import _
-from plugins.api import Ask, CommandError, Reply, ToolError, Verb, hookimpl
+from plugins.api import Ask, CommandError, Reply, ToolError, Verb, hookimpl, refusal
 from plugins.builtin.context import state
 from plugins.builtin.context.overview import gather, parts
 from plugins.builtin.context.show import DETAILS, headline
@@ -293,9 +292,7 @@ def _fonts() -> list[str]:
     """Return the font files of the package `font-lato`, the only part of it that is used."""
     spec = importlib.util.find_spec("font_lato")
     if spec is None or spec.origin is None:
-        raise CommandError(
-            _("The font for the picture is missing; run `pip install -r requirements.txt`.")
-        )
+        raise refusal("The font for the picture is missing; run `pip install -r requirements.txt`.")
     folder = Path(spec.origin).parent / "files"
     return [str(folder / f"{FONT}-{weight}.ttf") for weight in ("Regular", "Bold")]
 

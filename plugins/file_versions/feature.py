@@ -15,7 +15,7 @@ from channels.language import _, explain, number_of
 from memory.keys import ConversationKey
 from memory.record.database import Database
 from memory.record.forget import FeatureRows
-from plugins.api import Action, Ask, Command, CommandError, Offer, Reply, command, hookimpl
+from plugins.api import Action, Ask, Command, Offer, Reply, command, hookimpl, refusal
 from plugins.file_versions.keeper import ChangeRow, FileStep
 from plugins.file_versions.versions import FilesPoint, FilesRestored, FileVersions
 from plugins.offers import numbers_in_context
@@ -49,21 +49,19 @@ async def files(ask: Ask) -> Reply:
     elif name == "undo" and (not rest or (len(rest) == 1 and rest[0].isdecimal())):
         found = await versions.last_restore(ask, key)
         if found is None:
-            raise CommandError(_("There is nothing to undo: no file was restored here."))
+            raise refusal("There is nothing to undo: no file was restored here.")
         if rest and rest[0] != str(found.since):
-            raise CommandError(
-                _("Files were restored again since, so nothing was changed; /files lists them.")
+            raise refusal(
+                "Files were restored again since, so nothing was changed; /files lists them."
             )
         point = found
     elif not name:
         return await _list(ask, versions)
     else:
-        raise CommandError(
-            _(
-                "/files takes nothing, restore t4 (the files as they were at the end of t4), or "
-                "undo; “{words}” changed nothing.",
-                words=clip(ask.text),
-            )
+        raise refusal(
+            "/files takes nothing, restore t4 (the files as they were at the end of t4), or "
+            "undo; “{words}” changed nothing.",
+            words=clip(ask.text),
         )
     return await _restore(ask, versions, point, is_sure=is_sure)
 
@@ -78,7 +76,7 @@ def _find_turn(ask: Ask, word: str = "") -> int | None:
     newest = ask.conversation.context.newest
     found = turns_of(word, newest) if word else numbers_in_context(ask.conversation)[-1:]
     if len(found) != 1:  # nothing is in context: that must not delete all files
-        raise CommandError(_("/files restore takes one turn, like /files restore t4."))
+        raise refusal("/files restore takes one turn, like /files restore t4.")
     return found[0]
 
 

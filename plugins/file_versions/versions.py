@@ -11,16 +11,16 @@ from functools import partial
 from msgspec import Struct
 
 from agent.tools import ToolError
-from agent.tools.allowance import MEGABYTE, refusal
+from agent.tools.allowance import MEGABYTE, find_why_full
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import FileKeeper
 from agent.tools.workspace import resolve
 from bot.app import Kernel
-from channels.language import _, explain
+from channels.language import explain
 from memory.conversation import Conversation
 from memory.keys import ConversationKey, home_of
 from memory.record.store import StoreError
-from plugins.api import Ask, CommandError
+from plugins.api import Ask, refusal
 from plugins.file_versions.archive import Running, TooManyFiles, VersionArchive
 from plugins.file_versions.keeper import ChangeRow, FileStep, Line, find_end, find_leaving
 from plugins.file_versions.settings import VersionSettings
@@ -194,8 +194,8 @@ class FileVersions(FileKeeper):
         )
         more = await asyncio.to_thread(archive.estimate_growth, steps)
         quota = self._config.files_quota(key)
-        if why := await asyncio.to_thread(refusal, workspace, quota, more):
-            raise CommandError(_("Nothing was restored, because {why}.", why=explain(why)))
+        if why := await asyncio.to_thread(find_why_full, workspace, quota, more):
+            raise refusal("Nothing was restored, because {why}.", why=explain(why))
         failed = await asyncio.to_thread(archive.restore, steps, running, self.quota(key))
         return FilesRestored([step for step in steps if step.path not in failed], failed)
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from channels.language import _, format_datetime, number_of
 from memory.patterns import lazy
 from memory.turn_log import OpenTurn
-from plugins.api import Action, Ask, CommandError, Reply, command
+from plugins.api import Action, Ask, Reply, command, refusal
 from plugins.instructions.record import Instruction, Scope, place_at
 from plugins.instructions.standing import StandingInstructions
 from plugins.wording import aside, clip, count, format_list, labelled, literal, quoted, series
@@ -196,7 +196,7 @@ def _require(ask: Ask, found: Sequence[Instruction]) -> None:
 async def _add(ask: Ask, rest: str) -> Reply:
     scope, text = _read_scope(rest)
     if not text:
-        raise CommandError(_("Say the rule: /rules add Never write to my boss without asking me."))
+        raise refusal("Say the rule: /rules add Never write to my boss without asking me.")
     if scope == "everywhere":
         ask.require_owner("give a rule that holds everywhere")
     is_proposal = not _decides(ask, scope)
@@ -243,14 +243,14 @@ async def _confirm_kept(ask: Ask, kept: Sequence[Instruction]) -> Reply:
 async def _keep(ask: Ask, rest: str) -> Reply:
     found = _numbered(ask, rest, "keep")
     if all(rule.state == "active" for rule in found):
-        raise CommandError(_("This is a rule already; /rules lists them."))
+        raise refusal("This is a rule already; /rules lists them.")
     return await _confirm_kept(ask, await _apply(ask, "keep", found, state="active"))
 
 
 async def _dismiss(ask: Ask, rest: str) -> Reply:
     found = _numbered(ask, rest, "dismiss")
     if any(rule.state == "active" for rule in found):
-        raise CommandError(_("It is in force; /rules revoke N ends it."))
+        raise refusal("It is in force; /rules revoke N ends it.")
     await _apply(ask, "dismiss", found, state="dismissed")
     return await _describe_done(ask, _("It is no rule, and you won't be asked again."))
 
@@ -259,7 +259,7 @@ async def _edit(ask: Ask, rest: str) -> Reply:
     number, text = (*rest.split(None, 1), "", "")[:2]
     (rule,) = _numbered(ask, number, "edit")
     if not text.strip():
-        raise CommandError(_("Say the rule in its new words: /rules edit {n} TEXT.", n=rule.id))
+        raise refusal("Say the rule in its new words: /rules edit {n} TEXT.", n=rule.id)
     await _apply(ask, "edit", [rule], text=text.strip())
     return await _describe_done(
         ask, _("Rule {n} is now: {text}", n=rule.id, text=literal(text.strip()))
@@ -271,11 +271,9 @@ async def _revoke(ask: Ask, rest: str) -> Reply:
     if rest.lower() == ALL:
         found = [r for r in standing.find(key, "active") if r.scope != "everywhere"]
         if not found:
-            raise CommandError(
-                _(
-                    "No rule holds only here. One that holds everywhere is ended by its number: "
-                    "/rules revoke N."
-                )
+            raise refusal(
+                "No rule holds only here. One that holds everywhere is ended by its number: "
+                "/rules revoke N."
             )
     else:
         found = _numbered(ask, rest, "revoke")
@@ -289,8 +287,8 @@ async def _move(ask: Ask, rest: str) -> Reply:
     (rule,) = _numbered(ask, number, "move")
     scope = SCOPES.get(where.strip().lower().removeprefix("--"))
     if scope is None:
-        raise CommandError(
-            _("Say where it is to hold: /rules move {n} here, chat or everywhere.", n=rule.id)
+        raise refusal(
+            "Say where it is to hold: /rules move {n} here, chat or everywhere.", n=rule.id
         )
     moved = place_at(rule, ask.conversation.key, scope)
     _require(ask, [rule, moved])
@@ -305,17 +303,15 @@ async def _undo(ask: Ask, rest: str) -> Reply:
     number = int(rest) if rest.isascii() and rest.isdigit() else 0
     named = _CHANGE.fullmatch(rest)
     if rest and not number and not named:
-        raise CommandError(_("/rules undo takes the number of a rule, or nothing."))
+        raise refusal("/rules undo takes the number of a rule, or nothing.")
     changes = await standing.find_last(key, number)
     if named and (not changes or changes[0].batch != int(named[1])):
-        raise CommandError(
-            _(
-                "That is no longer the last change of the rules, so nothing was undone; "
-                "/rules history lists them."
-            )
+        raise refusal(
+            "That is no longer the last change of the rules, so nothing was undone; "
+            "/rules history lists them."
         )
     if not changes:
-        raise CommandError(_("There is no change of a rule here that could be undone."))
+        raise refusal("There is no change of a rule here that could be undone.")
     touched = [rule for one in changes for rule in (standing.get_any(one.rule), one.was) if rule]
     _require(ask, touched)
     done = await standing.undo(key, ask.person.id, changes)
@@ -357,7 +353,7 @@ def _numbered(ask: Ask, words: str, verb: str) -> list[Instruction]:
     """Return the rules with these numbers. Raises CommandError."""
     numbers = words.replace(",", " ").split()
     if not numbers or not all(word.isascii() and word.isdigit() for word in numbers):
-        raise CommandError(_("/rules {verb} needs the number of a rule from /rules.", verb=verb))
+        raise refusal("/rules {verb} needs the number of a rule from /rules.", verb=verb)
     standing = ask.service(StandingInstructions)
     once = dict.fromkeys(int(word[:9]) for word in numbers)
     return [standing.get(ask.conversation.key, number) for number in once]

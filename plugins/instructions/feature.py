@@ -10,7 +10,7 @@ from agent.prompt import PromptSection
 from bot.app import Kernel
 from bot.sending import address_of
 from channels.message import Reply
-from memory.record.feature_tables import Step
+from memory.record.database import Step
 from memory.record.forget import FeatureRows
 from memory.turn_log import OpenTurn
 from plugins.api import Command, InForce, Tool, ToolContext, ToolError, UserWords, hookimpl, tool
@@ -36,19 +36,13 @@ class InstructionsFeature:
     def __init__(self, standing: StandingInstructions) -> None:
         self._standing = standing
 
-    async def idle(self) -> None:
-        await self._standing.tasks.idle()
-
-    async def stop(self) -> None:
-        await self._standing.tasks.close()
-
     @hookimpl
     def parley_services(self) -> Sequence[object]:
         return (self._standing,)
 
     @hookimpl
     def parley_background(self) -> Background:
-        return self
+        return self._standing.tasks
 
     @hookimpl
     def parley_prompt_section(self) -> PromptSection:

@@ -21,7 +21,7 @@ from channels.message import Address
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
 from memory.tasks import BackgroundTasks
-from plugins.api import CommandError, Person, UserWords
+from plugins.api import CommandError, Person, UserWords, refusal
 from plugins.instructions import record as rows
 from plugins.instructions.detect import (
     cut_forwarded,
@@ -189,7 +189,7 @@ class StandingInstructions:
         """Return the rule with this number. Raises CommandError if it does not apply there."""
         rule = self._rules.get(number)
         if rule is None or rule.state not in _OPEN or not rule.reaches(key.audience, key.home):
-            raise CommandError(_("There is no rule {n} here; /rules lists them.", n=number))
+            raise refusal("There is no rule {n} here; /rules lists them.", n=number)
         return rule
 
     # --- detection in messages --------------------------------------------------------------------
@@ -317,19 +317,17 @@ class StandingInstructions:
         async with self._lock:
             new = place_at(self._make(key, text, "person", person.id), key, scope)
             if len(normalise(text)) < SHORTEST:
-                raise CommandError(_("This is too short for a rule. Say it in a sentence."))
+                raise refusal("This is too short for a rule. Say it in a sentence.")
             known = self._find_like(new)
             if known is not None and known.state == "active":
-                raise CommandError(_("This is rule {n} already.", n=known.id))
+                raise refusal("This is rule {n} already.", n=known.id)
             new = in_place_of(known, new)
             if is_proposal:
                 if (known is None or known.state != "proposed") and self._is_full(key, person):
-                    raise CommandError(
-                        _(
-                            "{n} of your rules already await approval; an owner keeps or "
-                            "dismisses them with /rules.",
-                            n=MOST_OPEN,
-                        )
+                    raise refusal(
+                        "{n} of your rules already await approval; an owner keeps or "
+                        "dismisses them with /rules.",
+                        n=MOST_OPEN,
                     )
                 await self._check_size(key, [replace(new, state="active")])
                 return (await self._save("", key, person.id, [new]))[0]
@@ -413,15 +411,11 @@ class StandingInstructions:
             if other.id == rule.id or other.digest != rule.digest:
                 continue
             if other.state in _OPEN and other.reaches(*rule.place):
-                raise CommandError(
-                    _("Nothing was changed: rule {n} says the same there.", n=other.id)
-                )
+                raise refusal("Nothing was changed: rule {n} says the same there.", n=other.id)
             if other.place == rule.place:
-                raise CommandError(
-                    _(
-                        "Nothing was changed: the same was dismissed or revoked there. Give it "
-                        "again with /rules add."
-                    )
+                raise refusal(
+                    "Nothing was changed: the same was dismissed or revoked there. Give it "
+                    "again with /rules add."
                 )
 
     async def _save(
@@ -464,28 +458,24 @@ class StandingInstructions:
                 await self._count_in_force(then, *place),
             )
             if after > max(before, room) and room < most:
-                raise CommandError(
-                    _(
-                        "Nothing was changed: with this, the rules would have {after} tokens, and "
-                        "the model's window of {window} tokens has room for {most} of them. Revoke "
-                        "one (/rules revoke N), make one shorter (/rules edit N TEXT), or choose a "
-                        "model with a larger window (/model).",
-                        after=figure(f"{after:,}"),
-                        window=figure(f"{limits.window:,}"),
-                        most=figure(f"{room:,}"),
-                    )
+                raise refusal(
+                    "Nothing was changed: with this, the rules would have {after} tokens, and "
+                    "the model's window of {window} tokens has room for {most} of them. Revoke "
+                    "one (/rules revoke N), make one shorter (/rules edit N TEXT), or choose a "
+                    "model with a larger window (/model).",
+                    after=figure(f"{after:,}"),
+                    window=figure(f"{limits.window:,}"),
+                    most=figure(f"{room:,}"),
                 )
             if after > max(before, most):
-                raise CommandError(
-                    _(
-                        "Nothing was changed: with this, the rules would have {after} tokens, and "
-                        "the most is {most} (rules.max_tokens). Revoke one (/rules revoke N), make "
-                        "one shorter (/rules edit N TEXT), or raise the limit (/config "
-                        "rules.max_tokens {enough}).",
-                        after=figure(f"{after:,}"),
-                        most=figure(f"{most:,}"),
-                        enough=-(-after // 100) * 100,
-                    )
+                raise refusal(
+                    "Nothing was changed: with this, the rules would have {after} tokens, and "
+                    "the most is {most} (rules.max_tokens). Revoke one (/rules revoke N), make "
+                    "one shorter (/rules edit N TEXT), or raise the limit (/config "
+                    "rules.max_tokens {enough}).",
+                    after=figure(f"{after:,}"),
+                    most=figure(f"{most:,}"),
+                    enough=-(-after // 100) * 100,
                 )
 
     async def _count_in_force(self, rules: Iterable[Instruction], audience: str, home: str) -> int:

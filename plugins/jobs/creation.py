@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from bot.settings.schema import SETTINGS
 from channels.language import _
-from plugins.api import Action, Ask, CommandError, Form, Reply, command
+from plugins.api import Action, Ask, CommandError, Form, Reply, command, refusal
 from plugins.jobs.orders import JobOrders, describe_bounds, describe_call, to_data
 from plugins.jobs.record import Kind, NewJob
 from plugins.jobs.when_words import EXAMPLES
@@ -45,12 +45,10 @@ def _read_when(text: str, zone: ZoneInfo) -> When:
 async def remind_command(ask: Ask) -> Reply:
     """Run `/remind tomorrow 9:00 Call Mom` or `/remind every monday 18:30 Gym`."""
     if not ask.text.strip():
-        raise CommandError(
-            _(
-                "Say when, and of what: /remind tomorrow 9:00 Call Mom. I understand {examples}. "
-                "/jobs lists what is set.",
-                examples=_(EXAMPLES),
-            )
+        raise refusal(
+            "Say when, and of what: /remind tomorrow 9:00 Call Mom. I understand {examples}. "
+            "/jobs lists what is set.",
+            examples=_(EXAMPLES),
         )
     return await make(ask, "reminder", ask.text, {})
 
@@ -81,12 +79,10 @@ def _with_options(new: NewJob, options: dict[str, str]) -> NewJob:
         elif name == "branch" and value.isdecimal():
             new = replace(new, branch=int(value[:9]))
         else:
-            raise CommandError(
-                _(
-                    "/jobs does not know “{option}”. It takes --allow TOOL,TOOL, --budget DOLLARS, "
-                    "--branch N and --if TOOL:TEXT, before anything else.",
-                    option=f"--{literal(name)} {literal(clip(value))}",
-                )
+            raise refusal(
+                "/jobs does not know “{option}”. It takes --allow TOOL,TOOL, --budget DOLLARS, "
+                "--branch N and --if TOOL:TEXT, before anything else.",
+                option=f"--{literal(name)} {literal(clip(value))}",
             )
     return new
 
@@ -125,7 +121,7 @@ async def move(ask: Ask, text: str) -> Reply:
         view for view in await ask.service(JobOrders).all(ask.address) if str(view.job.id) == number
     ]
     if not found or found[0].job.kind != "reminder":
-        raise CommandError(_("Say which reminder, and when: /jobs at 3 tomorrow 10:00."))
+        raise refusal("Say which reminder, and when: /jobs at 3 tomorrow 10:00.")
     (view,) = found
     if not written.strip():
         return Reply(
@@ -135,7 +131,7 @@ async def move(ask: Ask, text: str) -> Reply:
         )
     when = await read_when(written, view.zone)
     if when.rest:
-        raise CommandError(_("“{text}” is no time.", text=literal(clip(when.rest))))
+        raise refusal("“{text}” is no time.", text=literal(clip(when.rest)))
     rule, anchor, zone = when.rule, when.anchor or time.time(), when.zone or view.job.zone
     new = NewJob("reminder", view.job.text, rule, anchor, zone, branch=view.job.branch)
     # The new reminder is stored before the old one is deleted, so that none is lost.
@@ -151,11 +147,9 @@ async def move(ask: Ask, text: str) -> Reply:
 async def add(ask: Ask, text: str) -> Reply:
     options, text = await _read_options(ask, text)
     if not text:
-        raise CommandError(
-            _(
-                "Say when, and what to do: /jobs add every weekday 8:00 Sum up what is new. Before "
-                "the time may stand --allow web_fetch and --budget 0.50."
-            )
+        raise refusal(
+            "Say when, and what to do: /jobs add every weekday 8:00 Sum up what is new. Before "
+            "the time may stand --allow web_fetch and --budget 0.50."
         )
     return await make(ask, "prompt", text, options)
 
@@ -170,12 +164,10 @@ async def add_hook(ask: Ask, text: str) -> Reply:
     options, prompt = await _read_options(ask, rest.strip())
     found = _HOOK.fullmatch(f"{name} {prompt}")
     if found is None or "if" in options:
-        raise CommandError(
-            _(
-                "Say a name of small letters, digits and -, and what to do: /jobs hook github Say "
-                "what {name} pushed. Names in braces stand for what the call brings.",
-                name="{pusher.name}",
-            )
+        raise refusal(
+            "Say a name of small letters, digits and -, and what to do: /jobs hook github Say "
+            "what {name} pushed. Names in braces stand for what the call brings.",
+            name="{pusher.name}",
         )
     zone, key = zone_of(ask).key, ask.conversation.key
     new = _with_options(NewJob("prompt", found[2], "", time.time(), zone, hook=found[1]), options)
@@ -198,42 +190,33 @@ async def _read_options(ask: Ask, text: str) -> tuple[dict[str, str], str]:
     if number := options.get("branch"):
         known = {str(one.number) for one in await ask.bot.branches.all(ask.conversation.key)}
         if number not in known:
-            raise CommandError(
-                _(
-                    "There is no branch {number}; /branches lists them.",
-                    number=literal(clip(number)),
-                )
+            raise refusal(
+                "There is no branch {number}; /branches lists them.", number=literal(clip(number))
             )
     tool = options.get("if", "").partition(":")[0]
     switch = f"tools.{tool}"
     is_switched = switch in SETTINGS and SETTINGS[switch].kind == "flag"
     if is_switched and not ask.bot.settings.describe(switch, here).value:
-        raise CommandError(
-            _(
-                "The tool `{name}` is not offered here; an owner switches it on with `/config "
-                "tools.{name} true`.",
-                name=tool,
-            )
+        raise refusal(
+            "The tool `{name}` is not offered here; an owner switches it on with `/config "
+            "tools.{name} true`.",
+            name=tool,
         )
     if "if" in options and not ask.bot.tools.takes_text(ask, tool):
-        raise CommandError(
-            _(
-                "No tool {name} is offered here that takes a text. Write --if "
-                "web_fetch:https://example.org, --if read_file:files/list.md or --if "
-                '"shell:cat log | tail -1".',
-                name=literal(clip(tool)),
-            )
+        raise refusal(
+            "No tool {name} is offered here that takes a text. Write --if "
+            "web_fetch:https://example.org, --if read_file:files/list.md or --if "
+            '"shell:cat log | tail -1".',
+            name=literal(clip(tool)),
         )
     for name in _tools_of(options.get("allow", "")):
         if "://" not in name and not ask.bot.tools.is_offered(ask, name):
-            raise CommandError(
-                _(
-                    "No tool {name} is offered here, so it can't be allowed. /context lists those "
-                    "that are.",
-                    name=literal(clip(name)),
-                )
+            raise refusal(
+                "No tool {name} is offered here, so it can't be allowed. /context lists those "
+                "that are.",
+                name=literal(clip(name)),
             )
     is_grant = bool({"allow", "if"} & {*options})
     if is_grant and not ask.person.is_owner and not ask.address.is_private:
-        raise CommandError(_("In a group only an owner may allow a job's tools beforehand."))
+        raise refusal("In a group only an owner may allow a job's tools beforehand.")
     return options, text

@@ -28,6 +28,7 @@ from plugins.api import (
     ToolError,
     command,
     hookimpl,
+    refusal,
     tool,
 )
 from plugins.hookspecs import Background
@@ -95,10 +96,10 @@ class JobsFeature:
 
     def __init__(self, kernel: Kernel) -> None:
         runner = JobRunner(kernel)
-        conditions = JobConditions(runner)
-        self._jobs = Jobs(runner, kernel.conversations, conditions)
+        self._conditions = JobConditions(runner)
+        self._jobs = Jobs(runner, kernel.conversations, self._conditions)
         self._calls = HookCalls(runner, kernel.turns, kernel.secrets)
-        self._orders = JobOrders(runner, kernel.conversations, self._calls, conditions)
+        self._orders = JobOrders(runner, kernel.conversations, self._calls, self._conditions)
         self._turns = JobTurns(runner)
         kernel.schedule.every_minute(self._jobs.tick)
 
@@ -108,7 +109,7 @@ class JobsFeature:
 
     @hookimpl
     def parley_background(self) -> Background:
-        return self._jobs
+        return self._conditions.tasks
 
     @hookimpl
     def parley_runs(self) -> RunHandler:
@@ -227,7 +228,7 @@ CHANGES = {
 def _number(text: str) -> int:
     number = text.strip().removeprefix("#")
     if not number.isdecimal() or len(number) > 15:
-        raise CommandError(_("Say which: a number that /jobs lists, as in /jobs pause 3."))
+        raise refusal("Say which: a number that /jobs lists, as in /jobs pause 3.")
     return int(number)
 
 
@@ -256,9 +257,7 @@ async def _show(ask: Ask, number: int) -> Reply:
         view for view in await ask.service(JobOrders).all(ask.address) if view.job.id == number
     ]
     if not found:
-        raise CommandError(
-            _("There is no job {number} in this chat; /jobs lists them.", number=number)
-        )
+        raise refusal("There is no job {number} in this chat; /jobs lists them.", number=number)
     (view,) = found
     parts = [to_line(view), *describe_bounds(view), literal(view.job.text)]
     if view.job.hook:

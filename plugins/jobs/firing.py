@@ -205,14 +205,6 @@ class Jobs:
             except StoreError:
                 log.exception("what is due could not be looked up; it is tried again in a minute")
 
-    async def idle(self) -> None:
-        """Wait until no condition check is running."""
-        await self._conditions.tasks.idle()
-
-    async def stop(self) -> None:
-        """Cancel the condition checks; they are repeated after the next start."""
-        await self._conditions.tasks.close()
-
     async def _try(self, job: JobRow, work: Awaitable[None]) -> None:
         try:
             await work

@@ -18,7 +18,7 @@ from memory.keys import ConversationKey
 from memory.record.database import Database
 from memory.record.store import StoreError
 from memory.turn_log import OpenTurn
-from plugins.api import Ask, CommandError
+from plugins.api import Ask, CommandError, refusal
 from plugins.jobs import record as rows
 from plugins.jobs.calls import HookCalls, secret_name
 from plugins.jobs.firing import JobConditions
@@ -96,10 +96,10 @@ class JobOrders:
     def _make(self, address: Address, key: ConversationKey, new: NewJob, turn: str) -> JobRow:
         text = new.text.strip()
         if not text:
-            raise CommandError(_("Say what about: the text is empty."))
+            raise refusal("Say what about: the text is empty.")
         if len(text) > LONGEST_TEXT:
-            raise CommandError(
-                _("That is longer than the {most:,} characters there may be.", most=LONGEST_TEXT)
+            raise refusal(
+                "That is longer than the {most:,} characters there may be.", most=LONGEST_TEXT
             )
         now, settings = self._runner.clock(), self._runner.settings(key)
         at = 0.0 if new.hook else _first_time(new, settings, now)
@@ -135,9 +135,7 @@ class JobOrders:
 
         number = await self._runner.store.write(work)
         if number is None:
-            raise CommandError(
-                _("There is a hook {hook} already; choose another name.", hook=job.hook)
-            )
+            raise refusal("There is a hook {hook} already; choose another name.", hook=job.hook)
         if number < 0:
             raise CommandError(
                 number_of(
@@ -183,16 +181,14 @@ class JobOrders:
         job = await self._find(address, number)
         now = self._runner.clock()
         if job.hook:
-            raise CommandError(
-                _("Job {n} runs when its hook {hook} is called.", n=number, hook=job.hook)
-            )
+            raise refusal("Job {n} runs when its hook {hook} is called.", n=number, hook=job.hook)
         await self._check_may_happen(job)
         if job.kind == "reminder":
             with self._runner.speaking_to(job):
                 reply = to_reminder(job)
             await self._runner.notify_run(job, job, reply, "told", now)
         elif not await self._runner.run(job, self._runner.resolve(job), job, now, due=now):
-            raise CommandError(_("Job {n} is running already, or waits for its turn.", n=number))
+            raise refusal("Job {n} is running already, or waits for its turn.", n=number)
         return await self._view(number)
 
     async def pause(self, address: Address, number: int) -> JobView:
@@ -211,15 +207,13 @@ class JobOrders:
         """Resume a job. Raises CommandError, and StoreError."""
         job, now = await self._find(address, number), self._runner.clock()
         if job.state != "paused":
-            raise CommandError(_("Job {n} is not paused.", n=number))
+            raise refusal("Job {n} is not paused.", n=number)
         await self._check_may_happen(job)
         at = job.next_at if job.next_at > now else 0.0
         if job.rule:
             at = next_time(job.rule, job.anchor, now, ZoneInfo(job.zone))
         if not at and not job.hook:
-            raise CommandError(
-                _("The time of job {n} has passed; `/jobs run {n}` does it now.", n=number)
-            )
+            raise refusal("The time of job {n} has passed; `/jobs run {n}` does it now.", n=number)
         going = replace(job, state="active", why="", next_at=at, planned_at=now, failures=0)
         await self._runner.move(job, going)
         await self._runner.wake()
@@ -236,27 +230,21 @@ class JobOrders:
         CommandError."""
         job = await self._runner.store.read(lambda db: rows.find(db, number))
         if job is None or self._runner.resolve(job).home != self._runner.home_of(address):
-            raise CommandError(
-                _("There is no job {number} in this chat; /jobs lists them.", number=number)
-            )
+            raise refusal("There is no job {number} in this chat; /jobs lists them.", number=number)
         person, maker = self._runner.access.identify(address), address_of(job.place)
         is_maker = (address.channel, address.user) == (maker.channel, maker.user)
         if person is None or not (person.is_owner or is_maker):
-            raise CommandError(
-                _("Only the person who made job {n}, or an owner, may change it.", n=number)
-            )
+            raise refusal("Only the person who made job {n}, or an owner, may change it.", n=number)
         return job
 
     async def _check_may_happen(self, job: JobRow) -> None:
         """Raise CommandError for a job that has no chat to run in, or would run in another chat's
         context."""
         if why := await self._runner.find_why_not(job):
-            raise CommandError(
-                _(
-                    "Job {n} can't run: {why}. `/jobs delete {n}` deletes it.",
-                    n=job.id,
-                    why=explain(why),
-                )
+            raise refusal(
+                "Job {n} can't run: {why}. `/jobs delete {n}` deletes it.",
+                n=job.id,
+                why=explain(why),
             )
 
     async def _view(self, number: int) -> JobView:
@@ -265,7 +253,7 @@ class JobOrders:
             return _to_view(db, job) if job else None
 
         if (view := await self._runner.store.read(work)) is None:
-            raise CommandError(_("Job {n} was deleted meanwhile.", n=number))
+            raise refusal("Job {n} was deleted meanwhile.", n=number)
         return view
 
 
@@ -283,7 +271,7 @@ def _first_time(new: NewJob, settings: JobSettings, now: float) -> float:
     zone = ZoneInfo(new.zone)
     at = postpone(next_time(new.rule, new.anchor, now, zone), quiet_hours_of(new, settings), zone)
     if not at:
-        raise CommandError(_("{at} has passed already.", at=format_time(new.anchor, zone)))
+        raise refusal("{at} has passed already.", at=format_time(new.anchor, zone))
     return at
 
 

@@ -15,7 +15,6 @@ from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
-from channels.language import _
 from plugins.jobs.recurrence import RuleError, check, in_zone
 from plugins.jobs.when_clock import ClockError
 from plugins.jobs.when_days import WhenError
@@ -41,7 +40,7 @@ def read(text: str, now: float, zone: ZoneInfo) -> When:
             check(found.rule, ZoneInfo(found.zone) if found.zone else zone, now)
     except (ClockError, RuleError) as error:
         if isinstance(error, ClockError):
-            raise WhenError(_("{time} is no time of the day.", time=error)) from None
+            raise WhenError("{time} is no time of the day.", time=error) from None
         raise WhenError(str(error)) from None
     except WhenError:
         raise

@@ -10,7 +10,6 @@ from datetime import date
 from msgspec import Struct
 from msgspec.structs import replace
 
-from channels.language import _
 from plugins.jobs.when_days import Duration, WhenError, read_span
 from plugins.jobs.when_words import (
     DAY,
@@ -306,7 +305,7 @@ def _by_unit(text: str, unit: str, end: int) -> Every | None:
 
 
 def _no_day() -> WhenError:
-    return WhenError(_("Say on which day of the month, as in `every month on the 1st 9:00`."))
+    return WhenError("Say on which day of the month, as in `every month on the 1st 9:00`.")
 
 
 def _on_year_day(found: re.Match[str]) -> Every | None:
@@ -350,10 +349,8 @@ def list_months(every: Every, today: date) -> str:
 def _on_month_day(day: int, end: int) -> Every:
     if not 0 < day <= 28:
         raise WhenError(
-            _(
-                "Not every month has a day {day}. Take one up to 28, or write fields of crontab.",
-                day=day,
-            )
+            "Not every month has a day {day}. Take one up to 28, or write fields of crontab.",
+            day=day,
         )
     return Every(end, month_day=day)
 

@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo, available_timezones
 from msgspec import Struct
 from msgspec.structs import replace
 
-from channels.language import _
 from plugins.jobs.when_days import WhenError
 from plugins.jobs.when_words import EDGE, HAN_NUMBER, HOUR_WORD, NUMBERS, PARTS, any_of, count, fold
 
@@ -343,5 +342,5 @@ def _find_key(found: re.Match[str], said: str) -> str:
 
 def unknown_zone(name: str) -> WhenError:
     return WhenError(
-        _("“{name}” can be more than one time zone. Write it like Europe/Berlin.", name=name)
+        "“{name}” can be more than one time zone. Write it like Europe/Berlin.", name=name
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import calendar
 import re
 from datetime import date, timedelta
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,7 +37,10 @@ from plugins.jobs.when_words import (
 
 
 class WhenError(ValueError):
-    """A time that can't be determined. The text is a sentence."""
+    """A time that can't be determined. The text is a sentence in the person's language."""
+
+    def __init__(self, text: str, /, **values: Any) -> None:
+        super().__init__(_(text, **values))
 
 
 class Day(Struct, frozen=True):
@@ -160,7 +164,7 @@ def _add(span: Duration | None, amount: float, size: int, end: int, said: str) -
         amount, size = amount * 7, DAY
     if amount != int(amount):
         raise WhenError(
-            _("“{said}” is no whole number of days. Say the day and the time.", said=said.strip())
+            "“{said}” is no whole number of days. Say the day and the time.", said=said.strip()
         )
     days = {DAY: 1, WEEK: 7}.get(size, 0) * int(amount)
     months = {MONTH: 1, YEAR: 12}.get(size, 0) * int(amount)
@@ -312,7 +316,7 @@ def _read_date(text: str, start: int, today: date) -> Day | None:
             last = calendar.monthrange(first_day.year, first_day.month)[1]
             if 0 < number <= last and first_day.replace(day=number) >= today:
                 return Day(first_day.replace(day=number), found.end())
-        raise WhenError(_("No month has a day {day}.", day=number))
+        raise WhenError("No month has a day {day}.", day=number)
     return None
 
 
@@ -329,7 +333,7 @@ def _to_date(year: str | None, number: str, day: str, today: date) -> date:
             continue
         if year or named >= today:
             return named
-    raise WhenError(_("There is no day {day} in month {month}.", day=day, month=number))
+    raise WhenError("There is no day {day} in month {month}.", day=day, month=number)
 
 
 def _in_order(
@@ -339,14 +343,12 @@ def _in_order(
     WhenError if both orders are possible."""
     if int(first) <= 12 and int(second) <= 12 and int(first) != int(second):
         raise WhenError(
-            _(
-                "{date} could be day {first} of month {second}, or the other way around. Write "
-                "`{one}` or `{other}`.",
-                date=written,
-                first=first,
-                second=second,
-                one=_to_date(year, second, first, today).isoformat(),
-                other=_to_date(year, first, second, today).isoformat(),
-            )
+            "{date} could be day {first} of month {second}, or the other way around. Write "
+            "`{one}` or `{other}`.",
+            date=written,
+            first=first,
+            second=second,
+            one=_to_date(year, second, first, today).isoformat(),
+            other=_to_date(year, first, second, today).isoformat(),
         )
     return (second, first) if int(first) > 12 else (first, second)

@@ -74,7 +74,7 @@ class NoTimeFound(WhenError):
 
 def unknown() -> WhenError:
     return NoTimeFound(
-        _("I can't tell when you mean. Begin with the time: {examples}.", examples=_(EXAMPLES))
+        "I can't tell when you mean. Begin with the time: {examples}.", examples=_(EXAMPLES)
     )
 
 
@@ -163,13 +163,10 @@ class PhraseReading:
     def _parse_span(self, months: int, days: int, seconds: float, end: int) -> bool:
         if seconds and (months or days):
             raise WhenError(
-                _(
-                    "“{said}” has days and hours in it. Say the day and the time.",
-                    said=self.text[:end],
-                )
+                "“{said}” has days and hours in it. Say the day and the time.", said=self.text[:end]
             )
         if not (seconds or months or days):
-            raise WhenError(_("“{said}” is now. Say a later time.", said=self.text[:end]))
+            raise WhenError("“{said}” is now. Say a later time.", said=self.text[:end])
         self.end, self.seconds = end, seconds
         if not seconds:
             self.day = Day(add_months(self.today, months) + timedelta(days), end)
@@ -242,11 +239,9 @@ class PhraseReading:
 
     def _one_time(self, end: int) -> WhenError:
         return WhenError(
-            _(
-                "“{said}” has more than one time. Say one, or make a reminder for each; every day "
-                "at two times is `every day at 8:00 and 20:00`.",
-                said=self.text[:end].strip(),
-            )
+            "“{said}” has more than one time. Say one, or make a reminder for each; every day "
+            "at two times is `every day at 8:00 and 20:00`.",
+            said=self.text[:end].strip(),
         )
 
     def _parse_day(self, at: int) -> bool:
@@ -262,9 +257,7 @@ class PhraseReading:
                 return False
             if found.on.isoweekday() != self.day.on.isoweekday():
                 day = format_date(found.on)
-                raise WhenError(
-                    _("{date} is another day of the week. Say one of the two.", date=day)
-                )
+                raise WhenError("{date} is another day of the week. Say one of the two.", date=day)
         self.day, self.end = found, found.end
         self.part = self.part or found.part
         return True
@@ -340,12 +333,10 @@ class PhraseReading:
         words = self.text[at:].split()[:3]
         said = said.strip() or " ".join(words)[:40]
         return WhenError(
-            _(
-                "I understand “{read}”, but not the time in “{said}”. Write the whole time first, "
-                "then a colon, then the text: `tomorrow 9:00: call Mom`.",
-                read=self.text[: self.end].strip(),
-                said=said,
-            )
+            "I understand “{read}”, but not the time in “{said}”. Write the whole time first, "
+            "then a colon, then the text: `tomorrow 9:00: call Mom`.",
+            read=self.text[: self.end].strip(),
+            said=said,
         )
 
     # --- the meaning ------------------------------------------------------------------------------

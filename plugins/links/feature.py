@@ -24,7 +24,7 @@ from channels.message import Address
 from memory.record import transcript
 from memory.record.mailbox import AddressColumns
 from memory.turns import Turn
-from plugins.api import Action, Ask, Command, CommandError, PrivatePort, Reply, command, hookimpl
+from plugins.api import Action, Ask, Command, PrivatePort, Reply, command, hookimpl, refusal
 from plugins.links import record
 from plugins.links.record import LinkCode, LinkRequest
 from plugins.wording import clip, format_turns, literal
@@ -78,7 +78,7 @@ class ChatLinks:
         """Return a code for linking another chat to this one's conversation. Raises CommandError,
         and StoreError."""
         if not is_alone(address):
-            raise CommandError(_(PRIVATE))
+            raise refusal(PRIVATE)
         code, now = new_code(), self._clock()
         place = AddressColumns(address.channel, address.chat, address.thread, address.user)
         target = self._links.key_of(address).id
@@ -90,7 +90,7 @@ class ChatLinks:
         """Store a request to link the chat at this address to the conversation of a code. Raises
         CommandError, and StoreError."""
         if not is_alone(address):
-            raise CommandError(_(PRIVATE))
+            raise refusal(PRIVATE)
         home, person, now = key_of(address).id, name_of(address), self._clock()
         digest = digest_of(code)
         self._check_free(home)
@@ -107,9 +107,9 @@ class ChatLinks:
         found = await self._store.write(work)
         refuse_guesser(self._guesses.check(person, digest, found is not None))
         if found is None:
-            raise CommandError(_(WRONG))
+            raise refusal(WRONG)
         if found.target == home:
-            raise CommandError(_(SAME))
+            raise refusal(SAME)
         request = LinkRequest(home, found.target, person, found.giver, place, now)
         return Asked(request, found.place)
 
@@ -125,16 +125,16 @@ class ChatLinks:
         )
         found = [one for one in waiting if which in ("", format_home(one.home))]
         if len(found) > 1:
-            raise CommandError(_(WHICH, chats=", ".join(format_home(one.home) for one in found)))
+            raise refusal(WHICH, chats=", ".join(format_home(one.home) for one in found))
         if not found or not is_alone(address):
-            raise CommandError(_(NOBODY))
+            raise refusal(NOBODY)
         if private is not None:
             self._check_free(found[0].home)
             if private.status(self._links.resolve(found[0].home)) is not None:
-                raise CommandError(_(OFF_RECORD, chat=format_home(found[0].home)))
+                raise refusal(OFF_RECORD, chat=format_home(found[0].home))
         link_at = now if private is not None else None
         if not await self._store.write(lambda db: record.end_request(db, found[0], link_at)):
-            raise CommandError(_(NOBODY))
+            raise refusal(NOBODY)
         if private is not None:
             await self._links.changed()
         return found[0]
@@ -142,9 +142,9 @@ class ChatLinks:
     def _check_free(self, home: str) -> None:
         """Raise CommandError if a chat is linked already."""
         if (target := self._links.resolve(home).id) != home:
-            raise CommandError(_(LINKED, chat=format_home(target)))
+            raise refusal(LINKED, chat=format_home(target))
         if followers := self._links.followers(home):
-            raise CommandError(_(LEADS, chats=", ".join(map(format_home, followers))))
+            raise refusal(LEADS, chats=", ".join(map(format_home, followers)))
 
     async def ask(self, address: Address, code: str) -> str:
         """Ask the giver of the code whether this chat may join the conversation; return the name of
@@ -324,7 +324,7 @@ def _unlinking(ask: Ask) -> tuple[Action, ...]:
 
 async def _show_own(ask: Ask) -> Reply:
     if not ask.service(ChatLinks).linked_chat(ask.address):
-        raise CommandError(_("This chat is linked to no other; all that was said is in it."))
+        raise refusal("This chat is linked to no other; all that was said is in it.")
     turns = await ask.service(ChatLinks).read_own(ask.address, SHOWN)
     if not turns:
         return Reply(_("Nothing was said in this chat before it was linked."), {"turns": []})
@@ -371,13 +371,11 @@ async def unlink(ask: Ask) -> Reply:
         )
     linked = ask.service(ChatLinks).list_linked(ask.address)
     if linked:
-        raise CommandError(
-            _(
-                "Say which: /unlink {name}, or /unlink {all}. These chats are linked to this "
-                "conversation: {linked}.",
-                name=linked[0],
-                all=ALL,
-                linked=", ".join(linked),
-            )
+        raise refusal(
+            "Say which: /unlink {name}, or /unlink {all}. These chats are linked to this "
+            "conversation: {linked}.",
+            name=linked[0],
+            all=ALL,
+            linked=", ".join(linked),
         )
-    raise CommandError(_("No chat is linked here; /link gives a code to link one with."))
+    raise refusal("No chat is linked here; /link gives a code to link one with.")

@@ -14,7 +14,17 @@ from typing import Any
 
 from bot.app import Kernel
 from channels.language import _, explain, format_datetime
-from plugins.api import Action, Ask, Command, CommandError, ContextPart, Reply, command, hookimpl
+from plugins.api import (
+    Action,
+    Ask,
+    Command,
+    CommandError,
+    ContextPart,
+    Reply,
+    command,
+    hookimpl,
+    refusal,
+)
 from plugins.hookspecs import RemoteToolsFor
 from plugins.mcp.health import ServerView, describe_cost, format_servers, format_tools, to_data
 from plugins.mcp.offers import ManagedServers, ServerOffers
@@ -93,20 +103,16 @@ async def _refuse(ask: Ask, written: Mapping[str, Any]) -> None:
     """Raise CommandError if a server can't be added."""
     name = written["name"]
     if not re.fullmatch(NAME, name):
-        raise CommandError(_(USAGE))
+        raise refusal(USAGE)
     if place := find_plain_secret([written]):
-        raise CommandError(
-            _(
-                "{place} holds a key as plain text; put it into .env as NAME=…, and write "
-                "{secret} here.",
-                place=place.partition(".")[2],
-                secret="{{secret.NAME}}",
-            )
+        raise refusal(
+            "{place} holds a key as plain text; put it into .env as NAME=…, and write "
+            "{secret} here.",
+            place=place.partition(".")[2],
+            secret="{{secret.NAME}}",
         )
     if any(one.name == name for one in await _all(ask)):
-        raise CommandError(
-            _("There is a server {name} already; /mcp remove {name} removes it.", name=name)
-        )
+        raise refusal("There is a server {name} already; /mcp remove {name} removes it.", name=name)
 
 
 async def _probe(ask: Ask, name: str) -> tuple[str, dict[str, Any]]:
@@ -153,9 +159,9 @@ def _read_server(what: str) -> dict[str, Any]:
             return dict(read)
         words = shlex.split(what)
     except ValueError:
-        raise CommandError(_(USAGE)) from None
+        raise refusal(USAGE) from None
     if not words:
-        raise CommandError(_(USAGE))
+        raise refusal(USAGE)
     if words[0].startswith(("http://", "https://")):
         return {"url": words[0]}
     return {"command": words[0], **({"args": words[1:]} if words[1:] else {})}
@@ -166,12 +172,10 @@ async def remove(ask: Ask, rest: str) -> Reply:
     ask.require_owner("remove servers")
     server = _find(await _all(ask), rest)
     if not server.is_added:
-        raise CommandError(
-            _(
-                "The server {name} is in the configuration (mcp.servers); take it out there, and "
-                "restart the bot.",
-                name=server.name,
-            )
+        raise refusal(
+            "The server {name} is in the configuration (mcp.servers); take it out there, and "
+            "restart the bot.",
+            name=server.name,
         )
     await _set_added(ask, [one for one in _added(ask) if one.get("name") != server.name])
     await ask.service(Servers).forget(server.name)
@@ -197,8 +201,8 @@ async def trim(ask: Ask, rest: str) -> Reply:
     verb, mark = (*rest.lower().split(None, 1), "", "")[:2]
     if verb == "undo":
         if mark and mark != _mark(ask.bot.settings.describe(HIDDEN, "").value):
-            raise CommandError(
-                _("Other tools are hidden by now, so nothing was changed; /mcp lists the tools.")
+            raise refusal(
+                "Other tools are hidden by now, so nothing was changed; /mcp lists the tools."
             )
         await ask.bot.settings.unset(HIDDEN, "", ask.person)
         return Reply(_("All tools of all servers are offered again."), {"hidden": []})
@@ -279,9 +283,7 @@ def _find(servers: list[ServerView], rest: str) -> ServerView:
         if one.name == name:
             return one
     names = ", ".join(one.name for one in servers) or _("none")
-    raise CommandError(
-        _("There is no server {name!r}; there are: {names}.", name=name, names=names)
-    )
+    raise refusal("There is no server {name!r}; there are: {names}.", name=name, names=names)
 
 
 def _added(ask: Ask) -> list[dict[str, Any]]:

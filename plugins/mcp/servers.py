@@ -21,7 +21,7 @@ from msgspec import Struct
 from agent.tools import ToolError
 from agent.tools.base import Tool, ToolContext
 from bot.app import Kernel
-from bot.logs import make_hider
+from bot.logs import SecretRedactor
 from bot.settings.layers import fill_text
 from bot.settings.schema import SettingError
 from memory.tasks import BackgroundTasks
@@ -57,7 +57,7 @@ class Servers:
 
     def __init__(self, kernel: Kernel) -> None:
         self._store, self._kernel = kernel.store, kernel
-        self.hide = make_hider(kernel.secrets.to_mask)
+        self.hide = SecretRedactor(kernel.secrets).hide
         self._sessions: dict[tuple[str, str], _Running] = {}
         self._known: dict[str, dict[str, ServerTool]] = {}
         self._made: dict[str, tuple[McpServer, dict[str, Tool]]] = {}

@@ -16,13 +16,8 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.models.base import (
-    AccountRefused,
-    ContextOverflow,
-    ModelError,
-    ModelRequest,
-)
-from agent.models.patience import OnSpent, TokenCount, WorkModels, WorkWatch, ask_for_work
+from agent.models.base import AccountRefused, ContextOverflow, ModelError, ModelRequest
+from agent.models.work_requests import OnSpent, TokenCount, WorkModels, WorkWatch, ask_for_work
 from bot.app import Kernel
 from bot.spending import SpendingRules
 from channels.language import _

@@ -14,17 +14,7 @@ from memory.audience_memory import WaitingSection
 from memory.corrections.finder import may_correct
 from memory.record.daily import Note
 from memory.turn_log import OpenTurn
-from plugins.api import (
-    Action,
-    Ask,
-    Command,
-    CommandError,
-    Reply,
-    Tool,
-    UserWords,
-    command,
-    hookimpl,
-)
+from plugins.api import Action, Ask, Command, Reply, Tool, UserWords, command, hookimpl, refusal
 from plugins.memory import long_term
 from plugins.memory.distiller import Distillations
 from plugins.memory.search import as_data, memory_search, search
@@ -127,7 +117,7 @@ async def _nightly(ask: Ask, rest: str) -> Reply:
     try:
         from plugins.memory.operations import nightly  # noqa: PLC0415 - needs the feature jobs
     except ModuleNotFoundError:
-        raise CommandError(_("This needs reminders and jobs, which are not installed.")) from None
+        raise refusal("This needs reminders and jobs, which are not installed.") from None
     return await nightly(ask, rest)
 
 
@@ -320,11 +310,11 @@ async def decide_proposal(ask: Ask, verb: str, number: str) -> Reply:
     if verb == "approve" or not _may_reject(ask):
         ask.require_owner("decide what is remembered of what came from outside")
     if not (number.isascii() and number.isdigit()):
-        raise CommandError(_("/memory {verb} needs a number from /memory pending.", verb=verb))
+        raise refusal("/memory {verb} needs a number from /memory pending.", verb=verb)
     found = [one for one in await visible(ask) if one.note.job == int(number)]
     if not found:
-        raise CommandError(
-            _("Nothing is waiting under the number {number}; see /memory pending.", number=number)
+        raise refusal(
+            "Nothing is waiting under the number {number}; see /memory pending.", number=number
         )
     quarantine = ask.conversation.quarantine
     await (quarantine.release if verb == "approve" else quarantine.reject)(found[0])

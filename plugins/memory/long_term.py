@@ -9,19 +9,11 @@ from typing import Any
 
 from channels.language import _, format_datetime, format_stored_date, number_of
 from channels.message import LONGEST_FORM, Problem
-from memory.long_term.document import (
-    LONGEST,
-    Lines,
-    MemoryLine,
-    apply,
-    diff_lines,
-    facts,
-    render,
-)
+from memory.long_term.document import LONGEST, Lines, MemoryLine, apply, diff_lines, facts, render
 from memory.long_term.memory import BY_HAND, MemoryState
 from memory.patterns import lazy
 from memory.record.memory_file import Version
-from plugins.api import Action, Ask, CommandError, Form, Reply, command
+from plugins.api import Action, Ask, Form, Reply, command, refusal
 from plugins.memory.distiller import Distillations, DistillProgress, DistillResult, Order
 from plugins.memory.operations import strip_invisible
 from plugins.memory.views import count_changes, day_of, list_reasons, origins, to_block, to_data
@@ -123,15 +115,13 @@ async def remember(ask: Ask) -> Reply:
     """Run `/remember TEXT`."""
     text = strip_invisible(" ".join(ask.text.split()))
     if not text:
-        raise CommandError(_("/remember needs a text, like /remember Ann is allergic to nuts."))
+        raise refusal("/remember needs a text, like /remember Ann is allergic to nuts.")
     if len(text) > LONGEST:
-        raise CommandError(
-            _(
-                "That is too long to remember in a line: {n:,} characters, and {longest} are the "
-                "most. Put it shorter, or into a file.",
-                n=len(text),
-                longest=LONGEST,
-            )
+        raise refusal(
+            "That is too long to remember in a line: {n:,} characters, and {longest} are the "
+            "most. Put it shorter, or into a file.",
+            n=len(text),
+            longest=LONGEST,
         )
     before = (await ask.conversation.long_term.read()).version
     line = await ask.conversation.long_term.remember(text, ask.person.id)
@@ -149,8 +139,8 @@ async def edit(ask: Ask, rest: str) -> Reply:
         text = render(state.proposed)
         base = state.version.number if state.version else 0
         if len(text) > LONGEST_FORM:
-            raise CommandError(
-                _("It is too long for a message; edit the file itself: {path}", path=memory.path)
+            raise refusal(
+                "It is too long for a message; edit the file itself: {path}", path=memory.path
             )
         settles = _(", with the proposals in it; sending it decides them") if state.proposal else ""
         said = _(
@@ -301,11 +291,9 @@ async def _diff_of(ask: Ask, word: str, actions: tuple[Action, ...] = (LIST, HIS
     number = int(digits[:9]) if digits.isascii() and digits.isdigit() else 0
     found = await ask.conversation.long_term.version(number)
     if found is None:
-        raise CommandError(
-            _(
-                "There is no version {word!r}; /memory history lists those that are kept.",
-                word=word[:20],
-            )
+        raise refusal(
+            "There is no version {word!r}; /memory history lists those that are kept.",
+            word=word[:20],
         )
     version, before = found
     new = version.lines
@@ -324,11 +312,9 @@ async def _approve(ask: Ask, seen: str) -> Reply:
     before = state.lines
     version = await memory.approve(ask.person.id, seen)
     if version is None and state.proposal is not None:
-        raise CommandError(_("That has changed since you saw it; look at /memory diff again."))
+        raise refusal("That has changed since you saw it; look at /memory diff again.")
     if version is None:
-        raise CommandError(
-            _("Nothing is waiting for your approval; /memory distill looks for something.")
-        )
+        raise refusal("Nothing is waiting for your approval; /memory distill looks for something.")
     changes = diff_lines(before, version.lines)
     return Reply(
         _("It is in force now. {changes}", changes=count_changes(changes)),
@@ -341,9 +327,9 @@ async def _reject(ask: Ask, seen: str) -> Reply:
     memory = ask.conversation.long_term
     is_refused = await memory.refuse(seen) is not None
     if not is_refused and (await memory.read()).proposal is not None:
-        raise CommandError(_("That has changed since you saw it; look at /memory diff again."))
+        raise refusal("That has changed since you saw it; look at /memory diff again.")
     if not is_refused:
-        raise CommandError(_("Nothing is waiting; /memory undo takes back what is in force."))
+        raise refusal("Nothing is waiting; /memory undo takes back what is in force.")
     return Reply(_("Rejected; nothing of it is remembered."), {"is_waiting": False}, (LIST,))
 
 
@@ -401,13 +387,11 @@ def _version_data(version: Version) -> dict[str, Any]:
 def _refuse_more(name: str, rest: str) -> None:
     """Raise CommandError if there are more words than the command takes."""
     if rest.strip():
-        raise CommandError(
-            _(
-                "/memory {name} does not take “{rest}”, so nothing was changed. Send it by itself; "
-                "/memory history lists the versions.",
-                name=name,
-                rest=literal(clip(rest)),
-            )
+        raise refusal(
+            "/memory {name} does not take “{rest}”, so nothing was changed. Send it by itself; "
+            "/memory history lists the versions.",
+            name=name,
+            rest=literal(clip(rest)),
         )
 
 
@@ -424,15 +408,13 @@ async def undo(ask: Ask, rest: str) -> Reply:
         _refuse_more("undo", rest)
     done = await ask.conversation.long_term.undo(int(named[1]) if named else 0)
     if done is None and named:
-        raise CommandError(
-            _(
-                "v{number} is not the newest version in force, so nothing was changed; "
-                "/memory history lists the versions.",
-                number=int(named[1]),
-            )
+        raise refusal(
+            "v{number} is not the newest version in force, so nothing was changed; "
+            "/memory history lists the versions.",
+            number=int(named[1]),
         )
     if done is None:
-        raise CommandError(_("There is nothing to undo; /memory history lists the versions."))
+        raise refusal("There is nothing to undo; /memory history lists the versions.")
     ask.conversation.compactor.summaries.forget_prepared()
     gone, now = done
     changes = diff_lines(gone.lines, now.lines if now else ())
@@ -453,16 +435,14 @@ async def redo(ask: Ask, rest: str) -> Reply:
         _refuse_more("redo", rest)
     version = await ask.conversation.long_term.redo(int(named[1]) if named else 0)
     if version is None and named:
-        raise CommandError(
-            _(
-                "v{number} is not the version that was undone last, so nothing was changed; "
-                "/memory history lists the versions.",
-                number=int(named[1]),
-            )
+        raise refusal(
+            "v{number} is not the version that was undone last, so nothing was changed; "
+            "/memory history lists the versions.",
+            number=int(named[1]),
         )
     if version is None:
-        raise CommandError(
-            _("There is nothing to redo: nothing was undone, or something else was changed since.")
+        raise refusal(
+            "There is nothing to redo: nothing was undone, or something else was changed since."
         )
     ask.conversation.compactor.summaries.forget_prepared()
     return Reply(
@@ -490,21 +470,17 @@ async def why(ask: Ask, rest: str) -> Reply:
 def _line_of(words: str, lines: Lines) -> tuple[int, MemoryLine]:
     there = facts(lines)
     if not words:
-        raise CommandError(
-            _("/memory why needs a line: its number in /memory list, or words of it.")
-        )
+        raise refusal("/memory why needs a line: its number in /memory list, or words of it.")
     if words.isascii() and words.isdigit():
         if not 1 <= int(words[:9]) <= len(there):
-            raise CommandError(
-                _("There is no line {words}; /memory list shows all of them.", words=words[:9])
+            raise refusal(
+                "There is no line {words}; /memory list shows all of them.", words=words[:9]
             )
         return int(words), there[int(words) - 1]
     wanted = MemoryLine(words).words
     best = max(enumerate(there, 1), key=lambda one: len(one[1].words & wanted), default=None)
     if best is None or not best[1].words & wanted:
-        raise CommandError(
-            _("No line holds {words!r}; /memory list shows all of them.", words=words[:60])
-        )
+        raise refusal("No line holds {words!r}; /memory list shows all of them.", words=words[:60])
     return best
 
 

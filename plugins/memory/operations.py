@@ -28,7 +28,7 @@ from memory.long_term.document import (
 from memory.messages import mark_text
 from memory.patterns import lazy
 from memory.record.daily import Note
-from plugins.api import Action, Ask, CommandError, Reply
+from plugins.api import Action, Ask, Reply, refusal
 from plugins.jobs.orders import JobOrders
 from plugins.jobs.record import NewJob
 from plugins.jobs.wording import JobView, describe_when
@@ -252,7 +252,7 @@ async def nightly(ask: Ask, rest: str) -> Reply:
         await ask.service(JobOrders).delete(ask.address, found.job.id)
         return Reply(_("The memory is not distilled by itself any more."), {"nightly": None})
     if word not in ("", "off"):
-        raise CommandError(_("/memory nightly takes on, perhaps with a time (on 2:15), and off."))
+        raise refusal("/memory nightly takes on, perhaps with a time (on 2:15), and off.")
     if found is not None:
         return _report(ask, found, is_new=False)
     return Reply(
@@ -270,7 +270,7 @@ async def _find(ask: Ask) -> JobView | None:
 
 async def _make(ask: Ask, at: str) -> JobView:
     if not (time_of_day := _TIME.fullmatch(at)):
-        raise CommandError(_("{at!r} is no time of the day; write it like 2:15.", at=at[:20]))
+        raise refusal("{at!r} is no time of the day; write it like 2:15.", at=at[:20])
     zone = ask.bot.zone()
     rule = f"cron {int(time_of_day[2])} {int(time_of_day[1])} * * *"
     name = zone.key if isinstance(zone, ZoneInfo) else "UTC"

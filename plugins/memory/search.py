@@ -15,7 +15,7 @@ from memory.record.daily import Note, NoteHit
 from memory.record.search import Hit
 from memory.record.search.excerpts import blocks, excerpt, window
 from memory.turns import Entry
-from plugins.api import Ask, CommandError, Reply, ToolContext, ToolError, tool
+from plugins.api import Ask, Reply, ToolContext, ToolError, refusal, tool
 from plugins.builtin.context.state import CLEARED, DROPPED, TurnStates, states
 from plugins.builtin.context.turns import name_role, role
 from plugins.memory.views import name_conversations
@@ -46,9 +46,7 @@ _HIT, _NEAR = 600, 160  # characters for the model of a hit, and of a message ne
 async def search(ask: Ask, rest: str) -> Reply:
     """Run `/memory search WORDS`. The results include cleared turns, marked as such."""
     if not rest.strip():
-        raise CommandError(
-            _("/memory search needs words to look for, like /memory search lisbon hotel.")
-        )
+        raise refusal("/memory search needs words to look for, like /memory search lisbon hotel.")
     conversation = ask.conversation
     found = await conversation.memory.search(rest, HITS)
     where = states(conversation.context.view())

@@ -15,7 +15,7 @@ from channels.language import _, format_datetime, format_stored_date, number_of
 from memory.keys import ConversationKey
 from memory.long_term.document import LONGEST, LineOperation, MemoryLine, Source
 from memory.turns import Entry
-from plugins.api import Ask, CommandError
+from plugins.api import Ask, refusal
 from plugins.builtin.context.turns import name_role, role
 from plugins.wording import (
     aside,
@@ -91,13 +91,11 @@ def day_of(text: str, today: date) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise CommandError(
-            _(
-                "/memory does not know {words!r}; it takes a day like `{today}`, yesterday, search "
-                "WORDS, status, pending, or what /help memory lists.",
-                words=text[:60],
-                today=today,
-            )
+        raise refusal(
+            "/memory does not know {words!r}; it takes a day like `{today}`, yesterday, search "
+            "WORDS, status, pending, or what /help memory lists.",
+            words=text[:60],
+            today=today,
         ) from None
 
 

@@ -20,7 +20,7 @@ from memory.long_term.document import MemoryLine, facts
 from memory.patterns import lazy
 from memory.summary_editor import CurrentSummary, EditRefused
 from memory.text.values import find_values
-from plugins.api import Action, Ask, CommandError, Form, Reply
+from plugins.api import Action, Ask, CommandError, Form, Reply, refusal
 from plugins.memory.views import to_block, to_data
 from plugins.wording import fence, format_list, literal
 
@@ -89,7 +89,7 @@ async def wrong(ask: Ask, rest: str) -> Reply:
     if seen is None:
         return _show(order, edits)
     if seen[1].lower() != edits.digest:
-        raise CommandError(_("That has changed since you saw it; send /memory wrong again."))
+        raise refusal("That has changed since you saw it; send /memory wrong again.")
     return await _execute(ask, what, edits)
 
 
@@ -105,9 +105,7 @@ async def _ask_for_permission(conversation: Conversation, number: int) -> Reply:
 
 def _line_at(lines: Sequence[MemoryLine], number: int) -> MemoryLine:
     if not 1 <= number <= len(lines):
-        raise CommandError(
-            _("There is no line {words}; /memory list shows all of them.", words=number)
-        )
+        raise refusal("There is no line {words}; /memory list shows all of them.", words=number)
     return lines[number - 1]
 
 
@@ -115,12 +113,10 @@ async def _read(conversation: Conversation, order: str) -> WrongValues:
     old, *new = _ARROW.split(order, maxsplit=1)
     if new and old and new[0]:
         if _is_bare_number(old):
-            raise CommandError(
-                _(
-                    "{words} may be said of many things. Write a word of what it is about beside "
-                    "it: /memory wrong 3 cats -> 4 cats",
-                    words=literal(old),
-                )
+            raise refusal(
+                "{words} may be said of many things. Write a word of what it is about beside "
+                "it: /memory wrong 3 cats -> 4 cats",
+                words=literal(old),
             )
         return WrongValues((EndedValue(old, new[0], 0, _LATER),))
     word, _space, right = order.partition(" ")
@@ -129,11 +125,9 @@ async def _read(conversation: Conversation, order: str) -> WrongValues:
     if any(value.start == 0 and value.end > len(word) for value in find_values(order)):
         number = 0  # "14 March" is text, not line 14
     if not number and len(content_words(order)) < _FEW:
-        raise CommandError(
-            _(
-                "/memory wrong needs the number of a line and what is right (wrong 3 Ann lives in "
-                "Porto.), or the wrong words and the right ones (wrong 3 May -> 4 May)."
-            )
+        raise refusal(
+            "/memory wrong needs the number of a line and what is right (wrong 3 Ann lives in "
+            "Porto.), or the wrong words and the right ones (wrong 3 May -> 4 May)."
         )
     if not number:
         return WrongValues((), MemoryLine(order))

@@ -40,10 +40,10 @@ from memory.record.engines import engine_for
 from memory.record.people import find_known
 from memory.record.rehearsal import NEWEST, find_schema
 from memory.record.store import Store, StoreError
-from plugins.moving.arrival import Destination, Importer, count_prompts
 from plugins.moving.export import ExportResult, export
+from plugins.moving.importer import Destination, Importer, count_prompts
 from plugins.moving.kinds import open_source, suggest
-from plugins.moving.plain_arrival import PlainArrival, PlainExport
+from plugins.moving.plain_importer import PlainExport, PlainImporter
 from plugins.moving.report import describe, describe_nothing
 from plugins.moving.source import ImportedProfile, MovingError, Persona
 from plugins.moving.workspace import ForeignSource
@@ -156,7 +156,7 @@ async def _write_out(options: argparse.Namespace, place: Path | str) -> None:
     store = await Store.open(engine_for(place), "alone")
     try:
         with progress("Exporting", "conversations") as shown:
-            done = await export(store, options.data, options.folder, shown.show_progress)
+            done = await export(store, options.data, options.folder, shown)
     finally:
         await store.close()
     _say(
@@ -256,7 +256,7 @@ async def _run_import(options: argparse.Namespace, layers: Layers, take: Take) -
         await take(app)
         await app.conversations.flush()
         with progress("Indexing", "messages") as shown:
-            await app.conversations.index(shown.show_progress)
+            await app.conversations.index(shown)
     finally:
         await app.close()
 
@@ -268,28 +268,28 @@ async def _import_foreign(
     app: App | None,
 ) -> None:
     shown = ProgressLine("Importing", "conversations")
-    arrival = Importer(
+    importer = Importer(
         app,
         source,
         destination,
         is_own=options.mine,
         is_rehearsal=options.dry_run,
-        show_progress=shown.show_progress,
+        progress=shown,
     )
     try:
         try:
-            await arrival.import_chats()
+            await importer.import_chats()
         finally:
             shown.close()
         own = source.read_profile()
-        is_nothing = not (own or arrival.arrived.was_read)
-        if is_nothing and (arrival.arrived.unreadable or not source.skipped):
-            raise MovingError(describe_nothing(arrival.arrived, source, options.path))
-        await arrival.import_memory(own)
-        await arrival.import_schedules(own)
+        is_nothing = not (own or importer.result.was_read)
+        if is_nothing and (importer.result.unreadable or not source.skipped):
+            raise MovingError(describe_nothing(importer.result, source, options.path))
+        await importer.import_memory(own)
+        await importer.import_schedules(own)
     except (MovingError, StoreError):
-        if arrival.arrived.turns:  # the chats imported before the error are kept
-            _say(options, describe(arrival.arrived, source, options, []))
+        if importer.result.turns:  # the chats imported before the error are kept
+            _say(options, describe(importer.result, source, options, []))
         raise
     if destination.user and not (app and await _has_access(app, destination.user)):
         source.skipped.remarks.append(
@@ -298,9 +298,9 @@ async def _import_foreign(
         )
     agents: list[str] = []
     try:
-        agents = await _import_settings(options, app, arrival, own)
+        agents = await _import_settings(options, app, importer, own)
     finally:  # even if the settings fail, the conversations are imported
-        _say(options, describe(arrival.arrived, source, options, agents))
+        _say(options, describe(importer.result, source, options, agents))
 
 
 async def _has_access(app: App, user: str) -> bool:
@@ -310,29 +310,29 @@ async def _has_access(app: App, user: str) -> bool:
 async def _import_export(options: argparse.Namespace, source: PlainExport, app: App | None) -> None:
     with progress("Importing", "conversations") as shown:
         how = {"is_own": options.mine, "is_rehearsal": options.dry_run}
-        arrival = PlainArrival(app, source, **how, show_progress=shown.show_progress)
-        was_read = await arrival.import_all()
+        importer = PlainImporter(app, source, **how, progress=shown)
+        was_read = await importer.import_all()
     if not was_read:
-        raise MovingError(describe_nothing(arrival.arrived, source, options.path))
-    _say(options, describe(arrival.arrived, source, options, []))
+        raise MovingError(describe_nothing(importer.result, source, options.path))
+    _say(options, describe(importer.result, source, options, []))
 
 
 async def _import_settings(
-    options: argparse.Namespace, app: App | None, arrival: Importer, own: ImportedProfile
+    options: argparse.Namespace, app: App | None, importer: Importer, own: ImportedProfile
 ) -> list[str]:
     """Import the settings if requested, and return the agents that were, or would be, added to the
     configuration."""
     known = app.config.book.agents if app else {}
     for one in map(as_agent, own.personas):
         if one["id"] in known and _is_other(known[one["id"]], one["system_prompt"]):
-            arrival.note_skipped(f"There is an agent {one['id']} already, which stays as it is.")
+            importer.note_skipped(f"There is an agent {one['id']} already, which stays as it is.")
     new = [one["id"] for one in map(as_agent, own.personas) if one["id"] not in known]
     if app is None or not options.with_settings:
-        arrival.arrived.settings = [f"{one.key} = {one.value}" for one in own.settings]
-        if arrival.prompts:
-            arrival.arrived.settings.append(count_prompts(len(arrival.prompts)))
+        importer.result.settings = [f"{one.key} = {one.value}" for one in own.settings]
+        if importer.prompts:
+            importer.result.settings.append(count_prompts(len(importer.prompts)))
         return new
-    await arrival.import_settings(own)
+    await importer.import_settings(own)
     if options.dry_run:
         return new
     return add_agents(options.config, own.personas, app.config.book.agents)

@@ -20,12 +20,12 @@ from msgspec import Struct
 from pydantic import AwareDatetime, FailFast, Field, ValidationError
 
 from bot.listing import title_of
-from bot.progress import Tell, silently
 from bot.received import key_of
 from channels.message import Address
 from memory.keys import BRANCH, file_name, home_of
 from memory.messages import Image, Mark, Message, Role, ToolCall
 from memory.plain_text import paragraphs
+from memory.progress import SILENT, TaskProgress
 from memory.record import daily, memory_file
 from memory.record.conversations import Standing
 from memory.record.store import Store
@@ -250,12 +250,12 @@ class ExportResult(Struct):
 
 
 async def export(
-    store: Store, data: Path, target: Path, show_progress: Tell = silently
+    store: Store, data: Path, target: Path, progress: TaskProgress = SILENT
 ) -> ExportResult:
     """Write everything into the new folder `target`. Raises MovingError and StoreError."""
     work = await asyncio.to_thread(_prepare, data, target)
     try:
-        done = await _write_all(store, data, work, show_progress)
+        done = await _write_all(store, data, work, progress)
         await asyncio.to_thread(work.rename, target)
     except OSError as error:
         place = error.filename or target
@@ -277,7 +277,7 @@ def _prepare(data: Path, target: Path) -> Path:
         raise MovingError(f"{target} can't be written ({error.strerror}).") from None
 
 
-async def _write_all(store: Store, data: Path, work: Path, show_progress: Tell) -> ExportResult:
+async def _write_all(store: Store, data: Path, work: Path, progress: TaskProgress) -> ExportResult:
     done = ExportResult()
     index: list[str] = []
     every = await store.read(record.list_all)
@@ -288,7 +288,7 @@ async def _write_all(store: Store, data: Path, work: Path, show_progress: Tell) 
         begun, called = await _write_conversation(store, one, place, done)
         link = quote((place / READABLE).relative_to(work).as_posix())
         index.append(f"- {begun} [{literal(clip(called, _LONGEST_NAME))}]({link})\n")
-        show_progress(done.conversations, len(every))
+        progress.show_progress(done.conversations, len(every))
     for audience in sorted({one.audience for one in every} | _audiences(data)):
         for name in KEPT:
             source = data / "audiences" / audience / name

@@ -15,7 +15,7 @@ from plugins.moving.cowagent import CowAgent
 from plugins.moving.hermes import Hermes
 from plugins.moving.open_webui import OpenWebUi
 from plugins.moving.openclaw import OpenClaw
-from plugins.moving.plain_arrival import PlainExport
+from plugins.moving.plain_importer import PlainExport
 from plugins.moving.reading import Archive
 from plugins.moving.source import ForeignChat, MovingError
 from plugins.moving.workspace import ForeignSource

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bot.paragraphs import count
 from channels.language import format_date
-from plugins.moving.arrival import ImportResult
+from plugins.moving.importer import ImportResult
 from plugins.moving.workspace import ForeignSource
 
 _MOST, _LONGEST = 10, 80  # maximum names of a kind, and characters of each
@@ -17,7 +17,7 @@ _REASONS = 3  # maximum reasons for unreadable conversations
 
 
 def describe(
-    arrived: ImportResult,
+    result: ImportResult,
     source: ForeignSource,
     options: argparse.Namespace,
     agents: Sequence[str],
@@ -25,66 +25,66 @@ def describe(
     """Return the report of an import."""
     would = options.dry_run
     lines = [f"{'Would import' if would else 'Imported'} from {source.name}:"]
-    lines += [f"  {line}" for line in _describe_chats(arrived, _where(options))]
-    lines += [f"  {line}" for line in _describe_memory(arrived, options)]
-    lines += [f"  {line}" for line in _describe_settings(arrived, options, agents)]
-    if rest := [*_describe_rest(arrived, source)]:
+    lines += [f"  {line}" for line in _describe_chats(result, _where(options))]
+    lines += [f"  {line}" for line in _describe_memory(result, options)]
+    lines += [f"  {line}" for line in _describe_settings(result, options, agents)]
+    if rest := [*_describe_rest(result, source)]:
         lines += ["Not taken:", *(f"  {line}" for line in rest)]
     if would:
         lines.append("Nothing was written. The same command without --dry-run imports it.")
-    elif arrived.turns:
+    elif result.turns:
         lines.append(_describe_destination(options))
     return "\n".join(lines)
 
 
-def _describe_chats(arrived: ImportResult, where: str) -> list[str]:
+def _describe_chats(result: ImportResult, where: str) -> list[str]:
     lines = []
-    if arrived.turns and arrived.first and arrived.last:
-        span = f"{format_date(arrived.first)} to {format_date(arrived.last)}"
+    if result.turns and result.first and result.last:
+        span = f"{format_date(result.first)} to {format_date(result.last)}"
         lines.append(
-            f"{_count_chats(arrived)}, {where}: {count(arrived.turns, 'turn')}, "
-            f"{count(arrived.messages, 'message')}, {span}"
+            f"{_count_chats(result)}, {where}: {count(result.turns, 'turn')}, "
+            f"{count(result.messages, 'message')}, {span}"
         )
-    if arrived.known:
-        lines.append(f"already imported, unchanged: {count(arrived.known, 'conversation')}")
-    if arrived.pictures:
-        lines.append(count(arrived.pictures, "picture"))
+    if result.known:
+        lines.append(f"already imported, unchanged: {count(result.known, 'conversation')}")
+    if result.pictures:
+        lines.append(count(result.pictures, "picture"))
     return lines or ["no new conversation"]
 
 
-def _count_chats(arrived: ImportResult) -> str:
+def _count_chats(result: ImportResult) -> str:
     """Return a text like "2 conversations, and 1 that had grown"."""
-    if not arrived.grown:
-        return count(arrived.new, "conversation")
-    if not arrived.new:
-        return f"{count(arrived.grown, 'conversation')} that had grown"
-    return f"{count(arrived.new, 'conversation')}, and {arrived.grown:,} that had grown"
+    if not result.grown:
+        return count(result.new, "conversation")
+    if not result.new:
+        return f"{count(result.grown, 'conversation')} that had grown"
+    return f"{count(result.new, 'conversation')}, and {result.grown:,} that had grown"
 
 
-def describe_nothing(arrived: ImportResult, source: ForeignSource, path: Path) -> str:
+def describe_nothing(result: ImportResult, source: ForeignSource, path: Path) -> str:
     """Return the reason why nothing could be read."""
-    if not arrived.unreadable:
+    if not result.unreadable:
         return f"Nothing in {path} can be imported: nothing of {source.name} is in it."
-    reasons = Counter(arrived.unreadable).most_common(_REASONS)
+    reasons = Counter(result.unreadable).most_common(_REASONS)
     said = (f"{count(n, 'conversation')} can't be read: {why}." for why, n in reasons)
     return f"Nothing in {path} can be imported. {' '.join(said)}"
 
 
-def _describe_memory(arrived: ImportResult, options: argparse.Namespace) -> list[str]:
+def _describe_memory(result: ImportResult, options: argparse.Namespace) -> list[str]:
     lines = []
     chat = "its chats" if options.source == "parley" else f"the chat {options.to}/main"
-    if arrived.memory:
-        waits = f"; {_wait(arrived.memory)} there for your approval: /memory diff"
-        said = f"{count(arrived.memory, 'line')} of memory, for {chat}"
+    if result.memory:
+        waits = f"; {_wait(result.memory)} there for your approval: /memory diff"
+        said = f"{count(result.memory, 'line')} of memory, for {chat}"
         lines.append(said if options.mine else f"{said}{waits}")
-    if arrived.days:
-        waits = f"; {_wait(arrived.days)} there: /memory pending"
-        said = f"{count(arrived.days, 'part')} of daily memory, for {chat}"
+    if result.days:
+        waits = f"; {_wait(result.days)} there: /memory pending"
+        said = f"{count(result.days, 'part')} of daily memory, for {chat}"
         lines.append(said if options.mine else f"{said}{waits}")
-    if arrived.schedules:
-        said = f"{count(arrived.schedules, 'scheduled task')}, for {chat}"
+    if result.schedules:
+        said = f"{count(result.schedules, 'scheduled task')}, for {chat}"
         lines.append(f"{said}; paused: /jobs there lists them, and /jobs resume N starts one")
-    for (noun, where), number in arrived.carried.items():
+    for (noun, where), number in result.carried.items():
         said = f"{count(number, noun)}, for its chats"
         lines.append(said if options.mine else f"{said}; {_wait(number)} there: {where}")
     return lines
@@ -95,7 +95,7 @@ def _wait(number: int) -> str:
 
 
 def _describe_settings(
-    arrived: ImportResult, options: argparse.Namespace, agents: Sequence[str]
+    result: ImportResult, options: argparse.Namespace, agents: Sequence[str]
 ) -> list[str]:
     is_left = not options.with_settings
     more = "; only with --with-settings" if is_left else ""
@@ -104,28 +104,28 @@ def _describe_settings(
         verb = "would become" if is_left or options.dry_run else "became"
         what = f"persona that {verb} an agent", f"personas that {verb} agents"
         lines.append(f"{count(len(agents), *what)} (/agent NAME): {_few(agents)}{more}")
-    if arrived.settings:
+    if result.settings:
         is_set = not (is_left or options.dry_run)
         what = (
             ("setting that was set", "settings that were set")
             if is_set
             else ("setting that has a counterpart", "settings that have a counterpart")
         )
-        lines.append(f"{count(len(arrived.settings), *what)}: {_few(arrived.settings)}{more}")
+        lines.append(f"{count(len(result.settings), *what)}: {_few(result.settings)}{more}")
     return lines
 
 
-def _describe_rest(arrived: ImportResult, source: ForeignSource) -> list[str]:
+def _describe_rest(result: ImportResult, source: ForeignSource) -> list[str]:
     lines = [count(number, *what) for what, number in sorted(source.skipped.counts.items())]
-    reasons = Counter(arrived.unreadable).most_common(_REASONS)
+    reasons = Counter(result.unreadable).most_common(_REASONS)
     lines += [f"{count(n, 'conversation')} that can't be read: {why}" for why, n in reasons]
-    if arrived.apart:
-        lines.append(f"{count(arrived.apart, 'conversation')} that continued differently here")
-    if arrived.empty:
-        lines.append(f"{count(arrived.empty, 'conversation')} in which nothing was said")
-    if arrived.lacking:
+    if result.apart:
+        lines.append(f"{count(result.apart, 'conversation')} that continued differently here")
+    if result.empty:
+        lines.append(f"{count(result.empty, 'conversation')} in which nothing was said")
+    if result.lacking:
         lack = "not there, or too large"
-        lines.append(count(arrived.lacking, f"picture that is {lack}", f"pictures that are {lack}"))
+        lines.append(count(result.lacking, f"picture that is {lack}", f"pictures that are {lack}"))
     return [*lines, *source.skipped.remarks]
 
 

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from bot.command_line import CommandRefused
 from bot.data_folder import MOVED_ASIDE
-from bot.progress import Tell, silently
+from memory.progress import SILENT, TaskProgress
 from memory.record.engines import engine_for
 
 MANIFEST = ".parley-backup.json"
@@ -56,10 +56,10 @@ class SavedDatabase(Struct, frozen=True):
 
 
 def backup(
-    data: Path, target: Path, database: SavedDatabase, version: str, show_progress: Tell = silently
+    data: Path, target: Path, database: SavedDatabase, version: str, progress: TaskProgress = SILENT
 ) -> BackupResult:
-    """Save a data folder, also of a running bot; `show_progress` is called with the number of bytes
-    saved. Raises BackupError."""
+    """Save a data folder, also of a running bot; `progress` gets the number of bytes saved.
+    Raises BackupError."""
     if not data.is_dir():
         raise BackupError(f"There is no data folder {data}; name it with --data DIR.")
     if target.exists():
@@ -75,7 +75,7 @@ def backup(
             copied = _copy(data, database, Path(work))
             fault = find_fault(Path(work, "database")) if copied else ""
             members = {**copied, **plain}
-            files = _pack(unfinished, members, version, show_progress)
+            files = _pack(unfinished, members, version, progress)
             size = unfinished.stat().st_size
             unfinished.replace(target)
     except OSError as error:
@@ -127,9 +127,9 @@ def _copy(data: Path, database: SavedDatabase, work: Path) -> dict[str, Path]:
     return {database.name: work / "database"}
 
 
-def _pack(target: Path, members: Mapping[str, Path], version: str, show_progress: Tell) -> int:
+def _pack(target: Path, members: Mapping[str, Path], version: str, progress: TaskProgress) -> int:
     sums: dict[str, str] = {}
-    read = _Counting(sum(map(_size, members.values())), show_progress)
+    read = _Counting(sum(map(_size, members.values())), progress)
     with target.open("xb") as file:
         target.chmod(0o600)  # it contains messages
         with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
@@ -189,12 +189,12 @@ class _Hashing:
 class _Counting:
     """The progress of the bytes read so far."""
 
-    def __init__(self, total: int, show_progress: Tell) -> None:
-        self._done, self._total, self._tell = 0, total, show_progress
+    def __init__(self, total: int, progress: TaskProgress) -> None:
+        self._done, self._total, self._progress = 0, total, progress
 
     def add(self, size: int) -> None:
         self._done += size
-        self._tell(self._done, self._total)
+        self._progress.show_progress(self._done, self._total)
 
 
 def reason(error: OSError) -> str:

@@ -16,12 +16,7 @@ from pathlib import Path
 from bot.app import VERSION
 from bot.checks import exit_code
 from bot.command_line import call_of, with_places, write_line
-from bot.data_folder import (
-    DATABASE,
-    FolderError,
-    find_database,
-    lock_data_folder,
-)
+from bot.data_folder import DATABASE, FolderError, find_database, lock_data_folder
 from bot.paragraphs import count
 from bot.progress import BYTES, progress
 from bot.settings import SettingsStore, load_layers
@@ -84,7 +79,7 @@ def save(options: argparse.Namespace) -> int:
     is_on_server = not isinstance(place, Path)
     database = SavedDatabase(DATABASE, engine_for(place).save_to, is_on_server)
     with progress("Backing up", BYTES) as shown:
-        saved = backup(options.data, options.file, database, VERSION, shown.show_progress)
+        saved = backup(options.data, options.file, database, VERSION, shown)
     write_line(f"Saved {count(saved.files, 'file')} in {options.file} ({saved.size / 1e6:.1f} MB).")
     if saved.left_out:
         write_line(f"Skipped, because they are not regular files: {', '.join(saved.left_out)}.")
@@ -111,12 +106,11 @@ def upgrade_data(options: argparse.Namespace) -> int:
 def manage_service(options: argparse.Namespace) -> int:
     """Install the bot as a service, print the service's status, or uninstall it."""
     units = service.UserUnits(os.environ)
-
-    def show_progress(text: str) -> None:
-        write_line(with_places(text, options))
-
     if options.action == "status":
-        return service.report(service.clean_name(options.name), units, show_progress)
+        is_running, lines = service.report(service.clean_name(options.name), units)
+        for line in lines:
+            write_line(with_places(line, options))
+        return 0 if is_running else 1
     if options.action == "uninstall":
         service.uninstall(service.clean_name(options.name), units)
         return 0
@@ -157,13 +151,13 @@ def _unpack_all(options: argparse.Namespace, consent: Callable[[Contents], bool]
             shown.close()
             return consent(contents)
 
-        return restore(options.file, options.data, ask, shown.show_progress)
+        return restore(options.file, options.data, ask, shown)
 
 
 def _fill(file: Path, place: str) -> int:
     """Copy a record from a file to a server; return the number of its rows."""
     with progress("Copying", "rows") as shown:
-        rows = copy_in(file, engine_for(place), shown.write_line, shown.show_progress)
+        rows = copy_in(file, engine_for(place), shown)
     _index(place)
     return rows
 
@@ -171,7 +165,7 @@ def _fill(file: Path, place: str) -> int:
 def _index(place: Path | str) -> None:
     """Fill the search index, which is not copied."""
     with engine_for(place).visit() as database, progress("Indexing", "messages") as shown:
-        catch_up_all(database, shown.show_progress)
+        catch_up_all(database, shown)
 
 
 def _describe_set_aside(contents: Contents, options: argparse.Namespace) -> Iterator[str]:
@@ -227,8 +221,7 @@ def _move_back(address: str, file: Path, work: Path) -> int:
         rows = copy_out(
             engine_for(address),
             work / DATABASE,
-            write_line=shown.write_line,
-            show_progress=shown.show_progress,
+            progress=shown,
         )
     _index(work / DATABASE)
     (work / DATABASE).rename(file)

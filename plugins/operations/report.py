@@ -29,7 +29,7 @@ from agent.models.selection import AUTO, EMBEDDED
 from bot.app import VERSION
 from bot.command_line import write_line
 from bot.data_folder import find_database
-from bot.logs import make_masker
+from bot.logs import mask
 from bot.paragraphs import count
 from bot.settings import SettingError, load_layers
 from memory.record.engines import engine_for
@@ -113,8 +113,7 @@ def collect(place: ReportedInstallation) -> dict[str, str]:
         "log.txt": "\n".join(_mask_log(place.data / "logs")) + "\n",
     }
     secrets = _list_secrets(place)
-    hide = make_masker(lambda: secrets)
-    return {name: hide(text) for name, text in members.items()}
+    return {name: mask(text, secrets) for name, text in members.items()}
 
 
 def _list_secrets(place: ReportedInstallation) -> Collection[str]:

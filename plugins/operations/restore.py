@@ -26,9 +26,9 @@ from typing import IO, Any
 from msgspec import Struct, field
 
 from bot.data_folder import DATABASE, ENDINGS, MOVED_ASIDE
-from bot.progress import Tell, silently
 from memory.faults import NO_MEMORY
 from memory.keys import find_fault_here
+from memory.progress import SILENT, TaskProgress
 from memory.record.store import StoreError
 from plugins.operations.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, find_fault, reason
 from plugins.operations.record import (
@@ -91,9 +91,9 @@ class RestoreResult(Struct, frozen=True):
 
 
 def restore(
-    source: Path, data: Path, consent: Callable[[Contents], bool], tell: Tell = silently
+    source: Path, data: Path, consent: Callable[[Contents], bool], progress: TaskProgress = SILENT
 ) -> RestoreResult:
-    """Replace the data folder by a backup; `tell` is called with the number of bytes read. Raises
+    """Replace the data folder by a backup; `progress` gets the number of bytes read. Raises
     BackupError.
 
     The existing folder is not overwritten but moved aside, beside itself, or, if it can't be moved,
@@ -114,7 +114,7 @@ def restore(
         with tempfile.TemporaryDirectory(dir=place, prefix=_WORK) as work:
             unpacked = Path(work, "data")
             unpacked.mkdir(mode=0o700)
-            sums = unpack(source, unpacked, tell)
+            sums = unpack(source, unpacked, progress)
             contents = _contents(unpacked, sums)
             if DATABASE in sums and find_fault(unpacked / DATABASE):
                 raise BackupError(
@@ -256,8 +256,8 @@ class _BoundedReads:
         return self._stream.read(size)
 
 
-def unpack(source: Path, folder: Path, tell: Tell = silently) -> dict[str, str]:
-    """Write all members below `folder`, checked; return their SHA-256 by name. `tell` is called
+def unpack(source: Path, folder: Path, progress: TaskProgress = SILENT) -> dict[str, str]:
+    """Write all members below `folder`, checked; return their SHA-256 by name. `progress` is called
     with the number of bytes read. Raises BackupError, and the errors in UNREADABLE for a damaged
     file."""
     sums: dict[str, str] = {}
@@ -281,7 +281,7 @@ def unpack(source: Path, folder: Path, tell: Tell = silently) -> dict[str, str]:
                 manifest = content.read(_LARGEST_READ)
             else:
                 sums[member.name] = _write(content, folder, folder / member.name)
-            tell(file.tell(), size)
+            progress.show_progress(file.tell(), size)
     _check(source, sums, manifest)
     return sums
 

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -196,22 +196,20 @@ def install(service: Service, units: UserUnits) -> None:
     write_line(f"Its log: journalctl --user --unit {service.name} --follow")
 
 
-def report(name: str, units: UserUnits, show_progress: Callable[[str], None]) -> int:
-    """Print the status of the service; return 0 if it runs."""
+def report(name: str, units: UserUnits) -> tuple[bool, list[str]]:
+    """Return whether the service runs, and its status in lines."""
     path = units.path(name)
     if not path.exists():
-        show_progress("It is not installed: python main.py service install")
-        return 1
+        return False, ["It is not installed: python main.py service install"]
     state = units.ask("is-active", name)[1]
-    starts = units.ask("is-enabled", name)[1]
-    show_progress(f"{path}: {state}, {starts}")
+    lines = [f"{path}: {state}, {units.ask('is-enabled', name)[1]}"]
     if not units.does_linger():
-        show_progress(
+        lines.append(
             f"It runs only while you are logged in: sudo loginctl enable-linger {units.user}"
         )
     if state != "active":
-        show_progress(units.last_lines(name))
-    return 0 if state == "active" else 1
+        lines.append(units.last_lines(name))
+    return state == "active", lines
 
 
 def uninstall(name: str, units: UserUnits) -> None:

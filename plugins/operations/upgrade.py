@@ -75,7 +75,7 @@ def _prepare(plan: UpgradePlan) -> bool:
     write_line(f"The data has schema {schema}; Parley {VERSION} has {NEWEST}.")
     database = SavedDatabase(DATABASE, engine.save_to, not isinstance(plan.place, Path))
     with progress("Backing up", BYTES) as shown:
-        saved = backup(plan.data, target, database, VERSION, shown.show_progress)
+        saved = backup(plan.data, target, database, VERSION, shown)
     write_line(f"Backup: {target} ({count(saved.files, 'file')}, {saved.size / 1e6:.1f} MB).")
     for line in describe(_rehearse(target, saved), plan.book):
         write_line(line)
@@ -90,7 +90,7 @@ def _rehearse(target: Path, saved: BackupResult) -> Rehearsal:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".parley-upgrade-") as work:
         try:
             with progress("Reading the backup", BYTES) as shown:
-                there = len(unpack(target, Path(work), shown.show_progress))
+                there = len(unpack(target, Path(work), shown))
         except UNREADABLE as error:
             raise BackupError(f"{target} can't be read back ({error}); check the disk.") from None
         if there != saved.files:
@@ -98,7 +98,7 @@ def _rehearse(target: Path, saved: BackupResult) -> Rehearsal:
             raise BackupError(f"{target} holds {held} of {saved.files}; check the disk.")
         try:
             with progress("Rehearsing", "steps") as shown:
-                return rehearse(Path(work, DATABASE), shown.show_progress)
+                return rehearse(Path(work, DATABASE), shown)
         except StoreError as error:
             raise StoreError(f"{error} Nothing was changed; {target} has all of it.") from error
 

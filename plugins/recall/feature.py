@@ -14,8 +14,7 @@ from typing import Any, Protocol
 
 from bot.app import Kernel
 from bot.ports import Processes
-from memory.record.database import Database
-from memory.record.feature_tables import Step
+from memory.record.database import Database, Step
 from memory.record.search.index import Ranges
 from memory.record.search.likeness import Likeness
 from memory.record.search.ranking import NO_LIKENESS
@@ -111,13 +110,13 @@ class VectorBackfill:
 
     def __init__(self, store: Store, processes: Processes, is_on: Callable[[], bool]) -> None:
         self._store, self._processes, self._is_on = store, processes, is_on
-        self._tasks = BackgroundTasks()
+        self.tasks = BackgroundTasks()
         self._model: Encoder | None = None
         self._is_told = False
 
     @hookimpl
     def parley_background(self) -> Background:
-        return self
+        return self.tasks
 
     @hookimpl
     def parley_calls(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
@@ -125,21 +124,13 @@ class VectorBackfill:
 
     async def start_if_due(self) -> None:
         """Start the work, unless it is running."""
-        if not self._tasks:
-            self._tasks.start(self._try(), "recall")
+        if not self.tasks:
+            self.tasks.start(self._try(), "recall")
 
     async def execute(self, body: bytes) -> bytes:
         """Start the work for another process."""
         await self.start_if_due()
         return b""
-
-    async def idle(self) -> None:
-        """Wait until no work is running."""
-        await self._tasks.idle()
-
-    async def stop(self) -> None:
-        """Stop; the rest is done after the next start."""
-        await self._tasks.close()
 
     async def _try(self) -> None:
         try:

@@ -4,7 +4,7 @@ model."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 from typing import Any
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agent.pictures import Pictures
 from channels.language import _, format_datetime
 from memory.context.view import Scale
-from plugins.api import Action, Ask, CommandError, Reply
+from plugins.api import Action, Ask, Reply, refusal
 from plugins.builtin.context.preview import list_messages, show_messages
 from plugins.builtin.context.values import sentence_about
 from plugins.request_log.reading import RebuiltRequest, StoredRequests, rebuild
@@ -43,7 +43,7 @@ async def show_one(ask: Ask) -> Reply:
         return kept
     names = [word for word in words if word != "json"]
     if len(names) > 1:
-        raise CommandError(_("/context request takes one request, like /context request r41 json."))
+        raise refusal("/context request takes one request, like /context request r41 json.")
     number = find_number(names[0], kept) if names else kept[-1]
     again = await rebuild_request(ask, number)
     data = mask_secrets(ask, {"request": describe_request(again)})
@@ -91,12 +91,10 @@ def find_number(word: str, kept: Sequence[int]) -> int:
     digits = word.removeprefix("r")
     if digits.isascii() and digits.isdigit() and len(digits) < 10 and int(digits) in kept:
         return int(digits)
-    raise CommandError(
-        _(
-            "“{word}” is not a request that is kept; {which}.",
-            word=literal(clip(word)),
-            which=format_range(kept),
-        )
+    raise refusal(
+        "“{word}” is not a request that is kept; {which}.",
+        word=literal(clip(word)),
+        which=format_range(kept),
     )
 
 
@@ -110,7 +108,7 @@ async def rebuild_request(ask: Ask, number: int) -> RebuiltRequest:
     log = StoredRequests(ask.conversation.turns)
     sent = await log.request(number)
     if sent is None:
-        raise CommandError(_("r{number} can't be read, or was deleted meanwhile.", number=number))
+        raise refusal("r{number} can't be read, or was deleted meanwhile.", number=number)
     folder = ask.bot.workspace(ask.conversation.key)
     again = await rebuild(log, sent, Pictures(folder))
     offset = sent.total - sent.ratio * again.view.raw_tokens if again.is_same else 0.0
@@ -271,11 +269,4 @@ def describe_request(again: RebuiltRequest) -> dict[str, Any]:
 
 def mask_secrets(ask: Ask, value: Any) -> Any:
     """Return the value with secrets masked."""
-    hide = ask.conversation.turns.services.hide
-    if isinstance(value, str):
-        return hide(value)
-    if isinstance(value, Mapping):
-        return {name: mask_secrets(ask, one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [mask_secrets(ask, one) for one in value]
-    return value
+    return ask.conversation.turns.services.redactor.hide_all(value)

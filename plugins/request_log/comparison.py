@@ -23,7 +23,7 @@ from memory.context.change import Kind, ViewEvent
 from memory.context.meter import Meter, PromptPrefix
 from memory.context.view import View
 from memory.turns import Entry
-from plugins.api import Action, Ask, CommandError, Reply
+from plugins.api import Action, Ask, Reply, refusal
 from plugins.builtin.context.show import by, name_kind
 from plugins.builtin.context.turns import name_role, role, summarize
 from plugins.request_log.commands import (
@@ -163,12 +163,10 @@ async def show_difference(ask: Ask) -> Reply:
     words = ask.text.lower().split()
     numbers = [find_number(word, kept) for word in words] or kept[-2:]
     if len(set(numbers)) != 2:
-        raise CommandError(
-            _(
-                "/context diff compares two requests, like /context diff r40 r41, or without "
-                "names the last two; {which} kept.",
-                which=format_range(kept),
-            )
+        raise refusal(
+            "/context diff compares two requests, like /context diff r40 r41, or without "
+            "names the last two; {which} kept.",
+            which=format_range(kept),
         )
     one, two = [await rebuild_request(ask, number) for number in sorted(numbers)]
     first, last = one.sent.event, two.sent.event

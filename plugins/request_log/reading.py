@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -42,6 +42,7 @@ from memory.ledger import Spent
 from memory.messages import RequestExtras
 from memory.record import branches
 from memory.record.database import Database
+from memory.redaction import Redactor
 from memory.services import Outcome, OutgoingRequest, RequestLog
 from memory.turn_log import TurnLog
 from plugins.request_log import record
@@ -61,8 +62,8 @@ def most_kept(limits: Limits) -> int:
 class StoredRequestLog(RequestLog):
     """The log whose rows `/context request` reads."""
 
-    def __init__(self, hide: Callable[[str], str]) -> None:
-        super().__init__(hide)
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__(redactor)
         self._known: tuple[PromptPrefix, str, RequestPrefix] | None = None
 
     def is_on(self, limits: Limits) -> bool:
@@ -124,7 +125,7 @@ class StoredRequestLog(RequestLog):
     def _make_prefix(self, prefix: PromptPrefix, parameters: str) -> RequestPrefix:
         tools = orjson.dumps(prefix.tools, default=dict).decode()
         whole = (prefix.system, tools, parameters)
-        system, tools, around = map(self.hide, whole)
+        system, tools, around = map(self.redactor.hide, whole)
         system, tools = _share(system), _share(tools)
         digest = hashlib.sha256("\0".join(whole).encode()).hexdigest()
         model = str(orjson.loads(parameters).get("model", ""))

@@ -16,7 +16,7 @@ from msgspec import Struct
 from pydantic import Field
 
 from agent.pictures import find_picture_type
-from agent.tools.allowance import Allowance, refusal
+from agent.tools.allowance import Allowance, find_why_full
 from agent.tools.child_process import HAS_GROUPS
 from agent.tools.workspace import WRITABLE, files_below, open_file
 from bot.app import Kernel
@@ -38,6 +38,7 @@ from plugins.api import (
     ToolRun,
     command,
     hookimpl,
+    refusal,
     tool,
 )
 from plugins.shell import box
@@ -129,7 +130,7 @@ def find_made(workspace: Path, since: int, megabytes: int) -> list[MadePicture]:
     newest = nlargest(MOST_SHOWN, _changed(workspace, since))
     made = [_read_picture(workspace, path) for _, path in reversed(newest)]
     found = [picture for picture in made if picture is not None]
-    return [] if refusal(workspace, megabytes, sum(len(p.content) for p in found)) else found
+    return [] if find_why_full(workspace, megabytes, sum(len(p.content) for p in found)) else found
 
 
 def _changed(workspace: Path, since: int) -> Iterator[tuple[int, Path]]:
@@ -195,7 +196,7 @@ class CommandsOfPeople(StoppableTasks):
             except asyncio.CancelledError:
                 if not running.stopped:
                     raise
-                raise CommandError(_("Stopped; the model does not see this command.")) from None
+                raise refusal("Stopped; the model does not see this command.") from None
 
 
 @hookimpl
@@ -218,7 +219,7 @@ async def run_shell(ask: Ask) -> Reply:
     """`/shell ls -l`, in the terminal `!ls -l`: the output becomes a turn, marked as untrusted."""
     line = ask.text.strip()
     if not line:
-        raise CommandError(_("/shell needs a command: /shell ls -l."))
+        raise refusal("/shell needs a command: /shell ls -l.")
     ran = await ask.service(CommandsOfPeople).run(ask, line)
     if ran.is_error:
         raise CommandError(ran.text)

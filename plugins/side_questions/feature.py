@@ -152,7 +152,7 @@ class SideQuestions:
             return "stopped", STOPPED
         error = task.exception()
         if error is None:
-            return "answered", task.result().told
+            return "answered", task.result().full_text
         if isinstance(error, ModelError | RequestTooLong | StoreError):
             log.warning("a side question failed: %s", error)
             return "failed", str(error)

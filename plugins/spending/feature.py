@@ -16,7 +16,7 @@ from bot.app import Kernel
 from channels.language import _, figure, format_weekday
 from memory.keys import ConversationKey, home_of
 from memory.ledger import Bill
-from plugins.api import Action, Ask, BranchInfo, Command, CommandError, Reply, command, hookimpl
+from plugins.api import Action, Ask, BranchInfo, Command, Reply, command, hookimpl, refusal
 from plugins.spending import record
 from plugins.spending.accounts import Account
 from plugins.spending.saving import MonthSpending
@@ -253,8 +253,8 @@ async def _lift(ask: Ask, who: str) -> Reply:
     lifted = await ask.service(MonthSpending).lift(ask.conversation.key, who)
     if not lifted:
         whom = literal(who) or _("this chat")
-        raise CommandError(
-            _("No spending limit is stopping {whom} now, so there is nothing to lift.", whom=whom)
+        raise refusal(
+            "No spending limit is stopping {whom} now, so there is nothing to lift.", whom=whom
         )
     names = _(" and ").join(account.setting for account in lifted)
     where = _(_LIFTED_FOR[lifted[-1].kind])

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from agent.models.base import AccountRefused, ModelError, ModelRequest
-from agent.models.patience import ask_for_work
+from agent.models.work_requests import ask_for_work
 from bot.app import Kernel
 from bot.attachments import without_files
 from bot.listing import LONGEST_TITLE
@@ -22,7 +22,7 @@ from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import mark_text
 from memory.patterns import lazy
-from memory.record.feature_tables import Step
+from memory.record.database import Step
 from memory.record.forget import FeatureRows
 from memory.tasks import BackgroundTasks, run_shielded
 from memory.text.receipt import Receipt
@@ -73,19 +73,11 @@ class Titles:
 
     @hookimpl
     def parley_background(self) -> Background:
-        return self
+        return self._tasks
 
     @hookimpl
     def parley_rows(self) -> FeatureRows:
         return TitleRows()
-
-    async def idle(self) -> None:
-        """Wait until no title is being written."""
-        await self._tasks.idle()
-
-    async def stop(self) -> None:
-        """Stop; a conversation whose title was being written keeps its first words."""
-        await self._tasks.close()
 
     async def handle(self, event: Event) -> None:
         """Start to make a title after an answer, if one is wanted."""

@@ -13,7 +13,7 @@ from agent.models import embedded
 from channels.language import ENGLISH, _, language_of_asker, number_of
 from memory.messages import Message
 from memory.turns import Turn
-from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
+from plugins.api import Action, Ask, Command, Reply, command, hookimpl, refusal
 from plugins.context_usage import shown_name
 from plugins.wording import amount, clip, literal
 
@@ -47,12 +47,10 @@ async def tour(ask: Ask) -> Reply:
     if not step:
         return _introduce(ask)
     if step not in _STEPS:
-        raise CommandError(
-            _(
-                "/tour has no step “{words}”; it has {steps}.",
-                words=literal(clip(ask.text)),
-                steps=", ".join(_STEPS),
-            )
+        raise refusal(
+            "/tour has no step “{words}”; it has {steps}.",
+            words=literal(clip(ask.text)),
+            steps=", ".join(_STEPS),
         )
     loaded = await _load(ask, step) if step == "fill" or _is_empty(ask) else ()
     reply = await _STEPS[step](ask)
@@ -122,8 +120,8 @@ async def _load(ask: Ask, step: str) -> tuple[Turn, ...]:
         read_example(language_of_asker()), may=lambda: _is_empty(ask)
     )
     if not loaded and step == "fill":
-        raise CommandError(
-            _("The example begins in an empty context: begin a new conversation, or send /new.")
+        raise refusal(
+            "The example begins in an empty context: begin a new conversation, or send /new."
         )
     if loaded and is_first and not await ask.conversation.title():
         await ask.conversation.rename(_(TITLE))

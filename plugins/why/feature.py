@@ -20,7 +20,7 @@ from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.turn_log import OpenTurn
 from memory.turns import Turn
-from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
+from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl, refusal
 from plugins.builtin.branches import current_branch
 from plugins.request_log.commands import NONE_KEPT, mask_secrets, rebuild_request
 from plugins.request_log.reading import RebuiltRequest, StoredRequests
@@ -83,19 +83,17 @@ async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
     kept = await log.numbers() if log.keep else []
     sent = [one for one in await log.requests(kept) if one.outcome == "answered"]
     if not log.keep:
-        raise CommandError(_(NONE_KEPT))
+        raise refusal(NONE_KEPT)
     turns = turns_of(name, ask.conversation.context.newest) if name.strip() else ()
     if len(turns) > 1:
         raise CommandError(_("Name only one turn: one answer is explained at a time."))
     found = [one for one in sent if not turns or one.turn in turns]
     last_asked = turns[-1] if turns else ask.conversation.context.newest
     if not found and 0 < last_asked <= await log.count_shared():
-        raise CommandError(
-            _(
-                "{turn} was answered before this branch was made, and the request for it is kept "
-                "there. /branches lists the branches.",
-                turn=f"t{last_asked}",
-            )
+        raise refusal(
+            "{turn} was answered before this branch was made, and the request for it is kept "
+            "there. /branches lists the branches.",
+            turn=f"t{last_asked}",
         )
     if not found and turns:
         raise CommandError(
@@ -109,7 +107,7 @@ async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
             )
         )
     if not found:
-        raise CommandError(_("Nothing has been answered here yet."))
+        raise refusal("Nothing has been answered here yet.")
     removed = ask.conversation.context.layout.removed_turns
     last = next((one for one in reversed(found) if not removed.has(one.turn)), found[-1])
     again = await rebuild_request(ask, last.number)
@@ -234,7 +232,7 @@ def _left_out(ask: Ask, part: AnswerPart) -> list[str]:
 
 def answer_of(turn: Turn) -> str:
     """Return the text of a turn's final reply; "" without one."""
-    return turn.reply.told if turn.reply else ""
+    return turn.reply.full_text if turn.reply else ""
 
 
 def clip_text(text: str) -> str:
@@ -259,26 +257,22 @@ async def without(ask: Ask) -> Reply:
     if part is None:
         names = ", ".join(part.name for part in answered.parts if part.can_go)
         if not names:
-            raise CommandError(
-                _(
-                    "The request for t{turn} had no turn, summary or memory line that could be "
-                    "left out.",
-                    turn=answered.turn,
-                )
-            )
-        raise CommandError(
-            _(
-                "“{name}” was not in the request for t{turn}, or it can't be left out. /without "
-                "takes: {names}.",
-                name=literal(clip(name)),
+            raise refusal(
+                "The request for t{turn} had no turn, summary or memory line that could be "
+                "left out.",
                 turn=answered.turn,
-                names=names,
             )
+        raise refusal(
+            "“{name}” was not in the request for t{turn}, or it can't be left out. /without "
+            "takes: {names}.",
+            name=literal(clip(name)),
+            turn=answered.turn,
+            names=names,
         )
     first = next(iter(await ask.conversation.context.turns([answered.turn])), None)
     if first is None:
         gone = f"t{answered.turn}"
-        raise CommandError(_("Nothing is kept of {name}: it was deleted.", name=gone))
+        raise refusal("Nothing is kept of {name}: it was deleted.", name=gone)
     if part.kind == "memory":  # refused before any change, if it is not allowed
         value = {"memory.left_out": _left_out(ask, part)}
         ask.bot.settings.once(value, ask.conversation.key.id, ask.person)
@@ -314,18 +308,16 @@ async def _compare(ask: Ask) -> Reply:
     branch, trials = await current_branch(ask), ask.service(Trials)
     number = branch.turn + 1
     if not branch.parent:
-        raise CommandError(
-            _(
-                "/without needs a turn, a summary or a memory line to leave out: /without "
-                "t5, /without summary, or /without m2. /why shows what an answer was made "
-                "from."
-            )
+        raise refusal(
+            "/without needs a turn, a summary or a memory line to leave out: /without "
+            "t5, /without summary, or /without m2. /why shows what an answer was made "
+            "from."
         )
     here = ask.conversation.key
     own = await trials.answer_in(ask, here, number)
     other = await trials.answer_in(ask, here.branch(branch.parent), number)
     if not own or not other:
-        raise CommandError(_("There are no two answers to compare yet."))
+        raise refusal("There are no two answers to compare yet.")
     sides = [
         {"title": _("Branch {number}", number=branch.parent), "text": other},
         {"title": branch.title or _("Branch {number}", number=branch.number), "text": own},

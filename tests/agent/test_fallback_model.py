@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.models import patience
+from agent.models import work_requests
 from agent.models.base import (
     AccountRefused,
     ContextOverflow,
@@ -261,7 +261,7 @@ async def test_a_wait_of_hours_is_not_slept_by_what_no_turn_waits_for() -> None:
 
 
 async def test_silence_ends_what_no_turn_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "LONGEST_WORK", 0.05)
+    monkeypatch.setattr(work_requests, "LONGEST_WORK", 0.05)
     async with asked_for(Hang()) as (_, model):
         assert (await summarizer(model).summarize(SUMMARY)).text == ""
 

@@ -49,6 +49,8 @@ _MARKS = {
     "sentence_about": 3,
     "phrase": 3,
     "refusal": 1,
+    "WhenError": 1,
+    "NoTimeFound": 1,
     "Action": 1,
     "require_owner": 1,
 }
@@ -121,7 +123,13 @@ def _named() -> Iterator[str]:
 
 def _in_file(path: Path) -> Iterator[str]:
     text = path.read_text("utf-8")
-    marks = ("channels.language import", "plugins.wording import", "def speaking(")
+    marks = (
+        "channels.language import",
+        "plugins.wording import",
+        "def speaking(",
+        "raise refusal(",
+        "WhenError(",
+    )
     if not any(mark in text for mark in marks):
         return
     module = _import(path)

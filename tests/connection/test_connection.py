@@ -74,7 +74,7 @@ async def test_a_model_that_answers_is_kept_and_answers_without_a_restart(
         assert not (await site.get(PATH))[1]["is_demo"]
         assert (await site.says("Hi"))["text"] == "Good day."
         assert [one.body["model"] for one in provider.requests][:2] == ["gpt-9", "gpt-9"]
-        hidden = site.app.conversations.services.hide(f"It is {KEY}.")
+        hidden = site.app.conversations.services.redactor.hide(f"It is {KEY}.")
         assert hidden == "It is ***."
         told: list[Any] = [await site.get(PATH), await site.get("/api/sessions/main/context")]
         told.append(await site.commands("/config"))

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from agent.models.refusals import parse_window
 from agent.tools.page import text_of
 from bot.attachments import safe_name
-from bot.logs import make_masker
+from bot.logs import mask
 from bot.received import command_line
 from channels.discord import rendering as discord
 from channels.kit.delivery import pieces
@@ -171,7 +171,7 @@ def _audited(text: str) -> None:
         shorten(turns, summary, 500, len, source.facts, source.requests, held)
 
 
-_mask = make_masker(lambda: ["a" * 8, "sk-secret", "1" * 6])
+_SECRETS = ["a" * 8, "sk-secret", "1" * 6]
 
 PARSERS: dict[str, Callable[[str], object]] = {
     "the splitting of replies": lambda text: list(split(text, 4096)),
@@ -183,7 +183,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "the terse tag": extract,
     "a page of the web": text_of,
     "what an endpoint says": parse_window,
-    "the log": _mask,
+    "the log": lambda text: mask(text, _SECRETS),
     "the marks": lambda text: mark_untrusted(text, "a page"),
     "a file's name": safe_name,
     "a command": lambda text: (command_line(text), command_line(f"/a {text}")),

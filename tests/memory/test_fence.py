@@ -17,6 +17,7 @@ from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.record import daily, folders, forget, memory_file, offload
 from memory.record.store import Store
+from memory.redaction import Redactor
 from memory.turns import Entry, Turn
 from plugins.cluster.record import FencedError
 from plugins.context_files import files
@@ -46,7 +47,7 @@ def lay_out(data: Path) -> None:
     offload.append(folder / "sessions" / "s" / offload.CONTEXT, turn(1).entries)
     offload.save_once(folder / "sessions" / "s" / "result.txt", b"42")
     offload.save_once(folder / "data" / "picture.png", b"\x89PNG")
-    files.write(folder / "sessions" / "s", [turn(1)], KEY.id, str)
+    files.write(folder / "sessions" / "s", [turn(1)], KEY.id, Redactor())
     save_file(folder, folder / "files" / "notes.txt", b"one")
     record_own(folder, folder / "files" / "notes.txt", b"one")
 
@@ -74,10 +75,10 @@ CHANGES: dict[str, Callable[[Path, Path], object]] = {
     ),
     "keep a file": lambda data, folder: offload.save_once(folder / "data" / "a.png", b"new"),
     "write a conversation's files": lambda data, folder: files.write(
-        folder / "sessions" / "s", [turn(1), turn(2)], KEY.id, str
+        folder / "sessions" / "s", [turn(1), turn(2)], KEY.id, Redactor()
     ),
     "delete a conversation's files": lambda data, folder: files.write(
-        folder / "sessions" / "s", [], KEY.id, str
+        folder / "sessions" / "s", [], KEY.id, Redactor()
     ),
     "delete data": lambda data, folder: forget.delete_data(folder, ["data/picture.png"]),
     "delete a folder": lambda data, folder: forget.delete_folder(folder),

@@ -65,7 +65,7 @@ async def test_what_is_written_for_the_daily_memory_alone_has_no_number(
 @pytest.mark.sqlite
 async def test_older_summaries_are_numbered_in_their_order(tmp_path: Path) -> None:
     path = tmp_path / "parley.db"
-    step = next(n for n, one in enumerate(MIGRATIONS) if one.__name__ == "_summary_numbers")
+    step = next(n for n, one in enumerate(MIGRATIONS) if one.name == "summary_numbers")
     before = connect(path)
     for one in MIGRATIONS[:step]:
         one(before)
@@ -140,6 +140,6 @@ async def test_a_range_too_long_for_a_call_is_told_from_its_summary(harness: Mem
         await conversation.compactor.compact_range([1, 2, 3])
         (request,) = harness.summarizer.requests[before:]
         assert ("word0" in request.text) == is_told_anew
-        assert request.told == (1, 2)
+        assert request.summarised == (1, 2)
         assert "word2" in request.text
         assert any("summarised] They talked." in part for part in request.parts) != is_told_anew

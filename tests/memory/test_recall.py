@@ -347,7 +347,7 @@ async def test_a_database_of_an_older_parley_is_indexed_at_the_first_search(tmp_
 async def test_an_index_of_an_older_parley_is_used_as_it_is(tmp_path: Path) -> None:
     """Keep the index, in which the signs of a message have new numbers: a question, a time,
     oneself, a user."""
-    step = next(n for n, step in enumerate(MIGRATIONS) if step.__name__ == "_search_signs")
+    step = next(n for n, step in enumerate(MIGRATIONS) if step.name == "search_signs")
     database = connect(tmp_path / "parley.db")
     for older in MIGRATIONS[:step]:
         older(database)

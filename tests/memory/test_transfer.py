@@ -4,12 +4,12 @@ numbers."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from memory.progress import TaskProgress
 from memory.record import feature_tables, mailbox, tables
 from memory.record.database import DatabaseEngine, StoreError
 from memory.record.engines.postgresql import PostgresqlEngine
@@ -47,31 +47,36 @@ def digests(engine: DatabaseEngine) -> dict[str, TableDigest]:
         return {shape.name: digest(database, shape) for shape in shapes()}
 
 
-def silent(line: str) -> None:
-    pass
+class StopAfter(TaskProgress):
+    """Fails after this table."""
 
+    def __init__(self, table: str) -> None:
+        self._table = table
 
-def stop_at(table: str) -> Callable[[str], None]:
-    """Return a function that gets each line of progress, and fails after this table."""
-
-    def write_line(line: str) -> None:
-        if line.startswith(f"{table}: "):
+    def write_line(self, text: str) -> None:
+        if text.startswith(f"{self._table}: "):
             raise KeyboardInterrupt
 
-    return write_line
+
+class KeptLines(TaskProgress):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write_line(self, text: str) -> None:
+        self.lines.append(text)
 
 
 def test_an_interrupted_one_goes_on_with_what_is_there_now(file: Path, postgresql: str) -> None:
     engine = PostgresqlEngine(postgresql)
     for table in ("conversation", "message", "branch"):
         with pytest.raises(KeyboardInterrupt):
-            copy_in(file, engine, stop_at(table))
+            copy_in(file, engine, StopAfter(table))
         with pytest.raises(StoreError, match="was moved to this database only in part"):
             engine.prepare()
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("UPDATE message SET text = 'other' WHERE seq = 2")
         database.execute("DELETE FROM message WHERE seq = 5")
-    copy_in(file, engine, silent)
+    copy_in(file, engine)
     engine.prepare()
     assert digests(engine) == digests(SqliteEngine(file))
 
@@ -80,13 +85,13 @@ async def test_all_of_it_is_there_and_comes_back_and_no_number_comes_to_mean_ano
     file: Path, postgresql: str, tmp_path: Path
 ) -> None:
     engine, back = PostgresqlEngine(postgresql), tmp_path / "back.db"
-    count = copy_in(file, engine, silent)
+    count = copy_in(file, engine)
     wanted = digests(SqliteEngine(file))
     assert wanted["message"].rows == 36
     assert count == sum(table.rows for table in wanted.values())
     assert digests(engine) == wanted
     with pytest.raises(StoreError, match="holds a bot already"):
-        copy_in(file, engine, silent)
+        copy_in(file, engine)
     assert copy_out(engine, back) == count
     assert digests(SqliteEngine(back)) == wanted
     for place in (engine, SqliteEngine(back)):
@@ -112,9 +117,11 @@ def test_tables_of_plugins_that_are_known_here_are_copied_both_ways(
         feature_tables.migrate(database, "gone", ["CREATE TABLE gone_item (id INTEGER)"])
         for what in ("milk", "tea"):
             database.execute_sql("INSERT INTO shop_item (what) VALUES (?)", (what,))
-    said: list[str] = []
-    copy_in(file, PostgresqlEngine(postgresql), said.append)
-    assert "gone_item: not copied, since it belongs to a plugin, which makes it anew" in said
+    progress = KeptLines()
+    copy_in(file, PostgresqlEngine(postgresql), progress)
+    assert (
+        "gone_item: not copied, since it belongs to a plugin, which makes it anew" in progress.lines
+    )
     copy_out(PostgresqlEngine(postgresql), tmp_path / "back.db")
     with SqliteEngine(tmp_path / "back.db").visit() as database:
         rows = database.execute_sql("SELECT id, what FROM shop_item ORDER BY id").fetchall()
@@ -126,4 +133,4 @@ def test_a_row_that_nobody_can_read_ends_in_a_sentence(file: Path, postgresql: s
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("UPDATE message SET text = x'ff00ff' WHERE seq = 2")
     with pytest.raises(StoreError, match="A row of the table message is damaged"):
-        copy_in(file, PostgresqlEngine(postgresql), silent)
+        copy_in(file, PostgresqlEngine(postgresql))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from memory.messages import Message, ToolCall
 from plugins.context_files.files import fault
 from plugins.moving import reading
-from plugins.moving.arrival import new_part
+from plugins.moving.importer import new_part
 from plugins.moving.reading import Archive
 from plugins.moving.source import ForeignMessage, ForeignRole, MovingError, as_time
 from plugins.moving.turns import NO_QUESTION, NO_RESULT, ImportedMessage, as_turns

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.models import patience
+from agent.models import work_requests
 from agent.models.base import Model, ModelRequest
 from bot.spending import SpendingRules
 from memory.conversation import Conversation
@@ -230,7 +230,7 @@ async def test_a_wait_of_hours_is_told_and_not_slept() -> None:
 
 
 async def test_silence_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "LONGEST_WORK", 0.05)
+    monkeypatch.setattr(work_requests, "LONGEST_WORK", 0.05)
     async with asked_for(Hang()) as (_, model):
         with pytest.raises(NoAnswerError, match=r"not done within 0\.05 seconds"):
             await distiller(model).ask(MEMORY)

@@ -56,7 +56,7 @@ class Meanings:
 
     async def fill(self) -> None:
         await self.filling.start_if_due()
-        await self.filling.idle()
+        await self.filling.tasks.idle()
 
     async def count(self) -> tuple[int, int]:
         """Return the numbers of messages with vectors, and of indexed messages."""

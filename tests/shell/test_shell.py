@@ -294,7 +294,7 @@ async def test_many_empty_files_fill_the_folder_too(tmp_path: Path) -> None:
 
 SMALL_DISK = """
 from pathlib import Path
-from agent.tools.allowance import Allowance, refusal
+from agent.tools.allowance import Allowance, find_why_full
 
 def fill(name, megabytes):
     (workspace / "files" / name).write_bytes(bytes(megabytes * 1_000_000))
@@ -303,10 +303,10 @@ workspace = Path("/mnt")
 (workspace / "files").mkdir()
 running = Allowance.of(workspace, 1_000)
 fill("a", 10)
-print(refusal(workspace, 1_000, 5_000_000), running.quick_refusal(), sep="|")
+print(find_why_full(workspace, 1_000, 5_000_000), running.quick_refusal(), sep="|")
 fill("b", 9)
-print(refusal(workspace, 1_000, 5_000_000), running.quick_refusal(), sep="|")
-print(refusal(workspace, 1_000, 0), Allowance.of(workspace, 1_000).quick_refusal(), sep="|")
+print(find_why_full(workspace, 1_000, 5_000_000), running.quick_refusal(), sep="|")
+print(find_why_full(workspace, 1_000, 0), Allowance.of(workspace, 1_000).quick_refusal(), sep="|")
 """
 
 

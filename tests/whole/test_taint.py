@@ -240,7 +240,7 @@ def test_what_an_older_parley_kept_is_tainted_from_its_first_result_to_a_clear(
     tmp_path: Path,
 ) -> None:
     database = connect(tmp_path / "old.db")
-    taint = next(step for step in MIGRATIONS if step.__name__ == "_taint")
+    taint = next(step for step in MIGRATIONS if step.name == "taint")
     for step in MIGRATIONS[: MIGRATIONS.index(taint)]:
         step(database)
     database.execute_sql(

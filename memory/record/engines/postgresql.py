@@ -27,7 +27,7 @@ import psycopg
 from peewee import DatabaseError, OperationalError
 from psycopg.adapt import Dumper, Loader
 
-from memory.record.database import Claim, Database, StoreError
+from memory.record.database import Claim, Database, Migration, StoreError
 from memory.record.engines.soundness import JSON_COLUMNS
 from memory.record.engines.sqlite import list_tables
 from memory.record.engines.stems import stems
@@ -299,9 +299,9 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
             return 0
         return int(self.execute_sql("SELECT version FROM schema_version").fetchone()[0])
 
-    def upgrade(self, step: Callable[[Database], None], version: int) -> None:
+    def upgrade(self, migration: Migration, version: int) -> None:
         with self.atomic():
-            step(self)
+            migration(self)
             self.execute_sql("UPDATE schema_version SET version = ?", (version,))
 
     def create(self) -> None:

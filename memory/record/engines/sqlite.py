@@ -19,7 +19,7 @@ import orjson
 from peewee import DatabaseError, IntegrityError, SqliteDatabase
 
 from memory.faults import DAMAGED, DISK_FULL, IN_USE, NO_DISK, NOT_PERMITTED, describe_fault
-from memory.record.database import Claim, Database, StoreError
+from memory.record.database import Claim, Database, Migration, StoreError
 from memory.record.engines import soundness
 from memory.record.migrations import MIGRATIONS, migrate
 
@@ -120,11 +120,11 @@ class SqliteFile(SqliteDatabase, Database):
                 self.execute_sql(statement)
             self.execute_sql(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
-    def upgrade(self, step: Callable[[Database], None], version: int) -> None:
+    def upgrade(self, migration: Migration, version: int) -> None:
         with self.atomic("EXCLUSIVE"):
             if self.schema_version() >= version:
                 return  # another process has done it
-            step(self)
+            migration(self)
             self.execute_sql(f"PRAGMA user_version = {version}")
 
     def insert_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:

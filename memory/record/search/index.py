@@ -11,7 +11,7 @@ conversation.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ import orjson
 from msgspec import Struct
 
 from memory.messages import Message
+from memory.progress import TaskProgress
 from memory.record import transcript
 from memory.record.database import Database
 from memory.record.search import words
@@ -316,9 +317,8 @@ def count_unindexed(database: Database) -> list[tuple[int, int]]:
     return [(row, missing) for row, missing in database.execute_sql(query)]
 
 
-def catch_up_all(database: Database, show_progress: Callable[[int, int], None]) -> None:
-    """Index all missing messages. No other code uses the record meanwhile; `show_progress` is
-    called with the number of indexed messages and the total."""
+def catch_up_all(database: Database, progress: TaskProgress) -> None:
+    """Index all missing messages. No other code uses the record meanwhile."""
     waiting = count_unindexed(database)
     done, total = 0, sum(missing for _, missing in waiting)
     for row, missing in waiting:
@@ -327,4 +327,4 @@ def catch_up_all(database: Database, show_progress: Callable[[int, int], None]) 
             with database.atomic():
                 is_left = catch_up(database, row)
         done += missing
-        show_progress(done, total)
+        progress.show_progress(done, total)

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from channels.language import _
 from memory.services import CutNotice
-from plugins.api import Action, Ask, Reply
+from plugins.api import Action, Ask, Reply, refusal
 from plugins.builtin.context import receipts
 from plugins.builtin.context.overview import hold
 from plugins.builtin.context.show import explain_hold, reason
 from plugins.builtin.context.steering import to_reply
 from plugins.builtin.context.summary import APPROVE, answers, edit_action
 from plugins.builtin.context.turns import quote
-from plugins.builtin.context.values import as_data, phrase, pick, refusal
+from plugins.builtin.context.values import as_data, phrase, pick
 from plugins.wording import clip, literal
 
 _NONE = (

@@ -14,14 +14,14 @@ from memory.context.view import View
 from memory.patterns import lazy
 from memory.record.search import Hit, SearchHits
 from memory.record.search.excerpts import excerpt, pieces, without_markup
-from plugins.api import Action, Ask, Reply
+from plugins.api import Action, Ask, Reply, refusal
 from plugins.builtin.context import receipts
 from plugins.builtin.context.cost import cache_of
 from plugins.builtin.context.overview import event_data, hold
 from plugins.builtin.context.show import by, explain_hold, name_kind, undo_of
 from plugins.builtin.context.state import IN_PLAY, TurnStates, name_states, states
 from plugins.builtin.context.turns import name_role, role
-from plugins.builtin.context.values import as_data, phrase, refusal, sentence_about
+from plugins.builtin.context.values import as_data, phrase, sentence_about
 from plugins.offers import numbers_in_context, with_offers
 from plugins.wording import (
     amounts,

@@ -15,12 +15,12 @@ from memory.context.view import View
 from memory.context_editor import ExpandResult
 from memory.conversation import Conversation
 from memory.record.summaries import Summary
-from plugins.api import Action, Ask, CommandError, Reply
+from plugins.api import Action, Ask, CommandError, Reply, refusal
 from plugins.builtin.context import receipts
 from plugins.builtin.context.overview import hold
 from plugins.builtin.context.show import explain_hold, undo_of
 from plugins.builtin.context.summary import name_author
-from plugins.builtin.context.values import phrase, pick, refusal, sentence_about
+from plugins.builtin.context.values import phrase, pick, sentence_about
 from plugins.turn_names import turns_of
 from plugins.wording import amount, amounts, clip, format_turns, literal
 

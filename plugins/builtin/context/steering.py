@@ -17,11 +17,11 @@ from memory.context.limits import Limits
 from memory.context.plan import explain_stuck, find_stuck
 from memory.context.view import View
 from memory.record.summaries import Summary
-from plugins.api import Action, Ask, CommandError, Reply
+from plugins.api import Action, Ask, CommandError, Reply, refusal
 from plugins.builtin.context import ranges, receipts
 from plugins.builtin.context.show import undo_of
 from plugins.builtin.context.state import refuse_removed
-from plugins.builtin.context.values import phrase, pick, refusal, sentence_about
+from plugins.builtin.context.values import phrase, pick, sentence_about
 from plugins.turn_names import ids, split_turns, turns_of
 from plugins.wording import amount, amounts, clip, count, format_list, format_turns, literal
 

@@ -8,11 +8,11 @@ from typing import Any
 from channels.language import _
 from memory.record.summaries import Summary
 from memory.summary_editor import CurrentSummary, EditedSummary, EditRefused, SummaryEditor
-from plugins.api import Action, Ask, CommandError, Form, Reply
+from plugins.api import Action, Ask, CommandError, Form, Reply, refusal
 from plugins.builtin.context import receipts
 from plugins.builtin.context.show import undo_of
 from plugins.builtin.context.turns import quote
-from plugins.builtin.context.values import as_data, phrase, pick, refusal
+from plugins.builtin.context.values import as_data, phrase, pick
 from plugins.wording import amount, clip, format_turns, literal, sentence
 
 EDIT = "/context summary edit"

@@ -16,7 +16,6 @@ from msgspec.structs import asdict
 
 from channels.language import _
 from memory.text.receipt import Receipt
-from plugins.api import CommandError
 from plugins.turn_names import ids
 from plugins.wording import amount, amounts, format_turns
 
@@ -69,8 +68,3 @@ def sentence_about(numbers: Sequence[int], one: str, many: str, **values: Any) -
     English."""
     named = format_turns(numbers)
     return _(one if len(numbers) == 1 else many, turns=named, turn=named, **values)
-
-
-def refusal(text: str, **values: Any) -> CommandError:
-    """Return the error that refuses a command, with a sentence."""
-    return CommandError(_(text, **values))

@@ -20,28 +20,23 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.pictures import find_picture_type
-from agent.tools.allowance import refusal
+from agent.tools.allowance import find_why_full
 from bot.app import App
 from bot.attachments import AttachmentRefused, store
 from bot.paragraphs import count
-from bot.progress import Tell, silently
 from bot.received import clean_name, key_of
 from channels.message import Address, Attachment, clean_text
 from memory.keys import ConversationKey
 from memory.long_term.document import LineOperation, MemoryLine, Source, fact, facts
 from memory.long_term.memory import LongTermMemory
 from memory.messages import Image
+from memory.progress import SILENT, TaskProgress
 from memory.record import daily, memory_file
 from memory.record.daily import Note, Section
 from memory.record.database import Database
 from plugins.api import CommandError, Person
 from plugins.moving.record import Exchange, exchanges_of
-from plugins.moving.source import (
-    ForeignChat,
-    ForeignSetting,
-    ImportedProfile,
-    UnreadableChat,
-)
+from plugins.moving.source import ForeignChat, ForeignSetting, ImportedProfile, UnreadableChat
 from plugins.moving.turns import ImportedMessage, as_turns
 from plugins.moving.workspace import ForeignSource, create_jobs
 
@@ -133,13 +128,13 @@ class Importer:
         *,
         is_own: bool,
         is_rehearsal: bool,
-        show_progress: Tell = silently,
+        progress: TaskProgress = SILENT,
     ) -> None:
         self._app, self._source, self._destination = app, source, destination
-        self._is_own, self._is_rehearsal, self._tell = is_own, is_rehearsal, show_progress
+        self._is_own, self._is_rehearsal, self._progress = is_own, is_rehearsal, progress
         self.prompts: dict[str, str] = {}
         self._slug = "".join(filter(str.isalnum, source.name.lower()))
-        self.arrived = ImportResult()
+        self.result = ImportResult()
         self._planned = Counter[Path]()
 
     async def import_chats(self) -> None:
@@ -148,17 +143,17 @@ class Importer:
         chats = iter(self._source.chats())
         while (chat := await asyncio.to_thread(next, chats, None)) is not None:
             if isinstance(chat, UnreadableChat):
-                self.arrived.unreadable.append(str(chat))
+                self.result.unreadable.append(str(chat))
             else:
                 await self._import_chat(chat)
             done += 1
-            self._tell(done, total)
+            self._progress.show_progress(done, total)
 
     async def _import_chat(self, chat: ForeignChat) -> None:
         now = datetime.now(UTC)
         turns = as_turns(chat.messages, now, is_own=self._is_own, begun=chat.at)
         if not turns:
-            self.arrived.empty += 1
+            self.result.empty += 1
             return
         key = self.key_of(chat)
         stored = await self._stored(key)
@@ -166,14 +161,14 @@ class Importer:
             self.prompts[key.id] = prompt
         first = new_part(stored, [(turn[0].message.text, turn[-1].message.text) for turn in turns])
         if first is None:
-            self.arrived.apart += 1
+            self.result.apart += 1
         elif first == len(turns):
-            self.arrived.known += 1
+            self.result.known += 1
         else:
-            self.arrived.grown += bool(first)
-            self.arrived.new += not first
+            self.result.grown += bool(first)
+            self.result.new += not first
             new = turns[first:]
-            self.arrived.count(len(new), [told.at for turn in new for told in turn])
+            self.result.count(len(new), [told.at for turn in new for told in turn])
             if self._app is not None and not self._is_rehearsal:
                 await self._write(self._app, key, chat, new)
             else:
@@ -211,10 +206,10 @@ class Importer:
             content = await asyncio.to_thread(self._source.picture, name)
             image = await self._keep(key, content) if content else None
             if image is None:
-                self.arrived.lacking += 1
+                self.result.lacking += 1
                 continue
             images.append(image)
-            self.arrived.pictures += 1
+            self.result.pictures += 1
         return replace(told, message=replace(told.message, images=tuple(images)))
 
     async def _keep(self, key: ConversationKey, content: bytes) -> Image | None:
@@ -240,7 +235,7 @@ class Importer:
         """Return whether this many more bytes may be stored there. A rehearsal writes nothing, so
         it counts the bytes that it would have written."""
         planned = self._planned[folder] + size
-        if refusal(folder, quota, planned):
+        if find_why_full(folder, quota, planned):
             return False
         if self._is_rehearsal:
             self._planned[folder] = planned
@@ -260,13 +255,13 @@ class Importer:
         beyond = "of memory beyond the first thousand"
         self._source.skipped.add_some(max(0, len(wanted) - MOST_LINES), "line", beyond)
         if self._app is None:
-            self.arrived.memory, self.arrived.days = len(wanted[:MOST_LINES]), len(own.days)
+            self.result.memory, self.result.days = len(wanted[:MOST_LINES]), len(own.days)
             return
         key = key_of(self._destination.address("main"))
         if wanted or own.days:
-            self.arrived.memory = await self.propose(self._app, key, wanted[:MOST_LINES])
+            self.result.memory = await self.propose(self._app, key, wanted[:MOST_LINES])
             notes = [Note(day, text) for day, text in sorted(own.days.items())]
-            self.arrived.days = await asyncio.to_thread(
+            self.result.days = await asyncio.to_thread(
                 self.keep_sections, self._app, key.audience, notes
             )
 
@@ -334,7 +329,7 @@ class Importer:
     async def import_schedules(self, own: ImportedProfile) -> None:
         """Import scheduled tasks as paused jobs of the chat `main`."""
         address = self._destination.address("main")
-        self.arrived.schedules = await create_jobs(
+        self.result.schedules = await create_jobs(
             self._app,
             address,
             key_of(address),
@@ -363,11 +358,11 @@ class Importer:
                 if not self._is_rehearsal:
                     await settings.set(one.key, text, scope, _ITSELF)
                 if not scope:
-                    self.arrived.settings.append(f"{one.key} = {text}")
+                    self.result.settings.append(f"{one.key} = {text}")
             except (CommandError, TypeError) as error:
                 self._source.skipped.remarks.append(f"{one.was} was not set: {error}")
         if self.prompts:
-            self.arrived.settings.append(count_prompts(len(self.prompts)))
+            self.result.settings.append(count_prompts(len(self.prompts)))
 
 
 def count_prompts(number: int) -> str:

@@ -16,8 +16,8 @@ from agent.models.endpoint import Endpoint
 from agent.models.failures import reason_of, refusal
 from agent.models.history import read_history, sign, signer_of
 from agent.models.learnt import MOST_PICTURES, LearntModels, Lesson, ModelFacts
-from agent.models.lessons import find_bad_picture, find_lesson, is_about_thoughts
 from agent.models.openai_request import to_body
+from agent.models.refusal_facts import find_bad_picture, find_lesson, is_about_thoughts
 from memory.messages import RequestExtras
 from tests.agent.endpoints import TOOL
 from tests.tables import each_row

@@ -18,18 +18,17 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from bot.app import App
-from bot.progress import Tell, silently
 from channels.message import clean_text
 from memory.keys import ConversationKey, find_fault_here
 from memory.long_term.document import facts, is_important, parse
 from memory.long_term.memory import LongTermMemory
 from memory.messages import Message
+from memory.progress import SILENT, TaskProgress
 from memory.record import offload
 from memory.record.daily import notes_in
 from memory.turns import Entry
 from plugins.features import find_modules
 from plugins.moving import record
-from plugins.moving.arrival import Destination, Importer, ImportResult
 from plugins.moving.export import (
     ABOUT,
     CARRIED,
@@ -39,11 +38,10 @@ from plugins.moving.export import (
     read_about,
     read_message,
 )
+from plugins.moving.importer import Destination, Importer, ImportResult
 from plugins.moving.reading import MOST_PICTURE, MOST_PIECE, MOST_TEXT
 from plugins.moving.record import ArchivedConversation, in_order_of_descent
-from plugins.moving.source import (
-    MovingError,
-)
+from plugins.moving.source import MovingError
 from plugins.moving.workspace import ForeignSource
 
 _AUDIENCE = re.compile(r"[a-z0-9_-]{1,100}")
@@ -188,7 +186,7 @@ def check(entries: Sequence[Entry], one: ArchivedConversation) -> None:
         seq, turn = entry.seq, entry.turn
 
 
-class PlainArrival:
+class PlainImporter:
     """The import of an export. `app` is None if there is no bot yet and nothing is written. Raises
     StoreError and MovingError."""
 
@@ -199,22 +197,22 @@ class PlainArrival:
         *,
         is_own: bool,
         is_rehearsal: bool,
-        show_progress: Tell = silently,
+        progress: TaskProgress = SILENT,
     ) -> None:
-        self._app, self._source, self._tell = app, source, show_progress
+        self._app, self._source, self._progress = app, source, progress
         self._is_own, self._is_rehearsal = is_own, is_rehearsal
         self._memory = Importer(
             app, source, Destination("web"), is_own=is_own, is_rehearsal=is_rehearsal
         )
 
     @property
-    def arrived(self) -> ImportResult:
-        return self._memory.arrived
+    def result(self) -> ImportResult:
+        return self._memory.result
 
     async def import_all(self) -> bool:
         """Import the memory, files, and conversations; return whether any of it could be read."""
         found, wrong = await asyncio.to_thread(self._source.conversations)
-        self.arrived.unreadable += wrong
+        self.result.unreadable += wrong
         folders = self._source.folders(found)
         for audience, folder in folders.items():
             await self._import_folder(audience, folder)
@@ -222,25 +220,25 @@ class PlainArrival:
             try:
                 entries = await asyncio.to_thread(self._source.entries, one, place)
             except UnsupportedFormat as error:
-                self.arrived.unreadable.append(f"{one.id[:80]}: {error}")
+                self.result.unreadable.append(f"{one.id[:80]}: {error}")
                 continue
             await self._import_one(one, entries)
             await self._import_carried(one, place)
-            self._tell(number, len(found))
-        return self.arrived.was_read or any(map(bool, folders.values()))
+            self._progress.show_progress(number, len(found))
+        return self.result.was_read or any(map(bool, folders.values()))
 
     async def _import_one(self, one: ArchivedConversation, entries: Sequence[Entry]) -> None:
         marked = [replace(e, message=mark(e.message, is_own=self._is_own)) for e in entries]
         new = await self._store_conversation(one, marked)
-        arrived = self.arrived
+        result = self.result
         if new is None:
-            arrived.apart += 1
+            result.apart += 1
         elif not new and entries:
-            arrived.known += 1
+            result.known += 1
         else:
-            arrived.grown += 0 < len(new) < len(entries)
-            arrived.new += len(new) == len(entries)
-            arrived.count(len({e.turn for e in new}), [e.at for e in new])
+            result.grown += 0 < len(new) < len(entries)
+            result.new += len(new) == len(entries)
+            result.count(len({e.turn for e in new}), [e.at for e in new])
 
     async def _import_carried(self, one: ArchivedConversation, place: str) -> None:
         """Import the features' data about a conversation."""
@@ -254,11 +252,11 @@ class PlainArrival:
             try:
                 number = await module.import_entry(services, one.key, content or b"", **how)
             except ValueError as error:
-                self.arrived.unreadable.append(f"{one.id[:80]}: {error}")
+                self.result.unreadable.append(f"{one.id[:80]}: {error}")
                 continue
             if number:
                 kind = (module.NOUN, module.WHERE)
-                self.arrived.carried[kind] = self.arrived.carried.get(kind, 0) + number
+                self.result.carried[kind] = self.result.carried.get(kind, 0) + number
 
     async def _store_conversation(
         self, one: ArchivedConversation, entries: list[Entry]
@@ -286,16 +284,16 @@ class PlainArrival:
             for note in notes_in(day, self._text(name))
         ]
         if self._app is None:
-            self.arrived.memory += len(known)
-            self.arrived.days += len(notes)
+            self.result.memory += len(known)
+            self.result.days += len(notes)
             await asyncio.to_thread(self._copy, audience, folder)
             return
         is_new = self._is_own and not self._is_rehearsal and bool(known)
         if is_new and await self._write_memory(self._app, key, text):
-            self.arrived.memory += len(known)
+            self.result.memory += len(known)
         else:
-            self.arrived.memory += await self._memory.propose(self._app, key, [*known], important)
-        self.arrived.days += await asyncio.to_thread(
+            self.result.memory += await self._memory.propose(self._app, key, [*known], important)
+        self.result.days += await asyncio.to_thread(
             self._memory.keep_sections, self._app, audience, notes
         )
         await asyncio.to_thread(self._copy, audience, folder)
@@ -330,14 +328,14 @@ class PlainArrival:
                 content = self._read_file(kind, name, PurePosixPath(rest).stem)
                 if content is None or not self._has_room(top, len(content)):
                     if kind == "data":
-                        self.arrived.lacking += 1
+                        self.result.lacking += 1
                     else:
                         self._source.skipped.add_some(1, "file", "beyond tools.files_quota")
                     continue
                 if target and not self._is_rehearsal:
                     target.parent.mkdir(parents=True, exist_ok=True)
                     offload.write_whole(target, content)
-                self.arrived.pictures += kind == "data"
+                self.result.pictures += kind == "data"
 
     def _read_file(self, kind: str, name: str, digest: str) -> bytes | None:
         """Return the content of a file; None if it is too large, or a picture with a different
