@@ -88,7 +88,8 @@ class RequestFitter:
         state.prefix_sent = prefix
         limits = state.limits
         await self._note_changed_prompt(prefix, limits)
-        await self._refuse_hopeless(state.view(prefix, limits), limits)
+        if (view := state.view(prefix, limits)).tokens > limits.ceiling:
+            await self._refuse_hopeless(view, limits)
         view = await self._run_ladder(prefix, limits, emergency.STEPS[:1])
         if limits.strategy == "slim":
             await self._unfold(prefix, limits)

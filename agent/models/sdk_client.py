@@ -74,10 +74,7 @@ def _tls() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-@lru_cache(maxsize=32)
-def _parse(url: httpx2.URL | str) -> httpx2.URL:
-    """Return a parsed URL, which is the same for all requests to an endpoint."""
-    return httpx2.URL(url)
+_parse = lru_cache(maxsize=32)(httpx2.URL)  # the same for all requests to an endpoint
 
 
 class TimedClient(httpx2.AsyncClient):
@@ -231,9 +228,9 @@ class SdkClient:
                     "http_client": http,
                 }
             )
-            base: httpx2.URL = self._sdk.base_url
-            path = base.raw_path + sdk.path.lstrip("/").encode()
-            self._place = str(base.copy_with(raw_path=path))  # the SDK would parse it each time
+            # The SDK would parse the address at each request.
+            self._sdk._prepare_url = lru_cache(maxsize=8)(self._sdk._prepare_url)
+            self._sdk._prepare_url(sdk.path)
         except httpx2.InvalidURL:
             raise failures.unsendable(endpoint) from None
 
@@ -349,7 +346,7 @@ class SdkClient:
     async def _open(self, encode: Encode, options: Mapping[str, Any]) -> httpx2.Response:
         own = {**self._usual, **options}
         try:
-            reply = await self._sdk.post(self._place, content=encode(), options=own, **_RAW)
+            reply = await self._sdk.post(self._kinds.path, content=encode(), options=own, **_RAW)
         except (
             *(self._kinds.error, httpx2.HTTPError, aiohttp.ClientError),
             *(ValueError, RuntimeError),  # of a client that was closed meanwhile
