@@ -62,6 +62,7 @@ _PER = lazy(
     r"(?P<then>\d{1,9}|[一二三四五六七八九十两])(?P<of>[\u4e00-\u9fff])",
     re.IGNORECASE,
 )
+_OF = "of "
 _GROUPS = lazy(r"[.,](?=\d{3}(?!\d))")
 
 
@@ -70,17 +71,26 @@ class Units:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._known = defaultdict[tuple[str, str], set[str]](set)
+        self._of_any_kind = defaultdict[str, set[str]](set)
         for text in texts:
             for number, kind, unit, _ in (*_read(text), *_read_spans(text)):
                 self._known[number, kind].add(unit)
+                if not kind.startswith(_OF):
+                    self._of_any_kind[number].add(kind)
 
     def find_changed(self, text: str) -> list[str]:
         """Return the numbers of a text, with units, that have other units of that kind here."""
         return [
             whole
             for number, kind, unit, whole in (*_read(text), *_read_spans(text))
-            if (units := self._known.get((number, kind))) and unit not in units
+            if (units := self._known.get((number, kind), self._of_another_kind(number, kind)))
+            and unit not in units
         ]
+
+
+    def _of_another_kind(self, number: str, kind: str) -> set[str]:
+        """Return the kinds of units that a number of two or more digits has, if it has one."""
+        return self._of_any_kind.get(number, set()) if len(number) > 1 and _OF not in kind else set()
 
 
 def kind_of_unit(text: str) -> str:
@@ -105,4 +115,4 @@ def _read_spans(text: str) -> Iterator[tuple[str, str, str, str]]:
     for found in _PER.finditer(text):
         number, what = found["number"] or found["then"], found["what"] or found["of"] or ""
         span = (found["span"] or found["often"] or found["before"]).casefold()
-        yield _GROUPS.sub("", number), f"of {what[:3].casefold()}", _SPAN_OF[span], found[0]
+        yield _GROUPS.sub("", number), f"{_OF}{what[:3].casefold()}", _SPAN_OF[span], found[0]
