@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 from memory.patterns import lazy
-from memory.text.request_signs import DEED, DONE
+from memory.text.request_signs import DEED, DONE, asks
 from memory.text.wording import is_wide, shared, split_sentences, stems
 
 _LOOKED_AT = 600  # characters of a message, and of a reply
@@ -48,6 +48,28 @@ chosen choo taken take shown show begun begi built buil spent spen got get held 
 _FORMS = _IRREGULAR.split()
 _PAST = dict(zip(_FORMS[::2], _FORMS[1::2], strict=True))
 """Beginnings of verbs, by past participles."""
+
+
+_MOST_PLANNED = 400
+_STATES = frozenset(("planned", "geplant", "scheduled", "vereinbart", "written", "needed", "limited"))
+_DAY = lazy(r"\b(?:on|by|am|bis|um) (?=\d)|\bnach (?=\w)", re.IGNORECASE)
+_PLANS = lazy(
+    r"\b(?:will|wants? to|wanted to|plan(?:s|ned)? to|going to|intends?|intend(?:s|ed)? to|next (?:week|month|year)"
+    r"|tomorrow|moved to|(?:on|by|until) (?:the )?(?:\d|(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
+    r"|möchte|plant|planen|vorhaben|nächste[nrs]? (?:woche|monat|jahr)|morgen|bis zum"
+    r"|(?:am|bis|ab) (?:\d|(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch))",
+    re.IGNORECASE,
+)
+
+
+class Planned(NamedTuple):
+    """A sentence of the source: the beginnings of its words, its stems, and whether it is a
+    plan."""
+
+    words: frozenset[str]
+    about: frozenset[str]
+    is_plan: bool
+    text: str
 
 
 class PutOff(NamedTuple):
@@ -93,6 +115,45 @@ def find_told_as_done(text: str, put_off: Sequence[PutOff]) -> list[str]:
                     if _is_of(deed, one.words) and shared(one.about, told):
                         found[one.text] = None
     return [*found]
+
+
+def find_planned(said: Iterable[tuple[str, str]]) -> list[Planned]:
+    """Return the sentences of turns that are no requests and give a day, or plan something; and
+    those that tell something as past, or to which a reply reports something."""
+    found = list[Planned]()
+    for message, reply in said:
+        is_reported = DEED.pattern.search(reply[:_LOOKED_AT]) is not None
+        for text, is_asked in ((message, True), (reply, False)):
+            for one in split_sentences(text[:_LOOKED_AT]):
+                plans = bool(_PLANS.search(one)) and not asks(one) and not one.endswith(("?", "？"))
+                is_plan = plans and not (is_asked and is_reported)
+                found.append(Planned(_words(one), frozenset(stems(one)), is_plan, one))
+    return found[-_MOST_PLANNED:]
+
+
+def find_too_early(text: str, planned: Sequence[Planned]) -> list[str]:
+    """Return the sentences that plan something which a text tells as done, and that the source
+    tells only as a plan."""
+    found = dict[str, None]()
+    plans = any(one.is_plan for one in planned)
+    for sentence in split_sentences(text) if plans else ():
+        for clause in _CLAUSES.split(sentence):
+            if _NO.search(_DAY.sub(" ", clause)):
+                continue
+            for deed in _deeds_in(clause):
+                about = {word for word in stems(clause) if not _is_of(deed, {word[:_HEAD]})}
+                like = [one for one in planned if _is_of(deed, one.words)]
+                if deed in _STATES or is_wide(deed) or any(_past(deed, one.text) for one in like):
+                    continue
+                of_it = [one for one in like if shared(one.about, about)]
+                if of_it and all(one.is_plan for one in of_it):
+                    found[of_it[0].text] = None
+    return [*found]
+
+
+def _past(deed: str, text: str) -> bool:
+    """Return whether a text has a deed as past."""
+    return re.search(rf"\b{re.escape(deed)}\b", text, re.IGNORECASE) is not None
 
 
 def _deeds_in(clause: str) -> Iterator[str]:

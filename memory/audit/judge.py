@@ -16,8 +16,8 @@ from typing import Literal
 from msgspec import Struct
 
 from memory.audit.bounds import find_turned_bounds
-from memory.audit.conditions import find_consent, find_unconditional
-from memory.audit.deferred import find_told_as_done
+from memory.audit.conditions import find_consent, find_unconditional, find_unconditioned
+from memory.audit.deferred import find_told_as_done, find_too_early
 from memory.audit.denied import find_affirmed, find_weakened
 from memory.audit.exchanged import Clauses, find_exchanged
 from memory.audit.made_up_orders import find_made_up, find_permitted
@@ -297,8 +297,9 @@ def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
         ("swapped", exchanged),
         ("affirmed", find_stated(told, said) or find_consent(text, source.refusals)),
         ("condition", find_unconditional(text, source.exceptions)),
+        ("condition", find_unconditioned(text, source.conditions)),
         ("invented", find_new_days(told, said) or find_newly_denied(told, said)),
-        ("undone", find_told_as_done(text, source.put_off)),
+        ("undone", find_told_as_done(text, source.put_off) or find_too_early(text, source.planned)),
     )
     return [Flaw(kind, tuple(what)) for kind, what in found if what]
 

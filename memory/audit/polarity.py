@@ -57,7 +57,7 @@ def find_newly_denied(told: Clauses, said: Clauses) -> list[str]:
         if NO not in words or len(own) < _LEAST_DENIED or _LIMITS.search(told.texts[at]):
             continue
         like = [*find_alike(own, said)]
-        if any(said.has(one, place) for place, _ in like for one in (DENIES, _ASKS)):
+        if any(NO in said.words[place] or said.has(_ASKS, place) for place, _ in like):
             continue
         for place, shared in like:
             theirs = said.words[place] - {USER}

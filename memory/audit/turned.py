@@ -68,7 +68,11 @@ def _list_denied(clauses: Clauses) -> Iterator[_Sides]:
             if clauses.is_joined[then] or (NO in clauses.words[at]) is (NO in clauses.words[then]):
                 continue
             denied, other = (at, then) if NO in clauses.words[at] else (then, at)
-            no, yes = clauses.words[denied] - {NO, USER}, clauses.words[other] - {USER}
+            no, yes = clauses.words[denied] - {NO}, clauses.words[other]
+            if no != {USER} and USER in no:
+                no, yes = no - {USER}, yes - {USER}
+            elif USER in no:  # "Jens does, not I": "my" on the other side is nobody
+                yes = yes - {USER}
             is_short = min(map(_count, (no, yes))) <= _SHORT
             if max(len(no), len(yes)) > _LONG:
                 continue
