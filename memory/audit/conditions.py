@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from memory.patterns import lazy
+from memory.text.request_signs import asks
 from memory.text.wording import is_wide, shared, split_sentences, stems
 
 _LOOKED_AT = 1_000
@@ -47,17 +48,22 @@ _AGREES = lazy(
 
 
 _IF = lazy(
-    r"\b(?:if|in case|falls|wenn|sofern)\b|如果|要是|假如|万一|若(?!干)|(?<![没有])有问题就",
+    r"\bif\b(?! (?:you|possible|needed|necessary|not|so|that|at all|any)\b)|\bin case\b(?! of)"
+    r"|\b(?:falls|wenn|sofern)\b(?! (?:sie|du|möglich|nötig|es geht)\b)"
+    r"|如果|要是|假如|万一|若(?!干)",
     re.IGNORECASE,
 )
 _END_OF_IF = lazy(r"[,，;；:]|\b(?:then|dann)\b|[就则]")
 _DEPENDS = lazy(
-    rf"{_IF.pattern}|{_ONLY_IF.pattern}|{_EXCEPT.pattern}"
-    r"|\b(?:else|otherwise|whether|ob|in the event|subject to|plan b|possibly|perhaps|may|might|could"
-    r"|hängt|abhängig|bei|eventuell|vielleicht|ansonsten|would|würde)\b|->|→|取决|看|则|可能|视",
+    r"\b(?:if|when|once|as soon as|unless|until|only|except|else|otherwise|whether|subject to"
+    r"|depend\w*|in case|in the event|plan b|possibly|perhaps|may|might|could|would|provided"
+    r"|falls|wenn|sofern|sobald|erst|nur|sonst|ansonsten|ob|hängt|abhängig|bei|eventuell"
+    r"|vielleicht|würde|außer|es sei denn)\b|->|→"
+    r"|如果|要是|假如|若|一旦|否则|取决|看|则|可能|视|是否|只|才|就|的话|[有没]问题",
     re.IGNORECASE,
 )
 _CLAUSE = lazy(r"[;；，。]|,(?!\d)|\b(?:and|und)\b")
+_ORDERS = lazy(r"\b\w{2,20}e?n Sie\b|\b(?:please|bitte)\b|[请帮]", re.IGNORECASE)
 _TWO = 2  # words of a clause
 _OF_EFFECT = 0.6
 _GE = lazy(r"\b(ab|an|auf|aus|bei|ein|mit|nach|vor|weg|zu|zurück|)ge(?=\w{3,12}(?:t|en)\b)", re.IGNORECASE)
@@ -137,7 +143,7 @@ def find_conditions(said: Sequence[str]) -> list[Condition]:
             if sign is None:
                 words = _stems(one)
                 found = [known for known in found if not _is_told(known.cause, words)]
-            elif not one.endswith(("?", "？")):
+            elif not (one.endswith(("?", "？")) or _is_order(one) or _EXCEPT.search(one)):
                 end = _END_OF_IF.search(one, sign.end())
                 cause = _stems(one[sign.end() : end.start() if end else len(one)])
                 effect = _stems(one[: sign.start()] + (one[end.end() :] if end else ""))
@@ -156,12 +162,21 @@ def find_unconditioned(text: str, conditions: Sequence[Condition]) -> list[str]:
     ]
     found = []
     for known in conditions:
-        about = known.cause | known.effect
-        if any(is_open and shared(about, words) for _, words, is_open in depends):
+        if any(is_open and _is_near(known, words) for _, words, is_open in depends):
             continue
         if any(_is_told(known.cause, words) or _is_of(words, known.effect) for words in flat):
             found.append(known.text)
     return found
+
+
+def _is_order(sentence: str) -> bool:
+    """Return whether a sentence asks the bot for something: its condition is a time."""
+    return asks(sentence) or _ORDERS.search(sentence) is not None
+
+
+def _is_near(known: Condition, words: set[str]) -> bool:
+    """Return whether a sentence that states some condition may be about this one."""
+    return bool(shared(known.cause, words)) or len(shared(known.effect, words)) >= _TWO
 
 
 def _stems(text: str) -> set[str]:

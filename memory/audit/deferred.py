@@ -29,7 +29,7 @@ _TELLS = lazy(
     r"(?: (?:now|already|also|been|just))?"
     r"\s(?P<en>\w{2,14}(?:ed|en|wn|ne)|sent|bought|paid|told|made|sold|built|spent|held)\b"
     r"|\b(?:wurden?|ist|sind|worden|hat|haben|kann|können|darf|soll)\b"
-    r"(?:\s[^\s.,;]{1,24}){0,5}?\s(?P<de>\w{0,12}ge\w{3,12}(?:t|en))\b"
+    r"(?:\s(?:\d{1,2}\.|[^\s.,;]{1,24})){0,6}?\s(?P<de>\w{0,12}ge\w{3,12}(?:t|en))\b"
     r"|(?:已经?|可以)(?:[给把向为][^，。；]{1,6})?(?P<zh>(?-i:[\u4e00-\u9fff]))|(?P<le>(?-i:[\u4e00-\u9fff]))(?:出|好|完)?了(?=$|[，。；])",
     re.IGNORECASE,
 )
@@ -52,6 +52,7 @@ _PAST = dict(zip(_FORMS[::2], _FORMS[1::2], strict=True))
 
 _MOST_PLANNED = 400
 _STATES = frozenset(("planned", "geplant", "scheduled", "vereinbart", "written", "needed", "limited"))
+_MODAL = lazy(r"\b(?:can|may|will|should|shall|must|needs?|soll\w*|kann|können|darf|dürfen|muss|müssen|wird|werden)\b", re.IGNORECASE)
 _DAY = lazy(r"\b(?:on|by|am|bis|um) (?=\d)|\bnach (?=\w)", re.IGNORECASE)
 _PLANS = lazy(
     r"\b(?:will|wants? to|wanted to|plan(?:s|ned)? to|going to|intends?|intend(?:s|ed)? to|next (?:week|month|year)"
@@ -138,7 +139,7 @@ def find_too_early(text: str, planned: Sequence[Planned]) -> list[str]:
     plans = any(one.is_plan for one in planned)
     for sentence in split_sentences(text) if plans else ():
         for clause in _CLAUSES.split(sentence):
-            if _NO.search(_DAY.sub(" ", clause)):
+            if _NO.search(_DAY.sub(" ", clause)) or _MODAL.search(clause):
                 continue
             for deed in _deeds_in(clause):
                 about = {word for word in stems(clause) if not _is_of(deed, {word[:_HEAD]})}

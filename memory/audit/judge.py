@@ -16,6 +16,7 @@ from typing import Literal
 from msgspec import Struct
 
 from memory.audit.bounds import find_turned_bounds
+from memory.audit.compared import find_turned_comparisons
 from memory.audit.conditions import find_consent, find_unconditional, find_unconditioned
 from memory.audit.deferred import find_told_as_done, find_too_early
 from memory.audit.denied import find_affirmed, find_weakened
@@ -292,6 +293,7 @@ def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
         or find_turned_bounds(told, source.bounds)
         or find_exchanged_roles(text, source.two_sided)
         or find_other_owners(text, said)
+        or find_turned_comparisons(told, said, source.compared)
     )
     found = (
         ("swapped", exchanged),

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.audit.bounds import Bound, list_bounds
+from memory.audit.compared import Comparison, list_compared
 from memory.audit.conditions import (
     Condition,
     Refusal,
@@ -78,7 +79,7 @@ class AuditSource(Struct, frozen=True, dict=True):
         _ = self.facts.text, self.languages, self.stems, self.requests, self.current, self.bans
         _ = self.deeds, self.superseded, self.clauses, self.rejected, self.orders
         _ = self.put_off, self.exceptions, self.refusals, self.bounds, self.turnable
-        _ = self.two_sided, self.conditions, self.planned
+        _ = self.two_sided, self.conditions, self.planned, self.compared
         self.facts.prepare()
 
     @cached_property
@@ -132,6 +133,10 @@ class AuditSource(Struct, frozen=True, dict=True):
     @cached_property
     def conditions(self) -> list[Condition]:
         return find_conditions(self.asked)
+
+    @cached_property
+    def compared(self) -> list[Comparison]:
+        return list_compared(self.clauses)
 
     @cached_property
     def planned(self) -> list[Planned]:
