@@ -66,9 +66,7 @@ def list_compared(clauses: Clauses) -> list[Comparison]:
     return [*islice(_read(clauses), _MOST)]
 
 
-def find_turned_comparisons(
-    told: Clauses, said: Clauses, known: Sequence[Comparison]
-) -> list[str]:
+def find_turned_comparisons(told: Clauses, said: Clauses, known: Sequence[Comparison]) -> list[str]:
     """Return the comparisons of the source that a text turns round, and those of the text that the
     prices in the source contradict."""
     found = dict[str, None]()

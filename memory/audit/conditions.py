@@ -66,7 +66,9 @@ _CLAUSE = lazy(r"[;；，。]|,(?!\d)|\b(?:and|und)\b")
 _ORDERS = lazy(r"\b\w{2,20}e?n Sie\b|\b(?:please|bitte)\b|[请帮]", re.IGNORECASE)
 _TWO = 2  # words of a clause
 _OF_EFFECT = 0.6
-_GE = lazy(r"\b(ab|an|auf|aus|bei|ein|mit|nach|vor|weg|zu|zurück|)ge(?=\w{3,12}(?:t|en)\b)", re.IGNORECASE)
+_GE = lazy(
+    r"\b(ab|an|auf|aus|bei|ein|mit|nach|vor|weg|zu|zurück|)ge(?=\w{3,12}(?:t|en)\b)", re.IGNORECASE
+)
 
 
 class Condition(NamedTuple):
@@ -149,7 +151,8 @@ def find_conditions(said: Sequence[str]) -> list[Condition]:
                 effect = _stems(one[: sign.start()] + (one[end.end() :] if end else ""))
                 if cause and len(effect) >= _TWO:
                     found.append(Condition(frozenset(cause), frozenset(effect - cause), one))
-    return found[-_MOST:]
+                    found = found[-_MOST:]
+    return found
 
 
 def find_unconditioned(text: str, conditions: Sequence[Condition]) -> list[str]:

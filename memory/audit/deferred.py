@@ -4,6 +4,7 @@ be done at once. Pure."""
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
@@ -51,8 +52,13 @@ _PAST = dict(zip(_FORMS[::2], _FORMS[1::2], strict=True))
 
 
 _MOST_PLANNED = 400
-_STATES = frozenset(("planned", "geplant", "scheduled", "vereinbart", "written", "needed", "limited"))
-_MODAL = lazy(r"\b(?:can|may|will|should|shall|must|needs?|soll\w*|kann|können|darf|dürfen|muss|müssen|wird|werden)\b", re.IGNORECASE)
+_STATES = frozenset(
+    ("planned", "geplant", "scheduled", "vereinbart", "written", "needed", "limited")
+)
+_MODAL = lazy(
+    r"\b(?:can|may|will|should|shall|must|needs?|soll\w*|kann|können|darf|dürfen|muss|müssen|wird|werden)\b",
+    re.IGNORECASE,
+)
 _DAY = lazy(r"\b(?:on|by|am|bis|um) (?=\d)|\bnach (?=\w)", re.IGNORECASE)
 _PLANS = lazy(
     r"\b(?:will|wants? to|wanted to|plan(?:s|ned)? to|going to|intends?|intend(?:s|ed)? to|next (?:week|month|year)"
@@ -135,26 +141,26 @@ def find_planned(said: Iterable[tuple[str, str]]) -> list[Planned]:
 def find_too_early(text: str, planned: Sequence[Planned]) -> list[str]:
     """Return the sentences that plan something which a text tells as done, and that the source
     tells only as a plan."""
-    found = dict[str, None]()
-    plans = any(one.is_plan for one in planned)
-    for sentence in split_sentences(text) if plans else ():
-        for clause in _CLAUSES.split(sentence):
-            if _NO.search(_DAY.sub(" ", clause)) or _MODAL.search(clause):
+    if not any(one.is_plan for one in planned):
+        return []
+    by_word, found = defaultdict[str, list[Planned]](list), dict[str, None]()
+    for one in planned:
+        for word in one.words:
+            by_word[word].append(one)
+    for clause in (part for one in split_sentences(text) for part in _CLAUSES.split(one)):
+        if _NO.search(_DAY.sub(" ", clause)) or _MODAL.search(clause):
+            continue
+        for deed in _deeds_in(clause):
+            if deed in _STATES or is_wide(deed):
                 continue
-            for deed in _deeds_in(clause):
-                about = {word for word in stems(clause) if not _is_of(deed, {word[:_HEAD]})}
-                like = [one for one in planned if _is_of(deed, one.words)]
-                if deed in _STATES or is_wide(deed) or any(_past(deed, one.text) for one in like):
-                    continue
-                of_it = [one for one in like if shared(one.about, about)]
-                if of_it and all(one.is_plan for one in of_it):
-                    found[of_it[0].text] = None
+            like = [one for word in _heads_of(deed) for one in by_word.get(word, ())][-_MOST:]
+            if any(deed in one.text.casefold() for one in like):
+                continue
+            about = {word for word in stems(clause) if not _is_of(deed, {word[:_HEAD]})}
+            of_it = [one for one in like if shared(one.about, about)]
+            if of_it and all(one.is_plan for one in of_it):
+                found[of_it[0].text] = None
     return [*found]
-
-
-def _past(deed: str, text: str) -> bool:
-    """Return whether a text has a deed as past."""
-    return re.search(rf"\b{re.escape(deed)}\b", text, re.IGNORECASE) is not None
 
 
 def _deeds_in(clause: str) -> Iterator[str]:
@@ -166,11 +172,15 @@ def _is_of(deed: str, words: Set[str]) -> bool:
     """Return whether a past participle is of one of these words."""
     if is_wide(deed):
         return deed in words
-    start = _PAST.get(deed, deed)[:_HEAD]
-    if start in words:
-        return True
+    return any(head in words for head in _heads_of(deed))
+
+
+def _heads_of(deed: str) -> Iterator[str]:
+    """Yield the beginnings of the verb of a past participle."""
+    yield _PAST.get(deed, deed)[:_HEAD]
     _, _, stem = deed.rpartition("ge")
-    return len(stem) > _HEAD - 1 and stem[:_HEAD] in words
+    if len(stem) > _HEAD - 1:
+        yield stem[:_HEAD]
 
 
 def _words(text: str) -> frozenset[str]:

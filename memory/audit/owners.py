@@ -65,7 +65,9 @@ def _places_of_others(
     places = {at for one in known for at in said.places[one]}
     most = max(_count(known, said, at) for at in places)
     like = [at for at in places if _count(known, said, at) == most]
-    if most < max(_LEAST, len(rest) * _ALIKE) or any(person in said.words[at] for one in known for at in said.places[one]):
+    if most < max(_LEAST, len(rest) * _ALIKE) or any(
+        person in said.words[at] for one in known for at in said.places[one]
+    ):
         return
     others = [at for at in like if _people(said.words[at], said, said) - {person}]
     if len(others) < len(like) or not any(_is_beside(person, at, said) for at in others):
@@ -91,9 +93,7 @@ def _places_of_values(person: str, at: int, told: Clauses, said: Clauses) -> Ite
             for other in said.words[one]
             if other[0].isdigit()
         )
-        are_apart = not any(
-            said.words[one] & other for one in own for other in others
-        )
+        are_apart = not any(said.words[one] & other for one in own for other in others)
         if has_another and all(others) and not any(person in one for one in others) and are_apart:
             yield places[0]
 

@@ -11,16 +11,18 @@ import re
 from collections.abc import Iterator, Sequence
 
 from memory.corrections.bare import BareValue, is_similar
+from memory.corrections.cues import list_further
 from memory.corrections.frames import is_doubtful
 from memory.corrections.pairs import ParsedMessage, ParsedSentence, ValuePair
 from memory.patterns import lazy
 from memory.text.values import Value
 
 _LONGEST, _SENTENCES = 90, 2
+_READ = 2_000  # characters of the messages before
 _BACK, _EXCHANGE = 4, 2  # messages
 _KINDS = frozenset(("number", "time", "date", "day", "weekday", "month", "name", "identifier"))
 _CHANGES = lazy(
-    r"\b(?:moved?|shifted|pushed|postponed|rescheduled|extended|shortened|renamed|changed|switched"
+    r"\b(?:moved|shifted|pushed|postponed|rescheduled|extended|shortened|renamed|changed|switched"
     r"|raised|cut|lowered|upgraded|swapped|bumped|(?:going|gone|went) (?:up|down)"
     r"|on second thoughts?|prefer|instead|since|(?:is|are|it['’]s|we['’]re) now|now (?:at|in|on|it['’]s|called)"
     r"|these days|used to|turned|gave us|have until|got until|is enough|are enough|(?:will|would) do"
@@ -32,7 +34,7 @@ _CHANGES = lazy(
     r"|war mal|reich(?:t|en)|genüg(?:t|en)|hat zu|geschlossen|(?:auf|in|im) \w+ (?:\w+ )?steh(?:t|en)"
     r"|laut|besser|meinte|(?:haben|habe|hab) bis|geworden|dieses jahr|abgesprungen|abgesagt"
     r"|kommt nicht|übrigens|ab (?:jetzt|nächste\w?|april))\b"
-    r"|改|换|搬|推迟|提前|延[长期到]|宽限|涨|降|砍|调[到整]|挪|转到|后来|最后[订定选]|现在在|还是"
+    r"|改[为成到在了名]|换|搬|推迟|提前|延[长期到]|宽限|涨|降|砍|调[到整]|挪|转到|后来|最后[订定选]|现在在|还是"
     r"|够了|就行|就好|算了|应该是|[看查]了|上写|写的?是|说是|我是说|关门|不来了|退了|今年|那是以前",
     re.IGNORECASE,
 )
@@ -48,11 +50,19 @@ _OTHERS = lazy(
 """Words of an addition, of another time or thing, or of something unreal."""
 _OF_SOMEBODY = lazy(
     r"\b(?:my|his|her|our|their|mein\w{0,2}|sein\w{0,2}|ihr\w{0,2}|unser\w{0,2})\s([^\W\d_]{2,20})"
+    r"|^(?:the|die|der|das) (?:[^\W\d_]{2,20} )??([^\W\d_]{2,20}) (?:was|were|is|are|has been|wurden?|ist|sind)\b"
     r"|我([爸妈哥姐弟妹老同]\w?)",
     re.IGNORECASE,
 )
 
 
+_BEHIND = lazy(r"[个位条张块]? ?([^\W\d_\u4e00-\u9fff]{2,20}|[\u4e00-\u9fff]{2})")
+"""The word behind a number."""
+_BEFORE_NAMES = lazy(
+    r"\b(?:nach|in|im|zum|zur|de[nmr]|das|die|bei|ins?|to|at|the|on|called|named|is|was|it['’]s|heißt"
+    r"|herrn?|frau|mrs?|dr|for|für|mit|with)\.?\s\Z",
+    re.IGNORECASE,
+)
 _SPANS = lazy(r"(?:Wochen?|Jahre?|Tage?|Monate?|Uhr|Stunden?|Minuten?|Mal)", re.IGNORECASE)
 """Words for spans of time, which in German look like names."""
 
@@ -67,7 +77,9 @@ def find_replaced(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Itera
     if not may_be_replaced(said.text) or is_doubtful(said.text):
         return
     near = before[:_BACK]
-    if not near or len(said.sentences) > _SENTENCES or _is_of_somebody(said.text, near):
+    if not near or sum(len(one.text) for one in near) > _READ:
+        return
+    if len(said.sentences) > _SENTENCES or _is_of_somebody(said.text, near):
         return
     known = [one for message in near for part in message.sentences for one in part.values]
     new = [
@@ -76,6 +88,7 @@ def find_replaced(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Itera
         for one in part.values
         if one.kind in _KINDS
         and _CHANGES.search(part.text)
+        and _is_of_nothing_new(part.text, one, near)
         and not any(one.is_same(old) for old in known)
     ]
     new = [one for one in new if one[1].kind != "name"] or new
@@ -102,9 +115,24 @@ def _list_old(
     for back, message in enumerate(near):
         for part in message.sentences:
             for old in part.values:
-                is_like = old.kind == new.kind if new.kind == "name" else is_similar(one, old)
+                if old.kind == new.kind == "name":
+                    is_like = old.start > 0 or len(part.text) <= old.end + 1
+                else:
+                    is_like = new.kind != "name" and is_similar(one, old)
                 if is_like:
                     yield part, old, back
+
+
+def _is_of_nothing_new(text: str, new: Value, near: Sequence[ParsedMessage]) -> bool:
+    """Return whether a new value is a name within a sentence, or a value that counts nothing which
+    the messages before did not mention."""
+    if new.kind == "name":
+        return bool(_BEFORE_NAMES.search(text[: new.start]) and list_further(new.text))
+    behind = _BEHIND.match(text, new.end)
+    word = behind[1] if behind else ""
+    if not word or not list_further(word):
+        return True
+    return any(word.casefold() in message.folded for message in near)
 
 
 def _of_last(olds: Sequence[_Old]) -> Sequence[_Old]:

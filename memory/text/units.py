@@ -52,7 +52,7 @@ _SPAN_OF = {
 }
 _PER = lazy(
     r"(?<![\w.,:-])(?P<number>\d{1,9}(?:[.,]\d{1,6}){0,3}|[一二三四五六七八九十两])"
-    r"[ -]?(?P<what>[^\W\d_]{1,12}|[€$£¥]|)(?:(?![\d.;。；，,()\n]).){0,20}?"
+    r"[ -]?(?P<what>[^\W\d_]{1,12}|[€$£¥]|)[^\d.;。；，,()\n一二三四五六七八九十两]{0,20}?"
     r"(?:(?:\b(?:an?|per|pro|im|in der|je|jede[nrs]?|each|every) |/ ?|每)"
     r"(?P<span>hour|Stunde|小时|day|Tag|[天日]|night|Nacht|[晚夜]|week|Woche|周|星期|month|Monat|月"
     r"|year|Jahr|年)(?![a-zäöü])"
@@ -87,10 +87,11 @@ class Units:
             and unit not in units
         ]
 
-
     def _of_another_kind(self, number: str, kind: str) -> set[str]:
         """Return the kinds of units that a number of two or more digits has, if it has one."""
-        return self._of_any_kind.get(number, set()) if len(number) > 1 and _OF not in kind else set()
+        return (
+            self._of_any_kind.get(number, set()) if len(number) > 1 and _OF not in kind else set()
+        )
 
 
 def kind_of_unit(text: str) -> str:
