@@ -48,6 +48,7 @@ _THAN = lazy(
 )
 _COSTS = lazy(r"\b(?:costs?|kostet|kosten)\s\Z", re.IGNORECASE)
 _NO = lazy(r"\b(?:not?|n['’]t|nicht|kein\w*)\b|n['’]t\b|[不没]", re.IGNORECASE)
+_NUMBER = lazy(r"\d{1,15}(?:\.\d{1,9})?")
 _MONEY = lazy(r"euros?|eur|dollars?|pounds?|usd|gbp|chf|[€$£¥元块]", re.IGNORECASE)
 
 
@@ -84,9 +85,10 @@ def find_turned_comparisons(told: Clauses, said: Clauses, known: Sequence[Compar
 
 
 def _is_like(one: Comparison, left: frozenset[str], right: frozenset[str]) -> bool:
-    some, others = left - right, right - left
-    is_clear = not (one.left & others - one.right or one.right & some - one.left)
-    return bool(one.left & some and one.right & others) and is_clear
+    """Return whether a comparison has one word of each of these sides on that side. What both
+    compare may be a word of either side."""
+    is_crossed = one.left & right - one.right and one.right & left - one.left
+    return bool(one.left & left and one.right & right and not is_crossed)
 
 
 def _read(clauses: Clauses) -> Iterator[Comparison]:
@@ -100,10 +102,8 @@ def _read(clauses: Clauses) -> Iterator[Comparison]:
                 behind = re.split(r"[,;:.()]", whole[found.end() : found.end() + _RIGHT])[0]
                 word = found["more"].casefold()
             of, way = _WAY_OF[word]
-            if word in ("more", "mehr", "less", "weniger") and "expensive" in (found["what"] or ""):
-                of = _PRICE
-            elif of == _AMOUNT and _COSTS.search(before):
-                of = _PRICE
+            is_of_price = "expensive" in (found["what"] or "") or _COSTS.search(before)
+            of = _PRICE if of == _AMOUNT and is_of_price else of
             if _NO.search(before) or _NO.search(behind):
                 continue
             left, right = clauses.key_words(before), clauses.key_words(behind)
@@ -127,6 +127,6 @@ def _prices(word: str, others: frozenset[str], said: Clauses) -> Iterator[float]
     places = said.places.get(word, ())
     for at in places if len(places) <= _RARE else ():
         for number in said.words[at] if not said.words[at] & others else ():
-            if number[0].isdigit() and number.count(".") < 2 and ":" not in number:
-                if _MONEY.search(unit_of(number, said.texts[at])):
-                    yield float(number)
+            is_number = _NUMBER.fullmatch(number) is not None
+            if is_number and _MONEY.search(unit_of(number, said.texts[at])):
+                yield float(number)

@@ -61,7 +61,8 @@ _MODAL = lazy(
 )
 _DAY = lazy(r"\b(?:on|by|am|bis|um) (?=\d)|\bnach (?=\w)", re.IGNORECASE)
 _PLANS = lazy(
-    r"\b(?:will|wants? to|wanted to|plan(?:s|ned)? to|going to|intends?|intend(?:s|ed)? to|next (?:week|month|year)"
+    r"\b(?:will|wants? to|wanted to|plan(?:s|ned)? to|going to|intends?|intend(?:s|ed)? to"
+    r"|next (?:week|month|year)"
     r"|tomorrow|moved to|(?:on|by|until) (?:the )?(?:\d|(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
     r"|möchte|plant|planen|vorhaben|nächste[nrs]? (?:woche|monat|jahr)|morgen|bis zum"
     r"|(?:am|bis|ab) (?:\d|(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch))",

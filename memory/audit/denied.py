@@ -53,10 +53,13 @@ _HOLDS = lazy(
 _TELLING = 2  # words of an order in a sentence that tells it
 _HEDGES = lazy(
     r"\b(?:usually|generally|normally|mostly|often|sometimes|ideally|preferabl[ey]|occasionally"
-    r"|(?:if|where|when(?:ever)?) (?:possible|convenient|needed|necessary|appropriate)|try to|tries to"
+    r"|(?:if|where|when(?:ever)?) (?:possible|convenient|needed|necessary|appropriate)"
+    r"|try to|tries to"
     r"|rarely|seldom|typically|optional(?:ly)?|as a rule|tends? to|in most cases)\b"
-    r"|\b(?:in der regel|normalerweise|meist(?:ens)?|möglichst|wenn möglich|nach möglichkeit|üblicherweise"
-    r"|gelegentlich|manchmal|selten|gegebenenfalls|idealerweise|bei bedarf|eher|oft|häufig|im allgemeinen)\b"
+    r"|\b(?:in der regel|normalerweise|meist(?:ens)?|möglichst|wenn möglich"
+    r"|nach möglichkeit|üblicherweise"
+    r"|gelegentlich|manchmal|selten|gegebenenfalls|idealerweise|bei bedarf|eher|oft|häufig"
+    r"|im allgemeinen)\b"
     r"|尽量|最好|一般(?!性)|通常|尽可能|有时|可能的话|偶尔|大多|多数|原则上|必要时|酌情",
     re.IGNORECASE,
 )

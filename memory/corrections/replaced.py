@@ -24,14 +24,19 @@ _KINDS = frozenset(("number", "time", "date", "day", "weekday", "month", "name",
 _CHANGES = lazy(
     r"\b(?:moved|shifted|pushed|postponed|rescheduled|extended|shortened|renamed|changed|switched"
     r"|raised|cut|lowered|upgraded|swapped|bumped|(?:going|gone|went) (?:up|down)"
-    r"|on second thoughts?|prefer|instead|since|(?:is|are|it['’]s|we['’]re) now|now (?:at|in|on|it['’]s|called)"
-    r"|these days|used to|turned|gave us|have until|got until|is enough|are enough|(?:will|would) do"
+    r"|on second thoughts?|prefer|instead|since|(?:is|are|it['’]s|we['’]re) now|now (?:at"
+    r"|in|on|it['’]s|called)"
+    r"|these days|used to|turned|gave us|have until|got until|is enough|are enough|(?:will"
+    r"|would) do"
     r"|closed|cancelled|can['’]t (?:come|make it)|as i (?:now )?see|after all|in the end"
-    r"|(?:the|my|his|her) \w+ (?:says|reads)|(?:tin|box|label|ticket|letter|papers?|invoice|mail|email) (?:says?|reads?)"
+    r"|(?:the|my|his|her) \w+ (?:says|reads)|(?:tin|box|label|ticket|letter|papers?|invoice"
+    r"|mail|email) (?:says?|reads?)"
     r"|i meant|i mean|should be|should have|dropped out|by the way|btw|typo|wrong)\b"
     r"|\b(?:verschoben|verlegt|verlängert|verkürzt|umbenannt|umgezogen|gezogen|gewechselt|geändert"
-    r"|gekürzt|erhöht|gesenkt|vorgezogen|also|doch|lieber|inzwischen|mittlerweile|jetzt|seit gestern"
-    r"|war mal|reich(?:t|en)|genüg(?:t|en)|hat zu|geschlossen|(?:auf|in|im) \w+ (?:\w+ )?steh(?:t|en)"
+    r"|gekürzt|erhöht|gesenkt|vorgezogen|also|doch|lieber|inzwischen|mittlerweile|jetzt"
+    r"|seit gestern"
+    r"|war mal|reich(?:t|en)|genüg(?:t|en)|hat zu|geschlossen|(?:auf|in"
+    r"|im) \w+ (?:\w+ )?steh(?:t|en)"
     r"|laut|besser|meinte|(?:haben|habe|hab) bis|geworden|dieses jahr|abgesprungen|abgesagt"
     r"|kommt nicht|übrigens|ab (?:jetzt|nächste\w?|april))\b"
     r"|改[为成到在了名]|换|搬|推迟|提前|延[长期到]|宽限|涨|降|砍|调[到整]|挪|转到|后来|最后[订定选]|现在在|还是"
@@ -40,17 +45,21 @@ _CHANGES = lazy(
 )
 _OTHERS = lazy(
     r"^\W{0,3}(?:and|plus|und|auch|dazu|außerdem|另外?|还要|还有|再)\b"
-    r"|\b(?:too|also(?! \S{1,12}\W*$)|as well|auch|another|other|next door|nebenan|last (?:year|time|week|month)"
+    r"|\b(?:too|also(?! \S{1,12}\W*$)|as well|auch|another|other|next door|nebenan"
+    r"|last (?:year|time|week|month)"
     r"|would|could|might|may|maybe|perhaps|if|asks?|asked|their|each|next|back|plus|per|almost|about|like"
-    r"|letzte\w? (?:jahr|mal|woche|monat)|damals|vorher|zuvor|davor|wäre?|hätten?|würden?|könnten?|(?:he|she|they) meant|vielleicht"
-    r"|falls|wenn|fragt|gefragt|andere\w?|nächste\w?|zurück|dazu|noch|davon|of them|minutes|minuten)\b"
+    r"|letzte\w? (?:jahr|mal|woche|monat)|damals|vorher|zuvor|davor|wäre?|hätten?|würden?"
+    r"|könnten?|(?:he|she|they) meant|vielleicht"
+    r"|falls|wenn|fragt|gefragt|andere\w?|nächste\w?|zurück|dazu|noch|davon|of them|minutes"
+    r"|minuten)\b"
     r"|[?？\"“”„«»]|另|还要|下一|去年|上次|以前开|隔壁|邻居|同事|如果|要是|吗|大概|可能|其中|再[买订加定]",
     re.IGNORECASE,
 )
 """Words of an addition, of another time or thing, or of something unreal."""
 _OF_SOMEBODY = lazy(
     r"\b(?:my|his|her|our|their|mein\w{0,2}|sein\w{0,2}|ihr\w{0,2}|unser\w{0,2})\s([^\W\d_]{2,20})"
-    r"|^(?:the|die|der|das) (?:[^\W\d_]{2,20} )??([^\W\d_]{2,20}) (?:was|were|is|are|has been|wurden?|ist|sind)\b"
+    r"|^(?:the|die|der|das) (?:[^\W\d_]{2,20} )??([^\W\d_]{2,20}) (?:was|were|is|are"
+    r"|has been|wurden?|ist|sind)\b"
     r"|我([爸妈哥姐弟妹老同]\w?)",
     re.IGNORECASE,
 )

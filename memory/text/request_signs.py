@@ -270,7 +270,8 @@ _UNDERTAKES = lazy(
     r"(?:[-*•]\s)?(?:(?:ok(?:ay)?|sure|of course|certainly|gladly|all right|yes|great|good|will do"
     r"|gut|gerne?|klar|ja|natürlich|alles klar|in ordnung|verstanden|好的?|行|没问题|可以|明白)"
     r"(?: thing)?[,.!:;，。！ ]{0,3})?"
-    rf"(?:I(?:['’]ll| will|['’]m going to| am going to)\b|(?:(?!{_THINKS})\w+e ich|ich (?!{_THINKS})\w+e)\b"
+    rf"(?:I(?:['’]ll| will|['’]m going to| am going to)\b|(?:(?!{_THINKS})\w+e ich"
+    rf"|ich (?!{_THINKS})\w+e)\b"
     r"|wird (?:gemacht|erledigt)\b|(?:on it|will do)\b|\w+ (?:folgt|kommt (?:gleich|sofort))\b"
     r"|(?:[^，。！]{0,12}?)?我(?:来|会|这就|马上|接下来|稍后|去))",
     re.IGNORECASE,
