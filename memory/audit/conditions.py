@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from memory.patterns import lazy
-from memory.text.wording import shared, split_sentences, stems
+from memory.text.request_signs import asks
+from memory.text.wording import is_wide, shared, split_sentences, stems
 
 _LOOKED_AT = 1_000
 _MOST = 20
@@ -44,6 +45,38 @@ _AGREES = lazy(
     r"|答应|同意|批准|接受",
     re.IGNORECASE,
 )
+
+
+_IF = lazy(
+    r"\bif\b(?! (?:you|possible|needed|necessary|not|so|that|at all|any)\b)|\bin case\b(?! of)"
+    r"|\b(?:falls|wenn|sofern)\b(?! (?:sie|du|möglich|nötig|es geht)\b)"
+    r"|如果|要是|假如|万一|若(?!干)",
+    re.IGNORECASE,
+)
+_END_OF_IF = lazy(r"[,，;；:]|\b(?:then|dann)\b|[就则]")
+_DEPENDS = lazy(
+    r"\b(?:if|when|once|as soon as|unless|until|only|except|else|otherwise|whether|subject to"
+    r"|depend\w*|in case|in the event|plan b|possibly|perhaps|may|might|could|would|provided"
+    r"|falls|wenn|sofern|sobald|erst|nur|sonst|ansonsten|ob|hängt|abhängig|bei|eventuell"
+    r"|vielleicht|würde|außer|es sei denn)\b|->|→"
+    r"|如果|要是|假如|若|一旦|否则|取决|看|则|可能|视|是否|只|才|就|的话|[有没]问题",
+    re.IGNORECASE,
+)
+_CLAUSE = lazy(r"[;；，。]|,(?!\d)|\b(?:and|und)\b")
+_ORDERS = lazy(r"\b\w{2,20}e?n Sie\b|\b(?:please|bitte)\b|[请帮]", re.IGNORECASE)
+_TWO = 2  # words of a clause
+_OF_EFFECT = 0.6
+_GE = lazy(
+    r"\b(ab|an|auf|aus|bei|ein|mit|nach|vor|weg|zu|zurück|)ge(?=\w{3,12}(?:t|en)\b)", re.IGNORECASE
+)
+
+
+class Condition(NamedTuple):
+    """A statement that holds on a condition: the words of both, and its sentence."""
+
+    cause: frozenset[str]
+    effect: frozenset[str]
+    text: str
 
 
 class StatedException(NamedTuple):
@@ -97,6 +130,72 @@ def find_unconditional(text: str, exceptions: Sequence[StatedException]) -> list
                 found.append(known.text)
                 break
     return found
+
+
+def find_conditions(said: Sequence[str]) -> list[Condition]:
+    """Return the conditional statements in a person's messages whose condition no later message
+    states."""
+    found = list[Condition]()
+    for message in said:
+        looked_at = message[:_LOOKED_AT]
+        if not (found or _IF.search(looked_at)):
+            continue
+        for one in split_sentences(looked_at):
+            sign = _IF.search(one)
+            if sign is None:
+                words = _stems(one)
+                found = [known for known in found if not _is_told(known.cause, words)]
+            elif not (one.endswith(("?", "？")) or _is_order(one) or _EXCEPT.search(one)):
+                end = _END_OF_IF.search(one, sign.end())
+                cause = _stems(one[sign.end() : end.start() if end else len(one)])
+                effect = _stems(one[: sign.start()] + (one[end.end() :] if end else ""))
+                if cause and len(effect) >= _TWO:
+                    found.append(Condition(frozenset(cause), frozenset(effect - cause), one))
+                    found = found[-_MOST:]
+    return found
+
+
+def find_unconditioned(text: str, conditions: Sequence[Condition]) -> list[str]:
+    """Return the conditional statements of which a text tells the condition as a fact, or the rest
+    without the condition."""
+    sentences = split_sentences(text) if conditions else ()
+    depends = [(one, _stems(one), bool(_DEPENDS.search(one))) for one in sentences]
+    flat = [
+        _stems(part) for one, _, is_open in depends if not is_open for part in _CLAUSE.split(one)
+    ]
+    found = []
+    for known in conditions:
+        if any(is_open and _is_near(known, words) for _, words, is_open in depends):
+            continue
+        if any(_is_told(known.cause, words) or _is_of(words, known.effect) for words in flat):
+            found.append(known.text)
+    return found
+
+
+def _is_order(sentence: str) -> bool:
+    """Return whether a sentence asks the bot for something: its condition is a time."""
+    return asks(sentence) or _ORDERS.search(sentence) is not None
+
+
+def _is_near(known: Condition, words: set[str]) -> bool:
+    """Return whether a sentence that states some condition may be about this one."""
+    return bool(shared(known.cause, words)) or len(shared(known.effect, words)) >= _TWO
+
+
+def _stems(text: str) -> set[str]:
+    return stems(_GE.sub(r"\1", text))
+
+
+def _is_told(cause: frozenset[str], words: set[str]) -> bool:
+    """Return whether a text states a condition."""
+    return len(cause) >= _TWO and len(shared(cause, words)) >= max(_TWO, _ALIKE * len(cause))
+
+
+def _is_of(words: set[str], effect: frozenset[str]) -> bool:
+    """Return whether most words of a clause are of what depends on a condition."""
+    least = _TWO * (1 + any(map(is_wide, words)))
+    both = shared(words, set(effect) | {one[:4] for one in effect})
+    return len(both) >= max(least, _OF_EFFECT * len(words))
 
 
 def find_refusals(said: Sequence[str]) -> list[Refusal]:

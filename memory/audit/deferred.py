@@ -4,11 +4,12 @@ be done at once. Pure."""
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 from memory.patterns import lazy
-from memory.text.request_signs import DEED, DONE
+from memory.text.request_signs import DEED, DONE, asks
 from memory.text.wording import is_wide, shared, split_sentences, stems
 
 _LOOKED_AT = 600  # characters of a message, and of a reply
@@ -29,7 +30,7 @@ _TELLS = lazy(
     r"(?: (?:now|already|also|been|just))?"
     r"\s(?P<en>\w{2,14}(?:ed|en|wn|ne)|sent|bought|paid|told|made|sold|built|spent|held)\b"
     r"|\b(?:wurden?|ist|sind|worden|hat|haben|kann|können|darf|soll)\b"
-    r"(?:\s[^\s.,;]{1,24}){0,5}?\s(?P<de>\w{0,12}ge\w{3,12}(?:t|en))\b"
+    r"(?:\s(?:\d{1,2}\.|[^\s.,;]{1,24})){0,6}?\s(?P<de>\w{0,12}ge\w{3,12}(?:t|en))\b"
     r"|(?:已经?|可以)(?:[给把向为][^，。；]{1,6})?(?P<zh>(?-i:[\u4e00-\u9fff]))|(?P<le>(?-i:[\u4e00-\u9fff]))(?:出|好|完)?了(?=$|[，。；])",
     re.IGNORECASE,
 )
@@ -48,6 +49,35 @@ chosen choo taken take shown show begun begi built buil spent spen got get held 
 _FORMS = _IRREGULAR.split()
 _PAST = dict(zip(_FORMS[::2], _FORMS[1::2], strict=True))
 """Beginnings of verbs, by past participles."""
+
+
+_MOST_PLANNED = 400
+_STATES = frozenset(
+    ("planned", "geplant", "scheduled", "vereinbart", "written", "needed", "limited")
+)
+_MODAL = lazy(
+    r"\b(?:can|may|will|should|shall|must|needs?|soll\w*|kann|können|darf|dürfen|muss|müssen|wird|werden)\b",
+    re.IGNORECASE,
+)
+_DAY = lazy(r"\b(?:on|by|am|bis|um) (?=\d)|\bnach (?=\w)", re.IGNORECASE)
+_PLANS = lazy(
+    r"\b(?:will|wants? to|wanted to|plan(?:s|ned)? to|going to|intends?|intend(?:s|ed)? to"
+    r"|next (?:week|month|year)"
+    r"|tomorrow|moved to|(?:on|by|until) (?:the )?(?:\d|(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
+    r"|möchte|plant|planen|vorhaben|nächste[nrs]? (?:woche|monat|jahr)|morgen|bis zum"
+    r"|(?:am|bis|ab) (?:\d|(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch))",
+    re.IGNORECASE,
+)
+
+
+class Planned(NamedTuple):
+    """A sentence of the source: the beginnings of its words, its stems, and whether it is a
+    plan."""
+
+    words: frozenset[str]
+    about: frozenset[str]
+    is_plan: bool
+    text: str
 
 
 class PutOff(NamedTuple):
@@ -95,6 +125,45 @@ def find_told_as_done(text: str, put_off: Sequence[PutOff]) -> list[str]:
     return [*found]
 
 
+def find_planned(said: Iterable[tuple[str, str]]) -> list[Planned]:
+    """Return the sentences of turns that are no requests and give a day, or plan something; and
+    those that tell something as past, or to which a reply reports something."""
+    found = list[Planned]()
+    for message, reply in said:
+        is_reported = DEED.pattern.search(reply[:_LOOKED_AT]) is not None
+        for text, is_asked in ((message, True), (reply, False)):
+            for one in split_sentences(text[:_LOOKED_AT]):
+                plans = bool(_PLANS.search(one)) and not asks(one) and not one.endswith(("?", "？"))
+                is_plan = plans and not (is_asked and is_reported)
+                found.append(Planned(_words(one), frozenset(stems(one)), is_plan, one))
+    return found[-_MOST_PLANNED:]
+
+
+def find_too_early(text: str, planned: Sequence[Planned]) -> list[str]:
+    """Return the sentences that plan something which a text tells as done, and that the source
+    tells only as a plan."""
+    if not any(one.is_plan for one in planned):
+        return []
+    by_word, found = defaultdict[str, list[Planned]](list), dict[str, None]()
+    for one in planned:
+        for word in one.words:
+            by_word[word].append(one)
+    for clause in (part for one in split_sentences(text) for part in _CLAUSES.split(one)):
+        if _NO.search(_DAY.sub(" ", clause)) or _MODAL.search(clause):
+            continue
+        for deed in _deeds_in(clause):
+            if deed in _STATES or is_wide(deed):
+                continue
+            like = [one for word in _heads_of(deed) for one in by_word.get(word, ())][-_MOST:]
+            if any(deed in one.text.casefold() for one in like):
+                continue
+            about = {word for word in stems(clause) if not _is_of(deed, {word[:_HEAD]})}
+            of_it = [one for one in like if shared(one.about, about)]
+            if of_it and all(one.is_plan for one in of_it):
+                found[of_it[0].text] = None
+    return [*found]
+
+
 def _deeds_in(clause: str) -> Iterator[str]:
     for told in _TELLS.finditer(clause):
         yield (told["en"] or told["de"] or told["zh"] or told["le"]).casefold()
@@ -104,11 +173,15 @@ def _is_of(deed: str, words: Set[str]) -> bool:
     """Return whether a past participle is of one of these words."""
     if is_wide(deed):
         return deed in words
-    start = _PAST.get(deed, deed)[:_HEAD]
-    if start in words:
-        return True
+    return any(head in words for head in _heads_of(deed))
+
+
+def _heads_of(deed: str) -> Iterator[str]:
+    """Yield the beginnings of the verb of a past participle."""
+    yield _PAST.get(deed, deed)[:_HEAD]
     _, _, stem = deed.rpartition("ge")
-    return len(stem) > _HEAD - 1 and stem[:_HEAD] in words
+    if len(stem) > _HEAD - 1:
+        yield stem[:_HEAD]
 
 
 def _words(text: str) -> frozenset[str]:

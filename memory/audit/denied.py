@@ -12,7 +12,7 @@ from itertools import islice, product
 
 from memory.audit.made_up_orders import Ban, list_stems
 from memory.patterns import lazy
-from memory.text.wording import shared, split_sentences, stems
+from memory.text.wording import is_wide, shared, split_sentences, stems
 
 _LOOKED_AT = 1_000  # characters of a message, and of a reply, that are checked
 _REPLY = 160  # characters of a reply that repeats an order
@@ -48,6 +48,22 @@ _HOLDS = lazy(
     r"|以后都|以后每|永远|一律|总是|必须|务必",
     re.IGNORECASE,
 )
+
+
+_TELLING = 2  # words of an order in a sentence that tells it
+_HEDGES = lazy(
+    r"\b(?:usually|generally|normally|mostly|often|sometimes|ideally|preferabl[ey]|occasionally"
+    r"|(?:if|where|when(?:ever)?) (?:possible|convenient|needed|necessary|appropriate)"
+    r"|try to|tries to"
+    r"|rarely|seldom|typically|optional(?:ly)?|as a rule|tends? to|in most cases)\b"
+    r"|\b(?:in der regel|normalerweise|meist(?:ens)?|möglichst|wenn möglich"
+    r"|nach möglichkeit|üblicherweise"
+    r"|gelegentlich|manchmal|selten|gegebenenfalls|idealerweise|bei bedarf|eher|oft|häufig"
+    r"|im allgemeinen)\b"
+    r"|尽量|最好|一般(?!性)|通常|尽可能|有时|可能的话|偶尔|大多|多数|原则上|必要时|酌情",
+    re.IGNORECASE,
+)
+"""Words that make an order hold only at times."""
 
 
 def find_rejected(said: Iterable[tuple[str, str]]) -> list[frozenset[str]]:
@@ -102,6 +118,18 @@ def find_left_out(text: str, orders: Sequence[Order]) -> list[str]:
         for order, about in orders
         if not any(len(shared(about, said)) >= least for said, least in told)
     ]
+
+
+def find_weakened(text: str, orders: Sequence[Order]) -> list[str]:
+    """Return the orders of which a text says only that they hold usually, or if possible."""
+    told = [(one, stems(one)) for one in (split_sentences(text) if orders else ())]
+    found = []
+    for order, about in orders:
+        least = _TELLING * (1 + is_wide(order))
+        of_it = [one for one, said in told if len(shared(about, said)) >= least]
+        if of_it and not _HEDGES.search(order) and all(map(_HEDGES.search, of_it)):
+            found.append(order)
+    return found
 
 
 def _list_denied(text: str) -> list[set[str]]:

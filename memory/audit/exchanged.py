@@ -37,7 +37,7 @@ _JOINS = lazy(r"(?:and|und|sowie|[和与及、]|\s[/]\s)\Z", re.IGNORECASE)
 _LABEL = lazy(r"([^(（:：]{1,40})(?:[(（]|[:：](?!\d))")
 _END_OF_HEAD = frozenset(")）;；")
 _IN_ORDER = lazy(
-    r"\b(?:respectively|each|both|beziehungsweise|bzw|jeweils|beide\w?)\b|分别|各", re.IGNORECASE
+    r"\b(?:respectively|both|beziehungsweise|bzw|jeweils|beide\w?)\b|分别|各", re.IGNORECASE
 )
 """Words of a sentence whose clauses refer to each other."""
 _TURNED_ROUND = lazy(

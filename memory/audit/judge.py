@@ -16,14 +16,16 @@ from typing import Literal
 from msgspec import Struct
 
 from memory.audit.bounds import find_turned_bounds
-from memory.audit.conditions import find_consent, find_unconditional
-from memory.audit.deferred import find_told_as_done
-from memory.audit.denied import find_affirmed
+from memory.audit.compared import find_turned_comparisons
+from memory.audit.conditions import find_consent, find_unconditional, find_unconditioned
+from memory.audit.deferred import find_told_as_done, find_too_early
+from memory.audit.denied import find_affirmed, find_weakened
 from memory.audit.exchanged import Clauses, find_exchanged
 from memory.audit.made_up_orders import find_made_up, find_permitted
 from memory.audit.moved import find_moved, find_new_days
 from memory.audit.moved_wide import find_moved_wide
-from memory.audit.polarity import find_stated
+from memory.audit.owners import find_other_owners
+from memory.audit.polarity import find_newly_denied, find_stated
 from memory.audit.represented_requests import find_lost_requests, find_restated, list_unbacked
 from memory.audit.roles import find_exchanged_roles
 from memory.audit.source import AuditSource
@@ -53,6 +55,7 @@ REASONS: Mapping[str, str] = {
     "invented": "it says things that nobody said",
     "ordered": "it contains an instruction that nobody gave",
     "permitted": "it allows what was forbidden",
+    "weakened": "it weakens an instruction",
     "swapped": "it mixes up two things",
     "corrected": "it gives a value that has been corrected",
     "affirmed": "it says that something rejected was agreed",
@@ -274,6 +277,7 @@ def _check_orders(text: str, source: AuditSource) -> Sequence[Flaw]:
         ("ordered", find_made_up(text, source.stems, list_unbacked(text, source.requests))),
         ("permitted", find_permitted(text, source.bans, source.grants)),
         ("affirmed", find_affirmed(text, source.rejected)),
+        ("weakened", find_weakened(text, source.orders)),
         ("orders", source.find_left_out(text)),
     )
     return [Flaw(kind, tuple(what)) for kind, what in found if what]
@@ -288,13 +292,16 @@ def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
         or source.turnable.find_turned(told)
         or find_turned_bounds(told, source.bounds)
         or find_exchanged_roles(text, source.two_sided)
+        or find_other_owners(text, said)
+        or find_turned_comparisons(told, said, source.compared)
     )
     found = (
         ("swapped", exchanged),
         ("affirmed", find_stated(told, said) or find_consent(text, source.refusals)),
         ("condition", find_unconditional(text, source.exceptions)),
-        ("invented", find_new_days(told, said)),
-        ("undone", find_told_as_done(text, source.put_off)),
+        ("condition", find_unconditioned(text, source.conditions)),
+        ("invented", find_new_days(told, said) or find_newly_denied(told, said)),
+        ("undone", find_told_as_done(text, source.put_off) or find_too_early(text, source.planned)),
     )
     return [Flaw(kind, tuple(what)) for kind, what in found if what]
 

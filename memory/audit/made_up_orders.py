@@ -120,6 +120,7 @@ _FREELY = lazy(
     r"|\b(?:jederzeit|jeder)\b|不用|不必|无需|无须|随时|任何人都?可"
 )
 _WITHOUT = lazy(r"\b(?:without|ohne)\b|没有|未经|不经")
+_NOT_USED = lazy(r"不(用[\u4e00-\u9fff]{2})")
 _NO_NEED = lazy(r"\bno need\b|\bneedn['’]t\b|\bnicht nötig\b|不用|不必|无需|无须")
 _DENIES = lazy(
     r"\b(?:not|never|no(?! need)|nothing|none|nobody|only|unless|except|until|up to|at most|if|once"
@@ -288,9 +289,19 @@ def _permits(clause: str, ban: Ban) -> bool:
     is_without = bool(missing and shared(ban.unless, list_stems(clause[missing.end() :])))
     if is_without:  # the very thing without which it is forbidden
         ban = replace(ban, about=ban.about | ban.unless)
+    elif _keeps(clause, ban):
+        return False
     if not _is_like(ban, clause, said) or not ban.than <= {*_THAN.findall(clause)}:
         return False
     return bool(_FREELY.search(clause)) or is_without or not shared(ban.unless, said)
+
+
+def _keeps(clause: str, ban: Ban) -> bool:
+    """Return whether a clause says "without" what is forbidden, or repeats 别用 as 不用."""
+    missing, unused = _WITHOUT.search(clause), _NOT_USED.search(clause)
+    return bool(missing and shared(ban.about, list_stems(clause[missing.end() :]))) or bool(
+        unused and unused[1] in ban.text
+    )
 
 
 def _has_enough(ban: Ban, said: Set[str]) -> bool:

@@ -182,12 +182,17 @@ def _kind_of(word: str, text: str, names: Set[str]) -> str:
     if word[:2] in CLASSES:
         return word[:2]
     if word[0].isdigit():
-        for sign, number, counted in _UNIT.findall(text):
-            if _GROUPS.sub("", number).replace(",", ".") == word:
-                unit = (sign or counted).casefold()
-                return f"number {unit}" if unit else ""
-        return ""
+        return unit_of(word, text)
     return "name" if word in names else ""
+
+
+def unit_of(value: str, text: str) -> str:
+    """Return the unit of a number of a text, as its kind; "" if it has none."""
+    for sign, number, counted in _UNIT.findall(text):
+        if _GROUPS.sub("", number).replace(",", ".") == value:
+            unit = (sign or counted).casefold()
+            return f"number {unit}" if unit else ""
+    return ""
 
 
 def _neighbours(word: str, text: str, without: Set[str] = TITLES) -> tuple[str, str]:

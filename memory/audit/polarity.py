@@ -8,9 +8,11 @@ from memory.audit.clauses import find_alike
 from memory.audit.denied import DENIES, UNLESS
 from memory.audit.exchanged import NO, USER, Clauses
 from memory.patterns import lazy
+from memory.text.wording import is_wide
 
 _LEAST = 2  # words that both have,
 _ALIKE, _ALIKE_THERE = 0.75, 0.6  # and their share of the text's clause and of the source's
+_LEAST_DENIED = 3  # words of a clause that denies
 _MOST_FOUND = 4
 _COMPARES = lazy(
     r"\b(?:without|ohne|more|less|later|earlier|longer|only|just|most|least|over|above"
@@ -19,6 +21,11 @@ _COMPARES = lazy(
     re.IGNORECASE,
 )
 """Words of a clause that denies a part of something."""
+_LIMITS = lazy(
+    rf"{UNLESS.pattern}|{_COMPARES.pattern}|\b(?:yet|still|noch|statt|anstatt|instead|rather)\b|[?？还未尚欠待非]|不是|至少",
+    re.IGNORECASE,
+)
+_NO_WIDE = lazy(r"[不没无未别]")
 _ASKS = lazy(r"[?？]\Z")
 
 
@@ -41,3 +48,25 @@ def find_stated(told: Clauses, said: Clauses) -> list[str]:
             if not any(said.has(one, place) for one in (UNLESS, _COMPARES, _ASKS)):
                 found[said.texts[place].strip()] = None
     return [*found][:_MOST_FOUND]
+
+
+def find_newly_denied(told: Clauses, said: Clauses) -> list[str]:
+    """Return the clauses of the source that state what a text denies."""
+    found = dict[str, None]()
+    for at, words in enumerate(told.own):
+        own = {one for one in words - {NO, USER} if not _NO_WIDE.search(one)}
+        if NO not in words or len(own) < _LEAST_DENIED or _LIMITS.search(told.texts[at]):
+            continue
+        like = [*find_alike(own, said)]
+        if any(_is_denied(said, place) or said.has(_ASKS, place) for place, _ in like):
+            continue
+        for place, shared in like:
+            theirs = said.words[place] - {USER}
+            if len(shared) >= max(_ALIKE * len(own), _ALIKE_THERE * len(theirs)):
+                found[said.texts[place].strip()] = None
+    return [*found][:_MOST_FOUND]
+
+
+def _is_denied(said: Clauses, at: int) -> bool:
+    """Return whether a clause denies something; in Chinese, other signs are often of its topic."""
+    return NO in said.words[at] if is_wide(said.texts[at]) else said.has(DENIES, at)

@@ -11,8 +11,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.audit.bounds import Bound, list_bounds
-from memory.audit.conditions import Refusal, StatedException, find_exceptions, find_refusals
-from memory.audit.deferred import PutOff, find_put_off
+from memory.audit.compared import Comparison, list_compared
+from memory.audit.conditions import (
+    Condition,
+    Refusal,
+    StatedException,
+    find_conditions,
+    find_exceptions,
+    find_refusals,
+)
+from memory.audit.deferred import Planned, PutOff, find_planned, find_put_off
 from memory.audit.denied import Order, find_left_out, find_orders, find_rejected
 from memory.audit.exchanged import Clauses
 from memory.audit.made_up_orders import Ban, find_bans, find_grants
@@ -71,7 +79,7 @@ class AuditSource(Struct, frozen=True, dict=True):
         _ = self.facts.text, self.languages, self.stems, self.requests, self.current, self.bans
         _ = self.deeds, self.superseded, self.clauses, self.rejected, self.orders
         _ = self.put_off, self.exceptions, self.refusals, self.bounds, self.turnable
-        _ = self.two_sided
+        _ = self.two_sided, self.conditions, self.planned, self.compared
         self.facts.prepare()
 
     @cached_property
@@ -121,6 +129,18 @@ class AuditSource(Struct, frozen=True, dict=True):
     @cached_property
     def exceptions(self) -> list[StatedException]:
         return find_exceptions(self.asked)
+
+    @cached_property
+    def conditions(self) -> list[Condition]:
+        return find_conditions(self.asked)
+
+    @cached_property
+    def compared(self) -> list[Comparison]:
+        return list_compared(self.clauses)
+
+    @cached_property
+    def planned(self) -> list[Planned]:
+        return find_planned(self._pairs)
 
     @cached_property
     def put_off(self) -> list[PutOff]:

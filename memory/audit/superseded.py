@@ -40,7 +40,9 @@ CHANGES = cue(
         r"|after all|raised?|lowered|go up to|old (?:price|number|one|date))\b"
         r"|\b(?:geändert|änder\w*|verschob\w*|verschieb\w*|verleg\w*|schieben|umgebucht"
         r"|umbuch\w*|berichtigt|korrigiert|korrektur|statt(?!\s*[.,;!?]|\s*$)|stattdessen|falsch|vertan|verwechselt"
-        r"|verlesen|vertippt|stimmt (?:so )?nicht|nicht mehr|nachgezählt|doch (?:nur|erst|schon)"
+        r"|verlesen|vertippt|stimmt (?:so )?nicht|nicht mehr|nachgezählt|doch (?:nur|erst"
+        r"|schon)|erst (?:am|um|ab|im|nach)"
+        r"|angerufen|ach so|called (?:me|us)|oh,? (?:wait|and|it)"
         r"|doch nicht|(?:war|ist) (?:noch )?alt|erhöh\w*|gesenkt|irrtum|geirrt)\b"
         r"|改[为成到在]|已改|更正|记错|记混|搞错|弄错|说错|看错|错了|换成|调整|推迟|提前|挪|延[到后期]"
         r"|不是|变成|变更|涨到|降到|加到|减到|取消",

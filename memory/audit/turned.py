@@ -19,7 +19,9 @@ _SHORT = 2  # words of a clause that needs the one beside it
 _WITHOUT = lazy(r"\b(?:ohne|without)\b", re.IGNORECASE)
 _FIRST = lazy(
     r"\b(?:first|erst|zuerst)\s+([^,;.]{1,60}),?\s+(?:and\s+|und\s+)?(?:then|dann|danach)\s+([^,;.]{1,60})"
-    r"|先([^，。；]{1,20}?)(?:，?[再后]|，?然后)([^，。；]{1,20})",
+    r"|先([^，。；]{1,20}?)(?:，?[再后]|，?然后)([^，。；]{1,20})"
+    r"|(?:\bfrom |\bvon |从)(\d[\w.,]{0,12})\s?(?:to|auf|bis|in|[到至])\s?(\d[\w.,]{0,12})"
+    r"|(\d[\w.,]{0,12})\s?(?:->|→)\s?(\d[\w.,]{0,12})",
     re.IGNORECASE,
 )
 
@@ -66,7 +68,11 @@ def _list_denied(clauses: Clauses) -> Iterator[_Sides]:
             if clauses.is_joined[then] or (NO in clauses.words[at]) is (NO in clauses.words[then]):
                 continue
             denied, other = (at, then) if NO in clauses.words[at] else (then, at)
-            no, yes = clauses.words[denied] - {NO, USER}, clauses.words[other] - {USER}
+            no, yes = clauses.words[denied] - {NO}, clauses.words[other]
+            if no != {USER} and USER in no:
+                no, yes = no - {USER}, yes - {USER}
+            elif USER in no:  # "Jens does, not I": "my" on the other side is nobody
+                yes = yes - {USER}
             is_short = min(map(_count, (no, yes))) <= _SHORT
             if max(len(no), len(yes)) > _LONG:
                 continue
@@ -82,7 +88,7 @@ def _count(words: Set[str]) -> float:
 def _list_ordered(clauses: Clauses) -> Iterator[_Sides]:
     for whole in clauses.sentences_with(_FIRST):
         for found in _FIRST.finditer(whole):
-            first, then = (found[1], found[2]) if found[1] else (found[3], found[4])
+            first, then = (one for one in found.groups() if one)
             one, two = clauses.key_words(first), clauses.key_words(then)
             if one - two and two - one:
                 yield _Sides(one - two, two - one, found[0])

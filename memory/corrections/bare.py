@@ -57,7 +57,7 @@ def may_be_bare(text: str) -> bool:
     return len(text) <= _LONGEST and has_cue(text)
 
 
-class _BareValue(Struct, frozen=True):
+class BareValue(Struct, frozen=True):
     """A new value that a sentence names with a cue, the words beside it that are not cues, the word
     directly behind it, and whether the cue says that something was wrong."""
 
@@ -87,14 +87,14 @@ def _is_apology(message: ParsedMessage) -> bool:
     return len(text) <= _APOLOGY and has_cue(text) and not list_further(text)
 
 
-def _list_said(said: ParsedMessage, known: Sequence[Value], apology: str) -> Iterator[_BareValue]:
+def _list_said(said: ParsedMessage, known: Sequence[Value], apology: str) -> Iterator[BareValue]:
     cue = apology  # or a sentence of cues alone: "Typo. It's 17."
     for sentence in said.sentences[:_SENTENCES]:
         yield from _read(sentence, cue, known)
         cue = sentence.text if has_cue(sentence.text) and not list_further(sentence.text) else ""
 
 
-def _read(sentence: ParsedSentence, cue: str, known: Sequence[Value]) -> Iterator[_BareValue]:
+def _read(sentence: ParsedSentence, cue: str, known: Sequence[Value]) -> Iterator[BareValue]:
     text = sentence.text
     values = [one for one in sentence.values if one.kind != "name"] or _list_names(sentence)
     if not values or is_doubtful(text) or _ASKING.match(text):
@@ -120,7 +120,7 @@ def _read(sentence: ParsedSentence, cue: str, known: Sequence[Value]) -> Iterato
     if is_slip or (has_hint(cues) and not is_named):
         behind = list_further(text[new.end : stop])[:1]
         is_next = behind and text[new.end :].lstrip(" -").casefold().startswith(behind[0])
-        yield _BareValue(
+        yield BareValue(
             sentence, new, frozenset(list_further(head)), behind[0] if is_next else "", is_slip
         )
 
@@ -142,7 +142,7 @@ class _OldValue(Struct, frozen=True):
     value: Value
 
 
-def _choose(one: _BareValue, before: Sequence[ParsedMessage]) -> ValuePair | None:
+def _choose(one: BareValue, before: Sequence[ParsedMessage]) -> ValuePair | None:
     """Return the pair of a new value and the only old one that it can replace."""
     last_said = (value for part in before[0].sentences for value in part.values) if before else ()
     if any(one.new.is_same(value) for value in last_said):
@@ -171,7 +171,7 @@ def _is_asked(before: Sequence[ParsedMessage], old: _OldValue) -> bool:
     return before[0].text.rstrip().endswith(("?", "？")) and old.back > 0
 
 
-def _list_old(one: _BareValue, before: Sequence[ParsedMessage]) -> Iterator[_OldValue]:
+def _list_old(one: BareValue, before: Sequence[ParsedMessage]) -> Iterator[_OldValue]:
     count, kind = 0, one.new.kind
     for back, message in enumerate(before):
         for source in reversed(message.sentences):
@@ -185,7 +185,7 @@ def _list_old(one: _BareValue, before: Sequence[ParsedMessage]) -> Iterator[_Old
                     yield _OldValue(unlike, back, source, value)
 
 
-def _shares_words(one: _BareValue, source: str, old: Value) -> bool:
+def _shares_words(one: BareValue, source: str, old: Value) -> bool:
     """Return whether the words beside the new value were used with the old one too: all of them, or
     one and few others if the sentence says that something was wrong."""
     if not one.words:
@@ -218,7 +218,7 @@ _NO_UNIT = lazy(r"[\d.,'’\s零一二三四五六七八九十百千万两]")
 _YEARS = range(1900, 2100)
 
 
-def _measure(one: _BareValue, old: Value) -> int | None:
+def _measure(one: BareValue, old: Value) -> int | None:
     """Return the difference of two values, or None if one can't replace the other."""
     new = one.new
     bare = _BARE.fullmatch(new.text) if new.kind in ("number", "day") else None
@@ -236,6 +236,11 @@ def _measure(one: _BareValue, old: Value) -> int | None:
         edits = count_edits(new.text.casefold(), old.text.casefold(), _EDITS)
         return _ALIKE if edits <= _EDITS and edits * _SIGNS <= len(new.text) else None
     return _ALIKE
+
+
+def is_similar(one: BareValue, old: Value) -> bool:
+    """Return whether a new value may replace an old one, by their kinds and sizes."""
+    return _measure(one, old) is not None
 
 
 def _compare_ends(digits: str, there: str) -> int | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Set
 
 from memory.patterns import lazy
-from memory.text.wording import cue, split_sentences
+from memory.text.wording import cue, split_sentences, stems
 
 SHOWN = 200  # characters of a request
 
@@ -63,6 +63,17 @@ def promises(reply: str, heads: Set[str]) -> bool:
         COMMITS.is_in(reply, heads) and _LATER_ON.search(reply) is not None
     )
     return is_later and not reports_action(reply, heads)
+
+
+def only_promises(reply: str, heads: Set[str], asked: Set[str]) -> bool:
+    """Return whether a reply is a line in which the bot says that it will do what was asked, and
+    little else. `asked` are the stems of the request."""
+    if len(reply) > SHOWN or _OF_OTHERS.search(reply.strip()) or reports_action(reply, heads):
+        return False
+    if not any(map(_UNDERTAKES.match, split_sentences(reply))):
+        return False
+    told = stems(reply)
+    return len(told - asked) <= max(1, len(told) * _NEW)
 
 
 def reports_action(reply: str, heads: Set[str]) -> bool:
@@ -255,6 +266,18 @@ _DECLINES = lazy(
     r"|(?:抱歉，?)?我(?:无法|不能|没法|看不到)",
     re.IGNORECASE,
 )
+_UNDERTAKES = lazy(
+    r"(?:[-*•]\s)?(?:(?:ok(?:ay)?|sure|of course|certainly|gladly|all right|yes|great|good|will do"
+    r"|gut|gerne?|klar|ja|natürlich|alles klar|in ordnung|verstanden|好的?|行|没问题|可以|明白)"
+    r"(?: thing)?[,.!:;，。！ ]{0,3})?"
+    rf"(?:I(?:['’]ll| will|['’]m going to| am going to)\b|(?:(?!{_THINKS})\w+e ich"
+    rf"|ich (?!{_THINKS})\w+e)\b"
+    r"|wird (?:gemacht|erledigt)\b|(?:on it|will do)\b|\w+ (?:folgt|kommt (?:gleich|sofort))\b"
+    r"|(?:[^，。！]{0,12}?)?我(?:来|会|这就|马上|接下来|稍后|去))",
+    re.IGNORECASE,
+)
+"""The beginning of a reply with which the bot undertakes work."""
+_NEW = 0.5  # the share of a promise's words that the request may not have
 _CONDITION = lazy(
     r"\b(?:once|when|as soon as|after|until|till|if|sobald|wenn|falls|nachdem|bis)\b"
     r"[^.,;:!?\n]{1,160}",

@@ -24,6 +24,7 @@ from memory.text.request_signs import (
     is_postponed,
     leaves_unfinished,
     may_ask,
+    only_promises,
     postpones,
     promises,
     reports_action,
@@ -76,8 +77,8 @@ def find_requests(
     turns: Sequence[Turn], known: Requests = NONE, words_of: WordIndex | None = None
 ) -> Requests:
     """Find the requests of turns in order, after the `known` ones. A request is finished once it
-    was answered without a question, and the person continued. It is open if it was postponed, is in
-    the last turn, or was answered with a question."""
+    was answered with neither a question nor a mere promise. It is open if it was postponed, only
+    promised, or answered with a question."""
     is_open, finished = list(known.open), list(known.finished)
     pending: list[PersonRequest] = []  # answered with a question; the next turn may finish them
     replies: dict[int, str] = {}
@@ -103,7 +104,9 @@ def find_requests(
         pending = []
         if not now:
             continue
-        if not reply or postpones(reply, words_of.heads(reply)):
+        heads = words_of.heads(reply)
+        wanted = words_of.stems((asked,))
+        if not reply or postpones(reply, heads) or only_promises(reply, heads, wanted):
             is_open += now
         elif ends_with_question(reply) or (
             following and leaves_unfinished(reply, _said(following))

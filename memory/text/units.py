@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -22,6 +23,7 @@ money: 元 块 yuan RMB CNY
 money: CHF francs? Franken 法郎 | kroner Kronen
 heat: °C | °F
 data: KB | MB | GB | TB
+share: % percent Prozent
 """
 _KIND_OF = dict[str, str]()
 _NAMED = list[str]()
@@ -35,6 +37,32 @@ _COUNTED = lazy(
     r"(?<![A-Za-z\d_.,:-])(?P<number>\d+(?:[.,]\d+)*|[A-Za-zäöüß]{3,16}+)"
     rf"[ -]?(?:{'|'.join(_NAMED)})(?![a-zäöü])"
 )
+_SPANS = """
+hour Stunde 小时 hourly stündlich
+day Tag 天 日 daily täglich
+night Nacht 晚 夜 nightly
+week Woche 周 星期 weekly wöchentlich
+month Monat 月 monthly monatlich
+year Jahr 年 yearly annually jährlich
+"""
+_SPAN_OF = {
+    word.casefold(): f"per {number}"
+    for number, line in enumerate(_SPANS.strip().splitlines())
+    for word in line.split()
+}
+_PER = lazy(
+    r"(?<![\w.,:-])(?P<number>\d{1,9}(?:[.,]\d{1,6}){0,3}|[一二三四五六七八九十两])"
+    r"[ -]?(?P<what>[^\W\d_]{1,12}|[€$£¥]|)[^\d.;。；，,()\n一二三四五六七八九十两]{0,20}?"
+    r"(?:(?:\b(?:an?|per|pro|im|in der|je|jede[nrs]?|each|every) |/ ?|每)"
+    r"(?P<span>hour|Stunde|小时|day|Tag|[天日]|night|Nacht|[晚夜]|week|Woche|周|星期|month|Monat|月"
+    r"|year|Jahr|年)(?![a-zäöü])"
+    r"|\b(?P<often>hourly|daily|nightly|weekly|monthly|yearly|annually|stündlich|täglich|wöchentlich"
+    r"|monatlich|jährlich)\b)"
+    r"|每个?(?P<before>小时|[天日晚夜周月年]|星期)[^\d，。；、\n]{0,8}?"
+    r"(?P<then>\d{1,9}|[一二三四五六七八九十两])(?P<of>[\u4e00-\u9fff])",
+    re.IGNORECASE,
+)
+_OF = "of "
 _GROUPS = lazy(r"[.,](?=\d{3}(?!\d))")
 
 
@@ -43,17 +71,27 @@ class Units:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._known = defaultdict[tuple[str, str], set[str]](set)
+        self._of_any_kind = defaultdict[str, set[str]](set)
         for text in texts:
-            for number, kind, unit, _ in _read(text):
+            for number, kind, unit, _ in (*_read(text), *_read_spans(text)):
                 self._known[number, kind].add(unit)
+                if not kind.startswith(_OF):
+                    self._of_any_kind[number].add(kind)
 
     def find_changed(self, text: str) -> list[str]:
         """Return the numbers of a text, with units, that have other units of that kind here."""
         return [
             whole
-            for number, kind, unit, whole in _read(text)
-            if (units := self._known.get((number, kind))) and unit not in units
+            for number, kind, unit, whole in (*_read(text), *_read_spans(text))
+            if (units := self._known.get((number, kind), self._of_another_kind(number, kind)))
+            and unit not in units
         ]
+
+    def _of_another_kind(self, number: str, kind: str) -> set[str]:
+        """Return the kinds of units that a number of two or more digits has, if it has one."""
+        return (
+            self._of_any_kind.get(number, set()) if len(number) > 1 and _OF not in kind else set()
+        )
 
 
 def kind_of_unit(text: str) -> str:
@@ -70,3 +108,12 @@ def _read(text: str) -> Iterator[tuple[str, str, str, str]]:
         number = str(NUMBER_WORDS.get(said, _GROUPS.sub("", said).replace(",", ".")))
         unit = found.lastgroup or ""
         yield number, _KIND_OF[unit], unit, found[0]
+
+
+def _read_spans(text: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the numbers of things in a span of time, as in "48 euros a month", with the beginning
+    of the thing's name."""
+    for found in _PER.finditer(text):
+        number, what = found["number"] or found["then"], found["what"] or found["of"] or ""
+        span = (found["span"] or found["often"] or found["before"]).casefold()
+        yield _GROUPS.sub("", number), f"{_OF}{what[:3].casefold()}", _SPAN_OF[span], found[0]

@@ -77,7 +77,7 @@ _PER_WIDE = 3  # Latin letters that are equivalent to one of those characters
 
 _END = lazy(r"[.!?…][\"”’)\]]?\s+|[。！？][”」』）]?\s*|\n\s*")
 _NO_END = lazy(
-    r"(?:\b\d{1,2}|(?<!\d\.)(?<!['’])\b\w|\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|ca|bzw|vs|max|min|inkl|evtl|usw|etc))\.\Z"
+    r"(?:(?<![:.,])\b\d{1,2}|(?<!\d\.)(?<!['’])\b\w|\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|ca|bzw|vs|max|min|inkl|evtl|usw|etc))\.\Z"
 )
 
 

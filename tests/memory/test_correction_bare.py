@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from memory.corrections import bare as correction_bare
-from memory.corrections.bare import _BareValue, _measure, find_bare
+from memory.corrections.bare import BareValue, _measure, find_bare
 from memory.corrections.finder import find_corrections, in_force
 from memory.corrections.pairs import BACK, ParsedMessage
 from memory.text.values import Value, find_values
@@ -190,7 +190,7 @@ def test_a_hostile_message_has_few_values_looked_at(
 ) -> None:
     looks = []
 
-    def measure(one: _BareValue, old: Value) -> int | None:
+    def measure(one: BareValue, old: Value) -> int | None:
         looks.append(old)
         return _measure(one, old)
 
