@@ -18,11 +18,14 @@ SEEN = {
     "demo": ("first_visit", "tour_filled", "tour_compacted"),
     "locked": ("sign_in", "invitation"),
     "asked": ("compaction_asked",),
-    "usual": ("chat", "rich", "panel_selected", "panel_request", "panel_memory", "summary_edited"),
-    "menus": ("turn_menu", "question_edited", "asked_again", "tool_asks", "failed", "private"),
-    "dialogs": ("models", "conversation_menu", "delete_asked", "settings_context"),
+    "usual": ("chat", "rich", "summary_edited"),
+    "panel": ("panel_selected", "panel_request", "panel_memory"),
+    "menus": ("turn_menu", "conversation_menu"),
+    "questions": ("question_edited", "delete_asked", "models"),
+    "answers": ("asked_again", "failed", "private"),
+    "tools": ("tool_asks", "settings_context"),
 }
-"""The states by the bot that they need, 22 in total; the last two groups need the usual one."""
+"""The states by the bot that they need, 22 in total; the last five groups need the usual one."""
 
 
 @pytest.mark.parametrize("group", SEEN)

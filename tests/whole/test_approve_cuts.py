@@ -77,7 +77,7 @@ async def test_ask_waits_and_a_yes_cuts_with_the_summary_seen(tmp_path: Path) ->
     async with run_bot(tmp_path, echo, ASK) as bot:
         question = await questioned(bot)
         assert question.text.startswith("Compact the context? t1 to t3 will be removed")
-        beginning = question.text.partition("\n\nSend")[0]
+        beginning = question.text.partition("\n\nYou can edit")[0]
         page = (ROOT / "docs" / "context.md").read_text("utf-8")
         assert without_sizes(f"```markdown\n{beginning}\n```") in without_sizes(page)
         assert [action.label for action in question.actions] == ["Approve", "Edit", "No"]

@@ -85,10 +85,10 @@ export class Settings {
   }
 
   /** Draw them, unless one is being changed: they are drawn when that is sent. */
-  draw(isAnew = false) {
+  draw(isAnew = false, sent = null) {
     const settings = this.#settings;
     const now = JSON.stringify(settings);
-    if ((!isAnew && now === this.#drawn) || isTyped(document.activeElement)) return;
+    if ((!isAnew && now === this.#drawn) || (document.activeElement !== sent && isTyped(document.activeElement))) return;
     this.#drawn = now;
     const scopes = new Map([...document.querySelectorAll("select[data-scope]")].map((one) => [one.dataset.scope, one.value]));
     const rows = (name, found) => found.filter((one) => one && sectionOf(one.key) === name).map((setting) => this.#row(setting, scopes.get(setting.key)));
@@ -140,15 +140,15 @@ export class Settings {
 
   #field(setting, id, scope) {
     const field = control(setting, id);
-    field.addEventListener("change", () => this.#run(`/config ${setting.key} ${typed(setting, field)}${scope()}`));
+    field.addEventListener("change", () => this.#run(`/config ${setting.key} ${typed(setting, field)}${scope()}`, field));
     return field;
   }
 
-  async #run(line) {
+  async #run(line, field) {
     const settings = await this.#page.run(line);
     if (!settings) return;
     this.#settings = settings;
-    this.draw(true);
+    this.draw(true, field);
   }
 }
 
