@@ -246,7 +246,7 @@ async def show(ask: Ask) -> Reply:
     if ask.text.strip().lower() == "json":
         return await show_figures(ask)
     if ask.text:
-        raise CommandError(_("/context map takes nothing, or json for its figures."))
+        raise refusal("/context map takes nothing, or json for its figures.")
     overview = await gather(ask)
     conversation = ask.conversation
     first = max(1, conversation.context.newest - NEWEST + 1)

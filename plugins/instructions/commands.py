@@ -217,12 +217,10 @@ def _read_scope(text: str) -> tuple[Scope, str]:
         if not word.startswith("--") or not word[2:].isalpha():
             continue
         if (scope := SCOPES.get(word[2:].lower())) is None:
-            raise CommandError(
-                _(
-                    "/rules has no option {option}, so nothing was done; it takes {known}.",
-                    option=literal(clip(word)),
-                    known=format_list([f"--{name}" for name in SCOPES], "or"),
-                )
+            raise refusal(
+                "/rules has no option {option}, so nothing was done; it takes {known}.",
+                option=literal(clip(word)),
+                known=format_list([f"--{name}" for name in SCOPES], "or"),
             )
         rest = text[len(word) :] if text.startswith(word) else text[: -len(word)]
         return scope, rest.strip()

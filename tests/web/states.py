@@ -416,7 +416,7 @@ for _name in ("General", "Models and keys", "Context", "Memory", "People", "This
 @asynccontextmanager
 async def staged(bot: str, browser: Browser, folder: Path) -> AsyncIterator[Stage]:
     """Serve one of the bots with what its states need, and open a tab."""
-    options: dict[str, Any] = {
+    every: dict[str, dict[str, Any]] = {
         "demo": {"settings": {"model": "auto"}, "environ": {}},
         "locked": {"token": TOKEN},
         "asked": {
@@ -425,8 +425,8 @@ async def staged(bot: str, browser: Browser, folder: Path) -> AsyncIterator[Stag
         "usual": {
             "settings": {"agent_max_context_turns": 4, "tools": {"web_fetch": True}},
         },
-    }[bot]
-    async with serving(folder, model, **options) as site, browsing(browser) as tab:
+    }
+    async with serving(folder, model, **every[bot]) as site, browsing(browser) as tab:
         if bot == "locked":
             site.http.headers["Authorization"] = f"Bearer {TOKEN}"
         if bot == "usual":
