@@ -609,7 +609,7 @@ class Command(Struct, frozen=True):
         return word in self.slow or (bool(word) and EVERYTHING in self.slow)
 
 
-def command(
+def command(  # noqa: PLR0913 - each is a property of a command, given by its name
     name: str,
     summary: str,
     usage: str = "",

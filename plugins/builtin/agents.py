@@ -186,8 +186,8 @@ async def check_listed(ask: Ask, name: str) -> None:
     )
     raise CommandError(
         _(
-            "The provider lists no model “{name}”, so nothing was changed; {hint}. If it has it all "
-            "the same: `/config model {name}`.",
+            "The provider lists no model “{name}”, so nothing was changed; {hint}. If it has it "
+            "all the same: `/config model {name}`.",
             name=literal(clip(name)),
             hint=hint,
         )

@@ -56,9 +56,7 @@ async def _open_chat(ask: Ask) -> Reply:
     )
 
 
-@command(
-    "users", "Show who has access to the bot, and who is waiting for it (owners)", bare=("",)
-)
+@command("users", "Show who has access to the bot, and who is waiting for it (owners)", bare=("",))
 async def users(ask: Ask) -> Reply:
     """List the owners from the settings, the people with access, and strangers with a code."""
     ask.require_owner("see who has access")
