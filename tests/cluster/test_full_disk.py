@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.cluster_processes import cluster_of, read, send_signal
+from tests.cluster.cluster_processes import cluster_of, read, send_signal, slice_of, until_owned_by
 from tests.fakes.openai_server import OpenAIServer, Received, Say
 from tests.servers.postgresql import PostgresqlServer, find_binaries, running_server
 from tests.servers.small_disk import SmallDisk, small_disk
@@ -61,7 +61,7 @@ async def test_on_a_full_disk_nothing_is_confirmed_and_what_was_is_answered_once
             assert (await gateway.says("again"))["text"] == "re: again"
             send_signal(processes.workers[0], signal.SIGTERM)
             assert await processes.workers[0].gone() == 0
-            await processes.add_worker()
+            await until_owned_by(url, slice_of("main"), await processes.add_worker())
             assert (await gateway.says("after"))["text"] == "re: after"
             accepted = {line["accepted"] for line in gateway.lines if "accepted" in line}
             assert accepted == {"hello", "fill it", "again", "after"}
