@@ -13,9 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
+from msgspec.structs import replace
 
 from channels.message import Address, Outbound, Reply
 from channels.pipe import Pipe
+from memory.context.view import Scale
+from memory.forecaster import HELD_GROWTH, hold_limit
 from memory.keys import ConversationKey
 from memory.messages import Message
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
@@ -602,3 +606,27 @@ async def test_a_question_that_is_asked_again_survives_a_crash(tmp_path: Path) -
         answer = await bot.reply_to(reply.data["asked"])
         assert bot.sent_to_model()[-1]["content"] == "/etc?"
     assert (answer.turn, answer.reply.text) == ("t2", "Good.")
+
+
+@pytest.mark.parametrize("ratio", [0.3, 1.0, 1.7, 4.0])
+async def test_an_undo_holds_compaction_off_however_the_model_counts(
+    tmp_path: Path, ratio: float
+) -> None:
+    async with run_bot(tmp_path, lambda request: Say("Well."), {"context": {}}) as bot:
+        for question in ("One", "Two", "Three"):
+            await bot.says(question)
+        await bot.says("/context drop t1")
+        await bot.says("/context undo")
+        key = ConversationKey("pipe/main", "pipe-main")
+        conversation = await bot.app.conversations.get(key)
+        view, limits = conversation.context.view(), conversation.context.limits
+        counted = replace(view, scale=Scale(ratio))
+        assert conversation.compactor.forecaster.is_held(counted, limits)
+        move = conversation.context.replayed.move
+        assert move is not None
+        size = counted.tokens
+        assert hold_limit(move, counted) == pytest.approx(size * HELD_GROWTH, abs=2)
+        grown = [replace(one, number=one.number + 9) for one in view.turns] * 40
+        later = replace(counted, turns=(*view.turns, *grown))
+        assert hold_limit(move, later) == pytest.approx(size * HELD_GROWTH, abs=2)
+        assert later.tokens > hold_limit(move, later)
