@@ -52,8 +52,8 @@ _NUMBER = lazy(r"\d{1,15}(?:\.\d{1,9})?")
 _MONEY = lazy(r"euros?|eur|dollars?|pounds?|usd|gbp|chf|[€$£¥元块]", re.IGNORECASE)
 
 
-class Comparison(NamedTuple):
-    """What is compared, which way, the words of both sides, and the clause."""
+class ComparedSides(NamedTuple):
+    """A comparison: its kind, its direction, the words of both sides, and the clause."""
 
     of: int
     way: int
@@ -62,12 +62,14 @@ class Comparison(NamedTuple):
     text: str
 
 
-def list_compared(clauses: Clauses) -> list[Comparison]:
+def list_compared(clauses: Clauses) -> list[ComparedSides]:
     """Return the comparisons in texts."""
     return [*islice(_read(clauses), _MOST)]
 
 
-def find_turned_comparisons(told: Clauses, said: Clauses, known: Sequence[Comparison]) -> list[str]:
+def find_turned_comparisons(
+    told: Clauses, said: Clauses, known: Sequence[ComparedSides]
+) -> list[str]:
     """Return the comparisons of the source that a text turns round, and those of the text that the
     prices in the source contradict."""
     found = dict[str, None]()
@@ -84,14 +86,14 @@ def find_turned_comparisons(told: Clauses, said: Clauses, known: Sequence[Compar
     return [*found][:_MOST_FOUND]
 
 
-def _is_like(one: Comparison, left: frozenset[str], right: frozenset[str]) -> bool:
+def _is_like(one: ComparedSides, left: frozenset[str], right: frozenset[str]) -> bool:
     """Return whether a comparison has one word of each of these sides on that side. What both
     compare may be a word of either side."""
     is_crossed = one.left & right - one.right and one.right & left - one.left
     return bool(one.left & left and one.right & right and not is_crossed)
 
 
-def _read(clauses: Clauses) -> Iterator[Comparison]:
+def _read(clauses: Clauses) -> Iterator[ComparedSides]:
     for whole in clauses.sentences_with(_THAN):
         for found in islice(_THAN.finditer(whole), _MOST_FOUND):
             if found["wide"]:
@@ -108,10 +110,10 @@ def _read(clauses: Clauses) -> Iterator[Comparison]:
                 continue
             left, right = clauses.key_words(before), clauses.key_words(behind)
             if left and right:
-                yield Comparison(of, way, left, right, whole)
+                yield ComparedSides(of, way, left, right, whole)
 
 
-def _is_wrong_price(one: Comparison, said: Clauses) -> bool:
+def _is_wrong_price(one: ComparedSides, said: Clauses) -> bool:
     """Return whether the source has prices of both sides, and all the other way round."""
     left, right = (
         [price for word in words - {USER} for price in _prices(word, others, said)]

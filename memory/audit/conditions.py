@@ -144,7 +144,7 @@ def find_conditions(said: Sequence[str]) -> list[Condition]:
             sign = _IF.search(one)
             if sign is None:
                 words = _stems(one)
-                found = [known for known in found if not _is_told(known.cause, words)]
+                found = [known for known in found if not _is_stated(known.cause, words)]
             elif not (one.endswith(("?", "？")) or _is_order(one) or _EXCEPT.search(one)):
                 end = _END_OF_IF.search(one, sign.end())
                 cause = _stems(one[sign.end() : end.start() if end else len(one)])
@@ -167,7 +167,7 @@ def find_unconditioned(text: str, conditions: Sequence[Condition]) -> list[str]:
     for known in conditions:
         if any(is_open and _is_near(known, words) for _, words, is_open in depends):
             continue
-        if any(_is_told(known.cause, words) or _is_of(words, known.effect) for words in flat):
+        if any(_is_stated(known.cause, words) or _is_of(words, known.effect) for words in flat):
             found.append(known.text)
     return found
 
@@ -186,7 +186,7 @@ def _stems(text: str) -> set[str]:
     return stems(_GE.sub(r"\1", text))
 
 
-def _is_told(cause: frozenset[str], words: set[str]) -> bool:
+def _is_stated(cause: frozenset[str], words: set[str]) -> bool:
     """Return whether a text states a condition."""
     return len(cause) >= _TWO and len(shared(cause, words)) >= max(_TWO, _ALIKE * len(cause))
 

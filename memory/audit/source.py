@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.audit.bounds import Bound, list_bounds
-from memory.audit.compared import Comparison, list_compared
+from memory.audit.compared import ComparedSides, list_compared
 from memory.audit.conditions import (
     Condition,
     Refusal,
@@ -135,7 +135,7 @@ class AuditSource(Struct, frozen=True, dict=True):
         return find_conditions(self.asked)
 
     @cached_property
-    def compared(self) -> list[Comparison]:
+    def compared(self) -> list[ComparedSides]:
         return list_compared(self.clauses)
 
     @cached_property

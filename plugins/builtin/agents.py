@@ -3,6 +3,7 @@ which the model hands a task to a sub-agent (flo.monster)."""
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import re
 from collections.abc import Sequence
@@ -15,7 +16,6 @@ from pydantic import Field
 from channels.language import _, explain
 from memory.context.limits import DEFAULT_WINDOW
 from plugins.api import (
-    EVERYTHING,
     Action,
     AgentInfo,
     Ask,
@@ -112,7 +112,7 @@ def table(agents: Sequence[AgentInfo], chosen: str) -> str:
         ("list", "List the models with their windows and prices"),
         ("forget", "Forget what was learned from refusals of the model, and try it again"),
     ),
-    slow=(EVERYTHING,),
+    slow=("list",),
 )
 async def model(ask: Ask) -> Reply:
     """Show the model in force; with a name, do the same as `/config model NAME`."""
@@ -164,8 +164,12 @@ async def model(ask: Ask) -> Reply:
 
 async def _note_unlisted(ask: Ask, name: str) -> str:
     """Return a sentence for a model that the endpoint does not list, with similar names; "" if it
-    lists it, or has no list. A listed name may have a date or a variant besides."""
-    found = await ask.bot.models.offered(ask.conversation.key)
+    lists it, has no list, or is too slow. A listed name may have a date or a variant besides."""
+    try:
+        async with asyncio.timeout(_LONGEST_LIST):
+            found = await ask.bot.models.offered(ask.conversation.key)
+    except TimeoutError:
+        return ""
     names = [one.name for one in found.options if one.name != name]
     is_known = name in (*found.listed, *_NO_NAMES) or any(
         _VARIANT.fullmatch(longer.removeprefix(shorter))
@@ -190,6 +194,8 @@ async def _note_unlisted(ask: Ask, name: str) -> str:
     )
 
 
+_LONGEST_LIST = 2.0
+"""Seconds: the command waits this long for the list, and so does the next message."""
 _NEAR = 3
 _NO_NAMES = ("auto", "embedded")
 """Values of the setting `model` that are no names of models."""

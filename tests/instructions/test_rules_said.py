@@ -278,7 +278,7 @@ async def test_a_person_may_have_ten_rules_wait_and_an_owner_more(tmp_path: Path
         await bot.says("Propose 0", "group", "ann")
         refused = await bot.says("/rules add No jokes.", "group", "ann")
         assert refused.problem == "command_refused"
-        assert "10 rules of yours wait" in refused.text
+        assert "10 of your rules already await approval" in refused.text
         assert len(await list_rules(bot, "group", OWNER)) == MOST_OPEN
         await bot.says(many.replace("tell anybody", "give anyone"), "group", OWNER)
         assert len(await list_rules(bot, "group", OWNER)) == MOST_OPEN + 20

@@ -322,7 +322,7 @@ class SqliteEngine:
 _MEND = (
     "Stop the bot, check with `python main.py doctor`, and restore a backup with `python main.py "
     "restore FILE`; the damaged database is kept beside it. Without a backup, `python main.py "
-    "--new` puts it aside and starts with an empty one; docs/troubleshooting.md tells how to read "
+    "--new` puts it aside and starts with an empty one; the troubleshooting page says how to read "
     "what is left in it."
 )
 _REFUSALS = (IntegrityError, sqlite3.IntegrityError)
