@@ -16,6 +16,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -209,7 +210,7 @@ class AnthropicServer(Endpoint):
                     "type": "tool_use",
                     "id": own_id,
                     "name": call.name,
-                    "input": json.loads(call.arguments or "{}"),
+                    "input": _parsed(call.arguments or "{}"),
                 }
             )
         return made
@@ -359,6 +360,16 @@ def _events(content: Sequence[Json], pieces: int) -> Iterator[Json]:
         yield {"type": "content_block_stop", "index": index}
 
 
+def _parsed(arguments: str) -> Any:
+    """Return the input of a tool; as its text if it is no JSON object. A model writes it piece by
+    piece, and may be cut off or wrong (anthropic-sdk-python, issue 1265; vLLM, pull request
+    34887)."""
+    with suppress(ValueError):
+        if isinstance(parsed := json.loads(arguments), dict):
+            return parsed
+    return arguments
+
+
 def _deltas(block: Json, pieces: int) -> Iterator[Json]:
     match block["type"]:
         case "text":
@@ -370,7 +381,9 @@ def _deltas(block: Json, pieces: int) -> Iterator[Json]:
             yield {"type": "signature_delta", "signature": block["signature"]}
         case "tool_use":
             yield {"type": "input_json_delta", "partial_json": ""}
-            for piece in _pieces(json.dumps(block["input"]) if block["input"] else "", 3):
+            given = block["input"]
+            text = given if isinstance(given, str) else json.dumps(given) if given else ""
+            for piece in _pieces(text, 3):
                 yield {"type": "input_json_delta", "partial_json": piece}
 
 

@@ -62,6 +62,21 @@ async def test_a_turn_with_tools_and_thoughts_is_answered_and_shown_as_it_was_se
     assert [one.get("is_error", False) for one in (right, wrong)] == [False, True]
 
 
+@pytest.mark.parametrize(
+    "given", ["{", '{"expression": "6', "six", "[1]", '"6"', "null", "{}{}", ""]
+)
+async def test_input_of_a_tool_that_is_no_object_is_a_failed_call_and_goes_back_as_one(
+    tmp_path: Path, given: str
+) -> None:
+    script = [Say("One moment.", (Call("calculate", given),)), Say("It is 42.")]
+    async with living_with_claude(tmp_path, script) as (bot, server):
+        assert (await bot.says("What is six times seven?")).text == "It is 42."
+        _asked, answered, results = server.turns[-1].body["messages"]
+    call, result = answered["content"][-1], results["content"][-1]
+    assert isinstance(call["input"], dict)
+    assert (result["tool_use_id"], result["is_error"]) == (call["id"], True)
+
+
 async def test_thoughts_are_sent_back_by_a_bot_that_was_restarted_in_the_middle(
     tmp_path: Path,
 ) -> None:
