@@ -135,6 +135,9 @@ class ChatGpt(ForeignSource):
         except MovingError:  # a folder with too many other files
             return self._archive
 
+    def count(self) -> int:
+        return self._archive.count_entries(self._parts)
+
     def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
         for entry in read_each(self._parts, self._archive.entries, self.skipped):
             yield entry if isinstance(entry, UnreadableChat) else self._chat(entry)

@@ -96,7 +96,9 @@ class OpenWebUi(ForeignSource):
         }
 
     def count(self) -> int:
-        return self._database.count() if self._database else 0
+        return (
+            self._database.count() if self._database else self._archive.count_entries(self._exports)
+        )
 
     def chats(self) -> Iterator[ForeignChat | UnreadableChat]:
         if self._database:

@@ -35,7 +35,9 @@ Json = dict[str, Any]
 
 
 def read(source: ForeignSource) -> list[ForeignChat]:
+    total = source.count()
     found = list(source.chats())
+    assert total >= len(found), "the progress line's total"
     assert all(isinstance(one, ForeignChat) for one in found)
     return [one for one in found if isinstance(one, ForeignChat)]
 
