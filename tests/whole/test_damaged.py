@@ -333,7 +333,7 @@ async def test_the_steps_for_a_destroyed_beginning_bring_the_messages_back(tmp_p
     from_the_beginning(database)
     told = await refusal(tmp_path)
     assert "python main.py --new" in told
-    assert "docs/troubleshooting.md" in told
+    assert "the troubleshooting page" in told
     start_fresh(tmp_path / "data")
     async with run_bot(tmp_path, yes, SETTINGS) as bot:
         assert (await bot.says("Are you there?")).text == "Yes."
