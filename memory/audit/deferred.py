@@ -126,8 +126,8 @@ def find_told_as_done(text: str, put_off: Sequence[PutOff]) -> list[str]:
 
 
 def find_planned(said: Iterable[tuple[str, str]]) -> list[Planned]:
-    """Return the sentences of turns that are no requests and give a day, or plan something; and
-    those that tell something as past, or to which a reply reports something."""
+    """Return the newest sentences of turns, each with whether it is a plan: it gives a day or an
+    intention, asks for nothing, and no reply reports that something was done."""
     found = list[Planned]()
     for message, reply in said:
         is_reported = DEED.pattern.search(reply[:_LOOKED_AT]) is not None

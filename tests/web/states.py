@@ -18,6 +18,7 @@ from typing import Any
 
 from playwright.async_api import Browser, async_playwright, expect
 
+from tests.docs.pictures import SUMMARY, TALK
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
 from tests.web.browser import CHROMIUM, DESK, PHONE, Tab, browsing
 from tests.web.site import Site, serving
@@ -25,18 +26,6 @@ from tests.web.site import Site, serving
 WIDTHS = {"desk": DESK, "phone": PHONE}
 SCHEMES: tuple[Any, ...] = ("light", "dark")
 TOKEN = "a long random text"
-TALK = {
-    "We are two, and want to see Lisbon in November. Our budget is 900 EUR.": "Lovely: mild.",
-    "Which quarter should we stay in?": "Alfama: old, steep, and close to everything.",
-    "A hotel under 80 EUR a night?": "Casa do Largo, 74 EUR a night.",
-    "How do we get there from the airport?": "The red line to Saldanha, then the green one.",
-    "One thing for a rainy day?": "The tile museum, in a convent by the river.",
-    "And a place for dinner?": "Zé da Mouraria; book a table, it is small.",
-}
-SUMMARY = (
-    "Two people plan Lisbon in November with 900 EUR. They stay in Alfama, at Casa do Largo (74 "
-    "EUR a night); from the airport by the red and the green line."
-)
 RICH = """## A plan
 
 | Day | Morning | Evening |
