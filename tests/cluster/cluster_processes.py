@@ -18,16 +18,18 @@ import pytest
 
 from plugins.cluster import wire
 from tests.fakes.openai_server import OpenAIServer
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from tests.whole.process import MAIN, BotProcess, talking
 
 SLICES = 8
 _CHANGED = f"""
-from plugins.cluster import rabbit, wire
+from plugins.cluster import gateway, rabbit, wire
 wire.SLICES = {SLICES}
 rabbit.ATTEMPTS = 12
+gateway.PATIENCE = {PATIENCE}
 """
-"""The code that gives a process few slices, each of which is a queue on the broker's disk."""
+"""The code that gives a process few slices, each of which is a queue on the broker's disk, and the
+patience to wait for an owner that a busy machine starts slowly."""
 
 HASTY = """
 from plugins.cluster import rabbit, worker

@@ -128,8 +128,9 @@ class BotProcess:
         said = -1
         while not self._reading.done() and said < (said := len(self.out)):
             await asyncio.wait((self._reading,), timeout=PATIENCE)
-        async with asyncio.timeout(PATIENCE if self._reading.done() else 0):
-            await asyncio.shield(self._reading)
+        assert self._reading.done(), f"it does not end; it wrote {self.out} and {self.errors}"
+        await self._reading
+        async with asyncio.timeout(PATIENCE):
             return await self.process.wait()
 
     async def lives(self, seconds: float) -> None:

@@ -7,6 +7,10 @@ their types from context, as SQLite does; booleans are 1 or 0 here, too.
 A broken connection is replaced, and the interrupted work is repeated. If the response to a commit
 was lost, the outcome is still known: each transaction increments the row of its writer in `writer`.
 The new connection first terminates the old one, and then reads that row.
+
+Every commit waits for the server's disk, `is_synced` or not: a server may crash while its bots
+continue, and a lost commit would leave the database behind what they know
+(docs/decisions/0008).
 """
 
 from __future__ import annotations
@@ -162,6 +166,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
     # --- in a lane ---------------------------------------------------------------------------
 
     def commit_together(self, work: Callable[[], None], *, is_synced: bool) -> None:
+        del is_synced  # see above
         deadline = time.monotonic() + PATIENCE
         was_sent = False
         while True:
@@ -169,7 +174,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
                 if self.reconnect(deadline) and was_sent:
                     return  # only the response was lost
                 was_sent = False
-                self._begin(is_synced)
+                self._begin()
                 work()
                 was_sent = self._is_in_doubt = True
                 self._send("COMMIT")
@@ -187,10 +192,9 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
                 self._abandon()
                 raise
 
-    def _begin(self, is_synced: bool) -> None:
-        level = "" if is_synced else "SET LOCAL synchronous_commit TO off;"
+    def _begin(self) -> None:
         after = self._commits + 1
-        statement = f"""BEGIN; {level}
+        statement = f"""BEGIN;
             INSERT INTO writer (id, commits, at) VALUES ('{self._writer}', {after}, now())
             ON CONFLICT (id) DO UPDATE SET commits = {after}, at = now()"""
         self._send(statement)
