@@ -23,13 +23,11 @@ from tests.whole.process import MAIN, BotProcess, talking
 
 SLICES = 8
 _CHANGED = f"""
-from plugins.cluster import gateway, rabbit, wire
+from plugins.cluster import rabbit, wire
 wire.SLICES = {SLICES}
 rabbit.ATTEMPTS = 12
-gateway.PATIENCE = {PATIENCE}
 """
-"""The code that gives a process few slices, each of which is a queue on the broker's disk, and the
-patience to wait for an owner that a busy machine starts slowly."""
+"""The code that gives a process few slices, each of which is a queue on the broker's disk."""
 
 HASTY = """
 from plugins.cluster import rabbit, worker
@@ -37,6 +35,12 @@ rabbit.HEARTBEAT = 3
 worker.DATABASE_TIMEOUT = 8.0
 """
 """A change of a worker: it counts as dead sooner, and releases its slices sooner, than others."""
+
+PATIENT = f"""
+from plugins.cluster import gateway
+gateway.PATIENCE = {PATIENCE}
+"""
+"""A change of a gateway: it waits longer for an owner, as servers may start slowly."""
 
 
 @dataclass
@@ -54,8 +58,8 @@ class Processes:
         self.workers.append(worker)
         return worker
 
-    async def add_gateway(self) -> BotProcess:
-        return await self.start("--role", "gateway", "--jsonl")
+    async def add_gateway(self, change: str = "") -> BotProcess:
+        return await self.start("--role", "gateway", "--jsonl", change=change)
 
     async def start(self, *arguments: str, change: str = "", **others: Any) -> BotProcess:
         """Return a process that executes `change` before the bot begins; `others` are further

@@ -19,6 +19,7 @@ from plugins.cluster.record import SCHEMA
 from plugins.cluster.versions import check_versions
 from tests.cluster.cluster_processes import (
     HASTY,
+    PATIENT,
     Processes,
     answered,
     cluster_of,
@@ -113,7 +114,7 @@ async def test_servers_that_are_killed_and_come_back_cost_a_delay(
         postgresql_server.start()
 
     async with run_bot(tmp_path, servers) as processes:
-        gateway = await processes.add_gateway()
+        gateway = await processes.add_gateway(PATIENT)
         await gateway.says("hello")
         await says_all(gateway, CHATS)
         await gateway.until(lambda: len(gateway.replies) > 3)
