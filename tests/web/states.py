@@ -167,6 +167,8 @@ async def compaction_asked(stage: Stage) -> None:
         await stage.tab.asks(f"{number}: {'many words ' * 50}", "Well.")
     await stage.tab.sees(".card textarea")
     await expect(stage.tab.page.locator("#panel .turns li")).to_have_count(4)
+    approve = stage.tab.page.get_by_role("button", name="Approve")
+    await expect(approve).to_be_in_viewport(ratio=1)
 
 
 @state()
