@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, async_playwright, expect
+from playwright.async_api import Browser, FilePayload, async_playwright, expect
 
 from tests.docs.pictures import SUMMARY, TALK
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
@@ -281,8 +281,8 @@ async def connect(stage: Stage) -> None:
 @state()
 async def attached(stage: Stage) -> None:
     await stage.opens(f"attached-{stage.is_phone}")
-    file = {"name": "hotels in Lisbon.txt", "mimeType": "text/plain", "buffer": b"Casa do Largo"}
-    await stage.tab.page.set_input_files("#picker", [file])  # type: ignore[list-item]
+    file = FilePayload(name="hotels in Lisbon.txt", mimeType="text/plain", buffer=b"Casa do Largo")
+    await stage.tab.page.set_input_files("#picker", file)
     await stage.tab.sees("#files li")
 
 

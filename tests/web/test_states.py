@@ -30,7 +30,8 @@ SEEN = {
 
 
 CUT_TABLES = """
-[...document.querySelectorAll(".card .table")].filter((one) => one.scrollWidth > one.clientWidth).length
+[...document.querySelectorAll(".card .table")]
+  .filter((one) => one.scrollWidth > one.clientWidth).length
 """
 
 
