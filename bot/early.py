@@ -99,7 +99,7 @@ def add_terminal_options(parser: argparse.ArgumentParser) -> None:
         "--continue",
         action="store_true",
         dest="resume",
-        help="the terminal's conversation in which something was said last",
+        help="the terminal's conversation with the latest message",
     )
 
 

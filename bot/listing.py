@@ -121,8 +121,14 @@ def find(matched: MatchedMessage, words: str, is_here: bool) -> Snippet:
     current conversation."""
     text = words_of(without_files(matched.text))
     place = measure(text.casefold(), fold(words))[1]
-    start = max(0, min(place, len(text)) - _AROUND)
+    place = min(place, len(text))
+    start = max(0, place - _AROUND)
     end = min(len(text), start + 2 * _AROUND)
+    if start:  # whole words, unless one is longer than the excerpt
+        start = max(start, text.find(" ", start - 1, place) + 1)
+    if end < len(text):
+        cut = text.rfind(" ", place, end + 1)
+        end = cut if cut > place else end
     shown = f"{'…' if start else ''}{text[start:end].strip()}{'…' if end < len(text) else ''}"
     return Snippet(f"t{matched.turn}" if is_here else "", shown)
 

@@ -84,7 +84,7 @@ READ_BY_CHANNELS = frozenset(
 """The lines by which the page and the terminal read the public conversation, to show it."""
 FOOTER = "*Off the record: nothing of this is kept.*"
 REFUSED = (
-    "/{name} works on what is kept, and this conversation is off the record, so nothing was done. "
+    "/{name} needs saved messages, and this conversation is off the record, so nothing was done. "
     "/private off ends it; /context shows it."
 )
 NO_FILES = (

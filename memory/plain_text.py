@@ -126,7 +126,12 @@ def without_controls(text: str) -> str:
     and half characters. A line that was overwritten is a line."""
     whole = text.encode("utf-8", "replace").decode()
     lines = whole.replace("\r\n", "\n").replace("\r", "\n")
-    return _CONTROL.sub("", _SEQUENCE.sub("", lines))
+    return _CONTROL.sub("", without_sequences(lines))
+
+
+def without_sequences(text: str) -> str:
+    """Return a text without escape sequences of terminals."""
+    return _SEQUENCE.sub("", text)
 
 
 def literal(text: str) -> str:

@@ -509,7 +509,9 @@ class Ask(Struct, frozen=True):
     def refuse_word(self, command: str, word: str) -> CommandError:
         """Return the refusal of a word that a command does not know. It suggests the command of
         that name, or the most similar subcommand."""
-        if word.lower() in self.bot.commands:
+        if word.lower() == "help":
+            near = f"help {command}"
+        elif word.lower() in self.bot.commands:
             near = word.lower()
         else:
             names = [sub.name for sub in self.bot.commands[command].subs]

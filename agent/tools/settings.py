@@ -40,7 +40,7 @@ class ToolSettings(StrictModel):
         default=2_000,
         ge=1,
         le=1_000_000,
-        description="Most disk space for a chat's files and pictures; once it is full, "
+        description="Maximum disk space for a chat's files and pictures; once it is full, "
         "neither people nor the model can add any until some are deleted.",
         json_schema_extra={"unit": "MB", **TURN},
     )

@@ -117,7 +117,8 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
         default=(),
         strict=False,  # lists become tuples; the names in them stay strict
         max_length=1_000,
-        description="The owners of the bot, besides whoever uses its terminal. Others get access "
+        description="The owners of the bot; everyone at its terminal is one, too. Others get "
+        "access "
         "by a code (/pair).",
         json_schema_extra={"wants": "a list of people as CHANNEL/USER: telegram/42, pipe/ann"},
     )
@@ -139,7 +140,7 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
         default=20,
         ge=0,
         le=10_000,
-        description="Most messages that a user who is not an owner may send in a minute; 0 "
+        description="Maximum number of messages a minute from a user who is not an owner; 0 "
         "means no limit.",
         json_schema_extra={"unit": "messages"},
     )
@@ -188,7 +189,7 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
     )
     hooks: Annotated[tuple[Rule, ...], BeforeValidator(parse)] = Field(
         default=(),
-        description="Rules that say what happens on an event "
+        description="Rules for actions on events "
         '(documentation: "Hook rules"); in the configuration '
         "they may also be under runtime.",
         json_schema_extra={

@@ -81,7 +81,8 @@ class Picker(Struct):
             narrow = _("{n} in total; type to filter them", n=len(self.found))
             lines += [("class:bar", f"  {narrow}"), ("", "\n")]
         if not self.found:
-            lines += [("class:bar", f"  {_('nothing found')}"), ("", "\n")]
+            none = _("none found; type a name to begin one")
+            lines += [("class:bar", f"  {none}"), ("", "\n")]
         return lines
 
 

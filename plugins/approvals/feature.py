@@ -195,7 +195,7 @@ class Approvals:
         who = "" if is_alone or not address.user else _(" Only an owner may allow it.")
         text = _(
             "Allow the model to do this?\n\n{what}\n\n"
-            "Without an answer within {minutes}, it is not done.{who}",
+            "Without an answer within {minutes}, it is denied.{who}",
             what=explain(wanted.what),
             minutes=_minutes(self._patience),
             who=who,

@@ -209,20 +209,32 @@ def parse(text: str) -> tuple[str, str, frozenset[str]]:
     return key, value, frozenset(flags - {""})
 
 
+def _describe_origin(setting: SettingInfo) -> str:
+    """Describe the source of a value, and the default if it is another."""
+    if setting.layer == "default":
+        return _("the default")
+    return _(
+        "from: {layer}; default: {default}",
+        layer=name_layer(setting.layer),
+        default=quote(setting.default),
+    )
+
+
 def about(setting: SettingInfo) -> str:
     """Describe one setting in full."""
     unit = _unit_of(setting)
     local = (
-        _(", {here} for this conversation only", here=HERE) if setting.is_per_conversation else ""
+        _(" (`{here}`: for this conversation only)", here=HERE)
+        if setting.is_per_conversation
+        else ""
     )
     return _(
-        "`{key}` is **{value}**{unit} (from: {layer}; default {default}). {meaning}\n\nIt can be "
+        "`{key}` is **{value}**{unit} ({origin}). {meaning}\n\nIt can be "
         "{wants}. Change it with `/config {key} VALUE`{local}; `{unset}` resets it.",
         key=setting.key,
         value=quote(setting.value),
         unit=unit,
-        layer=name_layer(setting.layer),
-        default=quote(setting.default),
+        origin=_describe_origin(setting),
         meaning=setting.meaning,
         wants=setting.wants,
         local=local,

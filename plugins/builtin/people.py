@@ -67,7 +67,8 @@ async def users(ask: Ask) -> Reply:
         *((_format_person(one.person, one.name), "waits", _age(ask, one.at)) for one in pending),
     ]
     ends = _(
-        "Whoever uses the terminal is an owner. /pair CODE gives access to somebody who is waiting."
+        "Everyone at the terminal is an owner. `/pair CODE` gives access to a person who is "
+        "waiting."
     )
     shown = table(("who", "may", "since"), [tuple(map(cell, row)) for row in rows])
     data = {

@@ -46,11 +46,11 @@ def _describe_beginning(ask: Ask) -> Reply:
     )
     text = _(
         "**Off the record.** Messages from now on are not written to disk, and are deleted with "
-        "/private off or when the bot stops. The model starts with an empty context: it sees "
-        "nothing of the conversation before, and nothing of this afterwards.\n\nThe model's "
-        "provider, and the messenger that you may be writing in, still see your messages and may "
-        "keep them. Only the times and the cost of your messages are kept. Tools, files, voice "
-        "messages and notes are off meanwhile, and so are the commands that work on what is kept."
+        "/private off or when the bot stops. The model starts with an empty context: it does "
+        "not see the earlier conversation, and will not see these messages later.\n\nThe model's "
+        "provider and your messenger still see your messages and may keep them. The bot keeps "
+        "only their times and cost. Tools, files, voice messages, notes and the commands for saved "
+        "messages are off meanwhile."
     )
     is_alone = ask.address.is_private or not ask.address.user
     whole = text if is_alone else f"{text}\n\n{everybody}"
@@ -61,8 +61,8 @@ def _describe_end(was: PrivateInfo | None) -> Reply:
     turns = number_of(was.turns if was else 0, "{n} turn", "{n} turns")
     return Reply(
         _(
-            "On the record again. The private conversation ({turns}) is forgotten; what you say "
-            "from now on is kept, and follows what was said before it.",
+            "On the record again. The private conversation ({turns}) is forgotten; messages are "
+            "saved from now on, and continue the earlier conversation.",
             turns=turns,
         ),
         {"private": False},
@@ -92,10 +92,7 @@ def _describe(now: PrivateInfo) -> Reply:
 
 def _on_record() -> Reply:
     return Reply(
-        _(
-            "This conversation is on the record: it is kept. /private on begins one that is in "
-            "memory alone."
-        ),
+        _("This conversation is on the record: it is saved. /private on begins one that is not."),
         {"private": False},
         (Action("Go off the record", "/private on"),),
     )

@@ -225,14 +225,14 @@ async def whoami(ask: Ask) -> Reply:
     who = {"name": person.id, "chat": key.id}
     text = (
         _(
-            "You are an owner of this bot. Its settings know you as `{name}`, and this "
-            "conversation as `{chat}`.",
+            "You are an owner of this bot. In the settings, your name is `{name}`, and this "
+            "conversation is `{chat}`.",
             **who,
         )
         if person.is_owner
         else _(
-            "You are a user of this bot. Its settings know you as `{name}`, and this "
-            "conversation as `{chat}`.",
+            "You are a user of this bot. In the settings, your name is `{name}`, and this "
+            "conversation is `{chat}`.",
             **who,
         )
     )
@@ -242,7 +242,7 @@ async def whoami(ask: Ask) -> Reply:
     )
 
 
-@command("undo", "Undo the last turns, as if they had never been said", "[N]")
+@command("undo", "Remove the last turns from the context", "[N]")
 async def undo(ask: Ask) -> Reply:
     """Run `/undo [N]`. A running turn is stopped and counts as the last one."""
     taken = await last_turns(ask, _number(ask.text))

@@ -49,9 +49,9 @@ def format_figures(facts: Facts) -> str:
     often = _(", one every {distance:.1f} turns", distance=facts.distance) if facts.distance else ""
     results = sum(facts.results.tokens.values())
     return _(
-        "{strategy}: {turns}, {cuts}{often}, {overflows}. {tokens} of {budget} tokens in "
-        "use, {results} of them tool results. {calls} for summaries, {cost}; {saved} tokens "
-        "saved by compactions, {cached} read from the provider's cache.",
+        "Strategy {strategy}: {turns}, {cuts}{often}, {overflows}. {tokens} of {budget} tokens in "
+        "use, {results} of them tool results. {calls} for summaries, {cost}; {saved}, "
+        "{cached} tokens read from the provider's cache.",
         strategy=limits.strategy,
         turns=count(facts.turns, "turn"),
         cuts=count(len(facts.cuts), "compaction"),
@@ -62,9 +62,16 @@ def format_figures(facts: Facts) -> str:
         results=amount(results),
         calls=count(spent.calls, "call"),
         cost=money(spent.cost, spent.unknown),
-        saved=amount(facts.saved),
+        saved=_describe_saved(facts.saved),
         cached=amount(facts.answers.cached),
     )
+
+
+def _describe_saved(tokens: int) -> str:
+    """Describe the tokens that compactions saved; negative ones were added by their summaries."""
+    if tokens < 0:
+        return _("{tokens} tokens added by compactions", tokens=amount(-tokens))
+    return _("{tokens} tokens saved by compactions", tokens=amount(tokens))
 
 
 def figures(facts: Facts) -> dict[str, Any]:

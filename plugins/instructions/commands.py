@@ -14,7 +14,17 @@ from memory.turn_log import OpenTurn
 from plugins.api import Action, Ask, Reply, command, refusal
 from plugins.instructions.record import Instruction, Scope, place_at
 from plugins.instructions.standing import StandingInstructions
-from plugins.wording import aside, clip, count, format_list, labelled, literal, quoted, series
+from plugins.wording import (
+    amount,
+    aside,
+    clip,
+    count,
+    format_list,
+    labelled,
+    literal,
+    quoted,
+    series,
+)
 
 SCOPES: Mapping[str, Scope] = {
     "here": "conversation",
@@ -59,7 +69,7 @@ _CHANGE = lazy(r"c(\d{1,15})")
         ("keep", "keep a proposed rule (keep 3)"),
         ("dismiss", "don't keep it, and don't be asked again (dismiss 3)"),
         ("edit", "say a rule in other words (edit 3 Never write to my boss or to Ann.)"),
-        ("revoke", "end a rule (revoke 3), or all that hold only here (revoke all)"),
+        ("revoke", "end a rule (revoke 3), or all rules of this conversation (revoke all)"),
         ("undo", "undo the last change, or the last of one rule (undo 3)"),
         ("move", "move a rule elsewhere (move 3 here, chat or everywhere)"),
         ("history", "the history of the rules"),
@@ -93,7 +103,11 @@ async def _list(ask: Ask) -> Reply:
         )
     parts = []
     if active:
-        tokens = _("{tokens} of {most} tokens", tokens=data["tokens"], most=data["max_tokens"])
+        tokens = _(
+            "{tokens} of {most} tokens",
+            tokens=amount(data["tokens"]),
+            most=amount(data["max_tokens"]),
+        )
         head = number_of(len(active), "{n} rule in force", "{n} rules in force")
         parts += [f"**{head}**{aside(tokens)}", *[await _line(ask, rule) for rule in active]]
     if proposed:
@@ -270,8 +284,8 @@ async def _revoke(ask: Ask, rest: str) -> Reply:
         found = [r for r in standing.find(key, "active") if r.scope != "everywhere"]
         if not found:
             raise refusal(
-                "No rule holds only here. One that holds everywhere is ended by its number: "
-                "/rules revoke N."
+                "This conversation has no rules of its own. /rules revoke N ends one that applies "
+                "everywhere."
             )
     else:
         found = _numbered(ask, rest, "revoke")

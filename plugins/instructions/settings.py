@@ -24,7 +24,7 @@ class RuleSettings(SettingsSection):
         default=1_000,
         ge=50,
         le=100_000,
-        description="Most tokens of all standing rules of a conversation together. They "
+        description="Maximum tokens of all standing rules of a conversation together. They "
         "are sent with every request; a rule that would exceed this is refused.",
         json_schema_extra={"unit": "tokens", "holds": "from the next rule on"},
     )

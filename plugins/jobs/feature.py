@@ -171,7 +171,7 @@ _SUBS = (
 
 @command(
     "jobs",
-    "Reminders and jobs: which there are, what came of them, and new ones",
+    "List reminders and jobs with their results, and add new ones",
     "[add WHEN PROMPT|hook NAME PROMPT|at N WHEN|run N|pause N|resume N|delete N]",
     _SUBS,
 )
@@ -238,8 +238,9 @@ async def _list(ask: Ask) -> Reply:
     if not every:
         return Reply(
             _(
-                "Nothing is set here. /remind tomorrow 9:00 TEXT reminds you, /jobs add every day "
-                "8:00 PROMPT has me do something."
+                "No reminders or jobs here yet. `/remind tomorrow 9:00 TEXT` sets a reminder, "
+                "`/jobs "
+                "add every day 8:00 PROMPT` a job."
             ),
             data,
         )

@@ -26,14 +26,14 @@ class JobSettings(SettingsSection):
         default=50,
         ge=0,
         le=10_000,
-        description="Most unfinished reminders and jobs in one chat.",
+        description="Maximum number of unfinished reminders and jobs in one chat.",
         json_schema_extra={"unit": "jobs", "holds": "from the next job on"},
     )
     most_a_person: int = Field(
         default=100,
         ge=0,
         le=10_000,
-        description="Most unfinished reminders and jobs of one person in all chats.",
+        description="Maximum number of unfinished reminders and jobs of one person in all chats.",
         json_schema_extra={"unit": "jobs", "holds": "from the next job on"},
     )
     run_budget: float = Field(
@@ -72,7 +72,7 @@ class JobSettings(SettingsSection):
         default=30,
         ge=1,
         le=1_000,
-        description="Most calls of a hook's job over HTTP in a minute.",
+        description="Maximum number of calls of a hook's job over HTTP in a minute.",
         json_schema_extra={"unit": "calls", "holds": "at once"},
     )
     quiet_hours: Annotated[str, AfterValidator(_check_span)] = Field(

@@ -182,8 +182,8 @@ async def _status(ask: Ask) -> Reply:
     span += "".join(_(" to ") + str(day) for day in status.days[1:][-1:])
     keeping = (
         _(
-            "Conversations in which nothing is said for {days} are deleted, once they are "
-            "summarised here (session_retention_days).",
+            "Conversations without a message for {days} are deleted, after they are summarised "
+            "here (session_retention_days).",
             days=count(days, "day"),
         )
         if days
@@ -287,7 +287,7 @@ def _actions(ask: Ask, one: WaitingSection) -> tuple[Action, ...]:
 def _ends(ask: Ask) -> str:
     if ask.person.is_owner:
         return _("`/memory approve N` lets one into the memory, `/memory reject N` deletes it.")
-    said = _("An owner of this bot decides what of this is remembered")
+    said = _("An owner of this bot decides what is remembered")
     if _may_reject(ask):
         return _("{said}; `/memory reject N` deletes one.", said=said)
     return sentence(said)

@@ -73,7 +73,7 @@ async def show_list(ask: Ask, rest: str) -> Reply:
 
 def _in_prompt(shown: int, there: int) -> str:
     if shown == there:
-        return _("It is all in the prompt.")
+        return _("All of it is in the prompt.")
     return _(
         "In the prompt: {shown} of {lines}; the model finds the others when it searches.",
         shown=shown,
@@ -209,7 +209,7 @@ async def distill(ask: Ask, rest: str) -> Reply:
             data,
             (LIST, EDIT, *_undo_of(after.version)),
         )
-    waits = _("Nothing of this is in force before somebody here approves it.")
+    waits = _("It takes effect once somebody here approves it.")
     return Reply(f"{text}\n\n{waits}", data, _decisions(after.proposal))
 
 

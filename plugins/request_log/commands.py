@@ -148,8 +148,8 @@ def _as_text(again: RebuiltRequest, kept: Sequence[int], zone: tzinfo) -> str:
             show_messages(rows),
             describe_match(again),
             _(
-                "Of this conversation's own requests, {which} kept; those for summaries and those "
-                "of sub-agents are not.",
+                "Of this conversation, {which} stored; requests for summaries and of sub-agents "
+                "are not.",
                 which=format_range(kept),
             ),
         )

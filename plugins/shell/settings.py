@@ -33,6 +33,7 @@ class ShellSettings(SettingsSection):
         default=2_000,
         ge=50,
         le=1_000_000,
-        description="Most memory for a command and everything it starts; beyond that it is killed.",
+        description="Maximum memory for a command and everything it starts; beyond that it is "
+        "killed.",
         json_schema_extra={"unit": "MB", **TURN},
     )

@@ -180,7 +180,7 @@ def _name_branches(
             chat, title = chats.get(key.home, key.home), titles.get(key.id, "")
             is_same = chat in (literal(title), literal(clip(title)))
             branch = name_branch(key.number, "" if is_same else title)
-            names[key.id] = f"{chat}, {branch}"
+            names[key.id] = _("{chat} ({branch})", chat=chat, branch=branch)
     return names | ({HERE: _("this branch, total")} if branches[1:] else {})
 
 

@@ -22,6 +22,7 @@ from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import mark_text
 from memory.patterns import lazy
+from memory.plain_text import without_sequences
 from memory.record.database import Step
 from memory.record.forget import FeatureRows
 from memory.tasks import BackgroundTasks, run_shielded
@@ -186,7 +187,7 @@ one."""
 def clean_title(written: str) -> str:
     """Return the title in a model's reply, at most LONGEST_TITLE characters; "" if there is
     none."""
-    text = _THOUGHT.sub("", written).lstrip()[:_MOST_READ]
+    text = without_sequences(_THOUGHT.sub("", written).lstrip()[:_MOST_READ])
     if find_kind(text, "complete", Receipt()) in _NO_TITLE:
         return ""
     for line in _TAG.sub("", text).splitlines():
@@ -206,23 +207,23 @@ def _plain(line: str) -> str:
 
 
 def _visible(sign: str) -> str:
-    """Return a character, a blank for a line break, or "" for an invisible one or one that changes
-    the text direction."""
+    """Return a character, a blank for a tab or another blank, or "" for an invisible one or one
+    that changes the text direction."""
     kind = unicodedata.category(sign)
-    if kind in ("Cc", "Zl", "Zp", "Zs"):
+    if sign == "\t" or kind in ("Zl", "Zp", "Zs"):
         return " "
-    return "" if kind in ("Cf", "Cs", "Co", "Cn") and sign not in _JOINERS else sign
+    return "" if kind in ("Cc", "Cf", "Cs", "Co", "Cn") and sign not in _JOINERS else sign
 
 
 def _strip_wrapping(line: str) -> str:
-    line = _LABEL.sub("", _END.sub("", _START.sub("", line.strip())))
+    line = _END.sub("", _START.sub("", line.strip()))
     line = _LINK.sub(r"\1", line)
     for pattern in _EMPHASIS:
         line = pattern.sub(_unmark, line)
     line = _unquote(line)
     if len(line) > 1 and any(line[0] + line[-1] == pair for pair in _PAIRED):
         line = line[1:-1]
-    return line.strip()
+    return _LABEL.sub("", line).strip()  # last: it may be within the marks
 
 
 def _unmark(found: re.Match[str]) -> str:

@@ -83,8 +83,8 @@ async def _fill(ask: Ask) -> Reply:
     view = ask.conversation.context.view()
     turns = view.whole
     text = _(
-        "{turns} of an example conversation are in the context now: {tokens} tokens. A model would "
-        "be sent all of them with your next message.",
+        "{turns} of an example conversation are in the context now: {tokens} tokens. Your next "
+        "message would send all of them to the model.",
         turns=number_of(len(turns), "{n} turn", "{n} turns"),
         tokens=amount(sum(turn.tokens for turn in turns)),
     )
@@ -133,7 +133,7 @@ def _buttons(*steps: str) -> tuple[Action, ...]:
 
 
 def _remove_example(turns: tuple[Turn, ...]) -> Action:
-    return Action(_("Take the example out"), f"/context drop {turns[0].id}-{turns[-1].id}")
+    return Action(_("Remove the example"), f"/context drop {turns[0].id}-{turns[-1].id}")
 
 
 # --- the example ----------------------------------------------------------------------------------

@@ -288,7 +288,7 @@ async def test_a_tool_that_is_not_there_is_not_allowed_beforehand(tmp_path: Path
         for wrong in ("webfetch", "web_fetch,shell"):
             refusal = (await bot.says(f"/jobs add --allow {wrong} tomorrow 9:00 Read it")).text
             assert "is offered here, so it can't be allowed" in refusal
-        assert (await bot.says("/jobs")).text.startswith("Nothing is set here")
+        assert (await bot.says("/jobs")).text.startswith("No reminders or jobs here")
         made = await bot.says('/jobs add --allow "web_fetch, read_file" tomorrow 9:00 Read it')
         assert "may use web_fetch, read_file without asking" in made.text
         site = await bot.says("/jobs add --allow https://example.org tomorrow 9:00 Read it")
@@ -433,7 +433,7 @@ async def test_pause_resume_run_and_delete(tmp_path: Path, clock: Coordinates) -
         await bot.says("/jobs run 1")
         assert unasked(bot) == ["**Reminder:** Tea"]
         await bot.says("/jobs delete 1")
-        assert "Nothing is set here" in (await bot.says("/jobs")).text
+        assert "No reminders or jobs here" in (await bot.says("/jobs")).text
         assert "no job 1" in (await bot.says("/jobs run 1")).text
 
 

@@ -58,6 +58,7 @@ async def test_an_unknown_word_is_answered_with_the_command_or_subcommand_meant(
 ) -> None:
     async with run_bot(tmp_path) as bot:
         for line, hint in (
+            ("context help", "did you mean /help context?"),
             ("context rules", "did you mean /rules?"),
             ("context compct", "did you mean /context compact?"),
             ("rules dismis 1", "did you mean /rules dismiss?"),

@@ -121,6 +121,17 @@ def test_a_search_takes_nothing_but_marks_from_what_it_found(text: str) -> None:
     assert left == whole or whole.startswith(left.removesuffix("…"))
 
 
+@given(st.lists(st.text("abc", min_size=1, max_size=9), min_size=1, max_size=60), st.data())
+def test_a_search_shows_whole_words_around_the_one_that_it_found(
+    others: list[str], data: st.DataObject
+) -> None:
+    place = data.draw(st.integers(0, len(others)))
+    words = [*others[:place], "needle", *others[place:]]
+    shown = find(MatchedMessage(1, " ".join(words)), "needle", is_here=True).text
+    assert "needle" in (found := shown.strip("…").split(" "))
+    assert set(found) <= set(words)
+
+
 wrapped = st.sampled_from(("{}", "**{}**", "`{}`", "*{}*", "- {}", "# {}", "| a | {} |", "> {}"))
 
 

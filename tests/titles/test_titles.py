@@ -276,7 +276,16 @@ AROUND = (
     ),
     *("> {}", "<title>{}</title>", "[{}](http://example.org)", "{}.", "{}\n\nI hope it fits!"),
     *("Here is a title for it:\n\n**{}**", "Sure! A title:\n{}", "<think>Hm. A?</think>\n{}"),
-    *("\n\n  {}  \n", "\u202e{}\u200b", "{}\x00\x1b", "({})", "Title:\n{}", "'{}'", "~~{}~~"),
+    *(
+        "\n\n  {}  \n",
+        "\u202e{}\u200b",
+        "{}\x00",
+        "({})",
+        "\x1b[1;31m{}\x1b[0m",
+        "Title:\n{}",
+        "'{}'",
+        "~~{}~~",
+    ),
 )
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, async_playwright, expect
+from playwright.async_api import Browser, FilePayload, async_playwright, expect
 
 from tests.docs.pictures import SUMMARY, TALK
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
@@ -94,9 +94,18 @@ class Stage:
 
 
 State = Callable[[Stage], Awaitable[None]]
-STATES: dict[str, dict[str, State]] = {"demo": {}, "locked": {}, "asked": {}, "usual": {}}
+STATES: dict[str, dict[str, State]] = {
+    "demo": {},
+    "locked": {},
+    "asked": {},
+    "usual": {},
+    "many": {},
+    "german": {},
+    "chinese": {},
+}
 """The states by the bot that they need: without a model, with a token, with questions before a
-compaction, and a usual one."""
+compaction, a usual one, one with 250 chats, and usual ones in other languages."""
+CHATS = 250
 
 
 def state(bot: str = "usual") -> Callable[[State], State]:
@@ -143,12 +152,23 @@ async def invitation(stage: Stage) -> None:
     await stage.tab.sees("#dialog :text('You are invited')")
 
 
+@state("locked")
+async def sign_in_refused(stage: Stage) -> None:
+    await sign_in(stage)
+    await stage.tab.page.locator("#dialog input[type=password]").fill("a wrong password")
+    await stage.tab.page.keyboard.press("Enter")
+    await stage.tab.sees("#dialog .wrong")
+
+
 @state("asked")
 async def compaction_asked(stage: Stage) -> None:
     await stage.opens(f"asked-{stage.is_phone}")
     for number in range(4):
         await stage.tab.asks(f"{number}: {'many words ' * 50}", "Well.")
     await stage.tab.sees(".card textarea")
+    await expect(stage.tab.page.locator("#panel .turns li")).to_have_count(4)
+    approve = stage.tab.page.get_by_role("button", name="Approve")
+    await expect(approve).to_be_in_viewport(ratio=1)
 
 
 @state()
@@ -237,6 +257,42 @@ async def summary_edited(stage: Stage) -> None:
 
 
 @state()
+async def sides_closed(stage: Stage) -> None:
+    await stage.opens()
+    if not stage.is_phone:
+        await stage.tab.presses("Close conversations")
+        await stage.tab.presses("Close context")
+    await stage.tab.sees(".cut")
+
+
+@state()
+async def reasoning(stage: Stage) -> None:
+    await stage.opens("rich")
+    await stage.tab.page.click("#log .thoughts summary")
+
+
+@state()
+async def connect(stage: Stage) -> None:
+    await models(stage)
+    await stage.tab.page.locator("#dialog summary").click()
+    await stage.tab.sees("#dialog form.connecting")
+
+
+@state()
+async def attached(stage: Stage) -> None:
+    await stage.opens(f"attached-{stage.is_phone}")
+    file = FilePayload(name="hotels in Lisbon.txt", mimeType="text/plain", buffer=b"Casa do Largo")
+    await stage.tab.page.set_input_files("#picker", file)
+    await stage.tab.sees("#files li")
+
+
+@state()
+async def memory_corrected(stage: Stage) -> None:
+    await stage.opens()
+    await stage.writes("/memory wrong", "#log .card textarea")
+
+
+@state()
 async def commands(stage: Stage) -> None:
     await stage.opens()
     await stage.tab.page.locator("#text").press_sequentially("/")
@@ -275,6 +331,18 @@ for _line in (
     "/files",
     "/mcp",
     "/agent",
+    "/memory list",
+    "/context help",
+    "/context rules",
+    "/config hooks",
+    "/config memory",
+    "/title",
+    "/resume",
+    "/forget",
+    "/remind tomorrow 9:00 Call Ann",
+    "/btw What time is it?",
+    "/version",
+    "/approve",
 ):
     STATES["usual"]["card_" + _line[1:].replace(" ", "_")] = card(_line)
 
@@ -297,6 +365,12 @@ async def question_edited(stage: Stage) -> None:
 async def asked_again(stage: Stage) -> None:
     await stage.opens("again")
     await stage.tab.sees(".variants")
+
+
+@state()
+async def branches(stage: Stage) -> None:
+    await stage.opens("again")
+    await stage.writes("/branches", "#log > .card:has-text('/branches')")
 
 
 @state()
@@ -402,6 +476,33 @@ for _name in ("General", "Models and keys", "Context", "Memory", "People", "This
     STATES["usual"]["settings_" + _name.lower().replace(" ", "_")] = settings(_name)
 
 
+@state("many")
+async def many_chats(stage: Stage) -> None:
+    await stage.opens("chat1")
+    await stage.shows_list()
+    await stage.tab.scrolls_to("#list", "#list [data-session=chat0]")
+
+
+async def settings_in_context(stage: Stage) -> None:
+    await stage.opens()
+    await stage.tab.page.click("#gear")
+    await stage.tab.page.locator("#preferences [role=tab]").nth(2).click()
+
+
+async def panel_in_context(stage: Stage) -> None:
+    await stage.opens()
+    if stage.is_phone:
+        await stage.tab.page.click("#usage")
+    await stage.tab.sees("#panel .turns li")
+
+
+for _language in ("german", "chinese"):
+    for _function in (empty, chat, commands, settings_in_context, panel_in_context):
+        STATES[_language][f"{_language}_{_function.__name__}"] = _function
+    for _line in ("/usage", "/context preview", "/config context.strategy", "/help"):
+        STATES[_language][f"{_language}_card_" + _line[1:].replace(" ", "_")] = card(_line)
+
+
 @asynccontextmanager
 async def staged(bot: str, browser: Browser, folder: Path) -> AsyncIterator[Stage]:
     """Serve one of the bots with what its states need, and open a tab."""
@@ -414,12 +515,17 @@ async def staged(bot: str, browser: Browser, folder: Path) -> AsyncIterator[Stag
         "usual": {
             "settings": {"agent_max_context_turns": 4, "tools": {"web_fetch": True}},
         },
+        "many": {},
+        "german": {"settings": {"agent_max_context_turns": 4, "language": "de"}},
+        "chinese": {"settings": {"agent_max_context_turns": 4, "language": "zh"}},
     }
     async with serving(folder, model, **every[bot]) as site, browsing(browser) as tab:
         if bot == "locked":
             site.http.headers["Authorization"] = f"Bearer {TOKEN}"
-        if bot == "usual":
+        if bot in ("usual", "german", "chinese"):
             await fill(site)
+        for number in range(CHATS if bot == "many" else 0):
+            await site.says(f"Question {number} about Lisbon", f"chat{number}")
         yield Stage(tab, site)
         tab.faults.clear()  # refused requests are part of some states
 

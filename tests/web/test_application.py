@@ -344,7 +344,7 @@ async def test_axe_finds_nothing_around_the_chat(tmp_path: Path, browser: Browse
         await find_nothing(tab)
         await tab.page.keyboard.press("Escape")
         await tab.presses("More for all conversations")
-        await tab.page.get_by_role("menuitem", name="Choose several").click()
+        await tab.page.get_by_role("menuitem", name="Select several").click()
         await tab.page.fill("#search", "unbroken")
         await tab.sees(".snippet mark")
         await find_nothing(tab)

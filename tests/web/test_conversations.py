@@ -310,14 +310,14 @@ async def test_several_conversations_are_put_away_or_deleted_at_once(
             await site.says(name, name)
         await tab.opens(site.url, "four")
         await tab.presses("More for all conversations")
-        await tab.page.get_by_role("menuitem", name="Choose several").click()
+        await tab.page.get_by_role("menuitem", name="Select several").click()
         for name in ("one", "two"):
             await tab.page.get_by_label(f"Choose {name}").check()
         await tab.presses("Archive", "#selection")
         await tab.sees("#archived summary:has-text('Archived (2)')")
         assert await names(tab) == ["four", "three"]
         await tab.presses("More for all conversations")
-        await tab.page.get_by_role("menuitem", name="Choose several").click()
+        await tab.page.get_by_role("menuitem", name="Select several").click()
         await tab.page.get_by_label("Choose four").check()
         await tab.presses("Delete", "#selection")
         await tab.sees("#dialog:has-text('Delete 1 conversation for good')")

@@ -265,10 +265,10 @@ async def test_what_is_remembered_is_written_distilled_approved_and_taken_back(
         await place.presses("Undo", "/memory undo", "v2 is undone.")
         await place.presses("Bring back", "/memory redo", "v2 is in force again.")
         write(tmp_path, "Ann lives in Porto.", job=1, key=key_of(place.address))
-        await place.says("/memory distill", "Nothing of this is in force before")
+        await place.says("/memory distill", "It takes effect once somebody here")
         await place.says("/memory diff reject", "Rejected; nothing of it is remembered.")
         write(tmp_path, "Ann has moved to Porto.", job=2, key=key_of(place.address))
-        await place.says("/memory distill", "Nothing of this is in force before")
+        await place.says("/memory distill", "It takes effect once somebody here")
         await place.says("/memory diff approve", "It is in force now. 1 line added.")
         await place.says("/memory history", "in force")
 
@@ -279,7 +279,7 @@ CUTS = {"agent_max_context_turns": 3, "context": {"compaction_approval": "ask"}}
 async def decline_a_cut(place: Place) -> None:
     await talk(place, 3)
     await place.says(f"4. word {LONG}", "Compact the context?")
-    await place.presses("No", "/context decline s1", "Nothing is compacted.")
+    await place.presses("Decline", "/context decline s1", "Nothing is compacted.")
 
 
 async def test_a_cut_is_asked_about_and_approved_or_not(tmp_path: Path, being: Being) -> None:

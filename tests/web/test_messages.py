@@ -525,7 +525,7 @@ async def test_no_that_is_pressed_before_the_field_has_loaded_is_answered(
         await tab.opens(site.url)
         for number in range(4):
             await tab.asks(f"{number}: {'many words ' * 50}", f"{number}: many")
-        await tab.presses("No", ".card")
+        await tab.presses("Decline", ".card")
         answered.set()
         async with asyncio.timeout(PATIENCE):
             await loaded.wait()

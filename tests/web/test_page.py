@@ -153,7 +153,7 @@ async def test_the_context_is_compacted_brought_back_and_cleared_after_a_questio
 ) -> None:
     for number in range(5):
         await site.says(f"{number}: {'many words ' * 50}")
-    await tab.presses("Free up")
+    await tab.presses("Free up space")
     await tab.shows_state("t1", "summarised")
     await tab.sees(".events b:text-is('Compaction')")
     await tab.presses("Undo", ".controls")

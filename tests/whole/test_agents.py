@@ -108,7 +108,7 @@ async def test_an_agent_is_chosen_for_one_conversation_and_stays_chosen(tmp_path
             assert (await bot.says("Still you?")).text == "Deep.", "the choice is kept"
             assert "default answers here" in (await bot.says("/agent default")).text
             assert (await bot.says("And now?")).text == "Mine."
-            assert "(from: default;" in (await bot.says("/config agent")).text
+            assert "(the default)" in (await bot.says("/config agent")).text
 
 
 async def test_an_agent_that_is_gone_is_told_of_and_the_default_answers(tmp_path: Path) -> None:

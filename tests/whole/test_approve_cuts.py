@@ -80,7 +80,7 @@ async def test_ask_waits_and_a_yes_cuts_with_the_summary_seen(tmp_path: Path) ->
         beginning = question.text.partition("\n\nYou can edit")[0]
         page = (ROOT / "docs" / "context.md").read_text("utf-8")
         assert without_sizes(f"```markdown\n{beginning}\n```") in without_sizes(page)
-        assert [action.label for action in question.actions] == ["Approve", "Edit", "No"]
+        assert [action.label for action in question.actions] == ["Approve", "Edit", "Decline"]
         assert "question 1" in asked(bot)
         await talk(bot, 2, 8)
         assert "question 1" in asked(bot)
@@ -129,7 +129,7 @@ async def test_the_summary_of_a_waiting_cut_can_be_changed_first(tmp_path: Path)
         assert form is not None
         assert form.text == "They talked about Lisbon."
         edited = await bot.says(OWN)
-        assert [action.label for action in edited.actions] == ["Approve", "Edit", "No"]
+        assert [action.label for action in edited.actions] == ["Approve", "Edit", "Decline"]
         assert "is not the compaction that waits now" in (await bot.says(approve.command)).text
         await bot.says(edited.actions[0].command)
         assert paid(bot) == 1

@@ -71,8 +71,8 @@ async def test_on_forty_columns_no_word_of_branches_is_broken(tmp_path: Path) ->
         await say_all(bot, "/fork t1 The other plan for our holidays", "What about Faro?")
         usage, listed = await bot.says("/usage"), await bot.says("/branches")
     chat = "Where should we stay in Lisbon in the first week of May?"
-    assert f"| {chat}, branch 1 | 1 |" in usage.text
-    assert f"| {chat}, branch 2, “The other plan for our holidays” | 1 |" in usage.text
+    assert f"| {chat} (branch 1) | 1 |" in usage.text
+    assert f"| {chat} (branch 2, “The other plan for our holidays”) | 1 |" in usage.text
     assert "| this branch, total | 1 |" in usage.text
     for reply in (usage, listed):
         shown = re.sub(r"\x1b\[[0-9;]*m", "", display.markdown(reply.text, 40))

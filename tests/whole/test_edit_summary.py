@@ -40,7 +40,7 @@ async def test_it_shows_what_stands_there_and_what_can_be_done_about_it(tmp_path
         assert "nothing to change" in (await bot.says(f"/context summary edit {OWN}")).text
         await compacted(bot)
         shown = await bot.says("/context summary")
-        assert shown.text.startswith("**s1** replaces t1 to t2 · ")
+        assert shown.text.startswith("Summary **s1** replaces t1 to t2 · ")
         assert "by gpt-4o-mini" in shown.text
         assert "> They talked about Lisbon." in shown.text
         assert [action.label for action in shown.actions] == ["Edit", "Undo", "That's wrong"]

@@ -469,7 +469,7 @@ async def test_a_summary_in_its_place_goes_on_as_it_was_edited(tmp_path: Path) -
         edited = await bot.says("/context summary edit s1 SUM as marked by me")
         assert "s2 replaces s1" in edited.text
         shown = await bot.says("/context summary s2")
-        assert "**s2** replaces t2 to t3, at their position · " in shown.text
+        assert "Summary **s2** replaces t2 to t3, at their position · " in shown.text
         sent = await sent_for(bot, 5)
         assert "SUM as marked by me" in sent[2]
         assert "SUM mark2" not in str(sent)
@@ -515,7 +515,7 @@ async def test_the_only_summary_is_meant_and_one_of_several_is_named(tmp_path: P
         await say(bot, 1, 2, 3, 4, 5, 6)
         await bot.says("/context compact t2-t3")
         shown = await bot.says("/context summary")
-        assert shown.text.startswith("**s1** replaces t2 to t3")
+        assert shown.text.startswith("Summary **s1** replaces t2 to t3")
         asked = await bot.says("/context summary edit")
         assert asked.form
         assert asked.form.command == "/context summary edit s1"

@@ -186,7 +186,7 @@ async def test_flags_before_the_value_of_a_setting_are_no_part_of_it(tmp_path: P
     async with run_bot(tmp_path) as bot:
         said = (await bot.says("/config system_prompt --here Be brief.")).text
         assert "is now **Be brief.** in this conversation" in said
-        assert "(from: default" in (await bot.says("/config system_prompt", chat="other")).text
+        assert "(the default)" in (await bot.says("/config system_prompt", chat="other")).text
         both = (await bot.says("/config system_prompt --unset Be brief.")).text
         assert "takes a value or --unset, not both" in both
         for line in ("/model --unset", "/regenerate --unset"):

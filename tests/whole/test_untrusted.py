@@ -302,7 +302,7 @@ async def test_in_a_group_only_an_owner_says_what_is_remembered(tmp_path: Path) 
         await compacted(bot, "Please look", "Hello", "Hello", chat="group", user="ann")
         waiting = await bot.says("/memory pending", "group", "ann")
         assert "Summary: bitcoin." in waiting.text
-        assert waiting.text.endswith("An owner of this bot decides what of this is remembered.")
+        assert waiting.text.endswith("An owner of this bot decides what is remembered.")
         assert not waiting.actions
         for verb in ("approve", "reject"):
             assert ONLY in (await bot.says(f"/memory {verb} 1", "group", "ann")).text

@@ -76,7 +76,7 @@ export async function arrive() {
     const said = await filled({
       question: t("You are invited"),
       problem,
-      words: t("Choose a password of at least 10 characters to sign in with elsewhere, or leave it empty."),
+      words: t("To sign in on other devices, choose a password of at least 10 characters. You can also leave it empty."),
       other: t("Sign in instead"),
       fields: [{ name: "password", label: t("Password"), type: "password", autocomplete: "new-password" }],
       action: t("Join"),

@@ -17,7 +17,7 @@ export async function approval(card, name, page) {
   const say = h("p", { class: "faint", role: "status" });
   const buttons = [
     h("button", { type: "button", class: "primary", onclick: () => answer("approve") }, t("Approve")),
-    h("button", { type: "button", onclick: () => answer("decline") }, t("No")),
+    h("button", { type: "button", onclick: () => answer("decline") }, t("Decline")),
   ];
   const choices = h("div", { class: "choices" }, buttons);
   async function answer(word) {
@@ -42,4 +42,5 @@ export async function approval(card, name, page) {
   card.querySelector(".text blockquote")?.remove();
   card.querySelector(".text + .choices")?.remove();
   card.append(area, choices, say);
+  card.dispatchEvent(new Event("load")); // it has grown: the end of the chat stays visible
 }

@@ -91,15 +91,15 @@ export function money(cost) {
 export const moment = (at) => new Date(at).toLocaleString(locale, { dateStyle: "medium", timeStyle: "short" });
 export const timeOf = (at) => new Date(at).toLocaleTimeString(locale, { hour: "2-digit", minute: "2-digit" });
 
-/** Ask for confirmation; resolves to the typed text (or "yes"), or null. */
-export function asked({ question, label, value, action = "OK", secret = false }) {
+/** Ask for confirmation; resolves to the typed text (or "yes"), or null. `isFinal`: it cannot be undone. */
+export function asked({ question, label, value, action = "OK", secret = false, isFinal = false }) {
   const dialog = byId("dialog");
   const field = label && h("input", { type: secret ? "password" : "text", "aria-label": label, value: value ?? "" });
   const form = h("form", { method: "dialog" },
     h("h2", { id: "question" }, question), field,
     h("div", { class: "choices" },
       h("button", { type: "submit", value: "", formnovalidate: true }, t("Cancel")),
-      h("button", { type: "submit", value: "yes", class: "primary" }, action)));
+      h("button", { type: "submit", value: "yes", class: isFinal ? "primary final" : "primary" }, action)));
   // Enter in the field presses the first button of a form, which here is Cancel.
   field?.addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;

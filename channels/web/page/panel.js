@@ -44,7 +44,7 @@ export class Panel {
     const share = Math.round(part * 100);
     byId("share").replaceChildren(...nearest === "turns"
       ? brief("{n} turns", { n: `${turns}/${most}` })
-      : brief("{n} of {budget}", { n: amount(tokens), budget: amount(budget) }));
+      : brief("{n} of {budget} tokens", { n: amount(tokens), budget: amount(budget) }));
     byId("gauge").style.inlineSize = `${Math.min(100, share)}%`;
     byId("usage").setAttribute("aria-label", t("Context: {share}% full{cost}", { share, cost: cost ? marks.comma + money(cost) : "" }));
   }
@@ -124,7 +124,7 @@ export class Panel {
     const legend = [...Object.entries(parts), ["free", free]].filter(([, size]) => size > 0);
     return h("section", { "aria-label": t("Size") },
       h("p", { class: "headline" }, full[0], full[1] ? " · " : "", full[1],
-        h("span", { class: "faint" }, ` · ${overview.is_measured ? t("measured") : t("estimated")}`)),
+        " ", h("span", { class: "faint" }, overview.is_measured ? t("(measured)") : t("(estimated)"))),
       h("dl", { class: "legend" }, legend.map(([name, size]) =>
         h("div", {}, h("dt", { "data-part": name }, nameOfPart(name)), h("dd", {}, amount(size))))),
       overview.turns.length ? null : this.#limitOfTurns(overview),
@@ -147,8 +147,8 @@ export class Panel {
   #controls(overview, events) {
     const [undo, redo] = ["undo", "redo"].map((way) => events.find(({ next }) => next === way));
     const controls = [
-      [t("Compact"), "/context compact", t("Replace older turns by a summary"), overview.turns.length > 0],
-      [t("Free up"), "/context free", t("Remove all but the newest messages at once"), overview.turns.length > 0],
+      [t("Compact"), "/context compact", t("Replace older turns with a summary"), overview.turns.length > 0],
+      [t("Free up space"), "/context free", t("Remove all but the newest messages at once"), overview.turns.length > 0],
       [t("Clear"), "/context clear", t("Remove all turns from the context; nothing is deleted"), overview.turns.length > 0],
       [t("Undo"), `/context undo ${undo?.id}`, undo ? t("Undo: {kind}", { kind: titleOf(undo) }) : t("Undo the last change"), undo],
       [t("Redo"), `/context redo ${redo?.id}`, redo ? t("Redo: {kind}", { kind: titleOf(redo) }) : t("Redo the last undo"), redo],

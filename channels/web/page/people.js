@@ -60,7 +60,7 @@ export class People {
           h("small", {}, channel === "web" ? theirs.length ? t("last seen {when}; browsers signed in: {count}", { when: moment(last * 1000), count: theirs.length }) : t("not signed in") : channel)),
         h("button", { type: "button", "aria-label": t("Revoke {name}", { name: one.id }), onclick: async () => {
           const question = t("Remove {name}'s access? Their browsers are signed out at once.", { name: one.name || name });
-          if (await asked({ question, action: t("Revoke") }) !== null) this.#run(`/revoke ${one.id}`);
+          if (await asked({ question, action: t("Revoke"), isFinal: true }) !== null) this.#run(`/revoke ${one.id}`);
         } }, t("Revoke")));
     });
     return h("section", {}, h("h4", {}, t("People with access")),

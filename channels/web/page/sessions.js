@@ -215,7 +215,7 @@ export class Sessions {
 
   async #offer(button) {
     const act = await chosen(button, [
-      [t("Choose several"), () => this.#select(new Set())],
+      [t("Select several"), () => this.#select(new Set())],
       [t("Import a file"), () => byId("import").click()],
     ]);
     await act?.();
@@ -262,7 +262,7 @@ export class Sessions {
   }
 
   async #delete(names, question) {
-    if (await asked({ question: t("{question} This can't be undone.", { question }), action: t("Delete") }) === null) return;
+    if (await asked({ question: t("{question} This can't be undone.", { question }), action: t("Delete"), isFinal: true }) === null) return;
     this.#selected = null;
     const gone = await this.#run(names, "/forget branches yes");
     for (const name of gone) {

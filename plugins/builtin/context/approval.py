@@ -31,9 +31,9 @@ def describe(notice: CutNotice) -> Reply:
         question = phrase(
             notice,
             "Compact the context? {turns} will be removed ({why}): {tokens_before} → "
-            "{tokens_after} tokens. {name} will replace it:",
+            "{tokens_after} tokens. Summary {name} will replace it:",
             "Compact the context? {turns} will be removed ({why}): {tokens_before} → "
-            "{tokens_after} tokens. {name} will replace them:",
+            "{tokens_after} tokens. Summary {name} will replace them:",
             why=reason(notice.why),
             name=name,
         )

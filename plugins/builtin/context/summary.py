@@ -96,9 +96,9 @@ def _headline(standing: CurrentSummary) -> str:
     parts = (
         phrase(
             standing,
-            "**{name}** replaces {turns}, at their position"
+            "Summary **{name}** replaces {turns}, at their position"
             if standing.is_range
-            else "**{name}** replaces {turns}",
+            else "Summary **{name}** replaces {turns}",
             name=one.name,
         ),
         phrase(standing, "{tokens} tokens"),
@@ -130,7 +130,7 @@ def answers(summary: Summary) -> tuple[Action, ...]:
     """Return the buttons that approve or decline a compaction with this summary."""
     name, keep = summary.name, receipts.actions(summary, is_named=True)
     yes = Action(_("Approve"), f"{APPROVE} {name}", question=name)
-    no = Action(_("No"), f"{DECLINE} {name}", question=name)
+    no = Action(_("Decline"), f"{DECLINE} {name}", question=name)
     return (yes, edit_action(name), no, *keep)
 
 
