@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Literal
@@ -17,6 +16,7 @@ from msgspec.structs import replace
 
 from channels.base import ChannelState
 from channels.kit.platform import Author, ButtonPress, File, IncomingMessage, Location, Reaction
+from channels.limited import LimitedDict
 
 Scope = Literal["thread", "channel", "user"]
 Where = Any  # one of the many kinds of channels
@@ -208,7 +208,8 @@ class ReadMarks:
 
     def __init__(self, state: ChannelState, channel: str, kept: Mapping[int, LastRead]) -> None:
         self._state, self._channel = state, channel
-        self._kept = OrderedDict(kept)
+        self._kept = LimitedDict[int, LastRead](_MOST)
+        self._kept.update(kept)
 
     @classmethod
     async def load(cls, state: ChannelState, channel: str) -> ReadMarks:
@@ -246,9 +247,6 @@ class ReadMarks:
 
     def _put(self, heard: IncomingMessage, number: int, newest: int) -> None:
         self._kept[number] = LastRead(replace(heard.place, message=""), newest)
-        self._kept.move_to_end(number)
-        if len(self._kept) > _MOST:
-            self._kept.popitem(last=False)
 
     async def drop(self, number: int) -> None:
         """Forget a chat that no longer exists."""

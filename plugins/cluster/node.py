@@ -7,7 +7,6 @@ import logging
 import os
 import socket
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -22,6 +21,7 @@ from bot.delivery import columns_of
 from bot.recent import RecentActivity
 from bot.sending import Sender
 from channels.base import Channel
+from channels.limited import LimitedDict
 from channels.message import Address, Outbound
 from memory.record import mailbox, overrides
 from memory.record.database import Database
@@ -82,7 +82,7 @@ class ClusterSender(Sender):
         super().__init__(store, channels, data, recent)
         self.node: Node | None = None
         self.is_claimed: Callable[[str], bool] = lambda channel: True
-        self._known: OrderedDict[int, _HandledReply] = OrderedDict()  # the replies handled here
+        self._known = LimitedDict[int, _HandledReply](MOST_KNOWN)  # the replies handled here
         self.put_off: set[int] = set()  # what their channel did not take
         self._unmarked: set[int] = set()
 
@@ -138,8 +138,6 @@ class ClusterSender(Sender):
 
     def _note_handled(self, outbound: Outbound, is_sent: bool) -> None:
         self._known[outbound.id] = _HandledReply(outbound.address.channel, is_sent)
-        while len(self._known) > MOST_KNOWN:
-            self._known.popitem(last=False)
 
     def forget(self, channel: str) -> None:
         """Forget the replies of a channel that another gateway runs now; if the channel returns,
