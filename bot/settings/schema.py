@@ -135,10 +135,8 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
             "wants": "a list of entries like KEY, KEY down, KEY 1..20, KEY one|other"
         },
     )
-    messages_per_minute: int = Field(
+    messages_per_minute: Annotated[int, Field(ge=0, le=10_000)] = Field(
         default=20,
-        ge=0,
-        le=10_000,
         description="Most messages that a user who is not an owner may send in a minute; 0 "
         "means no limit.",
         json_schema_extra={"unit": "messages"},
@@ -150,10 +148,8 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
         "it to the running turn at its next step; interrupt stops the running turn.",
         json_schema_extra={"here": True, "holds": "from the next message on"},
     )
-    shutdown_timeout: int = Field(
+    shutdown_timeout: Annotated[int, Field(ge=0, le=3_600)] = Field(
         default=5,
-        ge=0,
-        le=3_600,
         description="Time for running turns to finish when the bot is stopped; unfinished ones "
         "continue at the next start. Docker kills the bot after 10 seconds unless "
         "configured otherwise.",
