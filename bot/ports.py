@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from agent.models.base import ModelError
 from agent.models.catalogue import input_price, long_context_of, window_of
 from agent.models.listed import ListedModel
+from agent.tools.base import ToolEffects
 from bot.access import Access
 from bot.choices import choice_of, price, window_in_force
 from bot.delivery import Delivery
@@ -288,7 +289,7 @@ class OfferedTools(Struct, frozen=True):
         shown: list[str] = []
         call = ToolCall(f"call_{uuid4().hex}", name, orjson.dumps(arguments).decode())
         with speaking(ENGLISH):  # the model reads the result as well
-            seen = replace(agent.surroundings, show=shown.append)
+            seen = replace(agent.surroundings, effects=ToolEffects(shown))
             text, is_error = await agent.toolbox.run(call, seen)
         return ToolRun(call, text, is_error, agent.toolbox.is_untrusted(call), tuple(shown))
 
