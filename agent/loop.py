@@ -423,9 +423,9 @@ class _SubAgentOutput(Output):
 def _is_line_of(turn: OpenTurn, reply: str, line: str) -> bool:
     """Return whether the model's line about its reply is fit for the activity log; otherwise the
     first words of question and reply are used."""
-    said = [reply, *(entry.message.text for entry in turn.entries)]
-    said += [call.arguments for entry in turn.entries for call in entry.message.tool_calls]
-    return audit_line(line, AuditSource(["\n".join(said)[:_COMPARED]])).accepts()
+    texts = [reply, *(entry.message.text for entry in turn.entries)]
+    texts += [call.arguments for entry in turn.entries for call in entry.message.tool_calls]
+    return audit_line(line, AuditSource(["\n".join(texts)[:_COMPARED]])).accepts()
 
 
 def _with_own_ids(calls: tuple[ToolCall, ...], turn: OpenTurn) -> tuple[ToolCall, ...]:

@@ -156,8 +156,8 @@ class Delivery:
             branch=key.id if key.id != key_of(inbound.address).id else "",
             is_outside=is_outside,
         )
-        said = "\0".join((inbound.text, *(file.path for file in files)))
-        digest = hashlib.sha256(said.encode()).hexdigest()[:32]
+        content = "\0".join((inbound.text, *(file.path for file in files)))
+        digest = hashlib.sha256(content.encode()).hexdigest()[:32]
         row, is_new = await self._store.write(
             lambda db: mailbox.receive(db, message, digest, form is not None)
         )
@@ -312,5 +312,5 @@ def columns_of(address: Address) -> AddressColumns:
 def to_received(row: InboxRow, key: ConversationKey, line: CommandLine | None) -> Received:
     address, files = address_of(row.place), load(row.attachments)
     is_begun = row.attempts > 0
-    said = (row.id, row.platform_id, address, key, row.text, line, row.sender)
-    return Received(*said, files, is_begun, row.run, row.is_outside)
+    fields = (row.id, row.platform_id, address, key, row.text, line, row.sender)
+    return Received(*fields, files, is_begun, row.run, row.is_outside)

@@ -120,8 +120,8 @@ class UnrecordedTurn(OpenTurn):
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
         """Add messages, and their cost to the bill."""
         for message in messages:
-            said, seq = self._mark_tainted(message), self.entries[-1].seq + 1
-            entry = await make_entry(self.log, seq, self.number, said)
+            marked, seq = self._mark_tainted(message), self.entries[-1].seq + 1
+            entry = await make_entry(self.log, seq, self.number, marked)
             self.entries.append(entry)
         if spent is not None:
             await self.book(spent)
@@ -304,8 +304,8 @@ class PrivateConversation:
         log = StatelessLog(self.services, self._models, self.key, person)
         number = self.turns[-1].number + 1 if self.turns else 1
         seq = self.turns[-1].entries[-1].seq + 1 if self.turns else 1
-        said = Message("user", text, speaker=speaker)
-        return PrivateTurn(self, log, await make_entry(log, seq, number, said))
+        question = Message("user", text, speaker=speaker)
+        return PrivateTurn(self, log, await make_entry(log, seq, number, question))
 
     def keep(self, turn: PrivateTurn) -> None:
         """Add an answered turn to the conversation."""

@@ -59,7 +59,7 @@ class ToolEffects:
 
     @property
     def has_outside(self) -> bool:
-        """Whether the model may have seen untrusted text."""
+        """Return whether the model may have seen untrusted text."""
         return True
 
 

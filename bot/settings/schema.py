@@ -444,11 +444,11 @@ def describe_unknown(key: str, where: str = "", known: Collection[str] = ()) -> 
     # `base_url` alone is that of the model, and not that of the voice
     near = next((name for name in BRAIN if name in names and name.endswith(f".{key}")), "")
     near = near or nearest(key, names)
-    said = f"There is no setting {quote(key)}"
+    text = f"There is no setting {quote(key)}"
     if where:
-        said = f"{where} has an unknown setting {quote(key)}"
+        text = f"{where} has an unknown setting {quote(key)}"
     if near:
-        return f"{said}; did you mean {near!r}?"
+        return f"{text}; did you mean {near!r}?"
     if SECRET_NAME.search(key):
-        return f"{said}; keys and tokens belong in .env."
-    return f"{said}." if where else f"{said}; /config lists them."
+        return f"{text}; keys and tokens belong in .env."
+    return f"{text}." if where else f"{text}; /config lists them."

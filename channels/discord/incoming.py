@@ -227,26 +227,26 @@ class ReadMarks:
     def all(self) -> dict[int, LastRead]:
         return dict(self._kept)
 
-    async def store_chat(self, heard: IncomingMessage, number: int) -> None:
+    async def store_chat(self, message: IncomingMessage, number: int) -> None:
         """Store a chat before its first message is processed: unprocessed messages are found there
         by the next process."""
-        if heard.is_for_bot and number not in self._kept:
-            self._put(heard, number, int(heard.place.message) - 1)
+        if message.is_for_bot and number not in self._kept:
+            self._put(message, number, int(message.place.message) - 1)
             await self._keep()
 
-    async def note(self, heard: IncomingMessage, number: int) -> None:
+    async def note(self, message: IncomingMessage, number: int) -> None:
         """Note that a message is on disk. Messages between people on a server are noted only where
         the bot was addressed before, and stored with the next one that is for it."""
         known = self._kept.get(number)
-        if known is None and not heard.is_for_bot:
+        if known is None and not message.is_for_bot:
             return
-        newest = max(int(heard.place.message), known.message if known else 0)
-        self._put(heard, number, newest)
-        if heard.is_for_bot:
+        newest = max(int(message.place.message), known.message if known else 0)
+        self._put(message, number, newest)
+        if message.is_for_bot:
             await self._keep()
 
-    def _put(self, heard: IncomingMessage, number: int, newest: int) -> None:
-        self._kept[number] = LastRead(replace(heard.place, message=""), newest)
+    def _put(self, message: IncomingMessage, number: int, newest: int) -> None:
+        self._kept[number] = LastRead(replace(message.place, message=""), newest)
 
     async def drop(self, number: int) -> None:
         """Forget a chat that no longer exists."""

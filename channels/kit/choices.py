@@ -209,8 +209,8 @@ class _Chat(Struct):
         if not text:
             return cls()
         cards = {
-            id: Card(said, [Action(*one) for one in actions])
-            for id, (said, *actions) in orjson.loads(text).items()
+            id: Card(question, [Action(*one) for one in actions])
+            for id, (question, *actions) in orjson.loads(text).items()
         }
         return cls(cards, kept=text)
 
@@ -244,10 +244,10 @@ class Cards:
         """Note a received command under this id: it may answer a question. The question is looked
         up once the command is executed: a question can be answered before the platform has returned
         its message id."""
-        if not (said := _normalize(text)).startswith("/"):
+        if not (command := _normalize(text)).startswith("/"):
             return
         chat = await self._find(place)
-        chat.commands[id] = (said, who)
+        chat.commands[id] = (command, who)
         for old in [*chat.commands][:-_MOST_OPEN]:
             del chat.commands[old]
 
@@ -255,13 +255,13 @@ class Cards:
         """Return the message whose question the input of this id has answered, with its new
         content; None if there is none, or the answer was refused."""
         chat = await self._find(place)
-        said, who = chat.commands.pop(id, ("", ""))
+        command, who = chat.commands.pop(id, ("", ""))
         answered = next(
             (
                 (message, card, action)
                 for message, card in reversed(chat.cards.items())
                 for action in card.actions
-                if action.question and _normalize(action.command) == said
+                if action.question and _normalize(action.command) == command
             ),
             None,
         )

@@ -239,13 +239,13 @@ class WeCom(Platform):
         self._calls[str(body["msgid"])] = call
         return await self._with_names(read_message(body))
 
-    async def _with_names(self, heard: IncomingMessage) -> IncomingMessage:
+    async def _with_names(self, message: IncomingMessage) -> IncomingMessage:
         """Fill in the names of documents, which their download addresses provide."""
         files = [
             replace(file, name=await self._find_name(file)) if file.name == "document" else file
-            for file in heard.files
+            for file in message.files
         ]
-        return replace(heard, files=tuple(files))
+        return replace(message, files=tuple(files))
 
     async def _find_name(self, file: File) -> str:
         try:

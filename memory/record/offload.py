@@ -319,13 +319,13 @@ def _read(line: bytes) -> dict[str, Any]:
 def remove_turns(session: Path, turns: Collection[int], goes: Callable[[str], bool]) -> None:
     """Remove turns from a session's folder: their lines, and each other file whose name `goes`
     accepts. Raises OSError."""
-    gone = {f"t{number}" for number in turns}
+    removed = {f"t{number}" for number in turns}
     with _ONE_WRITER, suppress(FileNotFoundError):
         folders.check_may_write()
         for file in session.iterdir():
             if file.name != CONTEXT and goes(file.name):
                 file.unlink()
         lines = (session / CONTEXT).read_bytes().splitlines(keepends=True)
-        rest = [line for line in lines if _read(line).get("turn") not in gone]
+        rest = [line for line in lines if _read(line).get("turn") not in removed]
         if rest != lines:
             write_whole(session / CONTEXT, b"".join(rest))

@@ -133,8 +133,8 @@ class ClusterSender(Sender):
     def close_question(self, address: Address, question: str, how: str) -> None:
         """Send the outcome to the gateway of the channel, after earlier replies."""
         chat = (address.channel, address.chat, address.thread)
-        told = wire.dump({"closed": QuestionEnd(address, question, how)})
-        self.queues.put(chat, lambda: self._publish_to_gateways(address.channel, told))
+        data = wire.dump({"closed": QuestionEnd(address, question, how)})
+        self.queues.put(chat, lambda: self._publish_to_gateways(address.channel, data))
 
     def close_question_here(self, over: QuestionEnd) -> None:
         """Show the end of a question from here."""
@@ -324,14 +324,14 @@ class Node(BrokerListener):
             self.listener.handle_message(topic, body)
 
     def _handle_heartbeat(self, body: bytes) -> None:
-        said = wire.parse(body)
-        process = str(said["me"])
-        if "version" in said:
+        data = wire.parse(body)
+        process = str(data["me"])
+        if "version" in data:
             self._heard[process] = time.monotonic()
         else:
             self._heard.pop(process, None)  # it has announced its end
         for group, ownership in self.ownerships.items():
-            if group in said["groups"]:
+            if group in data["groups"]:
                 ownership.record_heartbeat(process)
             else:
                 ownership.record_end(process)
@@ -358,10 +358,10 @@ class Node(BrokerListener):
         if self.broker.is_up:
             with suppress(BrokerError):
                 queued = await self.broker.count_waiting(record.SLICE_NAMES)
-        heard = {name for name, at in self._heard.items() if now - at < SILENCE}
+        alive = {name for name, at in self._heard.items() if now - at < SILENCE}
         if now - self._begun < SILENCE:  # too early for heartbeats
-            heard |= {row.id for row in recorded.processes}
-        return record.sum_up(recorded, queued, heard, time.time())
+            alive |= {row.id for row in recorded.processes}
+        return record.sum_up(recorded, queued, alive, time.time())
 
     async def list_orphans(self, names: Sequence[str], alive: Collection[str] | None) -> list[str]:
         """Implement `Keeper.list_orphans`. Raises StoreError."""

@@ -184,8 +184,8 @@ class RabbitMQ:
     def version(self) -> str:
         """The version that the server reports; "" without a connection."""
         transport = self._link.connection.transport if self._link else None
-        said = transport.connection.server_properties.get("version") if transport else ""
-        return said.decode() if isinstance(said, bytes) else str(said or "")
+        version = transport.connection.server_properties.get("version") if transport else ""
+        return version.decode() if isinstance(version, bytes) else str(version or "")
 
     async def close(self) -> None:
         if self._running is not None:
@@ -216,15 +216,15 @@ class RabbitMQ:
         taking = await connection.channel()
         await taking.set_qos(prefetch_count=PREFETCH)
         owned = await taking.declare_exchange(f"{self._kin}.owned", durable=True)
-        told = await taking.declare_exchange(f"{self._kin}.told", "topic", durable=True)
+        topics = await taking.declare_exchange(f"{self._kin}.told", "topic", durable=True)
         name = f"{self._kin}.at.{self.me}"
         own = await quick.declare_queue(name, exclusive=True, auto_delete=True)
         for topic in (self.me, *self._topics):
-            await own.bind(told, topic)
+            await own.bind(topics, topic)
         await own.consume(self._handle_own, no_ack=True)
         sure_owned = await sure.get_exchange(owned.name, ensure=False)
-        sure_told = await sure.get_exchange(told.name, ensure=False)
-        quickly = await quick.get_exchange(told.name, ensure=False)
+        sure_told = await sure.get_exchange(topics.name, ensure=False)
+        quickly = await quick.get_exchange(topics.name, ensure=False)
         return _Link(connection, sure, quick, taking, sure_owned, sure_told, quickly, own)
 
     async def _keep_connected(self) -> None:

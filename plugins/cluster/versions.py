@@ -35,9 +35,9 @@ async def check_versions(engine: DatabaseEngine, broker: RabbitMQ) -> None:
     if not strangers:
         return
     names = {row.id for row in strangers}
-    heard = await wait_for_heartbeats(broker, names, 1)
-    if heard:
-        raise MixedVersionsError(describe([row for row in strangers if row.id in heard], tables))
+    alive = await wait_for_heartbeats(broker, names, 1)
+    if alive:
+        raise MixedVersionsError(describe([row for row in strangers if row.id in alive], tables))
     await asyncio.to_thread(_fence_processes, engine, names)
 
 

@@ -238,8 +238,8 @@ class Worker(Struct, NodeListener):
         """Return whether the address of a call resolves to a conversation of another process:
         either the caller's links are outdated, or this process's."""
         place = part.get("address")
-        if isinstance(said := part.get("inbound"), dict):
-            place = said.get("address")
+        if isinstance(inbound := part.get("inbound"), dict):
+            place = inbound.get("address")
         if place is None:
             return False
         address, links = wire.build(Address, place), self.app.links
@@ -311,9 +311,9 @@ class Worker(Struct, NodeListener):
         try:
             async with aclosing(calling) as pieces:
                 async for piece in pieces:
-                    said = wire.parse(piece)
-                    wire.raise_error(said)
-                    done = str(said["value"]).encode()
+                    data = wire.parse(piece)
+                    wire.raise_error(data)
+                    done = str(data["value"]).encode()
         except (BrokerError, StoreError, wire.RemoteError) as error:
             raise CommandError(str(error)) from None
         return done
@@ -352,8 +352,8 @@ class Worker(Struct, NodeListener):
         missed = wire.merge(self.app.bus.so_far(home))
 
         def tell(event: Activity) -> None:
-            said = {"home": home, **wire.dump_event(event)}
-            self.node.broker.send_transient(gateway, wire.dump(said))
+            data = {"home": home, **wire.dump_event(event)}
+            self.node.broker.send_transient(gateway, wire.dump(data))
 
         async def forward() -> None:
             try:

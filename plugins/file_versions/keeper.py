@@ -78,12 +78,12 @@ class FileStep(Struct, frozen=True):
 def without(rows: Sequence[ChangeRow], going: Collection[ChangeRow]) -> list[ChangeRow]:
     """Return the rows without the deleted ones. The next row of the same file in the same chat is
     marked, since the state before it is no longer known."""
-    rest, gone = list[ChangeRow](), dict[tuple[str, str], int]()
+    rest, dropped = list[ChangeRow](), dict[tuple[str, str], int]()
     for row in rows:
         key = (home_of(row.conversation), row.path)
         if row in going:
-            gone[key] = row.seq
-        elif cut := gone.pop(key, 0):
+            dropped[key] = row.seq
+        elif cut := dropped.pop(key, 0):
             rest.append(replace(row, cut=cut))
         else:
             rest.append(row)
@@ -166,8 +166,8 @@ _AT_ONCE = 8  # files that are synced concurrently: a file system waits once for
 def name_version(file: BinaryIO, status: os.stat_result, begun: bytes = b"") -> str:
     """Return the name of a file's content, of which `begun` was already read."""
     if status.st_size > MOST_READ:
-        told = (status.st_size, status.st_mtime_ns, status.st_ino)
-        return hashlib.sha256(repr(told).encode()).hexdigest()
+        state = (status.st_size, status.st_mtime_ns, status.st_ino)
+        return hashlib.sha256(repr(state).encode()).hexdigest()
     sha256, left = hashlib.sha256(begun), MOST_READ
     while left > 0 and (piece := file.read(_PIECE)):  # it may grow meanwhile
         sha256.update(piece)

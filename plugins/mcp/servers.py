@@ -219,8 +219,8 @@ class Servers:
         if not known.keys() >= {name for name in names if name in now}:
             known = await self.known()
         new = [now[name] for name in names if name in now and name not in known]
-        said = await asyncio.gather(*(self._check_server(one, audience, folder) for one in new))
-        return {one.name: why for one, why in zip(new, said, strict=True) if why}
+        results = await asyncio.gather(*(self._check_server(one, audience, folder) for one in new))
+        return {one.name: why for one, why in zip(new, results, strict=True) if why}
 
     async def start(self, name: str, audience: str, folder: Path) -> str:
         """Start a server; return the reason why it does not work, or ""."""
@@ -333,10 +333,10 @@ class OfferedServers(Struct, frozen=True):
         """Return their tools, and the errors of servers with unknown tools."""
         names = self._names
         wrong = await self.servers.probe(names, context.key.audience, context.workspace)
-        said = "\n".join(
+        text = "\n".join(
             f"The server {name} is not available: {why}." for name, why in wrong.items()
         )
-        return self.servers.tools(names), said
+        return self.servers.tools(names), text
 
     async def find(self, name: str, context: ToolContext) -> Tool | None:
         """Return the tool of this name, if it may be used. Raises ToolError."""

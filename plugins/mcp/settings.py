@@ -128,8 +128,8 @@ def _fault(place: str | int, detail: Any) -> Fault:
         case "value_error":
             return Fault(where, f"{detail['ctx']['error']}.")
     wants = _WANTS.get(str(where[1]) if len(where) > 1 else "")
-    said = f"it must be {wants}" if wants else "it needs a command or a url"
-    return Fault(where[:2], f"is {quote(detail['input'])}; {said}.")
+    text = f"it must be {wants}" if wants else "it needs a command or a url"
+    return Fault(where[:2], f"is {quote(detail['input'])}; {text}.")
 
 
 _WANTS = {

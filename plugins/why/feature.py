@@ -269,8 +269,8 @@ async def without(ask: Ask) -> Reply:
         )
     first = next(iter(await ask.conversation.context.turns([answered.turn])), None)
     if first is None:
-        gone = f"t{answered.turn}"
-        raise refusal("Nothing is kept of {name}: it was deleted.", name=gone)
+        turn_name = f"t{answered.turn}"
+        raise refusal("Nothing is kept of {name}: it was deleted.", name=turn_name)
     if part.kind == "memory":  # refused before any change, if it is not allowed
         value = {"memory.left_out": _left_out(ask, part)}
         ask.bot.settings.once(value, ask.conversation.key.id, ask.person)
