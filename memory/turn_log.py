@@ -356,14 +356,19 @@ class OpenTurn:
         return last if last.is_final else None
 
     @property
+    def _own(self) -> list[Entry]:
+        """The entries of the turn that the bot has."""
+        return self.entries
+
+    @property
     def steps(self) -> int:
         """The number of model replies so far."""
-        return sum(entry.message.role == "assistant" for entry in self.entries)
+        return sum(entry.message.role == "assistant" for entry in self._own)
 
     @property
     def unanswered(self) -> list[ToolCall]:
         """The calls without a result, in the order in which the model made them."""
-        messages = [entry.message for entry in self.entries]
+        messages = [entry.message for entry in self._own]
         answered = {message.call_id for message in messages if message.role == "tool"}
         return [c for m in messages for c in m.tool_calls if c.id not in answered]
 

@@ -238,16 +238,6 @@ class StatelessTurn(UnrecordedTurn):
         return last if is_end and last and (last.is_final or self._hands_out) else None
 
     @property
-    def steps(self) -> int:
-        return sum(entry.message.role == "assistant" for entry in self._own)
-
-    @property
-    def unanswered(self) -> list[ToolCall]:
-        messages = [entry.message for entry in self._own]
-        answered = {message.call_id for message in messages if message.role == "tool"}
-        return [c for m in messages for c in m.tool_calls if c.id not in answered]
-
-    @property
     def has_outside(self) -> bool:
         """Return True: a client's messages may come from anywhere."""
         return True

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from channels.base import ChannelState
 from channels.kit.platform import Button, Location, Traits
 from channels.language import _
+from channels.limited import LimitedDict
 from channels.message import Action
 
 QUESTION, YES, NO = "?", "!", "-"
@@ -106,7 +107,7 @@ class Choices:
 
     def __init__(self, channel: str, state: ChannelState) -> None:
         self._channel, self._state = channel, state
-        self._chats: dict[str, _ChatChoices] = {}
+        self._chats = LimitedDict[str, _ChatChoices](_MOST)
 
     async def offer(self, place: Location, actions: Sequence[Action]) -> None:
         """Replace the numbered choices of a chat; an empty sequence removes them."""
@@ -158,8 +159,6 @@ class Choices:
         name = _name(place)
         if name not in self._chats:
             found = _ChatChoices.load(await self._state.get(self._channel, name))
-            if len(self._chats) >= _MOST:
-                del self._chats[next(iter(self._chats))]
             self._chats.setdefault(name, found)
         return self._chats[name]
 
@@ -220,7 +219,7 @@ class Cards:
 
     def __init__(self, channel: str, state: ChannelState) -> None:
         self._channel, self._state = channel, state
-        self._chats: dict[str, _Chat] = {}
+        self._chats = LimitedDict[str, _Chat](_MOST_CHATS)
 
     async def note(
         self,
@@ -295,8 +294,6 @@ class Cards:
         name = _name_of_card(place)
         if name not in self._chats:
             found = _Chat.load(await self._state.get(self._channel, name))
-            if len(self._chats) >= _MOST_CHATS:
-                del self._chats[next(iter(self._chats))]
             self._chats.setdefault(name, found)
         return self._chats[name]
 

@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from secrets import token_hex
 from typing import BinaryIO, Literal
 
 import msgspec
@@ -25,8 +24,8 @@ from msgspec.structs import replace
 
 from memory.faults import describe_fault
 from memory.keys import home_of
-from memory.record import folders
 from memory.record.folders import sync_folder
+from memory.record.offload import write_whole
 from memory.record.store import StoreError
 
 Kind = Literal["tool", "restore", "here", "lost"]
@@ -226,25 +225,15 @@ class VersionKeeper:
                 (self._folder / old).unlink()
                 self._bytes_left += self._sizes.pop(old)
         if self._bytes_left >= len(content):
-            self._write(path, content)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(path, content, is_synced=False)
+            self._new.append(path)
             self._sizes[version] = len(content)
             self._bytes_left -= len(content)
 
     @cached_property
     def _used(self) -> set[str]:
         return set()
-
-    def _write(self, path: Path, content: bytes) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self._folder / f".{token_hex(8)}.draft"
-        try:
-            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
-                target.write(content)
-            folders.check_may_write()
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
-        self._new.append(path)
 
     def sync(self) -> None:
         """Sync all new versions to disk concurrently, which takes a fraction of the time."""
