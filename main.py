@@ -46,7 +46,7 @@ if __name__ == "__main__":
 from agent.models.selection import AUTO, Models
 from bot import ask, first_steps, packages, process, shell_completion
 from bot.access import Access
-from bot.app import VERSION, App
+from bot.app import VERSION
 from bot.assembly import assemble
 from bot.checks import NO_CLUSTER
 from bot.choices import choice_of
@@ -206,11 +206,12 @@ def _is_first_start(layers: Layers, place: Path | str) -> bool:
 
 async def _live(start: BotStart) -> int:
     """Run the bot; return the exit code: 1 if a piped plain line got no answer."""
-    standing = start.make_main_channel(lambda: app.config.book.effective())
+    book = SettingsStore(start.layers)
+    standing = start.make_main_channel(book)
     async with start.watch.serving(has_page=start.has_page):
-        channels = start.make_channels(standing, lambda: app.config.book.effective())
+        channels = start.make_channels(standing, book)
         recent = start.watch.recent
-        app: App = await assemble(start.layers, start.options.data, channels, recent=recent)
+        app = await assemble(start.layers, start.options.data, channels, recent=recent, book=book)
         # The objects of now live until the end: a garbage collection over all of them would block
         # the loop for a good part of a second.
         gc.freeze()

@@ -38,7 +38,7 @@ from agent.models.catalogue import price_reply
 from agent.pictures import Pictures, attach_pictures
 from agent.prompt import SUBAGENT
 from agent.tools import ToolError
-from agent.tools.base import ToolContext
+from agent.tools.base import ToolContext, ToolEffects
 from agent.tools.toolbox import Toolbox
 from memory.audit.judge import audit_line
 from memory.audit.source import AuditSource
@@ -329,7 +329,7 @@ class Agent(Struct, frozen=True):
         text, is_error = await self._result(turn, call, before.veto, helpers)
         result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)
         is_untrusted = self.toolbox.is_untrusted(call) or helpers.is_untrusted
-        files = tuple(dict.fromkeys(helpers.shown))
+        files = tuple(dict.fromkeys(helpers.pictures or ()))
         result = replace(result, terse=helpers.line, is_untrusted=is_untrusted, files=files)
         await turn.record(result)
         output.tool_ended(call, is_error)
@@ -365,9 +365,7 @@ class Agent(Struct, frozen=True):
         return replace(
             self.surroundings,
             delegate=None if turn.is_alone else helpers.work,
-            show=None if turn.is_alone else helpers.shown.append,
-            from_outside=helpers.mark,
-            has_outside=lambda: turn.has_outside,
+            effects=helpers,
         )
 
 
@@ -425,9 +423,9 @@ class _SubAgentOutput(Output):
 def _is_line_of(turn: OpenTurn, reply: str, line: str) -> bool:
     """Return whether the model's line about its reply is fit for the activity log; otherwise the
     first words of question and reply are used."""
-    said = [reply, *(entry.message.text for entry in turn.entries)]
-    said += [call.arguments for entry in turn.entries for call in entry.message.tool_calls]
-    return audit_line(line, AuditSource(["\n".join(said)[:_COMPARED]])).accepts()
+    texts = [reply, *(entry.message.text for entry in turn.entries)]
+    texts += [call.arguments for entry in turn.entries for call in entry.message.tool_calls]
+    return audit_line(line, AuditSource(["\n".join(texts)[:_COMPARED]])).accepts()
 
 
 def _with_own_ids(calls: tuple[ToolCall, ...], turn: OpenTurn) -> tuple[ToolCall, ...]:
@@ -448,24 +446,23 @@ DELEGATE = "delegate"
 """The tool that starts sub-agents; they do not have it themselves."""
 
 
-class SubAgents:
+class SubAgents(ToolEffects):
     """The sub-agents of one tool call. `answer` has one work on its turn. `line` is their result in
     one line ("": none); `is_untrusted` says whether they, or the tool itself, have read untrusted
-    content; `shown` are the pictures to show to people."""
+    content."""
 
     def __init__(self, answer: Answer, turn: OpenTurn, call: ToolCall) -> None:
+        super().__init__(None if turn.is_alone else [])
         self._answer, self._turn, self._call = answer, turn, call.id
         self._lines: list[str] = []
-        self.is_untrusted = False
-        self.shown: list[str] = []
+
+    @property
+    def has_outside(self) -> bool:
+        return self._turn.has_outside
 
     @property
     def line(self) -> str:
         return "; ".join(self._lines)
-
-    def mark(self) -> None:
-        """Note that the result holds untrusted text."""
-        self.is_untrusted = True
 
     async def work(self, task: str) -> str:
         """Have a sub-agent work on the task, within the same limits; return its result. Raises

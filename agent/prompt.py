@@ -329,8 +329,8 @@ class Prompt:
             if not isinstance(rewritten, str):
                 raise TypeError(f"it returned {rewritten!r}, not text")
         except Exception as error:
-            if (told := (hook.plugin, repr(error))) not in self._told:
-                self._told.add(told)
+            if (fault := (hook.plugin, repr(error))) not in self._told:
+                self._told.add(fault)
                 log.exception("parley_system_prompt of the plugin %s failed", hook.plugin)
             return system
         return rewritten

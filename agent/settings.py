@@ -45,33 +45,25 @@ class AgentSettings(StrictModel):
         "or a path that ends in .md or .txt.",
         json_schema_extra={"wants": "text of at most 100000 characters", "here": True, **TURN},
     )
-    agent_max_steps: int = Field(
+    agent_max_steps: Annotated[int, Field(ge=1, le=200)] = Field(
         default=15,
-        ge=1,
-        le=200,
         description="Maximum steps in one turn; a step is one reply of the model with all its "
         "tool calls.",
         json_schema_extra={"unit": "steps", "here": True},
     )
-    agent_max_calls: int = Field(
+    agent_max_calls: Annotated[int, Field(ge=1, le=1_000)] = Field(
         default=50,
-        ge=1,
-        le=1_000,
         description="Maximum tool calls that are run in one step; the model is told that further "
         "ones were not run.",
         json_schema_extra={"unit": "calls", "here": True},
     )
-    turn_timeout: int = Field(
+    turn_timeout: Annotated[int, Field(ge=5, le=86_400)] = Field(
         default=600,
-        ge=5,
-        le=86_400,
         description="A turn that takes longer is stopped; what was done so far is kept.",
         json_schema_extra={"unit": "seconds", "here": True, **TURN},
     )
-    request_timeout: int = Field(
+    request_timeout: Annotated[int, Field(ge=1, le=3_600)] = Field(
         default=120,
-        ge=1,
-        le=3_600,
         description="Time limit for the next piece of an answer; three times as long if "
         "the endpoint keeps signalling that it is alive.",
         json_schema_extra={"unit": "seconds", "here": True, **TURN},

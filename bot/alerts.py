@@ -44,8 +44,8 @@ class CutNotices:
                 log.info("%s: nobody is there to be told of a cut", key.id)
                 return
             with self._delivery.speaking_to(address_of(place), key.id):
-                said = add_in_force(describe(notice), key, self._in_force)
-            await self._delivery.notify(address_of(place), said.text, said.actions)
+                reply = add_in_force(describe(notice), key, self._in_force)
+            await self._delivery.notify(address_of(place), reply.text, reply.actions)
         except StoreError:
             log.exception("%s: nobody could be told of a cut", key.id)
 
@@ -143,8 +143,8 @@ class Alerts:
                 del self._told[cause]  # no owner was reachable
             elif address != heard_at:
                 with self._delivery.speaking_to(address):
-                    told = _("To you as an owner: {sentence}", sentence=explain(sentence))
-                await self._delivery.notify(address, told)
+                    text = _("To you as an owner: {sentence}", sentence=explain(sentence))
+                await self._delivery.notify(address, text)
                 self._places[cause] = address
             return address is not None
         except StoreError:

@@ -131,7 +131,7 @@ class TurnAnswer(Struct):
         is_here = self._answers.conversations.branches.is_current(context.key)
         self.turn_id = turn.id if is_here else None
         notes, actions = await self._list_notes(turn)
-        told = (
+        parts = (
             *self._besides,
             *map(explain, filter(None, await turn.list_notices())),
             *notes,
@@ -141,7 +141,7 @@ class TurnAnswer(Struct):
         words = (
             replace(last, notice=explain(last.notice)).full_text if last.notice else last.full_text
         )
-        self.text = "\n\n".join((words, *filter(None, told)))
+        self.text = "\n\n".join((words, *filter(None, parts)))
         sound = "" if last.mark or self._is_silent else await self._speak(turn, last)
         return Reply(
             self.text,
@@ -203,8 +203,8 @@ class TurnAnswer(Struct):
     async def _list_notes(self, turn: OpenTurn) -> tuple[list[str], list[Action]]:
         """Return the notes of features on the turn, and the buttons that belong to them."""
         answers, context, talk = self._answers, self._context, self._context.conversation
-        said = [said for note in answers.features.notes for said in note(turn)]
-        texts = [one.text if isinstance(one, Reply) else one for one in said]
-        actions = [action for one in said if isinstance(one, Reply) for action in one.actions]
+        notes = [notes for note in answers.features.notes for notes in note(turn)]
+        texts = [one.text if isinstance(one, Reply) else one for one in notes]
+        actions = [action for one in notes if isinstance(one, Reply) for action in one.actions]
         spending = answers.runner.rules.spending
         return [*texts, *await spending.warnings(talk.key, context.user, talk)], actions

@@ -133,8 +133,8 @@ class App(Kernel, frozen=True):
         """Notify an owner that a channel has ended, and the watchers of all other chats."""
         self.sender.recent.channel_down(channel, error)
         await self.alerts.tasks.idle()
-        told = self.alerts.find_told(channel)
-        self._announce(sentence, key_of(told).id if told else "")
+        owners = self.alerts.find_told(channel)
+        self._announce(sentence, key_of(owners).id if owners else "")
 
     async def begin(self) -> None:
         """Load the state that all conversations share."""
@@ -166,7 +166,7 @@ class App(Kernel, frozen=True):
     async def _report_damage(self) -> None:
         """Report damaged or put-aside data of the database to an owner. The check takes long for a
         large database, so it runs beside the bot's work."""
-        said = [
+        sentences = [
             *self.losses,
             *self.conversations.troubles,
             *self.delivery.troubles,
@@ -174,9 +174,9 @@ class App(Kernel, frozen=True):
         ]
         found = await asyncio.to_thread(self.store.engine.find_damage, EXAMINED)
         if found:
-            said.append(f"{found} Stop the bot, and restore a backup.")
+            sentences.append(f"{found} Stop the bot, and restore a backup.")
             log.error("%s", found)
-        for sentence in said:
+        for sentence in sentences:
             await self.alerts.report_damage(sentence)
 
     def _announce(self, text: str, but: str = "") -> None:

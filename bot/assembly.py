@@ -46,13 +46,16 @@ async def assemble(
     channels: list[Channel],
     sender_type: type[Sender] = Sender,
     recent: RecentActivity | None = None,
+    book: SettingsStore | None = None,
 ) -> App:
     """Assemble the bot. With another `sender_type` than the one for local channels, other processes
-    may work with the same data. `recent` is notified of events. Raises StoreError and SettingError
-    with a sentence for the person."""
+    may work with the same data. `recent` is notified of events; `book` has the settings of the
+    layers, and gets the stored changes. Raises StoreError and SettingError with a sentence for the
+    person."""
     recent = recent or RecentActivity()
-    record = await _open_record(layers, data, shared=sender_type is not Sender)
-    store, book, by_name = record.store, record.book, {one.name: one for one in channels}
+    book = book or SettingsStore(layers)
+    record = await _open_record(layers, data, book, shared=sender_type is not Sender)
+    store, by_name = record.store, {one.name: one for one in channels}
     sender = sender_type(store, by_name, data, recent)
     people = connect_people(record, by_name, sender, recent)
     context = HookContext(book.hooks, people.bus.notify, people.loaded.find)
@@ -101,8 +104,8 @@ async def assemble(
     return app
 
 
-async def _open_record(layers: Layers, data: Path, *, shared: bool) -> Record:
-    book, engine = SettingsStore(layers), engines.engine_for(find_database(layers, data))
+async def _open_record(layers: Layers, data: Path, book: SettingsStore, *, shared: bool) -> Record:
+    engine = engines.engine_for(find_database(layers, data))
     losses = () if shared else await asyncio.to_thread(_list_losses, engine)
     store = await Store.open(engine, "shared" if shared else "alone")
     left_out = book.adopt(await store.read(overrides.load))

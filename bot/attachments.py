@@ -202,18 +202,18 @@ NOT_HEARD = "[not heard]"
 """The mark for a sound whose transcription failed."""
 
 
-def ask_again(said: Message) -> tuple[str, tuple[Stored, ...]]:
+def ask_again(message: Message) -> tuple[str, tuple[Stored, ...]]:
     """Return the words and the files of a message that is asked again; sounds without transcription
     are transcribed anew."""
-    if NOT_HEARD not in said.text.split("\n"):
-        return said.text, find_stored(said)
-    words, files = split_files(replace(said, notice=""))
+    if NOT_HEARD not in message.text.split("\n"):
+        return message.text, find_stored(message)
+    words, files = split_files(replace(message, notice=""))
     spoken = [
         Stored(file.name, "", round(_bytes_in(file.size)), file.path)
         for file in files
         if not file.is_picture
     ]
-    pictures = [file for file in find_stored(said) if file.sha256]
+    pictures = [file for file in find_stored(message) if file.sha256]
     return "\n".join(line for line in words.split("\n") if line != NOT_HEARD), (
         *pictures,
         *spoken,
@@ -225,10 +225,10 @@ def _bytes_in(size: str) -> float:
     return float(number) * {"kB": 1_000, "MB": _MEGABYTE}[unit]
 
 
-def find_stored(said: Message) -> tuple[Stored, ...]:
+def find_stored(message: Message) -> tuple[Stored, ...]:
     """Return the files of a repeated message, which are in the folder already."""
-    pictures = (Stored("", i.media_type, 0, i.file, i.sha256) for i in said.images)
-    return (*pictures, *(Stored("", "", 0, path, is_told=True) for path in said.files))
+    pictures = (Stored("", i.media_type, 0, i.file, i.sha256) for i in message.images)
+    return (*pictures, *(Stored("", "", 0, path, is_told=True) for path in message.files))
 
 
 def with_files(text: str, files: Sequence[Stored], *, is_unheard: bool = False) -> str:
@@ -250,19 +250,21 @@ def _line(file: Stored) -> str:
 _NAMED = re.compile(r"\[file: (?:([^,\n]+), )?((?:files|data)/[^\n]+?), ([\d.]+ [kM]B)\]")
 
 
-def split_files(said: Message) -> tuple[str, tuple[SaidFile, ...]]:
+def split_files(message: Message) -> tuple[str, tuple[SaidFile, ...]]:
     """Return the words of a message, and its files."""
-    pictures = [SaidFile("", image.file, is_picture=True) for image in said.images]
-    if said.role == "tool":
-        return said.full_text, tuple(SaidFile("", file, is_picture=True) for file in said.files)
-    lines, named = said.text.split("\n") if said.role == "user" else [], []
+    pictures = [SaidFile("", image.file, is_picture=True) for image in message.images]
+    if message.role == "tool":
+        return message.full_text, tuple(
+            SaidFile("", file, is_picture=True) for file in message.files
+        )
+    lines, named = message.text.split("\n") if message.role == "user" else [], []
     while lines and (found := _NAMED.fullmatch(lines[-1])):
         name, path, size = found.groups()
         named.append(SaidFile(name or PurePosixPath(path).name, path, False, size))
         lines.pop()
     if not named:
-        is_bare = bool(pictures) and said.text == PICTURE
-        return "" if is_bare else said.full_text, tuple(pictures)
+        is_bare = bool(pictures) and message.text == PICTURE
+        return "" if is_bare else message.full_text, tuple(pictures)
     return "\n".join(lines), (*pictures, *reversed(named))
 
 

@@ -220,10 +220,10 @@ class CommandRunner:
     async def _answer(self, received: Received, line: CommandLine) -> None:
         if received.is_begun:
             command = self._ports.commands.get(line.name)
-            said = command.interrupted if command is not None else ""
+            notice = command.interrupted if command is not None else ""
             with self._delivery.speaking_to(received.address):
-                told = _(said) if said else _(INTERRUPTED, name=line.name)
-            reply = Reply(told, problem="failed")
+                text = _(notice) if notice else _(INTERRUPTED, name=line.name)
+            reply = Reply(text, problem="failed")
             waiting = self._forms.find(received.address)
             if waiting is not None and waiting.command.split()[0] == f"/{line.name}":
                 await self._forms.cancel(received.address)  # its question may not have been sent
@@ -257,8 +257,8 @@ class CommandRunner:
         if self._ports.private.status(key) is not None:
             return reply
         with self._delivery.speaking_to(address):
-            said = self._forms.remind(address)
-        return replace(reply, text=f"{reply.text}\n\n{said}") if said else reply
+            text = self._forms.remind(address)
+        return replace(reply, text=f"{reply.text}\n\n{text}") if text else reply
 
     async def _ask_for_form(self, address: Address, reply: Reply) -> Reply:
         try:

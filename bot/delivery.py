@@ -9,7 +9,6 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Protocol
@@ -24,6 +23,7 @@ from bot.sending import address_of, dump_reply, set_aside
 from bot.settings import SettingsStore
 from channels.base import Channel, LengthLimited, WithSound
 from channels.language import ENGLISH, LANGUAGES, asked_in, choose, explain, speaking
+from channels.limited import LimitedDict
 from channels.message import Action, Address, Inbound, Outbound, Reply
 from memory.keys import ConversationKey, Scope, everything
 from memory.record import mailbox
@@ -45,15 +45,13 @@ class Languages:
 
     def __init__(self, book: SettingsStore, links: Links) -> None:
         self._book, self._links = book, links
-        self._said: OrderedDict[Address, str] = OrderedDict()
+        self._said = LimitedDict[Address, str](MOST_HEARD)
 
     def remember_language(self, address: Address) -> None:
         """Remember the language that the platform reports in this context."""
         language = choose(asked_in.get()) if asked_in.get() else ""
         if language and self._said.get(address) != language:
             self._said[address] = language
-            if len(self._said) > MOST_HEARD:
-                self._said.popitem(last=False)
 
     def of(self, address: Address, conversation: str = "") -> str:
         """Return the language of the person at an address, in this conversation ("": the current
@@ -158,8 +156,8 @@ class Delivery:
             branch=key.id if key.id != key_of(inbound.address).id else "",
             is_outside=is_outside,
         )
-        said = "\0".join((inbound.text, *(file.path for file in files)))
-        digest = hashlib.sha256(said.encode()).hexdigest()[:32]
+        content = "\0".join((inbound.text, *(file.path for file in files)))
+        digest = hashlib.sha256(content.encode()).hexdigest()[:32]
         row, is_new = await self._store.write(
             lambda db: mailbox.receive(db, message, digest, form is not None)
         )
@@ -314,5 +312,5 @@ def columns_of(address: Address) -> AddressColumns:
 def to_received(row: InboxRow, key: ConversationKey, line: CommandLine | None) -> Received:
     address, files = address_of(row.place), load(row.attachments)
     is_begun = row.attempts > 0
-    said = (row.id, row.platform_id, address, key, row.text, line, row.sender)
-    return Received(*said, files, is_begun, row.run, row.is_outside)
+    fields = (row.id, row.platform_id, address, key, row.text, line, row.sender)
+    return Received(*fields, files, is_begun, row.run, row.is_outside)

@@ -134,8 +134,8 @@ def set_up(config: Path, chosen: ServedModel | None = None) -> bool:
     except (OSError, SettingError) as error:
         write_line(f"Nothing was written: {error}")
         return False
-    told = f"Done: {'; '.join(written)}." if written else "All of that was written down already."
-    write_line(told)
+    text = f"Done: {'; '.join(written)}." if written else "All of that was written down already."
+    write_line(text)
     if served.protocol == ANTHROPIC and not is_anthropic_installed():
         write_line(UNCACHED)
     for name, value in served.secrets.items():

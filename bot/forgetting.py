@@ -55,13 +55,13 @@ class Forgetter:
         sharing = await self._find_sharing(key, wish)
         async with self._quiet([key, *sharing]) as conversations:
             here, others = conversations[key.id], [conversations[one.id] for one in sharing]
-            gone = await here.forget(wish.turns or None, others if wish.turns else ())
-            is_whole = not wish.turns and not gone.staying
-            await self._forget_in_channel(key, None if is_whole else gone.questions)
+            deleted = await here.forget(wish.turns or None, others if wish.turns else ())
+            is_whole = not wish.turns and not deleted.staying
+            await self._forget_in_channel(key, None if is_whole else deleted.questions)
             names = await self._names(sharing)  # so late that deleted branches are not named
             self._notify_watchers([key, *(sharing if wish.turns else ())], wish.turns)
             await self._finish()
-        return _sum_up([gone], names=names)
+        return _sum_up([deleted], names=names)
 
     async def _keys(self, key: ConversationKey, wish: ForgetRequest) -> list[ConversationKey]:
         """Return the conversations of an audience, or of a chat, in the order of their creation."""
@@ -153,14 +153,14 @@ class Forgetter:
         """Return the number of an audience's files that would be deleted."""
         return await asyncio.to_thread(_count, self._folder(key)) if wish.is_audience else 0
 
-    async def _forget_in_channel(self, key: ConversationKey, said: Sequence[str] | None) -> None:
+    async def _forget_in_channel(self, key: ConversationKey, texts: Sequence[str] | None) -> None:
         """Have a channel forget these texts, or everything (None), including its stored state of
         the chat."""
         name, chat = map(unquote, key.home.split("/")[:2])
         channel = self._channels.get(name)
         if isinstance(channel, WithHistory):
-            channel.forget(said)
-        if said is None:
+            channel.forget(texts)
+        if texts is None:
             write = self._conversations.services.store.write
             await write(lambda db: channel_state.forget_chat(db, name, chat.rpartition("/")[2]))
 

@@ -108,8 +108,8 @@ class Intake:
             if refusal:
                 self._refuse(inbound, refusal)
                 return None
-        said = (0, inbound.id, inbound.address, key, inbound.text, line, inbound.sender)
-        return Received(*said), is_new
+        fields = (0, inbound.id, inbound.address, key, inbound.text, line, inbound.sender)
+        return Received(*fields), is_new
 
     def _refuse(self, inbound: Inbound, refusal: Reply) -> None:
         if refusal.text:

@@ -139,9 +139,9 @@ def _redact(record: logging.LogRecord) -> None:
     since values may be filled in already."""
     error = record.exc_info[1] if record.exc_info else None
     is_own = record.name.split(".")[0] in LAYERS
-    said = str(record.msg) if is_own and isinstance(record.msg, str) else "a line of a library"
+    text = str(record.msg) if is_own and isinstance(record.msg, str) else "a line of a library"
     why = f"{type(error).__name__}, off the record" if error else "off the record"
-    record.msg = record.redacted = f"{said} ({why})"
+    record.msg = record.redacted = f"{text} ({why})"
     record.args = ()
     record.exc_info = record.exc_text = record.stack_info = None
 

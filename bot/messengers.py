@@ -26,6 +26,7 @@ from memory.record import channel_state
 from memory.record.database import DatabaseEngine
 from memory.record.store import Store
 from memory.record.tables import UNREADABLE
+from plugins.loader import load_file, name_module
 
 
 class StoredState(Struct, frozen=True):
@@ -172,16 +173,7 @@ def find_type(name: str, plugins: Path) -> ChannelType:
 
 def _load(file: Path) -> Any:
     """Return a module of the user's plugins, shared with the plugins' loader."""
-    name = f"parley_user_{file.stem}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ChannelError(f"{file} can't be read as a module.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    return sys.modules.get(name_module(file)) or load_file(file)
 
 
 def describe_missing(kind: ChannelType, secrets: Mapping[str, str]) -> str:

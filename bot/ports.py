@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from agent.models.base import ModelError
 from agent.models.catalogue import input_price, long_context_of, window_of
 from agent.models.listed import ListedModel
+from agent.tools.base import ToolEffects
 from bot.access import Access
 from bot.choices import choice_of, price, window_in_force
 from bot.delivery import Delivery
@@ -89,8 +90,8 @@ class StoredSettings:
         with _refusing():
             value = self._book.check(key, text, scope, by_user=not by.is_owner)
         own = scope if by.is_owner else OF_USERS + scope
-        gone = (OF_USERS + scope,)  # an owner's change replaces those of users there
-        await self._store.write(lambda db: overrides.save(db, own, key, value, gone))
+        removed = (OF_USERS + scope,)  # an owner's change replaces those of users there
+        await self._store.write(lambda db: overrides.save(db, own, key, value, removed))
         self._book.set(key, value, scope, by_user=not by.is_owner)
         self._on_change(key)
         return self._book.describe(key, scope)
@@ -98,8 +99,8 @@ class StoredSettings:
     async def unset(self, key: str, scope: str, by: Person) -> SettingInfo:
         with _refusing():
             self._book.unset(key, scope, by_user=not by.is_owner)
-        gone = (OF_USERS + scope, *([scope] if by.is_owner else []))
-        await self._store.write(lambda db: overrides.remove(db, gone, key))
+        removed = (OF_USERS + scope, *([scope] if by.is_owner else []))
+        await self._store.write(lambda db: overrides.remove(db, removed, key))
         self._on_change(key)
         return self._book.describe(key, scope)
 
@@ -143,9 +144,9 @@ class ChosenModels(Struct, frozen=True):
             ),
             config.models.fallback_in_use(choice),
             {
-                name: said
+                name: description
                 for name, learnt in config.models.list_learnt(choice)
-                if (said := learnt.describe())
+                if (description := learnt.describe())
             },
         )
 
@@ -288,7 +289,7 @@ class OfferedTools(Struct, frozen=True):
         shown: list[str] = []
         call = ToolCall(f"call_{uuid4().hex}", name, orjson.dumps(arguments).decode())
         with speaking(ENGLISH):  # the model reads the result as well
-            seen = replace(agent.surroundings, show=shown.append)
+            seen = replace(agent.surroundings, effects=ToolEffects(shown))
             text, is_error = await agent.toolbox.run(call, seen)
         return ToolRun(call, text, is_error, agent.toolbox.is_untrusted(call), tuple(shown))
 

@@ -248,8 +248,8 @@ class PrivateConversations:
             tokens=info.tokens,
         )
         if left:
-            gone = number_of(left, "{n} older turn", "{n} older turns")
-            text += " " + _("Removed from its context to make room: {turns}.", turns=gone)
+            removed = number_of(left, "{n} older turn", "{n} older turns")
+            text += " " + _("Removed from its context to make room: {turns}.", turns=removed)
         off = Action(_("End it"), "/private off")
         return Reply(text, {"private": {"turns": info.turns, "tokens": info.tokens}}, (off,))
 
@@ -279,8 +279,8 @@ class PrivateConversations:
                 reply, turn = await self._work(talk, received)
             except (ModelError, RequestTooLong, StoreError) as error:
                 log.warning("a private answer failed", exc_info=error)
-                said = without_commands(explain(str(error)))  # they work on what is kept
-                reply = Reply(said, problem=problem_of(error))
+                text = without_commands(explain(str(error)))  # they work on what is kept
+                reply = Reply(text, problem=problem_of(error))
             except _NoAnswer as error:
                 reply = Reply(explain(str(error)), problem=error.problem)
             except Exception:

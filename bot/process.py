@@ -24,11 +24,11 @@ NAME = "fault.log"
 def keep_fault(data: Path, error: BaseException) -> Path:
     """Append an error's traceback to `fault.log`, beside the other logs of the data folder. If that
     is impossible, use the system's folder for temporary files. Return the file's path."""
-    told = "".join(traceback.format_exception(error)) + "\n"
+    text = "".join(traceback.format_exception(error)) + "\n"
     try:
-        return _append(data / "logs" / NAME, told)
+        return _append(data / "logs" / NAME, text)
     except OSError:
-        return _append(Path(tempfile.mkdtemp(prefix="parley-")) / NAME, told)
+        return _append(Path(tempfile.mkdtemp(prefix="parley-")) / NAME, text)
 
 
 def _append(path: Path, text: str) -> Path:

@@ -258,10 +258,10 @@ class FailureLog(logging.Handler):
         self.on_kept(record)
 
     def _read(self, record: logging.LogRecord) -> str:
-        said = " ".join(self.redactor.hide(record.getMessage()).split())
+        text = " ".join(self.redactor.hide(record.getMessage()).split())
         error = record.exc_info[1] if record.exc_info else None
         why = f" ({type(error).__name__})" if error else ""
-        return f"{said[:LONGEST_SENTENCE]}{why}"
+        return f"{text[:LONGEST_SENTENCE]}{why}"
 
     def since(self, moment: float) -> tuple[RecentFailure, ...]:
         """Return the failures that last happened after a moment, in seconds since 1970; the newest
@@ -272,8 +272,8 @@ class FailureLog(logging.Handler):
 def kind_of(record: logging.LogRecord) -> Kind:
     """Return the kind that a failure is counted under. Different filled-in names and numbers are
     the same kind; another sentence of the bot, or another class of error, is a different one."""
-    told = record.args if isinstance(record.args, tuple) else ()
-    filled = [_kind_of_value(one) for one in told]
+    arguments = record.args if isinstance(record.args, tuple) else ()
+    filled = [_kind_of_value(one) for one in arguments]
     if record.msg == "%s" and filled == [""]:
         filled = [record.getMessage()]
     error = record.exc_info[1] if record.exc_info else None

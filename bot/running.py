@@ -268,9 +268,9 @@ class RunningBot(Struct, frozen=True):
         end = min(before, newest) if before else newest
         turns = await context.turns(range(max(1, end - most), end))
         with speaking(self.languages.of(address)):
-            said = [_to_said(entry) for turn in turns for entry in turn.entries]
+            messages = [_to_said(entry) for turn in turns for entry in turn.entries]
         spoken = await asyncio.to_thread(list_spoken, conversation.folder)
-        return _with_sounds(said, spoken, f"{SESSIONS}/{conversation.folder.name}")
+        return _with_sounds(messages, spoken, f"{SESSIONS}/{conversation.folder.name}")
 
     async def list_files(self, address: Address) -> WorkspaceFiles:
         """Return the files in a chat's workspace."""
@@ -318,15 +318,15 @@ class RunningBot(Struct, frozen=True):
 
 
 def _with_sounds(
-    said: list[TranscriptMessage], spoken: Mapping[int, str], place: str
+    messages: list[TranscriptMessage], spoken: Mapping[int, str], place: str
 ) -> list[TranscriptMessage]:
     """Return the messages; those that end a turn get the file with the spoken answer."""
-    last = {one.turn: number for number, one in enumerate(said) if one.role == "assistant"}
+    last = {one.turn: number for number, one in enumerate(messages) if one.role == "assistant"}
     for turn, name in spoken.items():
         if (number := last.get(f"t{turn}")) is not None:
             sound = SaidFile(name, f"{place}/{name}", is_picture=False)
-            said[number] = replace(said[number], files=(sound,))
-    return said
+            messages[number] = replace(messages[number], files=(sound,))
+    return messages
 
 
 def _to_said(entry: Entry) -> TranscriptMessage:

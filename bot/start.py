@@ -85,25 +85,22 @@ class BotStart(Struct, frozen=True):
                 "or choose another data folder with --data DIR."
             ) from None
 
-    def make_main_channel(self, settings: Callable[[], Settings] | None = None) -> Channel | None:
-        """Make the channel whose end also ends the bot, if there is one. `settings` returns those
-        in force; without it the settings of the start are used."""
+    def make_main_channel(self, book: SettingsStore) -> Channel | None:
+        """Make the channel whose end also ends the bot, if there is one."""
         if self.is_terminal:
-            return self._make_terminal(settings or (lambda: self.settings))
+            return self._make_terminal(book)
         options = self.options
         is_headless = options.web or options.telegram or options.serve
         return standard(options.jsonl) if options.jsonl or not is_headless else None
 
-    def make_channels(
-        self, standing: Channel | None, settings: Callable[[], Settings]
-    ) -> list[Channel]:
+    def make_channels(self, standing: Channel | None, book: SettingsStore) -> list[Channel]:
         """Make all channels that run here, besides the given one."""
         options = self.options
         is_terminal = standing is not None and standing.name == "terminal"
         is_beside = options.web or options.serve or is_terminal
         channels = [standing] if standing else []
         if options.telegram or (is_beside and self.has_telegram):
-            channels.append(self.make_telegram(settings))
+            channels.append(self.make_telegram(book))
         if is_beside:
             channels += self.make_messengers()
         if self.has_page:
@@ -129,8 +126,8 @@ class BotStart(Struct, frozen=True):
             settings.channels.messengers, self.layers.secrets, folder, has_server=self.has_page
         )
 
-    def make_telegram(self, settings: Callable[[], Settings]) -> Channel:
-        """Make the Telegram channel. Its settings are read once the bot is assembled."""
+    def make_telegram(self, book: SettingsStore) -> Channel:
+        """Make the Telegram channel."""
         token = self.layers.secrets.get(TOKEN, "")
         if not token:
             raise CommandRefused(
@@ -139,7 +136,7 @@ class BotStart(Struct, frozen=True):
         # slow, and not needed for the terminal
         from channels.telegram import telegram_channel  # noqa: PLC0415
 
-        return telegram_channel(token, lambda: settings().telegram)
+        return telegram_channel(token, lambda: book.effective().telegram)
 
     def _make_page(self, is_quiet: bool) -> Web:
         """Make the web channel, bound to its port."""
@@ -166,7 +163,7 @@ class BotStart(Struct, frozen=True):
             write_line(f"Parley {VERSION} is at {channel.url} (Ctrl-C stops it).")
         return channel
 
-    def _make_terminal(self, settings: Callable[[], Settings]) -> Channel:
+    def _make_terminal(self, book: SettingsStore) -> Channel:
         # slow, and not needed for a pipe
         from channels.terminal import conversations  # noqa: PLC0415
         from channels.terminal.terminal import Terminal  # noqa: PLC0415
@@ -180,7 +177,7 @@ class BotStart(Struct, frozen=True):
             chat,
             options.early,
             program=call_of(options),
-            theme=lambda: settings().terminal.theme,
+            theme=lambda: book.effective().terminal.theme,
         )
 
     def _greet(self) -> str:

@@ -148,11 +148,11 @@ class Turns:
 
     def put(self, received: Received, text: str) -> None:
         """Add a message to its conversation's queue; `text` is its text for the model."""
-        key, said = received.key, _WaitingMessage(received, text)
-        self._waiting[key.id].append(said)
+        key, waiting = received.key, _WaitingMessage(received, text)
+        self._waiting[key.id].append(waiting)
         if self.runner.rules.book.effective(key.id).when_busy == "interrupt" and not received.run:
             self.stop(key, INTERRUPTED)
-        self.queues.put(key.id, lambda: self._execute(key, said))
+        self.queues.put(key.id, lambda: self._execute(key, waiting))
 
     def check(self, key: ConversationKey, address: Address, model: str = "") -> None:
         """Raise CommandError if a question from this address would be refused (for this model, if
@@ -165,15 +165,15 @@ class Turns:
         if refusal:
             raise CommandError(refusal)
 
-    async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
+    async def ask(self, key: ConversationKey, address: Address, message: Message) -> str:
         """Put a message into the inbox and the queue, as if it had been sent from this address,
         with files that exist already; return its id. Raises StoreError."""
-        words, files = ask_again(said)
+        words, files = ask_again(message)
         is_command = words.lstrip().startswith("/")  # or would be one when the inbox is read again
         text = f"/{words.lstrip()}" if is_command else words
-        inbound = Inbound(f"{ASKED_AGAIN}{uuid4().hex}", address, text, said.speaker)
+        inbound = Inbound(f"{ASKED_AGAIN}{uuid4().hex}", address, text, message.speaker)
         received, _is_new = await self._delivery.receive(
-            inbound, key, None, files, is_outside=said.is_tainted
+            inbound, key, None, files, is_outside=message.is_tainted
         )
         self.put(received, words)
         return received.id
@@ -190,7 +190,7 @@ class Turns:
     @property
     def oldest(self) -> float:
         """The seconds that the oldest message has waited; 0 if there is none."""
-        times = [said.at for waiting in self._waiting.values() for said in waiting]
+        times = [message.at for waiting in self._waiting.values() for message in waiting]
         return time.monotonic() - min(times) if times else 0.0
 
     def is_awaited(self, key: ConversationKey) -> bool:
@@ -213,41 +213,41 @@ class Turns:
         for name in [name for name in self._waiting if is_selected(name)]:
             del self._waiting[name]
 
-    async def _execute(self, key: ConversationKey, said: _WaitingMessage) -> None:
+    async def _execute(self, key: ConversationKey, message: _WaitingMessage) -> None:
         waiting = self._waiting.get(key.id, [])
-        if said not in waiting:
+        if message not in waiting:
             return  # an earlier turn has included it
-        received = said.received
+        received = message.received
         async with self.exclusive(key):
-            waiting.remove(said)
+            waiting.remove(message)
             with self._delivery.speaking_to(received.address, key.id):
                 refusal = await self._runs.refusal(received) if received.run else ""
                 # While this waited, the chat may have switched; a job with its own branch stays.
                 if not refusal and await self._branches.is_deleted(key):
                     here = self._branches.current(key)
-                    self.put(replace(received, key=here), said.text)
+                    self.put(replace(received, key=here), message.text)
                 else:
-                    await self._work(key, said, refusal)
+                    await self._work(key, message, refusal)
         if not waiting:
             self._waiting.pop(key.id, None)
 
-    async def _work(self, key: ConversationKey, said: _WaitingMessage, refusal: str) -> None:
+    async def _work(self, key: ConversationKey, message: _WaitingMessage, refusal: str) -> None:
         """Answer a message, or send the refusal: `refusal`, if it is known already."""
-        received = said.received
+        received = message.received
         try:
-            said.person, why = self._admit(key, received.address)
+            message.person, why = self._admit(key, received.address)
             refusal = refusal or why
-            if refusal or said.person is None:
+            if refusal or message.person is None:
                 problem: Problem = "refused" if refusal == _(CLOSED) else "spent"
                 await self._reply(received, Reply(refusal, problem=problem))
                 return
-            await self._transcribe(key, said)
+            await self._transcribe(key, message)
             conversation = await self._conversations.get(key)
             with self._tasks.turn(key, lambda: bool(conversation.context.current)):
-                turn = await self._open(conversation, said)
-                context = TurnContext(key, said.received, said.person.limited, conversation)
+                turn = await self._open(conversation, message)
+                context = TurnContext(key, message.received, message.person.limited, conversation)
                 with in_turn(f"{key.id} {turn.id}"):
-                    await self._answer(context, turn, said)
+                    await self._answer(context, turn, message)
         except StoreError as error:
             log.exception("the turn for %s could not be saved", received.id)
             await self._reply(received, Reply(explain(str(error)), problem="failed"))
@@ -271,19 +271,19 @@ class Turns:
     def _find_speech(self, received: Received) -> SpeechToText | None:
         return next((speech for speech in self._speech if speech.is_needed(received)), None)
 
-    async def _transcribe(self, key: ConversationKey, said: _WaitingMessage) -> None:
+    async def _transcribe(self, key: ConversationKey, message: _WaitingMessage) -> None:
         """Transcribe a voice message before its turn; `/stop` ends that, too."""
-        speech = self._find_speech(said.received)
+        speech = self._find_speech(message.received)
         if speech is None:
             return
-        task = asyncio.create_task(speech.transcribe(said.received))
+        task = asyncio.create_task(speech.transcribe(message.received))
         # If the bot shuts down meanwhile, it is transcribed at the next start.
         with self._tasks.running(key, task) as running:
             await asyncio.wait({task})
         if task.cancelled():
-            said.unheard, said.is_stopped = running.stopped or STOPPED, True
+            message.unheard, message.is_stopped = running.stopped or STOPPED, True
         else:
-            said.received, said.unheard = task.result()
+            message.received, message.unheard = task.result()
 
     async def _reply(
         self, received: Received, reply: Reply, turn: str | None = None, mark: Mark = ""
@@ -291,10 +291,10 @@ class Turns:
         if not (received.run and await self._runs.answer(received, reply, turn, mark)):
             await self._delivery.answer(received, reply, turn)
 
-    async def _open(self, conversation: Conversation, said: _WaitingMessage) -> OpenTurn:
+    async def _open(self, conversation: Conversation, waiting: _WaitingMessage) -> OpenTurn:
         """Return the turn for a message; resume one that a crash interrupted, unless it was resumed
         too often without progress."""
-        received, message = said.received, said.message
+        received, message = waiting.received, waiting.message
         turn = await conversation.turns.open(
             message.text,
             speaker=message.speaker,
@@ -310,8 +310,8 @@ class Turns:
             if resumes > MOST_RESUMES:
                 log.error("the turn for %s is put aside after %d crashes", received.id, resumes)
                 await turn.end_early("failed", "", PUT_ASIDE)
-        if said.has_no_content and turn.reply is None:
-            await turn.end_early("stopped" if said.is_stopped else "failed", "", said.unheard)
+        if waiting.has_no_content and turn.reply is None:
+            await turn.end_early("stopped" if waiting.is_stopped else "failed", "", waiting.unheard)
         return turn
 
     async def add_waiting(self, key: ConversationKey, turn: OpenTurn) -> None:
@@ -327,49 +327,49 @@ class Turns:
         """Return the waiting messages that may join, in order, up to one that can't be transcribed:
         that one gets its own turn, which says why."""
         ready = []
-        for said in [*self._waiting[key.id]]:
-            said.person, why = self._admit(key, said.received.address)
-            if said.received.run or why:
+        for message in [*self._waiting[key.id]]:
+            message.person, why = self._admit(key, message.received.address)
+            if message.received.run or why:
                 continue
-            if speech := self._find_speech(said.received):
+            if speech := self._find_speech(message.received):
                 try:
-                    with self._delivery.speaking_to(said.received.address, key.id):
-                        said.received, unheard = await speech.transcribe(said.received)
+                    with self._delivery.speaking_to(message.received.address, key.id):
+                        message.received, unheard = await speech.transcribe(message.received)
                 except Exception:
-                    log.exception("%s could not be transcribed:", said.received.id)
+                    log.exception("%s could not be transcribed:", message.received.id)
                     break
                 if unheard:
                     break
-            ready.append(said)
+            ready.append(message)
         return ready
 
     async def _add_waiting(
         self, key: ConversationKey, turn: OpenTurn, ready: list[_WaitingMessage]
     ) -> None:
         waiting = self._waiting[key.id]
-        heard = [said for said in ready if said in waiting]
-        if not heard:
+        added = [message for message in ready if message in waiting]
+        if not added:
             return
         await turn.add_messages(
-            [said.message for said in heard], [said.received.row for said in heard]
+            [message.message for message in added], [message.received.row for message in added]
         )
-        await self._notify_words(await self._conversations.get(key), turn, heard)
-        for said in heard:
-            waiting.remove(said)
+        await self._notify_words(await self._conversations.get(key), turn, added)
+        for message in added:
+            waiting.remove(message)
 
     async def _notify_words(
-        self, conversation: Conversation, turn: OpenTurn, heard: Sequence[_WaitingMessage]
+        self, conversation: Conversation, turn: OpenTurn, added: Sequence[_WaitingMessage]
     ) -> None:
         """Notify features of the words that people wrote themselves."""
-        for said in heard:
-            received, key, person = said.received, conversation.key, said.person
+        for message in added:
+            received, key, person = message.received, conversation.key, message.person
             spoken = tuple(file.heard for file in received.files if file.heard)
             is_own = not (
                 received.run or received.is_outside or received.id.startswith(ASKED_AGAIN)
             )
-            if person is None or not is_own or not (said.text or spoken):
+            if person is None or not is_own or not (message.text or spoken):
                 continue
-            words = UserWords(key, turn.number, said.text, spoken, received.address, person)
+            words = UserWords(key, turn.number, message.text, spoken, received.address, person)
             for add_messages in self.answers.features.said:
                 try:
                     await add_messages(words)

@@ -476,7 +476,7 @@ class Bot(Protocol):
 class WithHistory(Protocol):
     """A channel that stores text of people by itself: a history of lines."""
 
-    def forget(self, said: Sequence[str] | None) -> None:
+    def forget(self, texts: Sequence[str] | None) -> None:
         """Delete these texts from the channel's own storage; None: all of it."""
         ...
 

@@ -15,14 +15,14 @@ import hmac
 import logging
 import secrets
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from channels.limited import LimitedDict
 from channels.listening import origin_of
 
 SHORTEST_TOKEN = 16
@@ -50,9 +50,6 @@ MOST = 10_000
 evicted."""
 OF_ONE, IN_ALL = 2, 10
 """The maximum number of guesses that may wait for a costly check, of one guesser and in all."""
-
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
 
 
 class Guesses(Struct, frozen=True):
@@ -98,8 +95,8 @@ class Throttle:
     ) -> None:
         self._what, self._clock = what, clock
         self._key = secrets.token_bytes(32)  # so that stored digests reveal no guess
-        self._guesses: OrderedDict[str, Guesses] = OrderedDict()
-        self._known: OrderedDict[tuple[str, bytes], None] = OrderedDict()
+        self._guesses = LimitedDict[str, Guesses](MOST)
+        self._known = LimitedDict[tuple[str, bytes], None](MOST)
 
     def wait(self, guesser: str, secret: str = "") -> float:
         """Return the remaining seconds of a guesser's lock; 0.0 for a secret that was right before.
@@ -126,10 +123,10 @@ class Throttle:
         if left := before.wait(now):
             return left
         if is_right:
-            _keep(self._known, (origin, digest), None)
+            self._known[origin, digest] = None
             return 0.0
         after = count_wrong(before, now, digest if may_repeat else None)
-        _keep(self._guesses, origin, after)
+        self._guesses[origin] = after
         if seconds := after.wait(now):
             log.warning(
                 "%d wrong %s came from %r, the last of which locks it out for %g s",
@@ -177,10 +174,3 @@ class GuessQueues:
         finally:
             self._waiting[place] -= 1
             self._waiting += Counter()  # removes counts of zero
-
-
-def _keep(kept: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:
-    kept[key] = value
-    kept.move_to_end(key)
-    if len(kept) > MOST:
-        kept.popitem(last=False)

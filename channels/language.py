@@ -84,27 +84,27 @@ def number_of(number: int, one: str, many: str, /, **values: Any) -> str:
     return _(one if number == 1 else many, n=figure(f"{number:,}"), **values)
 
 
-def explain(said: str) -> str:
+def explain(text: str) -> str:
     """Return the translation of a sentence from a lower layer, which has no translations. The
     sentence is recognised by its catalogue entry; its filled-in values may be such sentences as
     well."""
-    return as_called(_explain(said))  # the catalogue has the wording of a checkout
+    return as_called(_explain(text))  # the catalogue has the wording of a checkout
 
 
-def _explain(said: str) -> str:
+def _explain(text: str) -> str:
     language = language_of_asker()
-    if language == ENGLISH or not said:
-        return said
+    if language == ENGLISH or not text:
+        return text
     known = _lower_texts_of(language)
-    if said in known:
-        return known[said]
-    if _FIGURE.fullmatch(said):
-        return figure(said)
+    if text in known:
+        return known[text]
+    if _FIGURE.fullmatch(text):
+        return figure(text)
     for shape, translated in _shapes_of(language):
-        if found := shape.fullmatch(said):
+        if found := shape.fullmatch(text):
             places = found.groupdict().items()
             return translated.format_map({name: _fill(name, value) for name, value in places})
-    return said
+    return text
 
 
 _FIGURE = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?|<?\$[\d,]*\d(\.\d+)?")
@@ -238,7 +238,7 @@ def at_clock(day: str, clock: str) -> str:
 def format_stored_date(day: str, clock: str = "") -> str:
     """Return a day stored as text (2026-11-23) in words; other text is unchanged."""
     try:
-        said = format_date(date.fromisoformat(day))
+        text = format_date(date.fromisoformat(day))
     except ValueError:
-        said = day
-    return at_clock(said, clock) if said and clock else said or clock
+        text = day
+    return at_clock(text, clock) if text and clock else text or clock

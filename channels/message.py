@@ -239,7 +239,7 @@ def read_attachment(file: Path, name: str = "", media_type: str = "") -> Attachm
             content = source.read(LARGEST_ATTACHMENT + 1)
     except (OSError, ValueError) as error:
         reason = explain(getattr(error, "strerror", None) or str(error))
-        said = _("{name!r} can't be read ({reason})", name=str(file), reason=reason)
-        raise LocalFileError(said) from None
+        text = _("{name!r} can't be read ({reason})", name=str(file), reason=reason)
+        raise LocalFileError(text) from None
     kind = media_type or guess_type(file.name)[0] or "application/octet-stream"
     return Attachment(name or file.name, kind, content)

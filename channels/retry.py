@@ -26,14 +26,14 @@ _backoff = tenacity.wait_exponential_jitter(initial=1, max=LONGEST_WAIT)
 
 def make_retrying(
     is_passing: Callable[[BaseException], bool],
-    told: Told,
+    report: Told,
     trouble: Trouble,
     sleep: Sleep = asyncio.sleep,
 ) -> AsyncRetrying:
     """Return a retrying call, which calls a function until it succeeds or fails for good: `await
     patient(…)(function)`.
 
-    `is_passing` says which errors are worth a retry; `told` returns the seconds that the platform
+    `is_passing` says which errors are worth a retry; `report` returns the seconds that the platform
     asks to wait after an error (None: it names none). `trouble` is called with each error after
     many failed attempts, unless the platform responds and asks to wait: its receiver limits how
     often it reports, and may be set later. There is no last attempt: a message remains to be sent,
@@ -41,12 +41,12 @@ def make_retrying(
     """
 
     def wait(state: RetryCallState) -> float:
-        seconds = told(_error(state))
+        seconds = report(_error(state))
         return _backoff(state) if seconds is None else seconds
 
     def log_retry(state: RetryCallState) -> None:
         log.info("attempt %d failed, another follows: %s", state.attempt_number, _error(state))
-        if state.attempt_number >= TROUBLE and told(_error(state)) is None:
+        if state.attempt_number >= TROUBLE and report(_error(state)) is None:
             trouble(_error(state))
 
     return AsyncRetrying(
@@ -74,5 +74,5 @@ class MessageSkipped(Exception):
 
 def reason_of(error: BaseException) -> str:
     """Return an error as one line."""
-    said = _TICKET.sub("…", " ".join(str(error).split()))
-    return said[:300] or type(error).__name__
+    text = _TICKET.sub("…", " ".join(str(error).split()))
+    return text[:300] or type(error).__name__

@@ -103,10 +103,8 @@ class WebSettings(StrictSettings):
         "PARLEY_WEB_TOKEN.",
         json_schema_extra={"wants": "an address or a host's name", **START},
     )
-    port: int = Field(
+    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
         default=8080,
-        ge=0,
-        le=65_535,
         description="The port to listen at; 0 picks any free one.",
         json_schema_extra=START,
     )
@@ -123,18 +121,14 @@ class WebSettings(StrictSettings):
         description="Proxies in front of the bot whose X-Forwarded-For header is trusted.",
         json_schema_extra={"wants": "addresses or networks: 127.0.0.1, 10.0.0.0/8", **START},
     )
-    connections_per_address: int = Field(
+    connections_per_address: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=100,
-        ge=1,
-        le=10_000,
         description="Maximum connections from one address at once; this machine and trusted "
         "proxies may use all (half of `ulimit -n`).",
         json_schema_extra=START,
     )
-    upload_limit: int = Field(
+    upload_limit: Annotated[int, Field(ge=1, le=200)] = Field(
         default=20,
-        ge=1,
-        le=200,
         description="Maximum size of all files of one message together.",
         json_schema_extra={"unit": "MB", **START},
     )

@@ -145,12 +145,12 @@ class AudienceMemory:
         read, audience = self._services.store.read, self._audience
         corrections = await self._corrections()
         names = await read(lambda db: {c.row: c.name for c in index.conversations(db, audience)})
-        said = await read(
+        hits = await read(
             lambda db: search.scan(
                 db, names, text.split(), most, transcript.own_entries, corrections
             )
         )
-        return replace(found, said=said)
+        return replace(found, said=hits)
 
     async def recall(self, text: str, most: int) -> MemorySearchResult:
         """Search for the model, without cleared messages and the running turn."""
@@ -166,10 +166,10 @@ class AudienceMemory:
         def find_if_indexed(database: Database) -> SearchHits | None:
             return None if index.list_unindexed(database, scope.audience) else find(database)
 
-        if (said := await read(find_if_indexed)) is None:
+        if (hits := await read(find_if_indexed)) is None:
             await self._indexer.catch_up(scope.audience)
-            said = await read(find)
-        return MemorySearchResult(await asyncio.to_thread(self._find_notes, text, most), said)
+            hits = await read(find)
+        return MemorySearchResult(await asyncio.to_thread(self._find_notes, text, most), hits)
 
     async def _corrections(self) -> Corrections:
         data, audience = self._services.data, self._audience
@@ -208,18 +208,18 @@ class AudienceMemory:
         return []
 
     def _with_corrections(self, notes: list[Note]) -> list[Note]:
-        gone = ended.read(ended.path_of(self._services.data, self._audience))
-        if not gone:
+        ended_values = ended.read(ended.path_of(self._services.data, self._audience))
+        if not ended_values:
             return notes
-        return [replace(note, text=ended.show_note(note, gone)) for note in notes]
+        return [replace(note, text=ended.show_note(note, ended_values)) for note in notes]
 
     def _notes(self, day: date) -> list[Note]:
         return list(daily.notes(self._services.data, self._audience, day))
 
 
-def _day(said: str) -> date | None:
+def _day(day: str) -> date | None:
     try:
-        return date.fromisoformat(said) if said else None
+        return date.fromisoformat(day) if day else None
     except ValueError:
         return None  # a person wrote an impossible date
 

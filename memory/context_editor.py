@@ -79,12 +79,12 @@ class ContextEditor:
         state = self._state
         async with self._change():
             view = state.view()
-            gone = view.complete
+            removed = view.complete
             summed = (turn for one in view.layout.ranges for turn in one.turns)
             cleared = ClearResult(
-                tuple(sorted({*view.logged, *summed, *(turn.number for turn in gone)})),
-                sum(len(turn.entries) for turn in gone),
-                view.scale.part(sum(turn.tokens for turn in gone) + view.range_tokens),
+                tuple(sorted({*view.logged, *summed, *(turn.number for turn in removed)})),
+                sum(len(turn.entries) for turn in removed),
+                view.scale.part(sum(turn.tokens for turn in removed) + view.range_tokens),
             )
             if kind == "clear":
                 await self._compactor.summaries.cancel()
@@ -98,12 +98,12 @@ class ContextEditor:
     ) -> ViewEvent:
         last = max((t.number for t in view.whole if t.is_complete), default=0)
         last = max(last, *cleared.turns, *(span.last for span in view.layout.forms), 0)
-        gone = TurnForm("gone", CLEARED if kind == "clear" else ASIDE)
+        removed = TurnForm("gone", CLEARED if kind == "clear" else ASIDE)
         # A clear includes turns that were summarised or dropped before.
         numbers = (
             range(1, last + 1) if kind == "clear" else self._without_removed(range(1, last + 1))
         )
-        change = Change.clearing(assign_form(numbers, gone))
+        change = Change.clearing(assign_form(numbers, removed))
         after = replace(view.apply(change), preface=None).tokens
         plan = Plan(change, ASKED, cleared.turns)
         job, untold = None, tuple(turn for turn in cleared.turns if turn not in told)
@@ -179,8 +179,8 @@ class ContextEditor:
             return change
         rest = [turn for turn in layout.turns("summary") if turn in left]
         if summary is None:
-            gone = assign_form(rest, TurnForm("gone", ASIDE))  # no summary covers them any more
-            return replace(change.with_forms(gone), reference="")
+            removed = assign_form(rest, TurnForm("gone", ASIDE))  # no summary covers them any more
+            return replace(change.with_forms(removed), reference="")
         slot = await self._state.read(summaries.event_of, summary.origin) or -summary.id
         return change.with_forms(assign_form(rest, TurnForm("summary", slot))).with_summary(
             summary.id, slot
@@ -239,13 +239,13 @@ class ContextEditor:
         state = self._state
         async with self._change():
             running = {turn.number for turn in state.whole if not turn.is_complete}
-            gone = {turn for turn in turns if 1 <= turn <= state.newest} - running
+            removed = {turn for turn in turns if 1 <= turn <= state.newest} - running
             dropped = state.layout.turns_removed_by(DROPPED)
-            if gone <= dropped:
+            if removed <= dropped:
                 return None
-            hit = (one.turns for one in state.layout.ranges if not gone.isdisjoint(one.turns))
+            hit = (one.turns for one in state.layout.ranges if not removed.isdisjoint(one.turns))
             back = assign_form({turn for turns in hit for turn in turns}, WHOLE)
-            forms = overlay(back, assign_form(gone, TurnForm("gone", DROPPED)))
+            forms = overlay(back, assign_form(removed, TurnForm("gone", DROPPED)))
             return await self._put(Change(forms), why)
 
     async def _put(self, change: Change, why: str) -> ViewEvent:

@@ -197,8 +197,8 @@ class ContextState:
         """Return the raw tokens that are added to the context with a summary besides its own: the
         marks around it, and for the first summary in front, the note beside it."""
         is_first = self._view.preface is None and self.strategy.preface == "system"
-        told = note(await self.snapshot(self.view())) if is_first else ""
-        return self._preface_with(told).tokens
+        note_text = note(await self.snapshot(self.view())) if is_first else ""
+        return self._preface_with(note_text).tokens
 
     async def snapshot(self, view: View) -> Snapshot:
         """Take a snapshot of the tools and memory that the model has now."""
@@ -475,12 +475,12 @@ class ContextState:
     ) -> Preface:
         """Return a summary as it stands in the preface: as a system message, with what was at hand
         when its turns were removed (None: as it is stored); and with the reference to these."""
-        told = ""
+        preface = ""
         if self.strategy.preface == "system":
             known = at_hand or await self.read(transcript.snapshot_of, summary.origin)
-            told = note(known) if known is not None else ""
+            preface = note(known) if known is not None else ""
         where = KEPT.format(kept) if kept else ""
-        return self._preface_with(summary.text, told, where, is_untrusted=summary.is_untrusted)
+        return self._preface_with(summary.text, preface, where, is_untrusted=summary.is_untrusted)
 
     def _preface_with(self, *texts: str, is_untrusted: bool = False) -> Preface:
         whole = "\n\n".join(filter(None, texts))

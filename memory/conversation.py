@@ -141,8 +141,8 @@ class Conversation:
             caches = any(ledger.bill(db, link.conversation).cached for link in shared)
             rows = {row.id, *branches.list_rows(db, self.key.home)}
             of_chat = sum((ledger.bill(db, one) for one in rows), Bill())
-            told = summaries.newest_reference(db, row.id), proposals.load(db, row.id)
-            return affinity, row, events, bill, of_chat, caches, jobs, *told
+            stored = summaries.newest_reference(db, row.id), proposals.load(db, row.id)
+            return affinity, row, events, bill, of_chat, caches, jobs, *stored
 
         found = await self._services.store.write(read)
         self.context.affinity, row, events, bill, of_chat, caches, *of_summaries = found
@@ -458,12 +458,12 @@ class Conversation:
                 await stack.enter_async_context(one.context.changing)
                 await stack.enter_async_context(one.compactor.summaries.halted())
             try:
-                gone = await self.count_stored(turns)
-                which = self._sections(gone, turns)
-                async with self.long_term.hold_while_forgetting(self._forgotten(gone, turns)):
+                deleted = await self.count_stored(turns)
+                which = self._sections(deleted, turns)
+                async with self.long_term.hold_while_forgetting(self._forgotten(deleted, turns)):
                     for place in (data, daily.quarantine(data)):
                         await asyncio.to_thread(daily.remove, place, audience, which)
-                    is_left = not await self._delete(turns, gone, sharing)
+                    is_left = not await self._delete(turns, deleted, sharing)
             finally:
                 for one in (self, *sharing):
                     await one._load()
@@ -477,7 +477,7 @@ class Conversation:
         except StoreError:
             log.exception("corrections in %s could not be deleted", self.key.id)
             is_left = True
-        return replace(gone, is_left=is_left)
+        return replace(deleted, is_left=is_left)
 
     async def retire(self, is_awaited: Callable[[], bool] = lambda: False) -> bool:
         """Delete the transcript, after its content was written to the daily memory files, which
@@ -486,8 +486,10 @@ class Conversation:
         read = self.context.read
         known = {event.id for event in await self.context.history()}
         shared = (await read(branches.lineage))[-1].after_turn
-        told = await read(summaries.find_recorded_turns)
-        await self.editor.clear("new", told | {*range(1, shared + 1)})  # those stay where they are
+        recorded = await read(summaries.find_recorded_turns)
+        await self.editor.clear(
+            "new", recorded | {*range(1, shared + 1)}
+        )  # those stay where they are
         await self.compactor.summaries.idle()
         await self._keep_excerpts(shared)
         if is_awaited():
@@ -515,7 +517,7 @@ class Conversation:
     async def _delete(
         self,
         turns: Collection[int] | None,
-        gone: StoredCounts,
+        deleted: StoredCounts,
         sharing: Sequence[Conversation] = (),
         *,
         is_told: bool = False,
@@ -524,11 +526,11 @@ class Conversation:
         have some of them."""
         row = self.context.row
         async with self._writing_files:
-            is_whole = turns is None and not gone.has_children
-            is_deleted = await self._delete_files(None if is_whole else gone.turns)
+            is_whole = turns is None and not deleted.has_children
+            is_deleted = await self._delete_files(None if is_whole else deleted.turns)
             for one in sharing:
-                last = gone.shared[one.context.row]
-                mine = [turn for turn in gone.turns if turn <= last]
+                last = deleted.shared[one.context.row]
+                mine = [turn for turn in deleted.turns if turn <= last]
                 is_deleted &= await one._delete_files(mine)
             await self._services.store.write(
                 lambda db: forget.delete(

@@ -123,8 +123,8 @@ def _checked(answer: object) -> Verdict:
         return NOTHING
     if not isinstance(answer, Verdict):
         raise TypeError(f"the answer {reprlib.repr(answer)} is no Verdict")
-    said: Any = answer.inject
-    inject = (said,) if isinstance(said, str) else tuple(said)
+    injected: Any = answer.inject
+    inject = (injected,) if isinstance(injected, str) else tuple(injected)
     if not all(isinstance(text, str) for text in (answer.veto, *inject)):
         raise TypeError(f"{reprlib.repr(answer)} has something else than text in it")
     return Verdict(_storable(answer.veto), tuple(map(_storable, inject)))

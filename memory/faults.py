@@ -103,7 +103,9 @@ def describe_fault(error: BaseException, otherwise: str = DAMAGED) -> str:
     """
     log.info("a file, a database or an answer can't be used", exc_info=error)
     ways: Sequence[Callable[[BaseException], str]] = (_by_type, _by_name, _by_words)
-    return next((said for way in ways for one in _behind(error) if (said := way(one))), otherwise)
+    return next(
+        (reason for way in ways for one in _behind(error) if (reason := way(one))), otherwise
+    )
 
 
 def _behind(error: BaseException) -> Iterator[BaseException]:
@@ -129,19 +131,19 @@ def _behind(error: BaseException) -> Iterator[BaseException]:
 
 def _by_type(error: BaseException) -> str:
     code = getattr(error, "sqlite_errorcode", None)
-    if isinstance(code, int) and (said := _OF_SQLITE.get(code & 0xFF)):
-        return said
-    for kinds, said in _KINDS:
+    if isinstance(code, int) and (reason := _OF_SQLITE.get(code & 0xFF)):
+        return reason
+    for kinds, reason in _KINDS:
         if isinstance(error, kinds):
-            return said
+            return reason
     return _NUMBERS.get(error.errno or 0, "") if isinstance(error, OSError) else ""
 
 
 def _by_name(error: BaseException) -> str:
     names = " ".join(one.__name__ for one in type(error).__mro__)
-    return next((said for part, said in _NAMED if part in names), "")
+    return next((reason for part, reason in _NAMED if part in names), "")
 
 
 def _by_words(error: BaseException) -> str:
     words = str(error).lower()
-    return next((said for part, said in _SAID if part in words), "")
+    return next((reason for part, reason in _SAID if part in words), "")

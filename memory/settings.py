@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -20,10 +20,8 @@ class LongTermSettings(StrictModel):
         "at once, and /memory undo removes them.",
         json_schema_extra={"here": True, "holds": "from the next /memory distill on"},
     )
-    prompt_tokens: int = Field(
+    prompt_tokens: Annotated[int, Field(ge=0, le=20_000)] = Field(
         default=600,
-        ge=0,
-        le=20_000,
         description="Share of MEMORY.md in the system prompt: its first lines, never more than a "
         "sixteenth of the window. The rest is found by memory_search.",
         json_schema_extra={"unit": "tokens", "here": True},
@@ -41,17 +39,13 @@ class LongTermSettings(StrictModel):
 class MemorySettings(StrictModel):
     """The settings that this layer adds at the top level. Names and defaults: CowAgent."""
 
-    agent_max_context_tokens: int = Field(
+    agent_max_context_tokens: Annotated[int, Field(ge=1_000, le=2_000_000)] = Field(
         default=50_000,
-        ge=1_000,
-        le=2_000_000,
         description="Above this many tokens, the strategy trim makes the context smaller.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
-    agent_max_context_turns: int = Field(
+    agent_max_context_turns: Annotated[int, Field(ge=0, le=1_000)] = Field(
         default=20,
-        ge=0,
-        le=1_000,
         description="Above this many turns, the strategy trim removes the oldest half from the "
         "context; a turn is a question and everything up to its final reply. 0 means no limit of "
         "turns: compaction goes by tokens only.",
@@ -64,10 +58,8 @@ class MemorySettings(StrictModel):
         "at least 3, each as its question and final answer.",
         json_schema_extra={"holds": "from the next start on"},
     )
-    session_retention_days: int = Field(
+    session_retention_days: Annotated[int, Field(ge=0, le=36_500)] = Field(
         default=30,
-        ge=0,
-        le=36_500,
         description="Conversations without a message for this long are deleted, after their "
         "content has been written to the daily memory; 0 keeps them forever.",
         json_schema_extra={"unit": "days", "zero_is_no_least": True},

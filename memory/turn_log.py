@@ -356,14 +356,19 @@ class OpenTurn:
         return last if last.is_final else None
 
     @property
+    def _own(self) -> list[Entry]:
+        """The entries of the turn that the bot has."""
+        return self.entries
+
+    @property
     def steps(self) -> int:
         """The number of model replies so far."""
-        return sum(entry.message.role == "assistant" for entry in self.entries)
+        return sum(entry.message.role == "assistant" for entry in self._own)
 
     @property
     def unanswered(self) -> list[ToolCall]:
         """The calls without a result, in the order in which the model made them."""
-        messages = [entry.message for entry in self.entries]
+        messages = [entry.message for entry in self._own]
         answered = {message.call_id for message in messages if message.role == "tool"}
         return [c for m in messages for c in m.tool_calls if c.id not in answered]
 
@@ -524,8 +529,8 @@ class OpenTurn:
     async def list_notices(self) -> list[str]:
         """List the notices for the person besides the reply; they are shown with it, and sent in no
         request."""
-        said = [*self.notices, self._cut, await self.log.fitter.emergency_in(self.number)]
-        return [*said, self.log.compactor.describe_stuck(self.number)]
+        notices = [*self.notices, self._cut, await self.log.fitter.emergency_in(self.number)]
+        return [*notices, self.log.compactor.describe_stuck(self.number)]
 
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
         """Add messages to the turn; on disk when this returns. A final one ends the turn."""
@@ -549,16 +554,16 @@ class OpenTurn:
     async def _add(
         self, messages: Sequence[Message], spent: Spent | None, inbox: Sequence[int] = ()
     ) -> None:
-        said = [self._mark_tainted(message) for message in messages]
+        marked = [self._mark_tainted(message) for message in messages]
         requests = self.log.requests
         sent = requests.finish(self._sent, "answered", spent) if spent else self._sent
         if spent is not None:  # regardless of the reply's fate
             self.log.state.book(spent)
             self.bill = self.bill.plus(spent)
         rows = None
-        if self.host is not None and said[-1].is_final:
-            rows = await self.host.after_answer(self, said[-1])
-        self.entries += await self.log.add(self.number, said, spent, inbox, sent, rows)
+        if self.host is not None and marked[-1].is_final:
+            rows = await self.host.after_answer(self, marked[-1])
+        self.entries += await self.log.add(self.number, marked, spent, inbox, sent, rows)
         self._sent = []
 
     async def end_early(self, mark: Mark, text: str, sentence: str) -> None:
@@ -570,5 +575,5 @@ class OpenTurn:
             Message("tool", BROKEN_OFF, call_id=call.id, tool=call.name, is_error=True)
             for call in self.unanswered
         ]
-        said = Message("assistant", text.strip() and text.rstrip(), mark=mark, notice=sentence)
-        await self.record(*results, said)
+        message = Message("assistant", text.strip() and text.rstrip(), mark=mark, notice=sentence)
+        await self.record(*results, message)

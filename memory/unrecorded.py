@@ -120,8 +120,8 @@ class UnrecordedTurn(OpenTurn):
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
         """Add messages, and their cost to the bill."""
         for message in messages:
-            said, seq = self._mark_tainted(message), self.entries[-1].seq + 1
-            entry = await make_entry(self.log, seq, self.number, said)
+            marked, seq = self._mark_tainted(message), self.entries[-1].seq + 1
+            entry = await make_entry(self.log, seq, self.number, marked)
             self.entries.append(entry)
         if spent is not None:
             await self.book(spent)
@@ -238,16 +238,6 @@ class StatelessTurn(UnrecordedTurn):
         return last if is_end and last and (last.is_final or self._hands_out) else None
 
     @property
-    def steps(self) -> int:
-        return sum(entry.message.role == "assistant" for entry in self._own)
-
-    @property
-    def unanswered(self) -> list[ToolCall]:
-        messages = [entry.message for entry in self._own]
-        answered = {message.call_id for message in messages if message.role == "tool"}
-        return [c for m in messages for c in m.tool_calls if c.id not in answered]
-
-    @property
     def has_outside(self) -> bool:
         """Return True: a client's messages may come from anywhere."""
         return True
@@ -304,8 +294,8 @@ class PrivateConversation:
         log = StatelessLog(self.services, self._models, self.key, person)
         number = self.turns[-1].number + 1 if self.turns else 1
         seq = self.turns[-1].entries[-1].seq + 1 if self.turns else 1
-        said = Message("user", text, speaker=speaker)
-        return PrivateTurn(self, log, await make_entry(log, seq, number, said))
+        question = Message("user", text, speaker=speaker)
+        return PrivateTurn(self, log, await make_entry(log, seq, number, question))
 
     def keep(self, turn: PrivateTurn) -> None:
         """Add an answered turn to the conversation."""

@@ -187,7 +187,7 @@ class TurnsPort(Protocol):
         if one is named). A command that asks a question checks this before it changes anything."""
         ...
 
-    async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
+    async def ask(self, key: ConversationKey, address: Address, message: Message) -> str:
         """Add a user's message to the conversation's queue as if it had been sent from this
         address, with pictures that are in the chat's folder; it is on disk when this returns.
         Return its id, which the answer replies to."""
@@ -522,8 +522,8 @@ class Ask(Struct, frozen=True):
             if near
             else _("/help {name} lists what it can do.", name=command)
         )
-        said = literal(clip(word))
-        return refusal("/{name} does not know “{word}”; {hint}", name=command, word=said, hint=hint)
+        text = literal(clip(word))
+        return refusal("/{name} does not know “{word}”; {hint}", name=command, word=text, hint=hint)
 
     def require_owner(self, what: str) -> None:
         """Raise CommandError unless the person is an owner: `what` completes "Only an owner may

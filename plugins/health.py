@@ -88,7 +88,7 @@ def _describe_waiting(recent: RecentInfo) -> str:
 def _describe_times(times: RecentTimes) -> str:
     if not times.answers:
         return ""
-    said = _(
+    text = _(
         "Lately, half of the answers came within {median}; the slowest of {answers} took "
         "{slowest}.",
         median=seconds(times.median),
@@ -96,14 +96,14 @@ def _describe_times(times: RecentTimes) -> str:
         slowest=seconds(times.slowest),
     )
     if times.first_word:
-        said += _(" Half of them began within {first}.", first=seconds(times.first_word))
+        text += _(" Half of them began within {first}.", first=seconds(times.first_word))
     if times.tool and times.tool.seconds >= SLOW:
-        said += _(
+        text += _(
             " The slowest tool was {tool}: {seconds}.",
             tool=literal(times.tool.name),
             seconds=seconds(times.tool.seconds),
         )
-    return said
+    return text
 
 
 def describe_failures(failures: Sequence[RecentFailure], zone: tzinfo) -> str:
@@ -117,10 +117,10 @@ def describe_failures(failures: Sequence[RecentFailure], zone: tzinfo) -> str:
 
 def _describe_failure(failure: RecentFailure, zone: tzinfo) -> str:
     time = f"{datetime.fromtimestamp(failure.at, zone):%H:%M}"
-    said = literal(explain(failure.sentence))
+    text = literal(explain(failure.sentence))
     if failure.times == 1:
-        return f"- {time}: {said}"
-    return _("- {time}, {n} times: {said}", time=time, n=figure(str(failure.times)), said=said)
+        return f"- {time}: {text}"
+    return _("- {time}, {n} times: {said}", time=time, n=figure(str(failure.times)), said=text)
 
 
 def seconds(number: float) -> str:

@@ -232,7 +232,7 @@ def _sources(folder: Path) -> Iterator[tuple[str, Callable[[], ModuleType], bool
     for name, path in _own().items():
         yield name, partial(importlib.import_module, path), True
     for file in sorted(folder.glob("*.py")) if folder.is_dir() else ():
-        yield file.stem, partial(_from_file, file), False
+        yield file.stem, partial(load_file, file), False
     for point in _installed(tuple(sys.path)):
         yield point.name, point.load, False
 
@@ -251,8 +251,14 @@ def _installed(path: tuple[str, ...]) -> list[EntryPoint]:
     return sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name)
 
 
-def _from_file(file: Path) -> ModuleType:
-    name = f"parley_user_{file.stem}"
+def name_module(file: Path) -> str:
+    """Return the name of the module of a user's plugin."""
+    return f"parley_user_{file.stem}"
+
+
+def load_file(file: Path) -> ModuleType:
+    """Load a user's plugin. Raises ImportError, and what the plugin raises."""
+    name = name_module(file)
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} can't be read as a module")

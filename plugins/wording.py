@@ -27,9 +27,9 @@ def amount(number: int) -> str:
 
 def amounts(before: int, after: int) -> tuple[str, str]:
     """Return two sizes of the same thing, in full if they differ and would look alike."""
-    said = amount(before), amount(after)
-    if before == after or said[0] != said[1]:
-        return said
+    texts = amount(before), amount(after)
+    if before == after or texts[0] != texts[1]:
+        return texts
     return figure(f"{before:,}"), figure(f"{after:,}")
 
 
@@ -87,9 +87,9 @@ def quoted(words: str) -> str:
     return _("“{words}”", words=words)
 
 
-def sentence(said: str) -> str:
+def sentence(text: str) -> str:
     """Return a text as a sentence, with the full stop of the language."""
-    return _("{said}.", said=said)
+    return _("{said}.", said=text)
 
 
 def format_turns(numbers: Sequence[int]) -> str:
@@ -186,7 +186,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def shorten(items: Sequence[T], first: int, last: int, between: Callable[[int], T]) -> list[T]:
     """Return the first and the last of many items, with `between(number left out)` in the
     middle."""
-    gone = len(items) - first - last
-    if gone <= 1:
+    left_out = len(items) - first - last
+    if left_out <= 1:
         return list(items)
-    return [*items[:first], between(gone), *items[-last:]]
+    return [*items[:first], between(left_out), *items[-last:]]

@@ -222,10 +222,8 @@ class Brain(StrictModel):
         description="Sampling temperature of the model; null leaves it to the endpoint.",
         json_schema_extra={"wants": "a number from 0 to 2, or null", **FIXED},
     )
-    max_tokens: int = Field(
+    max_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default=0,
-        ge=0,
-        le=1_000_000,
         description="Maximum length of a reply; 0 leaves it to the endpoint.",
         json_schema_extra={"unit": "tokens", **FIXED},
     )
@@ -240,10 +238,8 @@ class Brain(StrictModel):
 class SummaryWindow(StrictModel):
     """The group `context` of the brain for summaries."""
 
-    max_tokens: int = Field(
+    max_tokens: Annotated[int, Field(ge=0, le=2_000_000)] = Field(
         default=0,
-        ge=0,
-        le=2_000_000,
         description="The context window of that model; 0 means the known one, or 128000 if none is "
         "known.",
         json_schema_extra={"unit": "tokens", **FIXED},

@@ -14,7 +14,6 @@ from agent.tools import ToolError
 from agent.tools.settings import ToolSettings
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
-from memory.record import folders
 from memory.record.mailbox import AddressColumns
 
 T = TypeVar("T")
@@ -51,13 +50,17 @@ async def grant_permission(permission: Permission) -> None:
     """Allow everything, if the settings require no permission."""
 
 
-def _mark_nothing() -> None:
-    """Do nothing, because no result is recorded."""
+class ToolEffects:
+    """The effects of a call besides its text. `pictures` are the pictures to show with the answer,
+    by their paths ("data/….png"); None without a viewer."""
 
+    def __init__(self, pictures: list[str] | None = None) -> None:
+        self.pictures, self.is_untrusted = pictures, False
 
-def _is_unknown() -> bool:
-    """Return True: the model may have seen untrusted text."""
-    return True
+    @property
+    def has_outside(self) -> bool:
+        """Return whether the model may have seen untrusted text."""
+        return True
 
 
 class ToolContext(Struct, frozen=True):
@@ -67,12 +70,9 @@ class ToolContext(Struct, frozen=True):
     no sub-agent may be started, as in a sub-agent itself. `skills` are those in the system prompt;
     `settings` is the current section `tools`. `approve` asks a person. A tool with a foreign result
     calls `from_outside`, so that the result is marked (not needed for a tool that uses the network
-    or a shell); `has_outside` says whether the model's context has such text. A tool that replaces
-    a file calls `confirm` just before, in a thread: it raises if another process has taken over the
-    conversation, and may have written there since. `place` is the origin of the question; None if
-    no person is there to ask, so that nothing may be set up. `services` are the objects opened by
-    features, by their class. `show` shows a picture with the answer, by its path ("data/….png");
-    None without a viewer.
+    or a shell); `has_outside` says whether the model's context has such text. `place` is the origin
+    of the question; None if no person is there to ask, so that nothing may be set up. `services`
+    are the objects opened by features, by their class.
     """
 
     key: ConversationKey
@@ -83,12 +83,17 @@ class ToolContext(Struct, frozen=True):
     skills: tuple[Skill, ...] = ()
     settings: ToolSettings = field(default_factory=ToolSettings)
     approve: Approve = refuse_permission
-    from_outside: Callable[[], None] = _mark_nothing
-    has_outside: Callable[[], bool] = _is_unknown
-    confirm: Callable[[], None] = folders.check_may_write
+    effects: ToolEffects = field(default_factory=ToolEffects)
     place: AddressColumns | None = None
     services: Mapping[type, object] = field(default_factory=dict)
-    show: Callable[[str], None] | None = None
+
+    def from_outside(self) -> None:
+        """Mark the result as untrusted text."""
+        self.effects.is_untrusted = True
+
+    def has_outside(self) -> bool:
+        """Return whether the model may have seen untrusted text."""
+        return self.effects.has_outside
 
     def service(self, kind: type[T]) -> T:
         """Return the object of this class that a feature has opened. Raises ToolError without that

@@ -141,6 +141,6 @@ def run_limited(script: Path, content: bytes, *arguments: str) -> bytes:
     if done.returncode in (*SLOW, MEMORY):
         raise ReaderFailure(_TOO_MUCH.format(reader), takes_too_much=True)
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        raise ReaderFailure(f"exit code {done.returncode}: {said[-_SAID:]}")
+        errors = done.stderr.decode("utf-8", "replace").strip()
+        raise ReaderFailure(f"exit code {done.returncode}: {errors[-_SAID:]}")
     return done.stdout

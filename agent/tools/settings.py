@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -21,11 +21,8 @@ class ToolSettings(StrictModel):
         "tools at all.",
         json_schema_extra={"here": True, **TURN},
     )
-    share: float = Field(
+    share: Annotated[float, Field(ge=0.01, le=1, allow_inf_nan=False)] = Field(
         default=0.25,
-        ge=0.01,
-        le=1,
-        allow_inf_nan=False,
         description="The share of the window that the tools may take before tools.offer auto only "
         "lists them.",
         json_schema_extra={"wants": "a number from 0.01 to 1", "here": True, **TURN},
@@ -36,10 +33,8 @@ class ToolSettings(StrictModel):
         "do whatever the bot's account can.",
         json_schema_extra=FIXED,
     )
-    files_quota: int = Field(
+    files_quota: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=2_000,
-        ge=1,
-        le=1_000_000,
         description="Maximum disk space for a chat's files and pictures; once it is full, "
         "neither people nor the model can add any until some are deleted.",
         json_schema_extra={"unit": "MB", **TURN},

@@ -136,10 +136,8 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
             "wants": "a list of entries like KEY, KEY down, KEY 1..20, KEY one|other"
         },
     )
-    messages_per_minute: int = Field(
+    messages_per_minute: Annotated[int, Field(ge=0, le=10_000)] = Field(
         default=20,
-        ge=0,
-        le=10_000,
         description="Maximum number of messages a minute from a user who is not an owner; 0 "
         "means no limit.",
         json_schema_extra={"unit": "messages"},
@@ -151,10 +149,8 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
         "it to the running turn at its next step; interrupt stops the running turn.",
         json_schema_extra={"here": True, "holds": "from the next message on"},
     )
-    shutdown_timeout: int = Field(
+    shutdown_timeout: Annotated[int, Field(ge=0, le=3_600)] = Field(
         default=5,
-        ge=0,
-        le=3_600,
         description="Time for running turns to finish when the bot is stopped; unfinished ones "
         "continue at the next start. Docker kills the bot after 10 seconds unless "
         "configured otherwise.",
@@ -449,11 +445,11 @@ def describe_unknown(key: str, where: str = "", known: Collection[str] = ()) -> 
     # `base_url` alone is that of the model, and not that of the voice
     near = next((name for name in BRAIN if name in names and name.endswith(f".{key}")), "")
     near = near or nearest(key, names)
-    said = f"There is no setting {quote(key)}"
+    text = f"There is no setting {quote(key)}"
     if where:
-        said = f"{where} has an unknown setting {quote(key)}"
+        text = f"{where} has an unknown setting {quote(key)}"
     if near:
-        return f"{said}; did you mean {near!r}?"
+        return f"{text}; did you mean {near!r}?"
     if SECRET_NAME.search(key):
-        return f"{said}; keys and tokens belong in .env."
-    return f"{said}." if where else f"{said}; /config lists them."
+        return f"{text}; keys and tokens belong in .env."
+    return f"{text}." if where else f"{text}; /config lists them."

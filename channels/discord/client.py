@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,6 +19,7 @@ import yarl
 from discord.gateway import DiscordWebSocket, ReconnectWebSocket
 
 from channels.kit.frames import check_parts
+from channels.limited import LimitedDict
 
 log = logging.getLogger(__name__)
 
@@ -175,12 +175,10 @@ class Interactions:
     """The unanswered interactions, by their ids."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[str, Interaction] = OrderedDict()
+        self._open = LimitedDict[str, Interaction](_MOST)
 
     def add(self, given: discord.Interaction) -> None:
         self._open[str(given.id)] = Interaction(given)
-        if len(self._open) > _MOST:
-            self._open.popitem(last=False)
 
     async def follow(self, name: str, taking: asyncio.Task[None], *, is_command: bool) -> None:
         """Acknowledge an interaction in time: a button once it is on disk, a command by its answer,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Literal
@@ -17,6 +16,7 @@ from msgspec.structs import replace
 
 from channels.base import ChannelState
 from channels.kit.platform import Author, ButtonPress, File, IncomingMessage, Location, Reaction
+from channels.limited import LimitedDict
 
 Scope = Literal["thread", "channel", "user"]
 Where = Any  # one of the many kinds of channels
@@ -208,7 +208,8 @@ class ReadMarks:
 
     def __init__(self, state: ChannelState, channel: str, kept: Mapping[int, LastRead]) -> None:
         self._state, self._channel = state, channel
-        self._kept = OrderedDict(kept)
+        self._kept = LimitedDict[int, LastRead](_MOST)
+        self._kept.update(kept)
 
     @classmethod
     async def load(cls, state: ChannelState, channel: str) -> ReadMarks:
@@ -226,29 +227,26 @@ class ReadMarks:
     def all(self) -> dict[int, LastRead]:
         return dict(self._kept)
 
-    async def store_chat(self, heard: IncomingMessage, number: int) -> None:
+    async def store_chat(self, message: IncomingMessage, number: int) -> None:
         """Store a chat before its first message is processed: unprocessed messages are found there
         by the next process."""
-        if heard.is_for_bot and number not in self._kept:
-            self._put(heard, number, int(heard.place.message) - 1)
+        if message.is_for_bot and number not in self._kept:
+            self._put(message, number, int(message.place.message) - 1)
             await self._keep()
 
-    async def note(self, heard: IncomingMessage, number: int) -> None:
+    async def note(self, message: IncomingMessage, number: int) -> None:
         """Note that a message is on disk. Messages between people on a server are noted only where
         the bot was addressed before, and stored with the next one that is for it."""
         known = self._kept.get(number)
-        if known is None and not heard.is_for_bot:
+        if known is None and not message.is_for_bot:
             return
-        newest = max(int(heard.place.message), known.message if known else 0)
-        self._put(heard, number, newest)
-        if heard.is_for_bot:
+        newest = max(int(message.place.message), known.message if known else 0)
+        self._put(message, number, newest)
+        if message.is_for_bot:
             await self._keep()
 
-    def _put(self, heard: IncomingMessage, number: int, newest: int) -> None:
-        self._kept[number] = LastRead(replace(heard.place, message=""), newest)
-        self._kept.move_to_end(number)
-        if len(self._kept) > _MOST:
-            self._kept.popitem(last=False)
+    def _put(self, message: IncomingMessage, number: int, newest: int) -> None:
+        self._kept[number] = LastRead(replace(message.place, message=""), newest)
 
     async def drop(self, number: int) -> None:
         """Forget a chat that no longer exists."""

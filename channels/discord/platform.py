@@ -200,9 +200,9 @@ class Discord(Platform):
                     log.info("the chat %s can't be read any more: %s", number, error)
                     await marks.drop(number)
                     return
-            for heard in found:
-                await handler.take([heard])
-                await marks.note(heard, number)
+            for message in found:
+                await handler.take([message])
+                await marks.note(message, number)
 
         await asyncio.gather(*(read_missed(*one) for one in marks.all().items()))
 
@@ -210,12 +210,12 @@ class Discord(Platform):
         channel, scope = self._client.get_partial_messageable(number), self._settings.conversations
         after = since(last.message)
         return [
-            heard
+            parsed
             async for message in channel.history(
                 limit=_MOST_FETCHED, after=after, oldest_first=True
             )
             if (
-                heard := incoming.read_message(
+                parsed := incoming.read_message(
                     message,
                     self._me,
                     scope,
@@ -287,10 +287,10 @@ class Discord(Platform):
             return answer
         return await self._send(place, content=content, view=view, nonce=nonce_of(place, post.once))
 
-    async def _send(self, place: Location, **said: Any) -> str:
+    async def _send(self, place: Location, **content: Any) -> str:
         """Send without previews, which would reveal to a linked site that it was mentioned."""
         channel = await self._destination(place)
-        sent = await channel.send(reference=reference_of(place), suppress_embeds=True, **said)
+        sent = await channel.send(reference=reference_of(place), suppress_embeds=True, **content)
         return str(sent.id)
 
     async def edit(self, place: Location, message: str, post: Post) -> None:

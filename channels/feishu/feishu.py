@@ -178,25 +178,25 @@ class Feishu(Platform):
         is_group = message.get("chat_type") != "p2p"
         self._groups[message["chat_id"]] = is_group
         id = event["sender"]["sender_id"]["open_id"]
-        heard = read_message(event, self._me, await self._name(id) if is_group else "")
-        if heard and is_group and message.get("parent_id"):
-            return await self._with_parent(heard, message["parent_id"])
-        return heard
+        incoming = read_message(event, self._me, await self._name(id) if is_group else "")
+        if incoming and is_group and message.get("parent_id"):
+            return await self._with_parent(incoming, message["parent_id"])
+        return incoming
 
-    async def _with_parent(self, heard: IncomingMessage, parent: str) -> IncomingMessage:
+    async def _with_parent(self, message: IncomingMessage, parent: str) -> IncomingMessage:
         """Complete a group message: a reply to the bot addresses it, and other people's text is
         quoted."""
         try:
             shown = await self._show(parent)
         except (FeishuError, aiohttp.ClientError, TimeoutError) as error:
             log.info("the message that was replied to is not known: %s", error)
-            return heard
+            return message
         author = shown.get("sender", {})
         if author.get("id") == self._settings.app_id:
-            return replace(heard, is_for_bot=True)
+            return replace(message, is_for_bot=True)
         words = text_in(shown, self._me)
         name = await self._name(str(author.get("id", "")))
-        return replace(heard, quoted=(name or "Somebody", words)) if words else heard
+        return replace(message, quoted=(name or "Somebody", words)) if words else message
 
     async def _show(self, message: str) -> Json:
         found = await self._api.request("GET", f"im/v1/messages/{message}")

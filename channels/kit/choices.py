@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from channels.base import ChannelState
 from channels.kit.platform import Button, Location, Traits
 from channels.language import _
+from channels.limited import LimitedDict
 from channels.message import Action
 
 QUESTION, YES, NO = "?", "!", "-"
@@ -106,7 +107,7 @@ class Choices:
 
     def __init__(self, channel: str, state: ChannelState) -> None:
         self._channel, self._state = channel, state
-        self._chats: dict[str, _ChatChoices] = {}
+        self._chats = LimitedDict[str, _ChatChoices](_MOST)
 
     async def offer(self, place: Location, actions: Sequence[Action]) -> None:
         """Replace the numbered choices of a chat; an empty sequence removes them."""
@@ -158,8 +159,6 @@ class Choices:
         name = _name(place)
         if name not in self._chats:
             found = _ChatChoices.load(await self._state.get(self._channel, name))
-            if len(self._chats) >= _MOST:
-                del self._chats[next(iter(self._chats))]
             self._chats.setdefault(name, found)
         return self._chats[name]
 
@@ -209,8 +208,8 @@ class _Chat(Struct):
         if not text:
             return cls()
         cards = {
-            id: Card(said, [Action(*one) for one in actions])
-            for id, (said, *actions) in orjson.loads(text).items()
+            id: Card(question, [Action(*one) for one in actions])
+            for id, (question, *actions) in orjson.loads(text).items()
         }
         return cls(cards, kept=text)
 
@@ -220,7 +219,7 @@ class Cards:
 
     def __init__(self, channel: str, state: ChannelState) -> None:
         self._channel, self._state = channel, state
-        self._chats: dict[str, _Chat] = {}
+        self._chats = LimitedDict[str, _Chat](_MOST_CHATS)
 
     async def note(
         self,
@@ -244,10 +243,10 @@ class Cards:
         """Note a received command under this id: it may answer a question. The question is looked
         up once the command is executed: a question can be answered before the platform has returned
         its message id."""
-        if not (said := _normalize(text)).startswith("/"):
+        if not (command := _normalize(text)).startswith("/"):
             return
         chat = await self._find(place)
-        chat.commands[id] = (said, who)
+        chat.commands[id] = (command, who)
         for old in [*chat.commands][:-_MOST_OPEN]:
             del chat.commands[old]
 
@@ -255,13 +254,13 @@ class Cards:
         """Return the message whose question the input of this id has answered, with its new
         content; None if there is none, or the answer was refused."""
         chat = await self._find(place)
-        said, who = chat.commands.pop(id, ("", ""))
+        command, who = chat.commands.pop(id, ("", ""))
         answered = next(
             (
                 (message, card, action)
                 for message, card in reversed(chat.cards.items())
                 for action in card.actions
-                if action.question and _normalize(action.command) == said
+                if action.question and _normalize(action.command) == command
             ),
             None,
         )
@@ -295,8 +294,6 @@ class Cards:
         name = _name_of_card(place)
         if name not in self._chats:
             found = _Chat.load(await self._state.get(self._channel, name))
-            if len(self._chats) >= _MOST_CHATS:
-                del self._chats[next(iter(self._chats))]
             self._chats.setdefault(name, found)
         return self._chats[name]
 

@@ -144,8 +144,8 @@ class MessageSender:
 
     async def _send_file(self, place: Location, letter: _Letter) -> str:
         """Send the whole text in one file, with a caption that says so and has its first words."""
-        said = _(_IN_A_FILE, characters=len(letter.text))
-        caption = f"{said}\n\n{letter.text[:_LONGEST_CAPTION].rstrip()} …"
+        text = _(_IN_A_FILE, characters=len(letter.text))
+        caption = f"{text}\n\n{letter.text[:_LONGEST_CAPTION].rstrip()} …"
         content = letter.text.encode("utf-8", "replace")
         media = Media("document", _FILE, content, caption, "text/markdown", letter.buttons)
         return await self.pace.send(place, lambda: self.platform.upload(place, media))

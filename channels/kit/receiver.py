@@ -148,51 +148,54 @@ class MessageReceiver:
             with speaking(self.bot.language_of(address)):
                 await self._delivery.deliver(event.place, Reply(_(NOT_TAKEN)))
 
-    async def _handle_message(self, heard: IncomingMessage) -> None:
-        if heard.place.is_group and not heard.is_for_bot:
+    async def _handle_message(self, message: IncomingMessage) -> None:
+        if message.place.is_group and not message.is_for_bot:
             return
-        if not (heard.text or heard.files or heard.left_out):
+        if not (message.text or message.files or message.left_out):
             return  # someone joined, a picture of the group was changed
-        address, place = address_of(self._platform.name, heard), heard.place
+        address, place = address_of(self._platform.name, message), message.place
         inbound = Inbound(
             id=id_of(place),
             address=address,
-            text=_with_quotation(heard),
-            sender=name_of(heard.sender) if place.is_group else "",
-            at=heard.at,
+            text=_with_quotation(message),
+            sender=name_of(message.sender) if place.is_group else "",
+            at=message.at,
         )
         if self.bot.admits(address):
             with speaking(self.bot.language_of(address)):
-                if chosen := await self._chosen(heard):
-                    await self._execute(chosen, heard.place, inbound, inbound.sender)
+                if chosen := await self._chosen(message):
+                    await self._execute(chosen, message.place, inbound, inbound.sender)
                     return
-                attachments = await self._fetch_all(heard)
-            if not heard.text and not attachments:
+                attachments = await self._fetch_all(message)
+            if not message.text and not attachments:
                 return  # all of its content was omitted
             inbound = replace(inbound, attachments=attachments)
         await self._submit(inbound, place, inbound.sender)
 
-    async def _chosen(self, heard: IncomingMessage) -> tuple[str, str] | None:
+    async def _chosen(self, message: IncomingMessage) -> tuple[str, str] | None:
         """Return the label and data that a number stands for, if choices have numbers."""
-        if self._platform.traits.longest_button or heard.files:
+        if self._platform.traits.longest_button or message.files:
             return None
-        return await self._choices.choose(heard.place, heard.text)
+        return await self._choices.choose(message.place, message.text)
 
-    async def _fetch_all(self, heard: IncomingMessage) -> tuple[Attachment, ...]:
+    async def _fetch_all(self, message: IncomingMessage) -> tuple[Attachment, ...]:
         """Return the files; tell the person which ones are omitted."""
-        attachments, sentences = [], [_unsupported_notice(heard.left_out)] if heard.left_out else []
-        for file in heard.files[: MOST_ATTACHMENTS + 1]:  # one too many is refused in the bot
+        attachments, sentences = (
+            [],
+            [_unsupported_notice(message.left_out)] if message.left_out else [],
+        )
+        for file in message.files[: MOST_ATTACHMENTS + 1]:  # one too many is refused in the bot
             if file.size > LARGEST_ATTACHMENT:
                 sentences.append(_(TOO_LARGE, name=file.name, most=_MEGABYTES))
                 continue
             try:
-                attachments.append(await self._fetch(heard.place, file))
+                attachments.append(await self._fetch(message.place, file))
             except Exception as error:  # noqa: BLE001 - an SDK may raise anything
                 log.warning("a file was not fetched: %s", error)
                 sentences.append(_(NOT_FETCHED, name=file.name))
         if sentences:
             with suppress(Exception):  # the remaining content is not lost because of it
-                await self._delivery.deliver(heard.place, Reply(" ".join(sentences)))
+                await self._delivery.deliver(message.place, Reply(" ".join(sentences)))
         return tuple(attachments)
 
     async def _fetch(self, place: Location, file: File) -> Attachment:
@@ -290,12 +293,12 @@ def _quoted(part: str) -> str:
     return quote(part, safe="$:.,=+<>!*()[]|~ /")
 
 
-def _with_quotation(heard: IncomingMessage) -> str:
-    if heard.quoted is None or heard.text.startswith("/"):
-        return heard.text
-    author, words = heard.quoted
+def _with_quotation(message: IncomingMessage) -> str:
+    if message.quoted is None or message.text.startswith("/"):
+        return message.text
+    author, words = message.quoted
     quotation = words[:_LONGEST_QUOTE].replace("\n", "\n> ")
-    return f"{author} wrote:\n> {quotation}\n\n{heard.text}"
+    return f"{author} wrote:\n> {quotation}\n\n{message.text}"
 
 
 def _unsupported_notice(left_out: Sequence[str]) -> str:

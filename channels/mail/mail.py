@@ -236,11 +236,11 @@ class Mail(Platform):
         return not reason
 
     async def _receive(self, handler: IncomingHandler, letter: Letter) -> None:
-        heard, self._files = _to_incoming(letter)
+        message, self._files = _to_incoming(letter)
         self._keep_head(letter.id, letter.subject, letter.references)
         name = f"thread {letter.sender} {letter.thread}"
         await handler.bot.state.set(self.name, name, letter.id)
-        await handler.take([heard])
+        await handler.take([message])
         self._files = {}
 
     def _why_not(self, handler: IncomingHandler, letter: Letter) -> str:
@@ -340,14 +340,14 @@ def _to_incoming(letter: Letter) -> tuple[IncomingMessage, dict[str, bytes]]:
     files = [File(str(n), f.name, f.media_type, len(f.content)) for n, f in enumerate(given)]
     if not letter.whole:
         files = [File("", "the message", size=LARGEST_ATTACHMENT + 1)]
-    heard = IncomingMessage(
+    message = IncomingMessage(
         Location(letter.sender, letter.thread, letter.id),
         Author(letter.sender, letter.author),
         letter.text,
         tuple(files),
         at=letter.at,
     )
-    return heard, {str(number): file.content for number, file in enumerate(given)}
+    return message, {str(number): file.content for number, file in enumerate(given)}
 
 
 def _failure_of(code: int, lasting: Literal["gone", "refused"]) -> PlatformFailure:

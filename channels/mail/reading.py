@@ -292,8 +292,8 @@ def _why_automatic(message: BoundedMessage, address: str, own: str) -> str:
 
 def _words(message: BoundedMessage, name: str) -> set[str]:
     """Return the words of a field, without comments and parameters."""
-    said = _COMMENT.sub(" ", message.get_text(name)).partition(";")[0]
-    return {word for word in re.split(r"[\s,]+", said.lower()) if word}
+    text = _COMMENT.sub(" ", message.get_text(name)).partition(";")[0]
+    return {word for word in re.split(r"[\s,]+", text.lower()) if word}
 
 
 def _text(message: BoundedMessage, *, is_reply: bool) -> str:

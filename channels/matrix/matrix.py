@@ -295,8 +295,8 @@ class Matrix(Platform):
         if is_invited:
             await self._direct_room(user)
         with speaking(bot.language_of(address)):
-            said = _(ENCRYPTED_PRIVATE) if is_invited else _(ENCRYPTED)
-        content = {**make_content(said, is_plain=True), "msgtype": "m.notice"}
+            text = _(ENCRYPTED_PRIVATE) if is_invited else _(ENCRYPTED)
+        content = {**make_content(text, is_plain=True), "msgtype": "m.notice"}
         checked(await self._client.room_send(room.room_id, "m.room.message", content))
         await bot.state.set(self.name, f"told {room.room_id}", "yes")
 

@@ -109,8 +109,8 @@ def read(
     quoted = None
     is_reply = answered is not None and answered.get("sender") == me.id
     if answered is not None and not is_reply and place.is_group:
-        said = text_of(part_of(answered, "content"), "body")
-        quoted = (text_of(answered, "sender"), said) if said else None
+        quotation = text_of(part_of(answered, "content"), "body")
+        quoted = (text_of(answered, "sender"), quotation) if quotation else None
     return IncomingMessage(
         place,
         sender,

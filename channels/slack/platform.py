@@ -276,8 +276,8 @@ class Slack(Platform):
         if (channel, thread) not in self._beginnings:
             first = next(iter(await self._replies(handler, channel, thread, 1)), None)
             if first and incoming.is_tombstone(first):  # the bot was addressed if it has answered
-                said = await self._replies(handler, channel, thread, _LOOKED_THROUGH)
-                if any(one.get("user") == self._bot.bot_user_id for one in said):
+                replies = await self._replies(handler, channel, thread, _LOOKED_THROUGH)
+                if any(one.get("user") == self._bot.bot_user_id for one in replies):
                     first = {**first, "user": self._bot.bot_user_id}
             _remember(self._beginnings, (channel, thread), first)
         return self._beginnings[channel, thread]

@@ -139,8 +139,8 @@ class Reader:
         if first.message_reaction is not None:
             return _reacted(first.message_reaction, self._scope(), self._topics)
         messages = [update.effective_message for update in group]
-        said = [message for message in messages if message is not None]
-        return read_message(said, self._me, self._scope()) if said else None
+        present = [message for message in messages if message is not None]
+        return read_message(present, self._me, self._scope()) if present else None
 
 
 def read_message(
@@ -242,11 +242,11 @@ def _name_of(user: User | Chat) -> str:
 
 def _text(message: Message, me: BotIdentity) -> str:
     text = (message.text or message.caption or "").strip()
-    said = re.sub(rf"^@{me.username}\b[\s,:]*", "", text, flags=re.IGNORECASE) or text
-    if message.forward_origin and (said or _file(message)):
-        return f"Forwarded from {_name_of_origin(message.forward_origin)}:\n{said}"
+    content = re.sub(rf"^@{me.username}\b[\s,:]*", "", text, flags=re.IGNORECASE) or text
+    if message.forward_origin and (content or _file(message)):
+        return f"Forwarded from {_name_of_origin(message.forward_origin)}:\n{content}"
     quoted = _quoted(message, me)
-    return f"{quoted}\n\n{said}" if quoted and not said.startswith("/") else said
+    return f"{quoted}\n\n{content}" if quoted and not content.startswith("/") else content
 
 
 def _one_line(name: str) -> str:
@@ -318,8 +318,10 @@ def _file(message: Message) -> File | None:
         kind = found.mime_type or "application/octet-stream"
         return File(found.file_id, found.file_name or "document", kind, found.file_size or 0)
     if message.voice:
-        said = message.voice
-        return File(said.file_id, "voice.ogg", said.mime_type or "audio/ogg", said.file_size or 0)
+        voice = message.voice
+        return File(
+            voice.file_id, "voice.ogg", voice.mime_type or "audio/ogg", voice.file_size or 0
+        )
     if message.audio:
         played = message.audio
         kind = played.mime_type or "audio/mpeg"

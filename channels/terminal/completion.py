@@ -219,13 +219,13 @@ class Lines(FileHistory):
         else:
             super().append_string(string)
 
-    def forget(self, said: Collection[str] | None) -> None:
+    def forget(self, texts: Collection[str] | None) -> None:
         """Delete the lines with one of these texts, and all commands, which may contain anything;
         None: all lines."""
         rest = (
             []
-            if said is None
-            else [line for line in self._load_all() if not _is_either(line, said)]
+            if texts is None
+            else [line for line in self._load_all() if not _is_either(line, texts)]
         )
         self._path.unlink(missing_ok=True)
         self._path.touch(mode=0o600)
@@ -238,11 +238,11 @@ class Lines(FileHistory):
         return list(self.load_history_strings())[::-1]
 
 
-def _is_either(line: str, said: Collection[str]) -> bool:
+def _is_either(line: str, texts: Collection[str]) -> bool:
     """Return whether a line is a command, or one of the texts; "//x" sends "/x" to the model."""
     text = line.strip()
     is_command = text.startswith("/") and not text.startswith("//")
-    return is_command or text in said or (text.startswith("//") and text[1:] in said)
+    return is_command or text in texts or (text.startswith("//") and text[1:] in texts)
 
 
 KEYS: Sequence[tuple[str, str]] = (

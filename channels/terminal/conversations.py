@@ -64,21 +64,21 @@ def _format_time(at: datetime) -> str:
     return f"{local:%H:%M}" if local.date() == now.date() else format_date(local)
 
 
-def describe_visit(chat: str, said: Sequence[TranscriptMessage]) -> str:
+def describe_visit(chat: str, messages: Sequence[TranscriptMessage]) -> str:
     """Describe the current conversation: "main · 12 turns · yesterday"."""
     name = one_line(chat)
-    if not said:
+    if not messages:
         return f"{name} · {_('nothing was said here yet')}"
-    turns = int(said[-1].turn.removeprefix("t"))
+    turns = int(messages[-1].turn.removeprefix("t"))
     many = _("{n} turn", n=turns) if turns == 1 else _("{n} turns", n=turns)
-    return f"{name} · {many} · {format_day(said[-1].at, datetime.now().astimezone())}"
+    return f"{name} · {many} · {format_day(messages[-1].at, datetime.now().astimezone())}"
 
 
-def list_before(came: datetime, said: Sequence[TranscriptMessage]) -> list[TranscriptMessage]:
+def list_before(came: datetime, messages: Sequence[TranscriptMessage]) -> list[TranscriptMessage]:
     """Return what was said in the turns that began before a person came; the others are shown as
     they happen."""
-    begun = {one.turn: one.at for one in reversed(said)}
-    return [one for one in said if begun[one.turn] < came]
+    begun = {one.turn: one.at for one in reversed(messages)}
+    return [one for one in messages if begun[one.turn] < came]
 
 
 def format_day(at: datetime, now: datetime) -> str:
@@ -104,10 +104,10 @@ async def newest(bot: Bot) -> str:
     return found[0].chat if found else MAIN
 
 
-def replay(said: Sequence[TranscriptMessage]) -> Iterable[tuple[str, str]]:
+def replay(messages: Sequence[TranscriptMessage]) -> Iterable[tuple[str, str]]:
     """Yield the messages as (who, text): "person", "model", or "tool" for the names of called
     tools."""
-    for one in said:
+    for one in messages:
         if one.role == "user":
             yield "person", one.text
         elif one.role == "assistant":

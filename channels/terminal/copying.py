@@ -30,7 +30,7 @@ class ClipboardText(Struct, frozen=True):
     number: int
 
 
-def find(said: Sequence[TranscriptMessage], words: str) -> ClipboardText:
+def find(messages: Sequence[TranscriptMessage], words: str) -> ClipboardText:
     """Return the text that `/copy` with these words selects: "", "2", "code" or "code 2". Raises
     NothingToCopy."""
     kind, _space, number = words.strip().lower().partition(" ")
@@ -41,7 +41,7 @@ def find(said: Sequence[TranscriptMessage], words: str) -> ClipboardText:
         raise NothingToCopy(
             _("Write /copy, /copy 2 for the answer before the last, or /copy code 2.")
         )
-    found = _list_code(said) if kind else _list_answers(said)
+    found = _list_code(messages) if kind else _list_answers(messages)
     place = int(number)
     if not found:
         none = (
@@ -53,17 +53,19 @@ def find(said: Sequence[TranscriptMessage], words: str) -> ClipboardText:
     return ClipboardText(without_controls(found[-place]), "code" if kind else "answer", place)
 
 
-def _list_answers(said: Sequence[TranscriptMessage]) -> list[str]:
+def _list_answers(messages: Sequence[TranscriptMessage]) -> list[str]:
     """Return the last message of each turn, in order."""
-    answers = {one.turn: one.text for one in said if one.role == "assistant" and one.text.strip()}
+    answers = {
+        one.turn: one.text for one in messages if one.role == "assistant" and one.text.strip()
+    }
     return [*answers.values()]
 
 
-def _list_code(said: Sequence[TranscriptMessage]) -> list[str]:
+def _list_code(messages: Sequence[TranscriptMessage]) -> list[str]:
     # rich.markdown is slow to import, and not needed for the first prompt.
     from channels.terminal.markdown import list_code  # noqa: PLC0415
 
-    return [code for one in said if one.role == "assistant" for code in list_code(one.text)]
+    return [code for one in messages if one.role == "assistant" for code in list_code(one.text)]
 
 
 def describe(copied: ClipboardText, *, is_first: bool) -> str:

@@ -165,10 +165,10 @@ def tool(name: str, arguments: str, outcome: str, width: int) -> str:
     """Render a call as `⚙ read_file notes.txt … ok`, in one line at any width."""
     shown = f"⚙ {name[:_TOOL_SHOWN]} {_values(arguments)[:_TOOL_SHOWN]}"
     call = Text(one_line(shown), "dim")
-    said = _(outcome) if outcome else ""
-    call.truncate(max(1, width - cell_len(said) - 3), overflow="ellipsis")
+    text = _(outcome) if outcome else ""
+    call.truncate(max(1, width - cell_len(text) - 3), overflow="ellipsis")
     gap = " " if call.plain.endswith("…") else " … "  # truncated: the sign is there already
-    call.append(f"{gap}{said}".rstrip(), "red" if outcome == "failed" else "dim")
+    call.append(f"{gap}{text}".rstrip(), "red" if outcome == "failed" else "dim")
     return _render(call, width)
 
 
@@ -242,9 +242,9 @@ def bar_text(usage: ContextUsage, width: int) -> str:
     tokens = ("" if usage.is_measured else "~") + _of(usage.tokens, usage.max_tokens)
     meter = _meter(usage.share)
     model, turns, cost = one_line(usage.model), _of(usage.turns, usage.max_turns), _cost(usage)
-    said = _("{n} turn", n=turns) if turns == "1" else _("{n} turns", n=turns)
+    text = _("{n} turn", n=turns) if turns == "1" else _("{n} turns", n=turns)
     by_turns = usage.nearest == "turns"
-    first, second = (said, tokens) if by_turns else (tokens, said)
+    first, second = (text, tokens) if by_turns else (tokens, text)
     forms = (
         (model, f"{first} {meter}", second, cost),
         (_shorten(model), f"{first} {meter}", second, cost),

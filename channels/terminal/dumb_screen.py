@@ -63,16 +63,16 @@ class DumbScreen:
         self._is_left = False
 
     async def run(self) -> None:
-        told = ""  # the text whose unknown files were reported
+        reported = ""  # the text whose unknown files were reported
         with suppress(EOFError):
             while not self._is_left:
                 try:
-                    text = await self._session.prompt_async("> ", default=told)
-                    if text != told and (unknown := describe_unknown(text)):
-                        told = text
+                    text = await self._session.prompt_async("> ", default=reported)
+                    if text != reported and (unknown := describe_unknown(text)):
+                        reported = text
                         self.write(f"{unknown}\n")
                     else:
-                        told = ""
+                        reported = ""
                         self._listener.on_text(text)
                 except KeyboardInterrupt:
                     self._listener.on_interrupt()

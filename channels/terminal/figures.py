@@ -89,7 +89,7 @@ def _block(data: Mapping[str, Any]) -> Block:
 
 def swatch(part: str) -> Text:
     """Return a square in a part's colour, for a legend; empty for other names."""
-    called = {one: len(said) for one in PARTS for said in (one, _(one)) if part.startswith(said)}
+    called = {one: len(word) for one in PARTS for word in (one, _(one)) if part.startswith(word)}
     name = max(called, key=lambda one: called[one], default="")
     if name:
         return Text().append(f"{_shade(name)} ", PARTS[name])

@@ -179,8 +179,8 @@ def _show_rows(columns: Sequence[Sequence[RenderableType]]) -> Iterator[Text]:
         first.stylize("bold")
         while others and not others[-1]:
             others.pop()  # an empty cell needs a sign only before another one
-        said = _SEPARATOR.join(cell or Text("–") for cell in others)
-        yield gap.join(filter(None, (first, said)))
+        joined = _SEPARATOR.join(cell or Text("–") for cell in others)
+        yield gap.join(filter(None, (first, joined)))
 
 
 def _as_text(cell: RenderableType) -> Text:
@@ -230,21 +230,21 @@ def _indent(tokens: Iterable[Token]) -> int:
 def _spell_out(tokens: Iterable[Token]) -> Iterator[Token]:
     """Yield inline tokens, with everything that a terminal can't show written as text. The address
     of a link is written out, since its text could hide any address."""
-    said, address = "", ""
+    text, address = "", ""
     for token in tokens:
         match token.type:
             case "softbreak":
                 yield Token("hardbreak", "br", 0)
             case "link_open":
-                said, address = "", str(token.attrs.get("href", ""))
+                text, address = "", str(token.attrs.get("href", ""))
             case "link_close":
-                yield _text("" if said == address else f" ({address})")
+                yield _text("" if text == address else f" ({address})")
             case "formula":
                 yield _text(as_written(token))
             case "image":
                 yield _text(f"{token.content} ({token.attrs.get('src', '')})".strip())
             case _:
-                said += token.content
+                text += token.content
                 yield token
 
 

@@ -80,11 +80,11 @@ class Scroll:
         """Write a text that is to be copied, unchanged."""
         self._put(f"{text}\n")
 
-    def replay(self, head: str, said: Sequence[TranscriptMessage]) -> None:
+    def replay(self, head: str, messages: Sequence[TranscriptMessage]) -> None:
         """Show earlier messages again, dimmed, below a line with the name of the conversation."""
         width = self._screen.width
         self.note(f"── {head} ──")
-        for who, text in replay(said):
+        for who, text in replay(messages):
             if who == "person":
                 self._put(display.question(text, width, is_dim=True))
             elif who == "model":

@@ -205,26 +205,26 @@ class Terminal:
         await self._turns.seen(outbound)
         self._turns.print_rest(outbound)
 
-    def forget(self, said: Sequence[str] | None) -> None:
-        self._lines.forget(None if said is None else {text.strip() for text in said})
+    def forget(self, texts: Sequence[str] | None) -> None:
+        self._lines.forget(None if texts is None else {text.strip() for text in texts})
 
     # The handlers of screen.ScreenListener.
 
     def on_text(self, text: str) -> None:
         self._offers.forget()
-        said = text.strip()
-        command, _space, rest = said.partition(" ")
-        if said in LEAVING:
+        line = text.strip()
+        command, _space, rest = line.partition(" ")
+        if line in LEAVING:
             self._screen.leave()
         elif command == "/resume":
             self._tasks.create_task(self._resume(rest.strip()))
         elif command == "/copy":
             self._scroll.question(text)
             self._tasks.create_task(self._copy(rest))
-        elif said == "/help keys":
+        elif line == "/help keys":
             self._scroll.question(text)
             self._scroll.command_reply(Reply(completion.table()))
-        elif said:
+        elif line:
             self._say(text)
 
     def _say(self, text: str) -> None:
@@ -273,23 +273,23 @@ class Terminal:
 
     def on_reasoning(self) -> str:
         running = self._turns.current is not None
-        told = self._turns.reasoning.toggle()
+        notice = self._turns.reasoning.toggle()
         if self._turns.reasoning.is_shown and not running:
             self._tasks.create_task(self._show_last_reasoning())
         self._turns.draw()
-        return told
+        return notice
 
     async def _show_last_reasoning(self) -> None:
-        said = await self._bot.transcript(self._address, most=1)
-        thoughts = "\n\n".join(one.reasoning for one in said if one.reasoning.strip())
+        messages = await self._bot.transcript(self._address, most=1)
+        thoughts = "\n\n".join(one.reasoning for one in messages if one.reasoning.strip())
         self._scroll.reasoning(thoughts)
         if not thoughts:
             self._scroll.note(_("The last answer came without reasoning."))
 
     async def _copy(self, words: str) -> None:
-        said = await self._bot.transcript(self._address, most=copying.TURNS)
+        messages = await self._bot.transcript(self._address, most=copying.TURNS)
         try:
-            copied = copying.find(said, words)
+            copied = copying.find(messages, words)
         except copying.NothingToCopy as nothing:
             self._scroll.note(str(nothing))
             return
@@ -373,13 +373,13 @@ class Terminal:
         address = self._address
         came = self._came
         transcript = await self._bot.transcript(address, most=conversations.SHOWN)
-        said = conversations.list_before(came, transcript)
+        messages = conversations.list_before(came, transcript)
         await self._screen.know_background()
         if address != self._address:
             return  # switched to another one meanwhile
-        self._turns.has_asked = self._turns.has_asked or bool(said)
-        if said or address != ADDRESS:
-            self._scroll.replay(conversations.describe_visit(address.chat, said), said)
+        self._turns.has_asked = self._turns.has_asked or bool(messages)
+        if messages or address != ADDRESS:
+            self._scroll.replay(conversations.describe_visit(address.chat, messages), messages)
             self._turns.draw()
 
     async def _ask(self, command: str, what: str) -> Any:

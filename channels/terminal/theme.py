@@ -125,13 +125,13 @@ def _is_declared_light() -> bool:
     return os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
 
 
-def ask(keyboard: Input, output: Output, heard: Callable[[bool], None]) -> bool:
-    """Ask a terminal for its background; `heard` is called with whether it is light. Return whether
-    it could be asked."""
+def ask(keyboard: Input, output: Output, on_answer: Callable[[bool], None]) -> bool:
+    """Ask a terminal for its background; `on_answer` is called with whether it is light. Return
+    whether it could be asked."""
     parser = getattr(keyboard, "vt100_parser", None)  # not everywhere, and not public
     if not isinstance(parser, Vt100Parser) or os.environ.get("TERM", "") in _SILENT:
         return False
-    keyboard.vt100_parser = AnswerReader(parser.feed_key_callback, heard)  # type: ignore[attr-defined]
+    keyboard.vt100_parser = AnswerReader(parser.feed_key_callback, on_answer)  # type: ignore[attr-defined]
     output.write_raw(for_terminal(_QUESTION))
     output.flush()
     return True
@@ -141,10 +141,10 @@ class AnswerReader(Vt100Parser):
     """The parser of keys that removes answers from them."""
 
     def __init__(
-        self, feed_key_callback: Callable[[KeyPress], None], heard: Callable[[bool], None]
+        self, feed_key_callback: Callable[[KeyPress], None], on_answer: Callable[[bool], None]
     ) -> None:
         super().__init__(feed_key_callback)
-        self._heard, self._held = heard, ""
+        self._heard, self._held = on_answer, ""
 
     def feed(self, data: str) -> None:
         """Remove the answers from the input; the rest are keys."""

@@ -26,8 +26,8 @@ class AtMost(Struct, frozen=True):
 
     def _check(self, given: Any) -> Any:
         if isinstance(given, dict) and len(given) > self.entries:
-            told = {"max_length": self.entries}
-            raise PydanticCustomError("too_long", "too many entries", told)
+            data = {"max_length": self.entries}
+            raise PydanticCustomError("too_long", "too many entries", data)
         return given
 
 

@@ -230,8 +230,8 @@ class ChatRequest(LenientBody):
 
     @property
     def instructions(self) -> str:
-        said = (m.text for m in self.messages if m.role in ("system", "developer"))
-        return "\n\n".join(filter(None, said))
+        texts = (m.text for m in self.messages if m.role in ("system", "developer"))
+        return "\n\n".join(filter(None, texts))
 
     @property
     def reports_usage(self) -> bool:

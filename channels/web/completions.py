@@ -235,7 +235,11 @@ def exchanges(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
             pairs.append(([], []))
         if message.role in ("user", "assistant") and pairs and message.text:
             pairs[-1][message.role == "assistant"].append(message.text)
-    return [("\n\n".join(asked), "\n\n".join(said)) for asked, said in pairs if asked and said]
+    return [
+        ("\n\n".join(asked), "\n\n".join(answered))
+        for asked, answered in pairs
+        if asked and answered
+    ]
 
 
 async def while_connected(request: Request, happening: Happening) -> Happening:

@@ -39,6 +39,7 @@ from channels.base import (
     TurnStarted,
     TurnUsage,
 )
+from channels.limited import LimitedDict
 from channels.message import Address, Outbound, Reply
 from channels.web.draft import StreamDraft
 from channels.web.operations import Problem
@@ -179,7 +180,7 @@ class Feed:
         self._locks = WeakValueDictionary[str, asyncio.Lock]()
         self._running: set[str] = set()
         self._held: dict[str, Outbound] = {}
-        self._usages: OrderedDict[str, TurnUsage] = OrderedDict()
+        self._usages = LimitedDict[str, TurnUsage](_USAGES)
         self._is_closed = False
         self._watching: AbstractContextManager[AsyncIterator[Activity]] = bot.watch(address)
         self._task = asyncio.create_task(self._watch(self._watching.__enter__()))
@@ -323,8 +324,6 @@ class Feed:
             self._finish(outbound, usage)
             return
         self._usages[message] = usage
-        if len(self._usages) > _USAGES:
-            self._usages.popitem(last=False)
 
     def _finish(self, outbound: Outbound, usage: TurnUsage) -> None:
         self._running.discard(outbound.reply_to)

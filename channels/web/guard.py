@@ -110,10 +110,10 @@ class Refused(Struct, frozen=True):
     sentence: str
     seconds: int = 0
 
-    def failure(self, said: str) -> Mapping[str, Any]:
+    def failure(self, text: str) -> Mapping[str, Any]:
         """Return the failure in OpenAI's protocol, with the translated sentence."""
         code = "invalid_api_key" if self.status == 401 else None
-        return failure(said, kind_of(self.status), code)
+        return failure(text, kind_of(self.status), code)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -383,5 +383,5 @@ def _is_own_path(path: str) -> bool:
 
 
 def _make_refusal(refused: Refused) -> ASGIApp:
-    said = in_their_language(refused.sentence)
-    return JSONResponse(refused.failure(said), refused.status, refused.headers)
+    text = in_their_language(refused.sentence)
+    return JSONResponse(refused.failure(text), refused.status, refused.headers)

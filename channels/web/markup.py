@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from html import escape
@@ -26,6 +25,7 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.tasklists import tasklists_plugin
 
 from channels.formulas import as_tex, as_written, find_formulas, is_alone
+from channels.limited import LimitedDict
 from channels.splitting import has_vast_table, split
 
 log = logging.getLogger(__name__)
@@ -235,7 +235,7 @@ def _in_blocks(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
 PREFIX = "/api/pictures/"
 MOST = 1_000
 
-_shown: OrderedDict[tuple[str, str], Path] = OrderedDict()
+_shown = LimitedDict[tuple[str, str], Path](MOST)
 
 
 def publish(path: str, user: str) -> str:
@@ -244,8 +244,6 @@ def publish(path: str, user: str) -> str:
     every gateway, so it could be computed from a file's name."""
     name = hashlib.sha256(path.encode()).hexdigest()[:32]
     _shown[user, name] = Path(path)
-    if len(_shown) > MOST:
-        _shown.popitem(last=False)
     return PREFIX + name
 
 

@@ -132,8 +132,8 @@ class Problem(Exception):
     @property
     def data(self) -> Mapping[str, Any]:
         """The error in the form of OpenAI's protocol."""
-        said = in_their_language(str(self))
-        return failure(said, kind_of(self.status), self.code, self.param)
+        text = in_their_language(str(self))
+        return failure(text, kind_of(self.status), self.code, self.param)
 
     def response(self) -> Response:
         response = as_json(self.data, self.status)

@@ -279,8 +279,8 @@ def _tools(
 def _tool(tool: ResponseTool) -> ClientTool:
     if not tool.name:
         raise Problem(400, "tools.name is missing.", param="tools")
-    told = tool.model_dump(exclude_none=True, exclude={"type"})
-    return ClientTool(function=ToolFunction.model_validate(told))
+    data = tool.model_dump(exclude_none=True, exclude={"type"})
+    return ClientTool(function=ToolFunction.model_validate(data))
 
 
 def _form(form: TextFormat | None) -> ResponseFormat | None:
@@ -288,8 +288,8 @@ def _form(form: TextFormat | None) -> ResponseFormat | None:
         return None
     if form.type != "json_schema":
         return ResponseFormat(type=form.type)
-    told = form.model_dump(by_alias=True, exclude_none=True, exclude={"type"})
-    return ResponseFormat.model_validate({"type": form.type, "json_schema": told})
+    data = form.model_dump(by_alias=True, exclude_none=True, exclude={"type"})
+    return ResponseFormat.model_validate({"type": form.type, "json_schema": data})
 
 
 _SPEECH = "Parley's /v1 takes and makes no speech; ask a server for speech itself."
@@ -335,8 +335,8 @@ def describe_elsewhere(method: str, path: str) -> str:
     if _WITHOUT_BASE.match(path):
         return f"{path} does not exist; OpenAI's protocol is at /v1, so the base URL ends in that."
     name = path.removeprefix(PROTOCOL).partition("/")[0]
-    said = INSTEAD.get(name, "") if path.startswith(PROTOCOL) else ""
-    return f"{method} {path} does not exist. {said or '/openapi.json lists what does.'}"
+    text = INSTEAD.get(name, "") if path.startswith(PROTOCOL) else ""
+    return f"{method} {path} does not exist. {text or '/openapi.json lists what does.'}"
 
 
 def protocol_route(operations: Sequence[Operation]) -> Route:

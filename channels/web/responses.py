@@ -204,19 +204,19 @@ class _GrowingResponse:
     def end(self, done: Completed) -> list[bytes]:
         """Return the remaining events: text that has not streamed, the reasoning, the calls, and
         the end."""
-        told = list[bytes]()
+        events = list[bytes]()
         if self.wanted.wants_thoughts and done.reasoning and self._message is None:
-            told += self._thoughts(done.reasoning)
+            events += self._thoughts(done.reasoning)
         if not self._text and (done.text or not done.calls):
-            told += [*self._open_message(), self._text_events(done.text)]
+            events += [*self._open_message(), self._text_events(done.text)]
         is_whole = done.finish in ("stop", "tool_calls")
         status = "completed" if is_whole else "incomplete"
         if self._message is not None:
-            told += self._close_message(status)
+            events += self._close_message(status)
         if self.wanted.wants_thoughts and done.reasoning and not self._has("reasoning"):
-            told += self._thoughts(done.reasoning)
+            events += self._thoughts(done.reasoning)
         for call in done.calls:
-            told += self._call(call)
+            events += self._call(call)
         self.response |= {
             "status": status,
             "output": self.output,
@@ -226,20 +226,20 @@ class _GrowingResponse:
         if not is_whole:
             reason = "max_output_tokens" if done.finish == "length" else "content_filter"
             self.response["incomplete_details"] = {"reason": reason}
-        return [*told, self._event(f"response.{status}", response=self.response)]
+        return [*events, self._event(f"response.{status}", response=self.response)]
 
     def fail(self, problem: Problem) -> list[bytes]:
         error: Mapping[str, Any] = problem.data["error"]
-        code, said = error["code"] or "server_error", error["message"]
+        code, sentence = error["code"] or "server_error", error["message"]
         if self._message is not None:
             self.output.append({**self._message, "status": "incomplete"})
         self.response |= {
             "status": "failed",
             "output": self.output,
-            "error": {"code": code, "message": said},
+            "error": {"code": code, "message": sentence},
         }
         return [
-            self._event("error", code=code, message=said, param=error["param"]),
+            self._event("error", code=code, message=sentence, param=error["param"]),
             self._event("response.failed", response=self.response),
         ]
 
@@ -270,24 +270,24 @@ class _GrowingResponse:
         assert self._message is not None
         message, text = self._message, "".join(self._text)
         part = _text_part(text)
-        told = [
+        events = [
             self._piece_event("response.output_text.done", message, text=text, logprobs=[]),
             self._piece_event("response.content_part.done", message, part=part),
         ]
-        return [*told, self._done({**message, "status": status, "content": [part]})]
+        return [*events, self._done({**message, "status": status, "content": [part]})]
 
     def _thoughts(self, text: str) -> list[bytes]:
         item = {"id": f"rs_{uuid4().hex}", "type": "reasoning", "summary": []}
         part = {"type": "summary_text", "text": text}
         kind, place = "response.reasoning_summary", {"summary_index": 0}
-        told = [
+        events = [
             self._added(item),
             self._of(f"{kind}_part.added", item, **place, part={**part, "text": ""}),
             self._of(f"{kind}_text.delta", item, **place, delta=text),
             self._of(f"{kind}_text.done", item, **place, text=text),
             self._of(f"{kind}_part.done", item, **place, part=part),
         ]
-        return [*told, self._done({**item, "summary": [part]})]
+        return [*events, self._done({**item, "summary": [part]})]
 
     def _call(self, call: ClientToolCall) -> list[bytes]:
         item = {
@@ -299,11 +299,11 @@ class _GrowingResponse:
             "status": "in_progress",
         }
         whole, kind = call.arguments, "response.function_call_arguments"
-        told = [self._added(item)]
+        events = [self._added(item)]
         if whole:
-            told.append(self._of(f"{kind}.delta", item, delta=whole))
-        told.append(self._of(f"{kind}.done", item, name=call.name, arguments=whole))
-        return [*told, self._done({**item, "arguments": whole, "status": "completed"})]
+            events.append(self._of(f"{kind}.delta", item, delta=whole))
+        events.append(self._of(f"{kind}.done", item, name=call.name, arguments=whole))
+        return [*events, self._done({**item, "arguments": whole, "status": "completed"})]
 
     def _added(self, item: Json) -> bytes:
         return self._event(
@@ -311,9 +311,9 @@ class _GrowingResponse:
         )
 
     def _done(self, item: Json) -> bytes:
-        told = self._event("response.output_item.done", output_index=len(self.output), item=item)
+        event = self._event("response.output_item.done", output_index=len(self.output), item=item)
         self.output.append(item)
-        return told
+        return event
 
     def _piece_event(self, kind: str, item: Json, **data: Any) -> bytes:
         """Return an event about the only piece of an item."""
@@ -345,9 +345,9 @@ def _usage(done: Completed) -> Json:
 
 def _frame(wanted: ResponseRequest) -> Json:
     """Return a response that has just begun; it repeats the request, as the API does."""
-    told = wanted.model_dump(by_alias=True)
-    text, reasoning = told["text"] or {}, told["reasoning"] or {}
-    tools = [{"parameters": None, "strict": None, **one} for one in told["tools"] or ()]
+    data = wanted.model_dump(by_alias=True)
+    text, reasoning = data["text"] or {}, data["reasoning"] or {}
+    tools = [{"parameters": None, "strict": None, **one} for one in data["tools"] or ()]
     form = {name: value for name, value in (text.get("format") or {}).items() if value is not None}
     return {
         "id": f"resp_{uuid4().hex}",

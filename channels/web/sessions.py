@@ -238,8 +238,8 @@ class Sessions(Struct, frozen=True):
         before, most = _number(request, "before", 0), _number(request, "limit", 50)
         feed = self.feeds.of(address)
         place = feed.place(feed.end)  # before the read: a repeat is better than a gap
-        said = await self.bot.transcript(address, before, min(most, MOST))
-        items = await asyncio.to_thread(lambda: [transcript_item(address, one) for one in said])
+        messages = await self.bot.transcript(address, before, min(most, MOST))
+        items = await asyncio.to_thread(lambda: [transcript_item(address, one) for one in messages])
         is_private = self.bot.is_private(address)
         return as_json({"messages": items, "event": place, "private": is_private})
 

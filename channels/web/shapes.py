@@ -354,21 +354,21 @@ def session_item(session: Session) -> dict[str, Any]:
     }
 
 
-def transcript_item(place: Address, said: TranscriptMessage) -> dict[str, Any]:
+def transcript_item(place: Address, message: TranscriptMessage) -> dict[str, Any]:
     """Return a `TranscriptItem`."""
     return {
-        "turn": said.turn,
-        "role": said.role,
-        "text": said.text,
-        "html": html(_without_notice(said)) if said.role == "assistant" else "",
-        "at": said.at.isoformat(),
-        "calls": list(said.calls),
-        "tool": said.tool,
-        "is_error": said.is_error,
-        "reasoning": said.reasoning,
-        "mark": said.mark,
-        "notice": said.notice,
-        "is_denied": said.is_denied,
+        "turn": message.turn,
+        "role": message.role,
+        "text": message.text,
+        "html": html(_without_notice(message)) if message.role == "assistant" else "",
+        "at": message.at.isoformat(),
+        "calls": list(message.calls),
+        "tool": message.tool,
+        "is_error": message.is_error,
+        "reasoning": message.reasoning,
+        "mark": message.mark,
+        "notice": message.notice,
+        "is_denied": message.is_denied,
         "files": [
             {
                 "name": file.name,
@@ -376,14 +376,18 @@ def transcript_item(place: Address, said: TranscriptMessage) -> dict[str, Any]:
                 "is_picture": file.is_picture,
                 "size": file.size,
             }
-            for file in said.files
+            for file in message.files
         ],
     }
 
 
-def _without_notice(said: TranscriptMessage) -> str:
+def _without_notice(message: TranscriptMessage) -> str:
     """Return the text of a message without the bot's notice."""
-    return said.text.removesuffix(f"({said.notice})").rstrip() if said.notice else said.text
+    return (
+        message.text.removesuffix(f"({message.notice})").rstrip()
+        if message.notice
+        else message.text
+    )
 
 
 def kind_of(status: int) -> str:

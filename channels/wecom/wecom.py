@@ -12,7 +12,6 @@ import asyncio
 import base64
 import hashlib
 import logging
-from collections import OrderedDict
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
@@ -37,6 +36,7 @@ from channels.kit.platform import (
     is_lasting,
 )
 from channels.language import _
+from channels.limited import LimitedDict
 from channels.message import LARGEST_ATTACHMENT
 from channels.splitting import Length
 from channels.wecom import WeComSettings
@@ -171,8 +171,8 @@ class WeCom(Platform):
     def __init__(self, settings: WeComSettings, secret: str, pause: float = 60.0) -> None:
         self._settings, self._secret, self._pause = settings, secret, pause
         self._wire: WeComWire | None = None
-        self._calls: OrderedDict[str, str] = OrderedDict()  # the req_id of each message
-        self._labels: OrderedDict[str, str] = OrderedDict()
+        self._calls = LimitedDict[str, str](_MOST_KNOWN)  # the req_id of each message
+        self._labels = LimitedDict[str, str](_MOST_KNOWN)
         self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._taking: set[asyncio.Task[None]] = set()
 
@@ -236,16 +236,16 @@ class WeCom(Platform):
         if body.get("msgtype") == "event":
             pressed = read_press(body, call.replace("-", "").replace("_", ""))
             return replace(pressed, label=self._labels.get(pressed.data, pressed.data.lstrip("?")))
-        _keep(self._calls, str(body["msgid"]), call)
+        self._calls[str(body["msgid"])] = call
         return await self._with_names(read_message(body))
 
-    async def _with_names(self, heard: IncomingMessage) -> IncomingMessage:
+    async def _with_names(self, message: IncomingMessage) -> IncomingMessage:
         """Fill in the names of documents, which their download addresses provide."""
         files = [
             replace(file, name=await self._find_name(file)) if file.name == "document" else file
-            for file in heard.files
+            for file in message.files
         ]
-        return replace(heard, files=tuple(files))
+        return replace(message, files=tuple(files))
 
     async def _find_name(self, file: File) -> str:
         try:
@@ -285,7 +285,7 @@ class WeCom(Platform):
             sent = f"stream{uuid4().hex}"
             try:
                 await self._stream(call, sent, text, is_done=not post.is_draft)
-                _keep(self._calls, sent, call)  # until it is finished it may be replaced
+                self._calls[sent] = call  # until it is finished it may be replaced
             except WeComError as error:
                 if error.code not in _NO_STREAM or post.is_draft:
                     raise
@@ -317,7 +317,7 @@ class WeCom(Platform):
 
     def _card(self, buttons: tuple[Button, ...]) -> Json:
         for button in buttons:
-            _keep(self._labels, button.data, button.label)
+            self._labels[button.data] = button.label
         return {
             "card_type": "button_interaction",
             "main_title": {"title": _("Choose")},
@@ -367,10 +367,3 @@ def _explain(error: WeComError) -> PlatformFailure:
     if error.code in _REFUSED or error.code in _NO_STREAM:
         return PlatformFailure("refused")
     return PlatformFailure("passing" if error.code in (-1, 6000, 846609) else "fatal")
-
-
-def _keep(known: OrderedDict[str, str], name: str, value: str) -> None:
-    known[name] = value
-    known.move_to_end(name)
-    if len(known) > _MOST_KNOWN:
-        known.popitem(last=False)

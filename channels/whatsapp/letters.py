@@ -276,8 +276,8 @@ def _failure(status: Json) -> FailedDelivery | None:
     if status.get("status") != "failed":
         return None
     error: Json = next(iter(status.get("errors") or ()), {})
-    said = (error.get("error_data") or {}).get("details") or error.get("title", "")
-    return FailedDelivery(str(status["id"]), int(error.get("code") or 0), str(said))
+    reason = (error.get("error_data") or {}).get("details") or error.get("title", "")
+    return FailedDelivery(str(status["id"]), int(error.get("code") or 0), str(reason))
 
 
 def _arrived(value: Json, number: str, message: Json) -> WhatsAppArrival:
@@ -330,9 +330,9 @@ def _event(message: Json, sender: Author, number: str, at: datetime) -> Event | 
             return None
     text, is_for_bot = _text(message, kind), not group
     if group:
-        said = re.sub(rf"^\s*@{number}\b[\s,:]*", "", text)
-        is_for_bot = said != text or text.startswith("/") or context.get("from") == number
-        text = said
+        content = re.sub(rf"^\s*@{number}\b[\s,:]*", "", text)
+        is_for_bot = content != text or text.startswith("/") or context.get("from") == number
+        text = content
     files = _files(message, kind)
     is_forwarded = context.get("forwarded") or context.get("frequently_forwarded")
     if is_forwarded and (text or files):

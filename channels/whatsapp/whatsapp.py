@@ -11,7 +11,6 @@ import hmac
 import logging
 import re
 import time
-from collections import OrderedDict
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 
@@ -43,6 +42,7 @@ from channels.kit.platform import (
     Traits,
     is_lasting,
 )
+from channels.limited import LimitedDict
 from channels.message import LARGEST_ATTACHMENT
 from channels.splitting import Length
 from channels.whatsapp import WhatsAppSettings
@@ -117,7 +117,7 @@ class WhatsApp(Platform):
         self._handler: IncomingHandler | None = None
         self._has_handler = asyncio.Event()
         self._last: dict[str, float] = {}
-        self._sent: OrderedDict[str, tuple[str, HeldMessage]] = OrderedDict()
+        self._sent = LimitedDict[str, tuple[str, HeldMessage]](_MOST_SENT)
         self._waiting = asyncio.Lock()
 
     async def open(self) -> None:
@@ -256,8 +256,6 @@ class WhatsApp(Platform):
             )
             last, answers = sent.id, None
         self._sent[last] = (to, letter)
-        if len(self._sent) > _MOST_SENT:
-            self._sent.popitem(last=False)
         return last
 
     async def _send_media(self, to: str, letter: HeldMessage) -> str:

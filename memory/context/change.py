@@ -175,13 +175,13 @@ class Change(Struct, frozen=True):
     def with_own_summaries(self, turns: Collection[int]) -> Change:
         """Return the change with its own summary for the removed parts of the turns that it
         squeezes, among these turns."""
-        told = (
+        spans = (
             span._replace(form=span.form._replace(by=OWN))
             if span.form.kind == "squeezed" and span.first in turns
             else span
             for span in self.forms
         )
-        return replace(self, forms=tuple(told))
+        return replace(self, forms=tuple(spans))
 
     def with_summary(self, summary: int, event: int = OWN) -> Change:
         """Return the change that also shows a summary of the turns that this event removed."""
@@ -386,11 +386,11 @@ def name_of(change: Change, actor: Actor = "strategy") -> Name:
         return "restart"
     if change.makes("summary") or change.makes("range"):
         return "compact"
-    gone = {span.form.of for span in change.forms if span.form.kind == "gone"}
-    if change.restores_turns and gone.isdisjoint((DROPPED, CLEARED)):
+    removed = {span.form.of for span in change.forms if span.form.kind == "gone"}
+    if change.restores_turns and removed.isdisjoint((DROPPED, CLEARED)):
         return "expand"
-    if gone:
-        return _GONE[max(gone)]
+    if removed:
+        return _GONE[max(removed)]
     if change.folds:
         return "fold"
     shorter: tuple[tuple[Any, Name], ...] = (

@@ -72,8 +72,8 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
     after = view.apply(change)
     stay = {turn.number: len(turn.entries) for turn in after.turns}
     leaving = tuple(t.number for t in view.turns if stay.get(t.number, 0) < len(t.entries))
-    gone = (one for one in view.layout.ranges if one not in after.layout.ranges)
-    leaving = tuple(sorted({*leaving, *(turn for one in gone for turn in one.turns)}))
+    removed = (one for one in view.layout.ranges if one not in after.layout.ranges)
+    leaving = tuple(sorted({*leaving, *(turn for one in removed for turn in one.turns)}))
     if leaving and not change.makes("summary"):
         change = summarise_in_front(view, ()).combine(change)
     return Plan(change.with_own_summaries(leaving), REASON, leaving)
@@ -174,7 +174,7 @@ def describe(
 
 def _describe_done(steps: Sequence[ViewEvent], view: View, turn: int) -> str:
     there = {one.number for one in view.turns}
-    gone = sorted({number for event in steps for number in event.leaving} - there)
+    removed = sorted({number for event in steps for number in event.leaving} - there)
     squeezed = sorted({n for event in steps for n in event.change.turns("squeezed")} & there)
     entries = (
         entry
@@ -184,9 +184,9 @@ def _describe_done(steps: Sequence[ViewEvent], view: View, turn: int) -> str:
     )
     clipped = {entry.message.role if entry.turn == turn else "earlier" for entry in entries}
     parts = [
-        f"{format_turns(gone)} removed from the context" if gone else "",
+        f"{format_turns(removed)} removed from the context" if removed else "",
         f"of {format_turns(squeezed)} only the question and the reply stayed" if squeezed else "",
-        *(said for role, said in _CLIPPED.items() if role in clipped),
+        *(part for role, part in _CLIPPED.items() if role in clipped),
     ]
     return ", and ".join(filter(None, parts))
 
@@ -255,8 +255,8 @@ def _find_even_clips(view: View, limits: Limits, others: Change, *, has_calls: b
     current = (entry.message for entry in view.entries if entry.turn == view.current)
     texts = (text for message in current for text in message.texts)
     longest = max(map(len, texts), default=0)
-    gone = bisect_left(range(longest), True, key=lambda gone: is_fitting(longest - gone))
-    return clips(max(LEAST_SHOWN, longest - gone))
+    cut = bisect_left(range(longest), True, key=lambda cut: is_fitting(longest - cut))
+    return clips(max(LEAST_SHOWN, longest - cut))
 
 
 def clip_further(view: View, limits: Limits, step: int) -> Change:

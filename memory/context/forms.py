@@ -104,5 +104,7 @@ def up_to(forms: Forms, last: int) -> Forms:
 
 def without_turns(forms: Forms, turns: Collection[int]) -> Forms:
     """Return the forms of all but these turns."""
-    gone = TurnForm("gone", -1)
-    return tuple(span for span in overlay(forms, assign_form(turns, gone)) if span.form != gone)
+    removed = TurnForm("gone", -1)
+    return tuple(
+        span for span in overlay(forms, assign_form(turns, removed)) if span.form != removed
+    )

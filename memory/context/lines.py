@@ -54,8 +54,8 @@ def _is_written(entry: Entry) -> bool:
 
 
 def _first_words_of(turn: Turn) -> str:
-    said = turn.reply.text if turn.reply else ""
-    return first_words(turn.question.text, said or "(no reply)")
+    text = turn.reply.text if turn.reply else ""
+    return first_words(turn.question.text, text or "(no reply)")
 
 
 def first_words(question: str, reply: str) -> str:

@@ -93,15 +93,15 @@ def frees_enough(view: View, plan: Plan, limits: Limits) -> bool:
     if change.folds:
         return True
     after = view.apply(change)
-    gone = view.raw_tokens - after.raw_tokens
+    freed = view.raw_tokens - after.raw_tokens
     if keeps_turn_limit(view, after, limits):
         return True
     if not plan.leaving or view.tokens > limits.ceiling >= after.tokens:
-        return gone > 0
+        return freed > 0
     size = (
-        gone if change.makes("range") else view.raw_tokens - view.prefix.system - view.prefix.tools
+        freed if change.makes("range") else view.raw_tokens - view.prefix.system - view.prefix.tools
     )
-    return gone - _count_growth(view, plan, limits, gone) >= max(1, LEAST_FREED * size)
+    return freed - _count_growth(view, plan, limits, freed) >= max(1, LEAST_FREED * size)
 
 
 def plan_by(planner: Planner, view: View, limits: Limits) -> Plan | None:
@@ -116,11 +116,11 @@ def keeps_turn_limit(view: View, after: View, limits: Limits) -> bool:
     return limits.has_too_many(before) and not limits.has_too_many(now)
 
 
-def _count_growth(view: View, plan: Plan, limits: Limits, gone: int) -> int:
+def _count_growth(view: View, plan: Plan, limits: Limits, freed: int) -> int:
     """Return the raw tokens by which the text in front grows once these turns are removed."""
     is_in_place = plan.change.makes("range") or view.preface is None
     there = 0 if is_in_place or view.preface is None else view.preface.tokens
-    return min(max(0, limits.summary_tokens - there), round(_SUMMARY * gone))
+    return min(max(0, limits.summary_tokens - there), round(_SUMMARY * freed))
 
 
 def count_staying(view: View) -> int:
@@ -149,19 +149,19 @@ def is_filled_by_pins(view: View, limits: Limits) -> bool:
     return pinned > 0 and 0 < limits.most_turns <= pinned + 1
 
 
-def find_leaving_ranges(view: View, last: int, gone: Collection[int]) -> list[RangeSummary]:
-    """Return the range summaries that are removed along with the turns `gone`, of which `last` is
-    the newest: those before it, or all if no other turn can be removed."""
-    is_all = all(turn.number in gone for turn in view.movable)
+def find_leaving_ranges(view: View, last: int, removed: Collection[int]) -> list[RangeSummary]:
+    """Return the range summaries that are removed along with the turns `removed`, of which `last`
+    is the newest: those before it, or all if no other turn can be removed."""
+    is_all = all(turn.number in removed for turn in view.movable)
     return [one for one in view.loose if is_all or one.turns[-1] <= last]
 
 
 def list_leaving(view: View, turns: Collection[Turn]) -> tuple[int, ...]:
     """Return these turns, and those of the range summaries before them, which leave along with
     them."""
-    gone = {turn.number for turn in turns}
-    ranges = find_leaving_ranges(view, max(gone, default=0), gone)
-    return tuple(sorted(gone.union(*(one.turns for one in ranges))))
+    removed = {turn.number for turn in turns}
+    ranges = find_leaving_ranges(view, max(removed, default=0), removed)
+    return tuple(sorted(removed.union(*(one.turns for one in ranges))))
 
 
 def remove_and_squeeze(
@@ -169,10 +169,10 @@ def remove_and_squeeze(
 ) -> Plan | None:
     """Return the plan that removes turns, and keeps of others only the question and the reply; None
     if it would change nothing."""
-    gone = list_leaving(view, leaving) if leaving else ()
-    removal = summarise_in_front(view, gone) if leaving else Change()
+    removed = list_leaving(view, leaving) if leaving else ()
+    removal = summarise_in_front(view, removed) if leaving else Change()
     change = removal.with_forms(squeeze(view, shorter))
-    return None if change.is_empty else Plan(change, why, gone)
+    return None if change.is_empty else Plan(change, why, removed)
 
 
 def summarise_in_front(view: View, leaving: Collection[int]) -> Change:
@@ -181,8 +181,8 @@ def summarise_in_front(view: View, leaving: Collection[int]) -> Change:
     layout, front = view.layout, view.layout.front
     before = layout.after.get(OWN, 0) if front == OWN else front or 0
     rolled = tuple(span for span in layout.forms if span.form == TurnForm("gone", ROLLED))
-    told = (span for span in layout.forms if span.form.kind == "summary")
-    forms = overlay(rolled, tuple(span._replace(form=SUMMARY) for span in told))
+    summarised = (span for span in layout.forms if span.form.kind == "summary")
+    forms = overlay(rolled, tuple(span._replace(form=SUMMARY) for span in summarised))
     return Change(overlay(forms, assign_form(leaving, SUMMARY)), after=before)
 
 
@@ -243,8 +243,8 @@ def plan_range(view: View, numbers: Collection[int], focus: str) -> Plan | None:
     swallowed = [one for one in view.loose if not wanted.isdisjoint(one.turns)]
     if len(turns) + len(swallowed) < (1 if turns else 2):
         return None  # a new summary of one summary alone would be the same
-    gone = {turn.number for turn in turns}.union(*(one.turns for one in swallowed))
-    leaving = tuple(sorted(gone))
+    removed = {turn.number for turn in turns}.union(*(one.turns for one in swallowed))
+    leaving = tuple(sorted(removed))
     return _plan_asked(Change(assign_form(leaving, RANGE)), leaving, focus)
 
 

@@ -35,18 +35,14 @@ class ContextSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    max_tokens: int = Field(
+    max_tokens: Annotated[int, Field(ge=0, le=2_000_000)] = Field(
         default=0,
-        ge=0,
-        le=2_000_000,
         description="The model's context window; 0 means the known window of the model, or "
         "128000 if none is known.",
         json_schema_extra={"unit": "tokens", "here": True, "zero_is_no_least": True},
     )
-    output_reserved: int = Field(
+    output_reserved: Annotated[int, Field(ge=0, le=200_000)] = Field(
         default=4096,
-        ge=0,
-        le=200_000,
         description="Room kept free in the window for the model's reply; never more than a "
         "quarter of the window.",
         json_schema_extra={"unit": "tokens", "here": True},
@@ -64,10 +60,8 @@ class ContextSettings(BaseModel):
             json_schema_extra=HERE,
         )
     )
-    tool_result_limit: int = Field(
+    tool_result_limit: Annotated[int, Field(ge=0, le=2_000_000)] = Field(
         default=0,
-        ge=0,
-        le=2_000_000,
         description="A tool result longer than this is shortened when it arrives; 0 means 50000 "
         "or a quarter of the window, whichever is smaller.",
         json_schema_extra={"unit": "tokens", "here": True, "zero_is_no_least": True},
@@ -80,18 +74,14 @@ class ContextSettings(BaseModel):
         "The model can read a result again.",
         json_schema_extra={"here": True},
     )
-    stub_keep: int = Field(
+    stub_keep: Annotated[int, Field(ge=0, le=1_000)] = Field(
         default=3,
-        ge=0,
-        le=1_000,
         description="Number of the newest tool results that stay whole, in addition to "
         "those of the running turn, while older ones become one line each.",
         json_schema_extra={"unit": "results", "here": True},
     )
-    stub_batch: int = Field(
+    stub_batch: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=4_000,
-        ge=1,
-        le=1_000_000,
         description="Least amount that old tool results must free before they become one line "
         "each: every such change breaks the provider's cache. Never more than an eighth of what "
         "the window holds besides the reply.",
@@ -103,17 +93,13 @@ class ContextSettings(BaseModel):
         "the model can read. The transcript has them in any case.",
         json_schema_extra={"here": True},
     )
-    max_images: int = Field(
+    max_images: Annotated[int, Field(ge=0, le=100)] = Field(
         default=8,
-        ge=0,
-        le=100,
         description="Maximum pictures in one request; a note replaces each older one.",
         json_schema_extra={"unit": "pictures", "here": True},
     )
-    summary_max_tokens: int = Field(
+    summary_max_tokens: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=1_024,
-        ge=1,
-        le=100_000,
         description="Maximum length of a summary; never more than an eighth of the budget.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
@@ -125,10 +111,8 @@ class ContextSettings(BaseModel):
         "that slim moves into its log.",
         json_schema_extra={"here": True},
     )
-    summary_min_kept: float = Field(
+    summary_min_kept: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         default=0.0,
-        ge=0.0,
-        le=1.0,
         description="The share of names, numbers, dates, paths and identifiers of the "
         "summarised turns that a summary must keep; below that, the model is asked "
         "once more with the list of what is missing, and the better summary is "
@@ -144,27 +128,21 @@ class ContextSettings(BaseModel):
         "too long is rejected.",
         json_schema_extra={"here": True},
     )
-    summary_least_parameters: float = Field(
+    summary_least_parameters: Annotated[float, Field(ge=0.0, le=1_000.0)] = Field(
         default=1.0,
-        ge=0.0,
-        le=1_000.0,
         description="A model known to have fewer parameters (in billions) writes no summaries, "
         "since small models invent facts; sentences of the turns are used instead. "
         "0: any model may.",
         json_schema_extra={"here": True},
     )
-    full_turns: int = Field(
+    full_turns: Annotated[int, Field(ge=1, le=10)] = Field(
         default=3,
-        ge=1,
-        le=10,
         description="Number of the last complete turns that slim sends in full, in "
         "addition to the running one.",
         json_schema_extra={"unit": "turns", "here": True},
     )
-    max_terse_entries: int = Field(
+    max_terse_entries: Annotated[int, Field(ge=1, le=500)] = Field(
         default=50,
-        ge=1,
-        le=500,
         description="Number of lines in slim's activity log; the newest are kept.",
         json_schema_extra={"unit": "lines", "here": True},
     )
@@ -179,17 +157,13 @@ class ContextSettings(BaseModel):
             "here": True,
         },
     )
-    keep_recent: int = Field(
+    keep_recent: Annotated[int, Field(ge=1, le=1_000)] = Field(
         default=10,
-        ge=1,
-        le=1_000,
         description="Number of the newest messages that truncate and summarize keep verbatim.",
         json_schema_extra={"unit": "messages", "here": True},
     )
-    compression_trigger: float = Field(
+    compression_trigger: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         default=0.75,
-        ge=0.0,
-        le=1.0,
         description="Share of the budget in use from which truncate and summarize act; the budget "
         "is max_tokens - output_reserved.",
         json_schema_extra={"here": True},
@@ -207,10 +181,8 @@ class ContextSettings(BaseModel):
         description="The share of the window above which structured writes a summary.",
         json_schema_extra={"here": True},
     )
-    reserve_ratio: float = Field(
+    reserve_ratio: Annotated[float, Field(ge=0.01, le=0.5)] = Field(
         default=0.1,
-        ge=0.01,
-        le=0.5,
         description="The share of the window that structured keeps for recent messages.",
         json_schema_extra={"here": True},
     )
@@ -251,10 +223,8 @@ class ContextSettings(BaseModel):
         "beginning is kept.",
         json_schema_extra={"here": True},
     )
-    soft_limit: int = Field(
+    soft_limit: Annotated[int, Field(ge=0, le=2_000_000)] = Field(
         default=0,
-        ge=0,
-        le=2_000_000,
         description="The size from which on /context and /context advise say that the model no "
         "longer handles the context well; 0 goes by published measurements of the model.",
         json_schema_extra={"unit": "tokens", "here": True, "zero_is_no_least": True},

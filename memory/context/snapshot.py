@@ -42,8 +42,8 @@ def take_snapshot(
     examples: the summary beside them may be approved for the memory, and nobody has reviewed the
     calls."""
     names = tuple(tool["function"]["name"] for tool in tools)
-    said = (e.message for turn in turns for e in turn.entries if not e.message.has_outside)
-    calls = [call for message in said for call in message.tool_calls]
+    messages = (e.message for turn in turns for e in turn.entries if not e.message.has_outside)
+    calls = [call for message in messages for call in message.tool_calls]
     examples = tuple((call.name, call.arguments[:_ARGUMENTS]) for call in calls[-EXAMPLES:])
     injection = "native" if names else "none"
     newest = days[-1].isoformat() if days else ""

@@ -159,18 +159,18 @@ def task(
     focus: str,
     limits: Limits,
     is_continued: bool = False,
-    told: Sequence[int] = (),
+    answered: Sequence[int] = (),
 ) -> str:
     """Return the task for a summary in this style, which may continue another, or cover turns that
     the daily memory has already; "" if no model is called."""
     words = (style == "structured" and limits.context.compression_prompt) or TASKS.get(style, "")
     wish = f"Above all keep what concerns: {focus}" if focus else ""
     if style == "structured":  # it has a field for the new part
-        diary = _TOLD.format(format_turns(told)) if told else ""
+        diary = _TOLD.format(format_turns(answered)) if answered else ""
     elif is_continued:
-        diary = _CONTINUED + (f" {_TOLD.format(format_turns(told))}" if told else "")
+        diary = _CONTINUED + (f" {_TOLD.format(format_turns(answered))}" if answered else "")
     else:
-        diary = _APART.format(format_turns(told)) if told else ""
+        diary = _APART.format(format_turns(answered)) if answered else ""
     return "\n\n".join(filter(None, (words, wish, diary))) if words else ""
 
 
@@ -246,8 +246,8 @@ def parts(
     for turn in turns:
         numbers = covered.get(turn.number)
         if numbers is None:
-            said = logs[turn.number] if style == "rollup" else _format_turn(turn)
-            found.append(SourcePart((turn.number,), said))
+            words = logs[turn.number] if style == "rollup" else _format_turn(turn)
+            found.append(SourcePart((turn.number,), words))
         elif turn.number == numbers[-1]:
             text = f"[{format_turns(numbers)}, summarised] {instead[numbers]}"
             found.append(SourcePart(numbers, text))
@@ -313,9 +313,9 @@ def _reminder(turns: Sequence[Turn], prior: str) -> str:
 
 def _goal(turns: Sequence[Turn], prior: str) -> str:
     """Return the first request; one in an earlier summary is kept."""
-    told = next((line for line in prior.splitlines() if line.startswith(_GOAL)), "")
+    line_of_goal = next((line for line in prior.splitlines() if line.startswith(_GOAL)), "")
     asked = _first_line(prior) or (turns[0].question.text if turns else "")
-    goal = told or f"{_GOAL} {beginning(asked, _GOAL_SHOWN)}"
+    goal = line_of_goal or f"{_GOAL} {beginning(asked, _GOAL_SHOWN)}"
     return f"Earlier messages have left the context.\n{goal}"
 
 

@@ -97,7 +97,7 @@ def render(answer: str, template: str = "") -> str:
     if any(fields.get(place) for place in _PLACE.findall(shown)):
         return _fill(shown, dict.fromkeys(FIELDS, "") | fields).strip()
     # The person's own fields without a template, or a template that shows none of the fields.
-    return "\n\n".join(f"# {name}\n{said}" for name, said in fields.items() if said)
+    return "\n\n".join(f"# {name}\n{content}" for name, content in fields.items() if content)
 
 
 def _fill(template: str, fields: Mapping[str, str]) -> str:
@@ -109,9 +109,9 @@ def _fill(template: str, fields: Mapping[str, str]) -> str:
         nonlocal left
         if place[1] not in fields:
             return place[0]
-        said = fields[place[1]][:left]
-        left -= len(said)
-        return said
+        text = fields[place[1]][:left]
+        left -= len(text)
+        return text
 
     return _PLACE.sub(value, template)
 

@@ -464,6 +464,6 @@ def _clip_text(text: str, clip: Clip) -> str:
     if len(text) <= clip.chars:
         return text
     tail = clip.chars // 2 if clip.is_snipped else 0
-    head, gone = clip.chars - tail, len(text) - clip.chars
+    head, omitted = clip.chars - tail, len(text) - clip.chars
     end = f"\n{text[len(text) - tail :]}" if tail else ""
-    return f"{text[:head]}\n[… {gone:,} characters left out here …]{end}"
+    return f"{text[:head]}\n[… {omitted:,} characters left out here …]{end}"

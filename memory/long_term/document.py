@@ -122,9 +122,9 @@ class MemoryLine(Struct, frozen=True):
 Lines = tuple[MemoryLine, ...]
 
 
-def fact(text: str, said: str, *sources: Source) -> MemoryLine:
+def fact(text: str, origin: str, *sources: Source) -> MemoryLine:
     """Return a new line with a date."""
-    return MemoryLine(f"- {said}: {text}", sources)
+    return MemoryLine(f"- {origin}: {text}", sources)
 
 
 def facts(lines: Iterable[MemoryLine]) -> list[MemoryLine]:
@@ -148,7 +148,7 @@ def parse(text: str, before: Lines = (), source: Source | None = None) -> Lines:
     forgetting a source later removes it. A new one has only `source`."""
     raws = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
     known = {line.raw: line for line in before}
-    gone = [line for line in before if line.raw not in set(raws) and line.sources]
+    removed = [line for line in before if line.raw not in set(raws) and line.sources]
     new = (source,) if source else ()
 
     def line_of(raw: str) -> MemoryLine:
@@ -157,7 +157,7 @@ def parse(text: str, before: Lines = (), source: Source | None = None) -> Lines:
         line = MemoryLine(raw)
         if not line.is_fact:
             return line
-        old = tuple(s for other in gone if _is_alike(other, line) for s in other.sources)
+        old = tuple(s for other in removed if _is_alike(other, line) for s in other.sources)
         return replace(line, sources=tuple(dict.fromkeys((*old, *new))))
 
     return tuple(map(line_of, raws))

@@ -185,9 +185,9 @@ def forget(data: Path, audience: str, conversation: str = "") -> None:
 
 
 def _within_most(kept: Kept) -> Kept:
-    said = [one for one in kept if not one.until]
-    gone = {id(one) for one in said[:-MOST]}
-    return tuple(one for one in kept if id(one) not in gone)
+    corrections = [one for one in kept if not one.until]
+    evicted = {id(one) for one in corrections[:-MOST]}
+    return tuple(one for one in kept if id(one) not in evicted)
 
 
 def _put_aside(path: Path, why: Exception) -> None:

@@ -349,8 +349,8 @@ class LongTermMemory:
 
         def mark_removed_distilled(db: Any) -> None:
             away = summaries.removed_jobs(db, self.audience)
-            gone = [note.digest for note in notes if note.job in away]
-            memory_file.mark_distilled(db, self.audience, gone)
+            removed = [note.digest for note in notes if note.job in away]
+            memory_file.mark_distilled(db, self.audience, removed)
 
         notes = await asyncio.to_thread(self._sections)
         await self._services.store.write(mark_removed_distilled)

@@ -97,12 +97,12 @@ class MemoryPrompts:
             return PromptMemory(total=len(lines))
         left = most - self._meter.count(f"{HEADING}{MORE}\n<memory>\n</memory>")
         shown: list[str] = []
-        gone = ended.read(corrected)
+        ended_values = ended.read(corrected)
         for line in lines:
             if len(line.raw) > 2 * LONGEST:
                 continue  # a search finds it
             text = "- " + ": ".join(
-                filter(None, (line.said, escape_tags(ended.show_line(line, gone))))
+                filter(None, (line.said, escape_tags(ended.show_line(line, ended_values))))
             )
             if without and digest_of(text) in without:
                 continue

@@ -202,10 +202,10 @@ def list_conversations(
         (message.conversation == columns.id) & (message.role == "user")
     )
     wanted = split_wanted(words)[:_MOST_WORDS]
-    said = mine.where(message.role.in_(("user", "assistant")))
+    messages = mine.where(message.role.in_(("user", "assistant")))
     for word in wanted:
-        said = said.where(message.text.contains(word))
-    matched = fn.COALESCE(said.order_by(message.seq.desc()).limit(1), 0) if wanted else 0
+        messages = messages.where(message.text.contains(word))
+    matched = fn.COALESCE(messages.order_by(message.seq.desc()).limit(1), 0) if wanted else 0
     query = columns.select(
         columns.key,
         columns.title,
@@ -216,7 +216,7 @@ def list_conversations(
     ).where(columns.key.startswith(prefix) & fn.EXISTS(mine))
     if wanted:
         is_called = reduce(and_, [columns.title.contains(word) for word in wanted])
-        query = query.where(is_called | fn.EXISTS(said))
+        query = query.where(is_called | fn.EXISTS(messages))
     found = list(query.order_by(columns.active_at.desc()).tuples().execute(database))
     given = _titles_of_chats(database, [key for key, *_ in found])
     closest = _find_closest(database, found, wanted)
@@ -248,13 +248,13 @@ def _find_closest(
     newest = {row: key for key, *_, row in found if row}
     if not newest:
         return {}
-    said = message.role.in_(("user", "assistant")) & columns.key.in_(sorted(newest.values()))
+    condition = message.role.in_(("user", "assistant")) & columns.key.in_(sorted(newest.values()))
     for word in wanted:
-        said &= message.text.contains(word)
+        condition &= message.text.contains(word)
     fields = (columns.key, message.turn, message.text)
     joined = message.select(*fields).join(columns, on=columns.id == message.conversation)
     queries = (
-        joined.where(said).order_by(message.id.desc()).limit(_MOST_READ),
+        joined.where(condition).order_by(message.id.desc()).limit(_MOST_READ),
         joined.where(message.id.in_(sorted(newest))).order_by(message.id.desc()),
     )
     best: dict[str, tuple[MatchScore, MatchedMessage]] = {}

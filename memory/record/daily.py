@@ -197,8 +197,8 @@ def _blocks(text: str) -> Iterator[_Block]:
         end = following[nearest]
         at = end.end("gap")
         body = text[head.end() : end.start()].strip()
-        said = (head["at"], head["conversation"], head["turns"])
-        yield _Block(head.start(), at, body, *said, int(head["job"]))
+        fields = (head["at"], head["conversation"], head["turns"])
+        yield _Block(head.start(), at, body, *fields, int(head["job"]))
 
 
 class SectionFilter(Struct, frozen=True):

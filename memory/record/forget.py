@@ -111,14 +111,14 @@ def count_stored(
         jobs = summaries.jobs_of(database, conversation)
         asides = _count_asides(database, conversation)
     else:
-        gone = _find_deleted(database, conversation, numbers)
+        deleted = _find_deleted(database, conversation, numbers)
         jobs = [
             job
-            for row, lost in gone.turns.items()
+            for row, lost in deleted.turns.items()
             for job in summaries.jobs_of(database, row)
-            if _is_hit(job, gone, lost)
+            if _is_hit(job, deleted, lost)
         ]
-        asides = sum(_count_asides(database, *lost) for lost in gone.turns.items())
+        asides = sum(_count_asides(database, *lost) for lost in deleted.turns.items())
     questions = _questions(database, conversation, numbers)
     return StoredCounts(
         tuple(sorted(numbers)),
@@ -247,20 +247,20 @@ def _delete_rows(database: Database, conversation: int, unindex: Unindex) -> Non
 def _delete_turns(
     database: Database, conversation: int, turns: frozenset[int], unindex: Unindex
 ) -> None:
-    gone = _find_deleted(database, conversation, turns)
+    deleted = _find_deleted(database, conversation, turns)
     dropped: set[int] = set()
     unmade: dict[int, int] = {}
     priors: dict[int, int] = {}
-    for row, lost in sorted(gone.turns.items()):  # a branch comes after its parent
+    for row, lost in sorted(deleted.turns.items()):  # a branch comes after its parent
         unindex(database, row, lost)  # while the text to remove from the index is there
-        _scrub_events(database, row, gone, dropped, unmade)
-        _open_jobs_again(database, row, gone, priors)
+        _scrub_events(database, row, deleted, dropped, unmade)
+        _open_jobs_again(database, row, deleted, priors)
         proposals.delete(database, row)  # it is made again if it is still needed
         for table in (tables.CallStart, tables.Message, tables.Request, tables.SideQuestion):
             mine = table.conversation == row
             table.delete().where(mine & table.turn.in_(list(lost))).execute(database)
     summary = tables.Summary
-    summary.delete().where(summary.id.in_(list(gone.summaries))).execute(database)
+    summary.delete().where(summary.id.in_(list(deleted.summaries))).execute(database)
 
 
 class AttachedFiles(Struct, frozen=True):
@@ -286,17 +286,17 @@ def list_attached(
     if turns is None:
         turns = count_stored(database, conversation).turns
     line = {link.conversation: link for link in branches.lineage(database, conversation)}
-    gone: set[str] = set()
+    attached: set[str] = set()
     stay: set[str] = set()
     files: dict[bool, set[str]] = {True: set(), False: set()}
     for place, entry in _with_files(database, key.audience):
         is_deleted = place in line and entry.turn <= line[place].turn and entry.turn in turns
         named = (*(image.file for image in entry.message.images), *entry.message.files)
-        (gone if is_deleted else stay).update(named)
+        (attached if is_deleted else stay).update(named)
         if entry.message.offloaded:
             files[is_deleted].add(entry.message.offloaded)
     waiting = mailbox.list_waiting_files(database)
-    lone = tuple(sorted(gone - stay - waiting))
+    lone = tuple(sorted(attached - stay - waiting))
     names = {side: frozenset(PurePosixPath(one).name for one in files[side]) for side in files}
     return AttachedFiles(lone, names[True], names[False], frozenset(files[True] - files[False]))
 
@@ -364,23 +364,23 @@ def find_tainted(
     return frozenset(found)
 
 
-def _is_hit(job: Job, gone: _DeletedData, lost: frozenset[int]) -> bool:
-    return job.summary in gone.summaries or not lost.isdisjoint(job.turns)
+def _is_hit(job: Job, deleted: _DeletedData, lost: frozenset[int]) -> bool:
+    return job.summary in deleted.summaries or not lost.isdisjoint(job.turns)
 
 
 def _open_jobs_again(
-    database: Database, conversation: int, gone: _DeletedData, priors: dict[int, int]
+    database: Database, conversation: int, deleted: _DeletedData, priors: dict[int, int]
 ) -> None:
     """Reopen each job that has turns left to summarise, and delete those without. A job that
     continued a deleted one then continues the one before, which `priors` records by event."""
-    lost = gone.turns[conversation]
+    lost = deleted.turns[conversation]
     for job in summaries.jobs_of(database, conversation):
         rest = tuple(turn for turn in job.turns if turn not in lost)
         prior = priors.get(job.spec.after, job.spec.after)
         if not rest:
             priors[job.event] = prior
             summaries.delete(database, job.id)
-        elif _is_hit(job, gone, lost) or prior != job.spec.after:
+        elif _is_hit(job, deleted, lost) or prior != job.spec.after:
             spec = replace(job.spec, turns=rest, after=prior)
             summaries.open_again(database, replace(job, spec=spec))
 
@@ -388,7 +388,7 @@ def _open_jobs_again(
 def _scrub_events(
     database: Database,
     conversation: int,
-    gone: _DeletedData,
+    deleted: _DeletedData,
     dropped: set[int],
     unmade: dict[int, int],
 ) -> None:
@@ -397,7 +397,7 @@ def _scrub_events(
     continued."""
     columns = tables.ViewEvent
     for event in transcript.own_events(database, conversation):
-        rest = event.target not in dropped and without(event, gone, conversation, unmade)
+        rest = event.target not in dropped and without(event, deleted, conversation, unmade)
         if not rest or (event.change.makes("summary") and not rest.change.makes("summary")):
             unmade[event.id] = unmade.get(event.continued, event.continued)
         if not rest:
@@ -408,14 +408,14 @@ def _scrub_events(
 
 
 def without(
-    event: ViewEvent, gone: _DeletedData, conversation: int, unmade: Mapping[int, int]
+    event: ViewEvent, deleted: _DeletedData, conversation: int, unmade: Mapping[int, int]
 ) -> ViewEvent | None:
     """Return the event of a conversation without the deleted data; None if it referred to nothing
     else. If all of a summary's own turns are deleted, the summary is removed as well, and its other
     turns return to their previous form."""
-    change, lost = event.change, gone.turns[conversation]
+    change, lost = event.change, deleted.turns[conversation]
     leaving = tuple(turn for turn in event.leaving if turn not in lost)
-    change = change.without(lost, gone.seqs, gone.summaries, unmade)
+    change = change.without(lost, deleted.seqs, deleted.summaries, unmade)
     if event.leaving and not leaving:
         change = change.without_own_summary()
     rest = replace(

@@ -237,16 +237,16 @@ def forget(database: Database, conversation: str) -> None:
     messages are kept; of a command that is being executed, only its name."""
     inbox, outbox, message = tables.Inbox, tables.Outbox, tables.Message
     here = list_rows(database, home_of(conversation))
-    said = message.select(message.inbox).where(
+    answered = message.select(message.inbox).where(
         message.conversation.in_(here) & message.inbox.is_null(False)
     )
-    stay = inbox.select(inbox.id).where(inbox.id.in_(said) | (inbox.is_done == 0))
+    stay = inbox.select(inbox.id).where(inbox.id.in_(answered) | (inbox.is_done == 0))
     mine = inbox.select(inbox.id).where(_is_of(conversation))
     unasked = outbox.inbox.not_in(inbox.select(inbox.id)) & _gets_unprompted(database, conversation)
     is_mine = (outbox.inbox.in_(mine) & outbox.inbox.not_in(stay)) | unasked
     outbox.delete().where(is_mine).execute(database)
     inbox.delete().where(_is_of(conversation) & inbox.id.not_in(stay)).execute(database)
-    is_running = (inbox.is_done == 0) & (inbox.attempts > 0) & inbox.id.not_in(said)
+    is_running = (inbox.is_done == 0) & (inbox.attempts > 0) & inbox.id.not_in(answered)
     running = inbox.select(inbox.id, inbox.text).where(_is_of(conversation) & is_running)
     for row, text in list(running.tuples().execute(database)):
         if text.lstrip().startswith("/"):

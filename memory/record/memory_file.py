@@ -271,7 +271,7 @@ def mark_written(database: Database, audience: str, version: int) -> None:
 def prune(database: Database, before: float) -> int:
     """Delete the versions that were replaced, undone or refused before a time (seconds since 1970),
     except the one in the file; return how many."""
-    gone = database.execute_sql(
+    deleted = database.execute_sql(
         """DELETE FROM memory_version WHERE at < ? AND is_written = 0 AND (
             state IN ('undone', 'refused') OR (state = 'held' AND EXISTS (
                 SELECT * FROM memory_version AS later WHERE later.audience = memory_version.audience
@@ -279,7 +279,7 @@ def prune(database: Database, before: float) -> int:
                     AND later.at < ?)))""",
         (before, before),
     )
-    return int(gone.rowcount)
+    return int(deleted.rowcount)
 
 
 def forget(database: Database, audience: str, forgotten: DeletedTurns) -> None:

@@ -223,18 +223,22 @@ def _holds(file: Path, content: bytes) -> bool:
     return is_regular and file.stat().st_size == len(content) and file.read_bytes() == content
 
 
-def write_whole(file: Path, content: bytes) -> None:
-    """Write a file atomically, readable by its owner only; on disk when this returns. Raises
-    OSError."""
+def write_whole(file: Path, content: bytes, *, is_synced: bool = True) -> None:
+    """Write a file atomically, readable by its owner only; on disk when this returns if
+    `is_synced`. Raises OSError."""
     draft = file.with_name(f".{token_hex(8)}.draft")
     try:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
-            _put(target, content)
+            if is_synced:
+                _put(target, content)
+            else:
+                target.write(content)
         folders.check_may_write()
         draft.replace(file)
     finally:
         draft.unlink(missing_ok=True)
-    sync_folder(file.parent)
+    if is_synced:
+        sync_folder(file.parent)
 
 
 def _put(target: BinaryIO, content: bytes) -> None:
@@ -319,13 +323,13 @@ def _read(line: bytes) -> dict[str, Any]:
 def remove_turns(session: Path, turns: Collection[int], goes: Callable[[str], bool]) -> None:
     """Remove turns from a session's folder: their lines, and each other file whose name `goes`
     accepts. Raises OSError."""
-    gone = {f"t{number}" for number in turns}
+    removed = {f"t{number}" for number in turns}
     with _ONE_WRITER, suppress(FileNotFoundError):
         folders.check_may_write()
         for file in session.iterdir():
             if file.name != CONTEXT and goes(file.name):
                 file.unlink()
         lines = (session / CONTEXT).read_bytes().splitlines(keepends=True)
-        rest = [line for line in lines if _read(line).get("turn") not in gone]
+        rest = [line for line in lines if _read(line).get("turn") not in removed]
         if rest != lines:
             write_whole(session / CONTEXT, b"".join(rest))

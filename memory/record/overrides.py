@@ -21,8 +21,8 @@ def load(database: Database) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     query = columns.select(columns.scope, columns.key, columns.value)
     for scope, key, value in query.tuples().execute(database):
-        for said in tables.readable([value], orjson.loads):
-            found.setdefault(scope, {})[key] = said
+        for data in tables.readable([value], orjson.loads):
+            found.setdefault(scope, {})[key] = data
     return found
 
 
@@ -31,8 +31,8 @@ def save(
 ) -> None:
     """Set one override, and remove those of the same key in other scopes."""
     remove(database, instead_of, key)
-    said = {"value": orjson.dumps(value).decode(), "at": time.time()}
-    tables.put(database, tables.Override, ("scope", "key"), scope=scope, key=key, **said)
+    data = {"value": orjson.dumps(value).decode(), "at": time.time()}
+    tables.put(database, tables.Override, ("scope", "key"), scope=scope, key=key, **data)
 
 
 def remove(database: Database, scopes: Sequence[str], key: str) -> None:

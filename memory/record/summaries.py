@@ -212,8 +212,8 @@ def newest_reference(database: Database, conversation: int) -> str:
     """Return the newest reference to offloaded turns; "" if no offloader gave one."""
     columns = tables.Job
     mine = within(columns, columns.event, lineage(database, conversation), "event")
-    told = columns.select(columns.reference).where(mine & (columns.reference != ""))
-    rows = told.order_by(columns.id.desc()).limit(1)
+    references = columns.select(columns.reference).where(mine & (columns.reference != ""))
+    rows = references.order_by(columns.id.desc()).limit(1)
     return next((str(reference) for (reference,) in rows.tuples().execute(database)), "")
 
 
@@ -304,8 +304,8 @@ def hand_jobs_to_parent(database: Database, conversation: int) -> None:
     if len(line) == 1:
         return
     parent, shared = line[-2].conversation, line[-1].after_turn
-    told = _sections_by_model(conversation, tables.Job.id).tuples().execute(database)
-    known = {job for job, _ in told}
+    sections = _sections_by_model(conversation, tables.Job.id).tuples().execute(database)
+    known = {job for job, _ in sections}
     for job in jobs_of(database, conversation):
         turns = [turn for turn in job.turns if turn <= shared]
         if turns and job.is_done and (job.spec.style == "excerpt" or job.id in known):
@@ -341,7 +341,9 @@ def list_superseded(database: Database, conversation: int, is_untrusted: bool) -
     superseded by summaries there."""
     job, made = tables.Job, tables.Summary
     by_model = _sections_by_model(conversation).where(made.is_untrusted == is_untrusted)
-    told = {n for (turns,) in by_model.tuples().execute(database) for n in orjson.loads(turns)}
+    superseded = {
+        n for (turns,) in by_model.tuples().execute(database) for n in orjson.loads(turns)
+    }
     excerpts = (
         job.select(job.id, job.turns)
         .from_(job.join(made, on=(job.summary == made.id)))
@@ -349,7 +351,7 @@ def list_superseded(database: Database, conversation: int, is_untrusted: bool) -
         .where(made.is_untrusted == is_untrusted)
     )
     found = excerpts.tuples().execute(database)
-    return [one for one, turns in found if told.issuperset(orjson.loads(turns))]
+    return [one for one, turns in found if superseded.issuperset(orjson.loads(turns))]
 
 
 def _sections_by_model(conversation: int, *more: Any) -> Select:

@@ -529,9 +529,11 @@ def to_entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:
         return Entry(seq, turn, message, tokens, datetime.fromtimestamp(at, UTC))
     except tables.UNREADABLE as error:
         log.warning("message %s of t%s is damaged, its text alone is left: %r", seq, turn, error)
-        said = text if isinstance(text, str) else str(text)
+        content = text if isinstance(text, str) else str(text)
         # untrusted, since the mark of its origin is lost
-        kept = Message("user" if role == "user" else "assistant", said, is_untrusted=role == "tool")
+        kept = Message(
+            "user" if role == "user" else "assistant", content, is_untrusted=role == "tool"
+        )
         return Entry(seq, turn, kept, tokens, DAMAGED)
 
 

@@ -100,8 +100,8 @@ class PageLogins(Logins):
         """Sign a browser in; return its secret. Raises StoreError."""
         secret, now = secrets.token_urlsafe(32), self._clock()
         person = person_of(user) if user else _OWNER
-        said = "".join(letter for letter in browser if letter.isprintable())[:_LONGEST_BROWSER]
-        row = LoginRow(0, person, proof, said, now, now)
+        text = "".join(letter for letter in browser if letter.isprintable())[:_LONGEST_BROWSER]
+        row = LoginRow(0, person, proof, text, now, now)
         digest = digest_of(secret)
         await self._store.write(lambda db: record.begin(db, row, digest, now - KEPT))
         return secret

@@ -157,8 +157,8 @@ class Approvals:
             return
         question.is_over = True
         with self._delivery.speaking_to(question.address, question.key.id):
-            said = how()
-        self._delivery.close_question(question.address, question.name, said)
+            outcome = how()
+        self._delivery.close_question(question.address, question.name, outcome)
 
     async def _put_question(
         self, key: ConversationKey, address: Address, wanted: Permission
@@ -230,10 +230,10 @@ class Approvals:
         return f"/approve {name} {ONCE}" if word in _YES else f"/deny {name}"
 
     async def answer(
-        self, name: str, person: Person, address: Address, said: Answer, who: str = ""
+        self, name: str, person: Person, address: Address, choice: Answer, who: str = ""
     ) -> None:
         """Accept a person's answer from an address. Raises CommandError."""
-        answer = ApprovalAnswer(name.strip().upper(), person, address, said, who)
+        answer = ApprovalAnswer(name.strip().upper(), person, address, choice, who)
         verdict = self.take(answer)
         if verdict == "unknown":
             body = msgspec.json.encode(answer)
@@ -371,7 +371,7 @@ def _show_waiting(ask: Ask) -> Reply:
     return Reply("\n\n".join(question.text for question in questions), actions=actions)
 
 
-async def _answer(ask: Ask, name: str, words: Sequence[str], said: Answer) -> None:
+async def _answer(ask: Ask, name: str, words: Sequence[str], choice: Answer) -> None:
     if len(words) != 1:
         raise refusal("/{name} needs the name from the question, like K7QM.", name=name)
-    await ask.service(Approvals).answer(words[0], ask.person, ask.address, said, ask.speaker)
+    await ask.service(Approvals).answer(words[0], ask.person, ask.address, choice, ask.speaker)

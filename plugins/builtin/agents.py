@@ -153,13 +153,13 @@ async def model(ask: Ask) -> Reply:
     advice = f"\n\n{about.advice}" if about.advice else ""
     answers = sentence(series((about.name + aside(explain(about.where)), window, tools)))
     unlisted = await _note_unlisted(ask, name) if name else ""
-    said = "\n\n".join(filter(None, (f"{now}{answers}{after}{advice}", unlisted)))
+    text = "\n\n".join(filter(None, (f"{now}{answers}{after}{advice}", unlisted)))
     known = [
         _("Learned about {name}: {facts}", name=literal(name), facts=" ".join(map(explain, facts)))
         for name, facts in about.learnt.items()
     ]
     actions = (Action(_("Forget it"), "/model forget"),) if known and ask.person.is_owner else ()
-    return Reply("\n\n".join([said, *known]), to_builtins(about), actions)
+    return Reply("\n\n".join([text, *known]), to_builtins(about), actions)
 
 
 async def _note_unlisted(ask: Ask, name: str) -> str:

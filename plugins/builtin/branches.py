@@ -62,12 +62,12 @@ async def edit(ask: Ask) -> Reply:
     """Run `/edit t5 TEXT`. Without a text, ask for it; without a turn, take the last one."""
     name, text = _split(ask.text)
     turn = await _find_turn(ask, name)
-    said, files = _split_files(turn.question.text)
+    question, files = _split_files(turn.question.text)
     if not text:
         return Reply(
             _("New text for {id}. The answer comes in a new branch.", id=turn.id),
-            {"turn": turn.id, "text": said},
-            form=Form(f"/edit {turn.id}", said),
+            {"turn": turn.id, "text": question},
+            form=Form(f"/edit {turn.id}", question),
         )
     words = "\n".join([text, *files])
     return await _ask_again(ask, turn, replace(turn.question, text=words, speaker=ask.speaker))
@@ -243,9 +243,9 @@ def _find(found: Sequence[BranchInfo], wanted: str) -> BranchInfo:
     if wanted.isascii() and wanted.isdigit():
         fits = [one for one in found if str(one.number) == wanted.lstrip("0")]
     else:
-        said = wanted.casefold()
-        fits = [one for one in found if one.title.casefold() == said]
-        fits = fits or [one for one in found if one.title.casefold().startswith(said)]
+        title = wanted.casefold()
+        fits = [one for one in found if one.title.casefold() == title]
+        fits = fits or [one for one in found if one.title.casefold().startswith(title)]
     if len(fits) == 1:
         return fits[0]
     if fits:

@@ -57,14 +57,14 @@ async def config(ask: Ask) -> Reply:
         await ask.bot.settings.set(key, value, scope, ask.person)
     after = _in_words(ask.bot.settings.describe(key, here))
     actions = offers(after) if ask.person.is_owner else ()
-    told = [describe_change(before, after, scope)]
+    lines = [describe_change(before, after, scope)]
     if scope == EVERYWHERE and after.layer not in ("/config", "default", "file", "environment"):
         everywhere = _in_words(ask.bot.settings.describe(key, EVERYWHERE))
-        told = [_describe_overridden(everywhere, after)]
+        lines = [_describe_overridden(everywhere, after)]
     if after.key in SIZES:
         context = ask.conversation.context
-        told.append(too_small(context.view(), context.limits))
-    return Reply("\n\n".join(filter(None, told)), _data(after), actions)
+        lines.append(too_small(context.view(), context.limits))
+    return Reply("\n\n".join(filter(None, lines)), _data(after), actions)
 
 
 def _list_visible(ask: Ask) -> list[SettingInfo]:
@@ -332,8 +332,8 @@ def _all(settings: Sequence[SettingInfo]) -> Reply:
     )
     actions = tuple(Action(group, f"/config {group}") for group in groups)
     # The web page requests it after each turn; rebuilding 118 settings took a millisecond.
-    told = [_data(setting) | _words_of(setting) for setting in settings]
-    return Reply(text, {"settings": told}, actions)
+    rows = [_data(setting) | _words_of(setting) for setting in settings]
+    return Reply(text, {"settings": rows}, actions)
 
 
 _HOW = "`/config KEY` explains one; `/config KEY VALUE` changes it."

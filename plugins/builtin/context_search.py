@@ -137,8 +137,8 @@ def as_text(found: SearchHits, wanted: Wanted, room: int) -> str:
 
 
 def _line(hit: Hit, most: int) -> str:
-    said = window(hit.text, hit.spans, most)
-    return f"[{hit.entry.message.role} t{hit.entry.turn}] {said}".rstrip()
+    excerpt = window(hit.text, hit.spans, most)
+    return f"[{hit.entry.message.role} t{hit.entry.turn}] {excerpt}".rstrip()
 
 
 @hookimpl

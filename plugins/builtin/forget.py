@@ -73,18 +73,18 @@ async def forget(ask: Ask) -> Reply:
         return _question(request, kept)
     first = _("I stopped the running answer.") + " "
     is_stopped = ask.bot.turns.is_running(ask.conversation.key)  # forgetting stops it
-    gone = await ask.bot.forgetting.forget(ask.conversation.key, request.wish)
-    left = f" {_(_LEFT)}" if gone.is_left else ""
-    shared = _describe_branches(request, gone, is_done=True)
-    said = _(
+    deleted = await ask.bot.forgetting.forget(ask.conversation.key, request.wish)
+    left = f" {_(_LEFT)}" if deleted.is_left else ""
+    shared = _describe_branches(request, deleted, is_done=True)
+    text = _(
         "Deleted: {what}. {shared}{stays} {beyond}{left}",
-        what=_describe(request, gone),
+        what=_describe(request, deleted),
         shared=shared,
         stays=_(_STAYS[request.scope]),
         beyond=_(_BEYOND),
         left=left,
     )
-    return Reply(f"{first if is_stopped else ''}{said}", _data(gone))
+    return Reply(f"{first if is_stopped else ''}{text}", _data(deleted))
 
 
 def parse(text: str, newest: int) -> Request:
@@ -164,13 +164,13 @@ def _describe_branches(request: Request, kept: ForgetReport, is_done: bool = Fal
         if is_done
         else _(" (/forget {span} deletes that everywhere, /forget branches all)", span=span)
     )
-    said = _(
+    text = _(
         "{turns}: shared with {others}, so only removed from this branch{everywhere}.",
         others=others,
         turns=turns,
         everywhere=everywhere,
     )
-    return f"{said} "
+    return f"{text} "
 
 
 def _data(kept: ForgetReport) -> dict[str, object]:

@@ -91,16 +91,16 @@ async def help_(ask: Ask) -> Reply:
         one = {"name": f"{name} {found.name}", "summary": _(found.summary)}
         return Reply(f"`/{name} {found.name}`: {_(found.summary)}", {"commands": [one]})
     shown = _every(commands) if wanted == "all" else _first(commands)
-    said = [*shown, _more()]
+    sections = [*shown, _more()]
     if wanted not in ("", "all"):
-        said.insert(0, _("There is no command /{name}. These are all of them:", name=wanted))
+        sections.insert(0, _("There is no command /{name}. These are all of them:", name=wanted))
     groups = [{"name": _(group), "commands": names} for group, names in grouped(commands).items()]
     data = {
         "commands": [_data(commands[name]) for name in sorted(commands)],
         "groups": groups,
         "first": [name for name in FIRST if name in commands],
     }
-    return Reply("\n\n".join(said), data)
+    return Reply("\n\n".join(sections), data)
 
 
 def _every(commands: Mapping[str, Command]) -> Iterator[str]:

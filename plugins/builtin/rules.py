@@ -94,7 +94,7 @@ class Engine:
             return NOTHING  # evicted from memory: it is idle
         session = self._sessions.setdefault(event.key.id, RuleState())
         session.count(event, conversation)
-        said: list[str] = []
+        sentences: list[str] = []
         for rule in self._rules_for(event):
             now = self._clock()
             moment = RuleEvent(event, conversation, session.calls_for(rule))
@@ -103,8 +103,8 @@ class Engine:
                 done = await self._execute(rule, moment)
                 if done is None:
                     session.tallies[rule.id] = before
-                said += done or ()
-        return self._verdict(session, event, tuple(said))
+                sentences += done or ()
+        return self._verdict(session, event, tuple(sentences))
 
     def _rules_for(self, event: Event) -> Iterator[Rule]:
         own = (r for r in self._context.rules() if r.enabled and r.on == event.name)
@@ -135,16 +135,16 @@ class Engine:
                     return None
         return ()
 
-    def _verdict(self, session: RuleState, event: Event, said: tuple[str, ...]) -> Verdict:
+    def _verdict(self, session: RuleState, event: Event, sentences: tuple[str, ...]) -> Verdict:
         """Return the texts for the model. If it makes no further request in this turn, they wait
         for the next turn."""
-        session.waiting += said
+        session.waiting += sentences
         if event.name == "session_end":
             self._sessions.pop(event.key.id, None)
         if event.name not in BEFORE_A_STEP or not session.waiting:
             return NOTHING
-        said, session.waiting = session.waiting, ()
-        return Verdict(inject=said)
+        sentences, session.waiting = session.waiting, ()
+        return Verdict(inject=sentences)
 
 
 async def _compact(rule: Rule, compaction: CompactContext, conversation: Conversation) -> bool:

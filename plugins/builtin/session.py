@@ -54,13 +54,13 @@ async def new(ask: Ask) -> Reply:
     if cleared.event is None:
         fresh = _("The context is empty already: no turn is in it.")
         return Reply(f"{first}{fresh}", data)
-    gone = _("the summary of older turns")
+    removed = _("the summary of older turns")
     if cleared.turns:
-        gone = number_of(len(cleared.turns), "{n} turn", "{n} turns")
+        removed = number_of(len(cleared.turns), "{n} turn", "{n} turns")
     text = _(
         "New start: {gone} removed from the context. Everything is kept on disk; "
         "/context undo restores it.",
-        gone=gone,
+        gone=removed,
     )
     reply = Reply(f"{first}{text}", data, (undo_of(cleared.event),))
     return add_in_force(reply, ask.conversation.key, ask.bot.in_force)
@@ -139,8 +139,8 @@ async def stop(ask: Ask) -> Reply:
     stopped = [stop(key) for stop in (*ask.bot.stops, *own)]
     if any(stopped):
         is_private = ask.bot.private.status(key) is not None
-        said = _("Stopping.") if is_private else _("Stopping; what was done so far is kept.")
-        return Reply(said, {"stopped": True})
+        text = _("Stopping.") if is_private else _("Stopping; what was done so far is kept.")
+        return Reply(text, {"stopped": True})
     for branch in await ask.bot.branches.all(key):  # for a person, all branches are one chat
         if branch.is_running and ask.bot.turns.stop(key.branch(branch.number)):
             return Reply(

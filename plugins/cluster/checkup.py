@@ -35,14 +35,14 @@ async def examine(url: str, engine: DatabaseEngine) -> list[Finding]:
             return [check_broker(version)]
         names = [row.id for row in recorded.processes]
         listening = RabbitMQ(url, name_process("doctor"))
-        heard = await wait_for_heartbeats(listening, names, len(names)) if names else set()
+        alive = await wait_for_heartbeats(listening, names, len(names)) if names else set()
     except BrokerError:
         advice = "Start it, or correct the address in the setting broker."
         return [Finding("broker", "broken", "The message broker can't be reached.", advice)]
     finally:
         await broker.close()
     now = time.time()
-    info = record.sum_up(recorded, queued, heard, now)
+    info = record.sum_up(recorded, queued, alive, now)
     return [check_broker(version), check_processes(info, now), check_queues(info)]
 
 

@@ -30,12 +30,10 @@ from bot.received import key_of
 from channels.base import (
     Accepted,
     Activity,
-    Channel,
     ChannelError,
     CommandEntry,
     Delta,
     KeyHolder,
-    MultiProcess,
     OpenedFile,
     Session,
     TranscriptMessage,
@@ -55,7 +53,14 @@ from memory.record import mailbox
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
 from plugins.cluster import record, wire
-from plugins.cluster.node import ClusterSender, Node, QuestionEnd, topic_of
+from plugins.cluster.node import (
+    ClusterSender,
+    Node,
+    NodeListener,
+    QuestionEnd,
+    is_everywhere,
+    topic_of,
+)
 from plugins.cluster.ownership import Ownership
 from plugins.cluster.wire import SLICES, BrokerError, OwnerCall, name_of_slice, slice_of
 
@@ -292,17 +297,14 @@ class GatewayBot:
         self._app.bus.publish(str(part["home"]), wire.build_event(part))
 
 
-class Gateway:
+class Gateway(NodeListener):
     """Runs channels, and keeps (`Keeper`) those that only one process may run."""
 
     def __init__(self, app: App, node: Node) -> None:
         assert isinstance(app.sender, ClusterSender)
         self.app, self.node, self.sender = app, node, app.sender
         self.bot = GatewayBot(app, node)
-        self.node.handle_message = self._handle_message
-        self.node.on_links = self.bot.announce_watched
-        self.node.on_taken = self.bot.announce_slices
-        self.sender.is_claimed = lambda name: not is_everywhere(app.channels[name])
+        self.node.listener = self
         self._listeners: dict[str, asyncio.Task[None]] = {}
         self._started = asyncio.Event()
         self._ended: asyncio.Queue[str] = asyncio.Queue()
@@ -429,7 +431,13 @@ class Gateway:
 
     # --- outgoing replies --------------------------------------------------------------------
 
-    def _handle_message(self, topic: str, body: bytes) -> None:
+    def links_changed(self) -> None:
+        self.bot.announce_watched()
+
+    def slices_taken(self, slices: Collection[int]) -> None:
+        self.bot.announce_slices(slices)
+
+    def handle_message(self, topic: str, body: bytes) -> None:
         try:
             part = wire.parse(body)
             if "outbound" in part:
@@ -463,11 +471,6 @@ class Gateway:
                 outbound = await self.sender.read(row, is_resent=False)
                 if outbound is not None:
                     self.sender.deliver(outbound, row.tries)
-
-
-def is_everywhere(channel: Channel) -> bool:
-    """Return whether any number of gateways may serve this channel at once."""
-    return isinstance(channel, MultiProcess) and channel.is_everywhere
 
 
 def _of_channel(channel: str) -> Callable[[Hashable], bool]:

@@ -7,8 +7,7 @@ import logging
 import os
 import socket
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,8 @@ from bot.app import VERSION, App
 from bot.delivery import columns_of
 from bot.recent import RecentActivity
 from bot.sending import Sender
-from channels.base import Channel
+from channels.base import Channel, MultiProcess
+from channels.limited import LimitedDict
 from channels.message import Address, Outbound
 from memory.record import mailbox, overrides
 from memory.record.database import Database
@@ -29,7 +29,7 @@ from memory.record.store import Store, StoreError
 from memory.tasks import BackgroundTasks, cancel_and_wait
 from plugins.cluster import record, wire
 from plugins.cluster.ownership import BEAT, SILENCE, Ownership
-from plugins.cluster.rabbit import RabbitMQ
+from plugins.cluster.rabbit import BrokerListener, RabbitMQ
 from plugins.cluster.record import NOBODY, FencedError
 from plugins.cluster.versions import BEATS, MixedVersionsError, describe
 from plugins.cluster.wire import BrokerError
@@ -72,6 +72,11 @@ class QuestionEnd(Struct, frozen=True):
     how: str
 
 
+def is_everywhere(channel: Channel) -> bool:
+    """Return whether any number of gateways may serve this channel at once."""
+    return isinstance(channel, MultiProcess) and channel.is_everywhere
+
+
 class ClusterSender(Sender):
     """Sends replies to the gateways that run their channel; a gateway passes them to the channel
     (`deliver`). If several gateways may have it, one claims a reply before it sends it."""
@@ -81,8 +86,7 @@ class ClusterSender(Sender):
     ) -> None:
         super().__init__(store, channels, data, recent)
         self.node: Node | None = None
-        self.is_claimed: Callable[[str], bool] = lambda channel: True
-        self._known: OrderedDict[int, _HandledReply] = OrderedDict()  # the replies handled here
+        self._known = LimitedDict[int, _HandledReply](MOST_KNOWN)  # the replies handled here
         self.put_off: set[int] = set()  # what their channel did not take
         self._unmarked: set[int] = set()
 
@@ -129,8 +133,8 @@ class ClusterSender(Sender):
     def close_question(self, address: Address, question: str, how: str) -> None:
         """Send the outcome to the gateway of the channel, after earlier replies."""
         chat = (address.channel, address.chat, address.thread)
-        told = wire.dump({"closed": QuestionEnd(address, question, how)})
-        self.queues.put(chat, lambda: self._publish_to_gateways(address.channel, told))
+        data = wire.dump({"closed": QuestionEnd(address, question, how)})
+        self.queues.put(chat, lambda: self._publish_to_gateways(address.channel, data))
 
     def close_question_here(self, over: QuestionEnd) -> None:
         """Show the end of a question from here."""
@@ -138,8 +142,6 @@ class ClusterSender(Sender):
 
     def _note_handled(self, outbound: Outbound, is_sent: bool) -> None:
         self._known[outbound.id] = _HandledReply(outbound.address.channel, is_sent)
-        while len(self._known) > MOST_KNOWN:
-            self._known.popitem(last=False)
 
     def forget(self, channel: str) -> None:
         """Forget the replies of a channel that another gateway runs now; if the channel returns,
@@ -177,8 +179,7 @@ class ClusterSender(Sender):
             known = self._known.get(outbound.id)
             if known is not None and known.is_sent:
                 return  # it was sent ahead of its turn
-            is_claimed = self.is_claimed(channel.name)
-            claimed = await self._claim(outbound) if is_claimed else outbound
+            claimed = outbound if is_everywhere(channel) else await self._claim(outbound)
             self._note_handled(outbound, is_sent=True)
             if claimed is None:
                 return
@@ -198,10 +199,21 @@ class ClusterSender(Sender):
         return outbound if before in (NOBODY, me) else replace(outbound, is_resent=True)
 
 
-class Node:
-    """The common part of gateways and workers. `ownerships` are by the group that shares them.
-    `handle_message` is called with messages on other topics, `on_links` when chats may have been
-    linked elsewhere, `on_taken` when slices have another owner."""
+class NodeListener:
+    """A listener to the messages of other processes. By default it does nothing."""
+
+    def handle_message(self, topic: str, body: bytes) -> None:
+        """Handle a message for gateways or workers."""
+
+    def links_changed(self) -> None:
+        """Handle links of chats that another process may have made."""
+
+    def slices_taken(self, slices: Collection[int]) -> None:
+        """Handle slices that have another owner."""
+
+
+class Node(BrokerListener):
+    """The common part of gateways and workers. `ownerships` are by the group that shares them."""
 
     def __init__(self, app: App, broker: RabbitMQ, role: str, stopping: asyncio.Event) -> None:
         self.app, self.broker, self.me, self.role = app, broker, broker.me, role
@@ -209,9 +221,7 @@ class Node:
         self.is_fenced = False
         self.fenced = asyncio.Event()
         self.ownerships: dict[str, Ownership] = {}
-        self.handle_message: Callable[[str, bytes], None] = lambda topic, body: None
-        self.on_links: Callable[[], None] = lambda: None
-        self.on_taken: Callable[[list[int]], None] = lambda numbers: None
+        self.listener = NodeListener()
         self.tasks = BackgroundTasks()
         self._beating: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -220,9 +230,7 @@ class Node:
         app.processes.survey = self
         self._heard: dict[str, float] = {}
         self._begun = time.monotonic()
-        broker.handle_message = self._handle_message
-        broker.on_lost, broker.on_back = self._disconnected, self._reconnected
-        broker.may_return = self._may_return
+        broker.listener = self
 
     async def join(self) -> None:
         """Join the cluster. Raises BrokerError, StoreError and MixedVersionsError."""
@@ -305,25 +313,25 @@ class Node:
         """Announce that this process owns these slices from now on."""
         self.broker.send_transient(TAKEN, wire.dump({"slices": [*numbers]}))
 
-    def _handle_message(self, topic: str, body: bytes) -> None:
+    def handle_message(self, topic: str, body: bytes) -> None:
         if topic == CHANGES:
             self.tasks.start(self._refresh())
         elif topic == TAKEN:
-            self.on_taken(wire.build(list[int], wire.parse(body)["slices"]))
+            self.listener.slices_taken(wire.build(list[int], wire.parse(body)["slices"]))
         elif topic == BEATS:
             self._handle_heartbeat(body)
         else:
-            self.handle_message(topic, body)
+            self.listener.handle_message(topic, body)
 
     def _handle_heartbeat(self, body: bytes) -> None:
-        said = wire.parse(body)
-        process = str(said["me"])
-        if "version" in said:
+        data = wire.parse(body)
+        process = str(data["me"])
+        if "version" in data:
             self._heard[process] = time.monotonic()
         else:
             self._heard.pop(process, None)  # it has announced its end
         for group, ownership in self.ownerships.items():
-            if group in said["groups"]:
+            if group in data["groups"]:
                 ownership.record_heartbeat(process)
             else:
                 ownership.record_end(process)
@@ -350,10 +358,10 @@ class Node:
         if self.broker.is_up:
             with suppress(BrokerError):
                 queued = await self.broker.count_waiting(record.SLICE_NAMES)
-        heard = {name for name, at in self._heard.items() if now - at < SILENCE}
+        alive = {name for name, at in self._heard.items() if now - at < SILENCE}
         if now - self._begun < SILENCE:  # too early for heartbeats
-            heard |= {row.id for row in recorded.processes}
-        return record.sum_up(recorded, queued, heard, time.time())
+            alive |= {row.id for row in recorded.processes}
+        return record.sum_up(recorded, queued, alive, time.time())
 
     async def list_orphans(self, names: Sequence[str], alive: Collection[str] | None) -> list[str]:
         """Implement `Keeper.list_orphans`. Raises StoreError."""
@@ -362,7 +370,7 @@ class Node:
         owned = {row.name for row in recorded.owners if row.process in others - {self.me}}
         return [name for name in names if name not in owned]
 
-    async def _may_return(self) -> None:
+    async def may_return(self) -> None:
         """Before anything is sent over a new connection, check whether others considered this
         process dead; if so, wait forever."""
         with suppress(StoreError):
@@ -370,11 +378,11 @@ class Node:
         if self.is_fenced:
             await asyncio.get_running_loop().create_future()  # until the broker is closed
 
-    def _disconnected(self) -> None:
+    def disconnected(self) -> None:
         for ownership in self.ownerships.values():
             ownership.disconnected()
 
-    async def _reconnected(self) -> None:
+    async def reconnected(self) -> None:
         for ownership in self.ownerships.values():
             await ownership.reconnected()
         await self._refresh()
@@ -392,7 +400,7 @@ class Node:
             self.app.features.notify_settings_changed()
             await self.app.access.load()
             await self.app.links.load()
-            self.on_links()
+            self.listener.links_changed()
             await self.app.config.spending.load()
         except StoreError as error:
             log.warning("what others have changed could not be read: %s", error)

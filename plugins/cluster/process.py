@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import socket
-from collections.abc import Callable
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from bot import process
 from bot.command_line import CommandRefused
 from bot.data_folder import check_moved, find_database
 from bot.process import announced
-from bot.settings import Settings
+from bot.settings import SettingsStore
 from bot.start import BotStart
-from channels.base import Bot, Channel
-from channels.message import Outbound
 from plugins.cluster.checks import INSTALL
-
-
-class RemoteChannel(Struct):
-    """A placeholder for a channel that runs elsewhere: the gateways that run it send."""
-
-    name: str
-    has_fields: bool = False
-    sound: str = ""
-
-    async def listen(self, bot: Bot) -> None:
-        """Wait forever: no messages arrive here."""
-        await asyncio.Event().wait()
-
-    async def send(self, outbound: Outbound) -> None:
-        """Raise NotImplementedError: outgoing replies are sent to the gateways."""
-        raise NotImplementedError
-
 
 if TYPE_CHECKING:
     from plugins.cluster.run import ProcessTask
@@ -79,17 +56,14 @@ def run_bot(start: BotStart) -> bool:
         ) from None
     roles = set(options.role or ("all",))
     is_gateway = bool(roles & {"gateway", "all"})
-    standing = start.make_main_channel() if is_gateway else None
+    book = SettingsStore(start.layers)
+    standing = start.make_main_channel(book) if is_gateway else None
     plan = run.ProcessTask(
-        start.layers,
-        options.data,
+        start,
         settings.broker,
         is_gateway,
         bool(roles & {"worker", "all"}),
-        faces=lambda settings: _make_channel_views(start, settings),
-        channels=lambda settings: start.make_channels(standing, settings),
-        until=standing.name if standing else "",
-        recent=start.watch.recent,
+        standing,
     )
     options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = f"{'-'.join(sorted(roles))}-{socket.gethostname()}-{os.getpid()}"
@@ -107,16 +81,3 @@ async def _live(start: BotStart, plan: ProcessTask) -> None:
     has_page = plan.is_gateway and start.has_page
     async with start.watch.serving(has_page=has_page), announced(os.environ):
         await live(plan)
-
-
-def _make_channel_views(start: BotStart, settings: Callable[[], Settings]) -> list[Channel]:
-    """Make a worker's view of the channels: what it needs to know to answer over them."""
-
-    page = RemoteChannel("web", has_fields=True, sound="mp3")
-    faces: list[Channel] = [
-        RemoteChannel("pipe"),
-        RemoteChannel("terminal"),
-        page,
-        *start.make_messengers(),
-    ]
-    return [*faces, start.make_telegram(settings)] if start.has_telegram else faces

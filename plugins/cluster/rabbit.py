@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 from uuid import uuid4
@@ -71,8 +71,21 @@ UNSURE = (
     "effect, and say it again if not."
 )
 
-Hear = Callable[[str, bytes], None]
-"""A callback for a message on a topic."""
+
+class BrokerListener:
+    """A listener to a process's connection to the broker. By default it does nothing."""
+
+    def handle_message(self, topic: str, body: bytes) -> None:
+        """Handle a message to several processes."""
+
+    def disconnected(self) -> None:
+        """Handle the loss of the connection."""
+
+    async def may_return(self) -> None:
+        """Return once this process may send over a new connection."""
+
+    async def reconnected(self) -> None:
+        """Handle a new connection."""
 
 
 class _Link(Struct):
@@ -137,17 +150,12 @@ Take = Callable[[str, Delivered], None]
 class RabbitMQ:
     """Queues that one process at a time takes from, calls with their answers, and what is told to
     all. Names of queues are those of what is owned: "slice.7". `me` is this process, as others know
-    it: no two that ever ran have the same. `handle_message` is called with what is told to it;
-    `on_lost` and `on_back` when the connection breaks and is there again; before anything is said
-    over a new one, `may_return` has to return. `kin` stands before all names, so that several bots
-    may share a broker."""
+    it: no two that ever ran have the same. `kin` stands before all names, so that several bots may
+    share a broker."""
 
     def __init__(self, url: str, me: str, kin: str = "parley") -> None:
         self.me, self._url, self._kin = me, url, kin
-        self.handle_message: Hear = lambda topic, body: None
-        self.on_lost: Callable[[], None] = lambda: None
-        self.on_back: Callable[[], Coroutine[Any, Any, None]] = _nothing
-        self.may_return: Callable[[], Coroutine[Any, Any, None]] = _nothing
+        self.listener = BrokerListener()
         self._link: _Link | None = None
         self._is_up = asyncio.Event()
         self._topics: set[str] = set()
@@ -176,8 +184,8 @@ class RabbitMQ:
     def version(self) -> str:
         """The version that the server reports; "" without a connection."""
         transport = self._link.connection.transport if self._link else None
-        said = transport.connection.server_properties.get("version") if transport else ""
-        return said.decode() if isinstance(said, bytes) else str(said or "")
+        version = transport.connection.server_properties.get("version") if transport else ""
+        return version.decode() if isinstance(version, bytes) else str(version or "")
 
     async def close(self) -> None:
         if self._running is not None:
@@ -208,15 +216,15 @@ class RabbitMQ:
         taking = await connection.channel()
         await taking.set_qos(prefetch_count=PREFETCH)
         owned = await taking.declare_exchange(f"{self._kin}.owned", durable=True)
-        told = await taking.declare_exchange(f"{self._kin}.told", "topic", durable=True)
+        topics = await taking.declare_exchange(f"{self._kin}.told", "topic", durable=True)
         name = f"{self._kin}.at.{self.me}"
         own = await quick.declare_queue(name, exclusive=True, auto_delete=True)
         for topic in (self.me, *self._topics):
-            await own.bind(told, topic)
+            await own.bind(topics, topic)
         await own.consume(self._handle_own, no_ack=True)
         sure_owned = await sure.get_exchange(owned.name, ensure=False)
-        sure_told = await sure.get_exchange(told.name, ensure=False)
-        quickly = await quick.get_exchange(told.name, ensure=False)
+        sure_told = await sure.get_exchange(topics.name, ensure=False)
+        quickly = await quick.get_exchange(topics.name, ensure=False)
         return _Link(connection, sure, quick, taking, sure_owned, sure_told, quickly, own)
 
     async def _keep_connected(self) -> None:
@@ -229,18 +237,18 @@ class RabbitMQ:
             self._is_up.clear()
             if returning is not None:
                 await cancel_and_wait(returning)
-            self.on_lost()
+            self.listener.disconnected()
             with suppress(BrokerError), _reaching():
                 await self._link.connection.close()
             self._link = await self._connect_again()
-            await self.may_return()
+            await self.listener.may_return()
             self._is_up.set()
             log.warning("the message broker is there again")
             returning = self._tasks.start(self._return())  # the new connection may break meanwhile
 
     async def _return(self) -> None:
         try:
-            await self.on_back()
+            await self.listener.reconnected()
         except BrokerError as error:
             log.warning("%s", error)
 
@@ -474,14 +482,10 @@ class RabbitMQ:
 
     async def _handle_own(self, message: AbstractIncomingMessage) -> None:
         if message.type == _TOLD:
-            self.handle_message(message.routing_key or "", message.body)
+            self.listener.handle_message(message.routing_key or "", message.body)
         elif (answers := self._answers.get(message.correlation_id or "")) is not None:
             answers.put_nowait((message.body, message.type == _LAST))
 
 
 async def _closed(part: AbstractConnection | AbstractChannel) -> None:
     await part.closed()
-
-
-async def _nothing() -> None:
-    """Do nothing."""

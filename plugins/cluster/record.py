@@ -181,14 +181,14 @@ def read_all(database: Database) -> ClusterRows:
 
 
 def sum_up(
-    recorded: ClusterRows, queued: Mapping[str, int] | None, heard: Collection[str], now: float
+    recorded: ClusterRows, queued: Mapping[str, int] | None, alive: Collection[str], now: float
 ) -> ClusterInfo:
     """Summarise the state: `queued` are the calls in the broker's queues by name (None: it can't be
-    reached), `heard` the processes with a heartbeat, `now` in seconds since 1970."""
+    reached), `alive` the processes with a heartbeat, `now` in seconds since 1970."""
     names = set(SLICE_NAMES)
     owned = Counter(row.process for row in recorded.owners if row.name in names)
     processes = tuple(
-        ProcessInfo(row.id, row.role, row.version, row.since, owned[row.id], row.id in heard)
+        ProcessInfo(row.id, row.role, row.version, row.since, owned[row.id], row.id in alive)
         for row in recorded.processes
     )
     backlog = recorded.backlog

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from bot.app import App
 from bot.assembly import assemble
 from bot.data_folder import find_database
 from bot.process import stop_on_signals
-from bot.recent import RecentActivity
-from bot.settings import Layers, Settings
-from channels.base import Channel, ChannelError
+from bot.settings import SettingsStore
+from bot.start import BotStart
+from channels.base import Bot, Channel, ChannelError
+from channels.message import Outbound
 from memory.record import engines
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
@@ -41,20 +40,30 @@ UNREACHABLE = (
 )
 
 
-class ProcessTask(Struct, frozen=True):
-    """The task of this process. `faces` makes a worker's view of the channels, `channels` those
-    that a gateway runs; the gateway ends with the one that `until` names. Both get a function that
-    returns the current settings. `recent` records this process's events."""
+class RemoteChannel(Struct):
+    """A placeholder for a channel that runs elsewhere: the gateways that run it send."""
 
-    layers: Layers
-    data: Path
+    name: str
+    has_fields: bool = False
+    sound: str = ""
+
+    async def listen(self, bot: Bot) -> None:
+        """Wait forever: no messages arrive here."""
+        await asyncio.Event().wait()
+
+    async def send(self, outbound: Outbound) -> None:
+        """Raise NotImplementedError: outgoing replies are sent to the gateways."""
+        raise NotImplementedError
+
+
+class ProcessTask(Struct, frozen=True):
+    """The task of this process. A gateway ends with the channel `standing`."""
+
+    start: BotStart
     broker: str
     is_gateway: bool
     is_worker: bool
-    faces: Callable[[Callable[[], Settings]], Sequence[Channel]]
-    channels: Callable[[Callable[[], Settings]], Sequence[Channel]]
-    until: str = ""
-    recent: RecentActivity = field(default_factory=RecentActivity)
+    standing: Channel | None = None
 
 
 async def live(plan: ProcessTask) -> None:
@@ -93,7 +102,7 @@ async def _work(plan: ProcessTask, stopping: asyncio.Event) -> None:
 
 async def _work_once(plan: ProcessTask, stopping: asyncio.Event) -> bool:
     """Work until the end; return False if others have considered this worker dead."""
-    app, node = await _join(plan, "worker", plan.faces, stopping)
+    app, node = await _join(plan, "worker", stopping)
     try:
         return await Worker(app, node).run()
     except (BrokerError, StoreError):
@@ -103,20 +112,31 @@ async def _work_once(plan: ProcessTask, stopping: asyncio.Event) -> bool:
 
 
 async def _serve(plan: ProcessTask, stopping: asyncio.Event) -> None:
-    app, node = await _join(plan, "gateway", plan.channels, stopping)
-    if not await Gateway(app, node).run(plan.until):
+    app, node = await _join(plan, "gateway", stopping)
+    if not await Gateway(app, node).run(plan.standing.name if plan.standing else ""):
         raise ChannelError(PASSED_OVER)
 
 
-async def _join(
-    plan: ProcessTask,
-    role: str,
-    channels: Callable[[Callable[[], Settings]], Sequence[Channel]],
-    stopping: asyncio.Event,
-) -> tuple[App, Node]:
-    app: App
-    engine = engines.engine_for(find_database(plan.layers, plan.data))
+async def _join(plan: ProcessTask, role: str, stopping: asyncio.Event) -> tuple[App, Node]:
+    start, data = plan.start, plan.start.options.data
+    engine = engines.engine_for(find_database(start.layers, data))
     await check_versions(engine, RabbitMQ(plan.broker, name_process("start")))
-    made = [*channels(lambda: app.config.book.effective())]
-    app = await assemble(plan.layers, plan.data, made, ClusterSender, plan.recent)
+    book, recent = SettingsStore(start.layers), start.watch.recent
+    is_gateway = role == "gateway"
+    channels = (
+        start.make_channels(plan.standing, book) if is_gateway else _make_channel_views(start, book)
+    )
+    app = await assemble(start.layers, data, channels, ClusterSender, recent, book)
     return app, Node(app, RabbitMQ(plan.broker, name_process(role)), role, stopping)
+
+
+def _make_channel_views(start: BotStart, book: SettingsStore) -> list[Channel]:
+    """Make a worker's view of the channels: what it needs to know to answer over them."""
+    page = RemoteChannel("web", has_fields=True, sound="mp3")
+    faces: list[Channel] = [
+        RemoteChannel("pipe"),
+        RemoteChannel("terminal"),
+        page,
+        *start.make_messengers(),
+    ]
+    return [*faces, start.make_telegram(book)] if start.has_telegram else faces

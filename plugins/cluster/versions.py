@@ -16,7 +16,7 @@ from channels.base import ChannelError
 from memory.record.database import DatabaseEngine
 from plugins.cluster import record, wire
 from plugins.cluster.ownership import SILENCE
-from plugins.cluster.rabbit import RabbitMQ
+from plugins.cluster.rabbit import BrokerListener, RabbitMQ
 from plugins.cluster.record import ProcessRow
 
 BEATS = "beat"
@@ -35,26 +35,27 @@ async def check_versions(engine: DatabaseEngine, broker: RabbitMQ) -> None:
     if not strangers:
         return
     names = {row.id for row in strangers}
-    heard = await wait_for_heartbeats(broker, names, 1)
-    if heard:
-        raise MixedVersionsError(describe([row for row in strangers if row.id in heard], tables))
+    alive = await wait_for_heartbeats(broker, names, 1)
+    if alive:
+        raise MixedVersionsError(describe([row for row in strangers if row.id in alive], tables))
     await asyncio.to_thread(_fence_processes, engine, names)
 
 
 async def wait_for_heartbeats(broker: RabbitMQ, awaited: Collection[str], enough: int) -> set[str]:
     """Return the processes among `awaited` that send a heartbeat, until there are `enough`, or any
     live one would have sent one. Opens and closes the connection. Raises BrokerError."""
-    heard: set[str] = set()
+    alive: set[str] = set()
     are_enough = asyncio.Event()
 
-    def handle_message(topic: str, body: bytes) -> None:
-        said = wire.parse(body)
-        if topic == BEATS and said.get("version") and said.get("me") in awaited:
-            heard.add(str(said["me"]))
-            if len(heard) >= enough:
-                are_enough.set()
+    class Heartbeats(BrokerListener):
+        def handle_message(self, topic: str, body: bytes) -> None:
+            beat = wire.parse(body)
+            if topic == BEATS and beat.get("version") and beat.get("me") in awaited:
+                alive.add(str(beat["me"]))
+                if len(alive) >= enough:
+                    are_enough.set()
 
-    broker.handle_message = handle_message
+    broker.listener = Heartbeats()
     await broker.start()
     try:
         await broker.listen(BEATS)
@@ -63,7 +64,7 @@ async def wait_for_heartbeats(broker: RabbitMQ, awaited: Collection[str], enough
                 await are_enough.wait()
     finally:
         await broker.close()
-    return heard
+    return alive
 
 
 def describe(strangers: Sequence[ProcessRow], tables: int) -> str:

@@ -179,13 +179,13 @@ def merge(events: list[Activity]) -> list[Activity]:
 def dump_error(error: BaseException, sentence: str) -> bytes:
     """Return the reason why there is no answer; `sentence` is for errors without one of their
     own."""
-    said: dict[str, Any] = {"kind": "", "text": sentence}
+    data: dict[str, Any] = {"kind": "", "text": sentence}
     if isinstance(error, NotCompleted):
-        said = {"kind": "completion", "text": str(error), "problem": error.problem}
-        said["retry_after"] = error.retry_after
+        data = {"kind": "completion", "text": str(error), "problem": error.problem}
+        data["retry_after"] = error.retry_after
     elif isinstance(error, StoreError):
-        said = {"kind": "store", "text": str(error)}
-    return dump({"error": said})
+        data = {"kind": "store", "text": str(error)}
+    return dump({"error": data})
 
 
 def raise_error(part: Mapping[str, Any]) -> None:

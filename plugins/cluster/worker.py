@@ -25,7 +25,7 @@ from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait, retrieve_error
 from plugins.api import CommandError
 from plugins.cluster import record, wire
-from plugins.cluster.node import Node
+from plugins.cluster.node import Node, NodeListener
 from plugins.cluster.ownership import BEAT, LOST, Ownership
 from plugins.cluster.record import NOBODY, FencedError
 from plugins.cluster.wire import (
@@ -65,7 +65,7 @@ class _Forwarding(Struct):
     until: float
 
 
-class Worker(Struct):
+class Worker(Struct, NodeListener):
     """Answers the calls of gateways, and keeps (`Keeper`) the slices that it owns."""
 
     app: App
@@ -80,7 +80,7 @@ class Worker(Struct):
         names = [name_of_slice(number) for number in range(SLICES)]
         lost_after = LOST + self.app.config.shutdown_timeout
         self.node.ownerships[GROUP] = Ownership(self.node.broker, self, names, lost_after)
-        self.node.handle_message = self._handle_message
+        self.node.listener = self
         self.app.conversations.is_ours = self._is_owned
         self.app.processes.owners = self
         self.app.bus.followers = lambda home: ()  # gateways know the watchers and their chats
@@ -238,8 +238,8 @@ class Worker(Struct):
         """Return whether the address of a call resolves to a conversation of another process:
         either the caller's links are outdated, or this process's."""
         place = part.get("address")
-        if isinstance(said := part.get("inbound"), dict):
-            place = said.get("address")
+        if isinstance(inbound := part.get("inbound"), dict):
+            place = inbound.get("address")
         if place is None:
             return False
         address, links = wire.build(Address, place), self.app.links
@@ -311,9 +311,9 @@ class Worker(Struct):
         try:
             async with aclosing(calling) as pieces:
                 async for piece in pieces:
-                    said = wire.parse(piece)
-                    wire.raise_error(said)
-                    done = str(said["value"]).encode()
+                    data = wire.parse(piece)
+                    wire.raise_error(data)
+                    done = str(data["value"]).encode()
         except (BrokerError, StoreError, wire.RemoteError) as error:
             raise CommandError(str(error)) from None
         return done
@@ -352,8 +352,8 @@ class Worker(Struct):
         missed = wire.merge(self.app.bus.so_far(home))
 
         def tell(event: Activity) -> None:
-            said = {"home": home, **wire.dump_event(event)}
-            self.node.broker.send_transient(gateway, wire.dump(said))
+            data = {"home": home, **wire.dump_event(event)}
+            self.node.broker.send_transient(gateway, wire.dump(data))
 
         async def forward() -> None:
             try:
@@ -373,7 +373,7 @@ class Worker(Struct):
         for name in [name for name, one in self._watchers.items() if one.until < now]:
             self._watchers.pop(name).task.cancel()
 
-    def _handle_message(self, topic: str, body: bytes) -> None:
+    def handle_message(self, topic: str, body: bytes) -> None:
         """Cancel a stream whose client has disconnected."""
         part = wire.parse(body)
         if (task := self._streams.get(str(part.get("stream")))) is not None:

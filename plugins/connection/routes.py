@@ -143,12 +143,12 @@ def connection_operations(connector: ModelConnector, access: Access) -> Sequence
         await require_owner(request)
         form = await body(request, ConnectionForm, WORDS)
         done = await connector.connect(form.wanted, form.replace)
-        said = ConnectionResult(
+        result = ConnectionResult(
             model=done.model,
             problem=in_their_language(done.problem),
             questions=[in_their_language(one) for one in done.questions],
         )
-        return as_json(said.model_dump())
+        return as_json(result.model_dump())
 
     problems = (400, 403, 413)
     return (

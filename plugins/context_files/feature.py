@@ -129,12 +129,12 @@ async def export(ask: Ask) -> Reply:
         raise refusal("The files could not be written: {strerror}.", strerror=why) from error
     if not written.files:
         raise refusal("There is nothing to export: no turn is finished.")
-    said = f"{count(written.turns, 'turn')} ({count(written.messages, 'message')})"
+    counts = f"{count(written.turns, 'turn')} ({count(written.messages, 'message')})"
     readable = _(", to {readable} to be read", readable=READABLE) if kind == "markdown" else ""
     text = _(
         "Exported {said} to {whole}{readable}, and a line for each turn to {terse}, in "
         "`{folder}`. /context import reads them.",
-        said=said,
+        said=counts,
         whole=WHOLE,
         readable=readable,
         terse=TERSE,

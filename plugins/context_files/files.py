@@ -238,8 +238,8 @@ def _describe_failure(error: ValidationError, name: str) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"])
     place = f"at {path.removeprefix('.')}: " if path else ""
-    said = f"{place}{first['msg'][:1].lower()}{first['msg'][1:]}"
-    return f"This is not a {name} saved by Parley ({said})."
+    text = f"{place}{first['msg'][:1].lower()}{first['msg'][1:]}"
+    return f"This is not a {name} saved by Parley ({text})."
 
 
 def _attach_lines(turns: dict[str, list[Message]], lines: Iterable[_LogLineRow]) -> None:
@@ -261,15 +261,15 @@ def with_lines(messages: list[Message], lines: Sequence[tuple[str, str]]) -> lis
     itself are not stored."""
     if [(line.role, line.text) for line in _lines_of(messages)] == list(lines):
         return messages
-    told = [replace(m, terse="") if m.role == "assistant" else m for m in messages]
-    places = [n for n, message in enumerate(told) if _is_user_visible_result(message)]
+    plain = [replace(m, terse="") if m.role == "assistant" else m for m in messages]
+    places = [n for n, message in enumerate(plain) if _is_user_visible_result(message)]
     helpers = [text for role, text in lines if role == "subagent"]
     for place, text in zip(places, helpers, strict=False):
-        told[place] = replace(told[place], terse=text)
+        plain[place] = replace(plain[place], terse=text)
     own = [text for role, text in lines if role == "assistant"][-1:]
-    if own and own != [line.text for line in _lines_of(told)][-1:]:
-        told[-1] = replace(told[-1], terse=own[0])
-    return told
+    if own and own != [line.text for line in _lines_of(plain)][-1:]:
+        plain[-1] = replace(plain[-1], terse=own[0])
+    return plain
 
 
 def _is_user_visible_result(message: Message) -> bool:

@@ -73,11 +73,11 @@ def _run(file: BinaryIO, text: BinaryIO) -> tuple[int, str]:
     return done.returncode, describe_end(done.returncode, done.stderr)
 
 
-def describe_end(code: int, said: bytes) -> str:
+def describe_end(code: int, output: bytes) -> str:
     """Return the error of a document from its reader's end. Only errors that the reader knows are
     in its own words; messages of libraries are not shown."""
     if code == _FAULT:
-        return said.decode("utf-8", "replace").strip()
+        return output.decode("utf-8", "replace").strip()
     if code in SLOW:
         return f"takes more than {SECONDS} seconds to read"
     if code == MEMORY:

@@ -86,8 +86,8 @@ async def _list(ask: Ask, versions: FileVersions) -> Reply:
     rows = [row for row in every if row.path and row.conversation == key.id]
     damage = [_report_damage()] * any(row.kind == "lost" for row in every)
     if not rows:
-        said = _("No tool has changed a file in this conversation.")
-        return Reply(damage[0] if damage else said, {"changes": []})
+        sentence = _("No tool has changed a file in this conversation.")
+        return Reply(damage[0] if damage else sentence, {"changes": []})
     used = await versions.measure(key)
     by_turn: dict[tuple[int, bool], list[ChangeRow]] = {}
     for row in rows:
@@ -216,10 +216,10 @@ async def _restore(ask: Ask, versions: FileVersions, point: FilesPoint, *, is_su
         return Reply(_report_damage() if point.is_incomplete else nothing, {"restored": []})
     done = await versions.restore(ask, steps) if steps else FilesRestored((), {})
     put = [step.path for step in done.done if step.wanted]
-    gone = [step.path for step in done.done if not step.wanted]
+    deleted = [step.path for step in done.done if not step.wanted]
     parts = [
         *[_("Restored: {names}.", names=_name(put))] * bool(put),
-        *[_("Deleted: {names}.", names=_name(gone))] * bool(gone),
+        *[_("Deleted: {names}.", names=_name(deleted))] * bool(deleted),
         *(
             _("{path} was not restored: {why}.", path=_name([path]), why=explain(why))
             for path, why in done.failed.items()

@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from secrets import token_hex
 from typing import BinaryIO, Literal
 
 import msgspec
@@ -25,8 +24,8 @@ from msgspec.structs import replace
 
 from memory.faults import describe_fault
 from memory.keys import home_of
-from memory.record import folders
 from memory.record.folders import sync_folder
+from memory.record.offload import write_whole
 from memory.record.store import StoreError
 
 Kind = Literal["tool", "restore", "here", "lost"]
@@ -78,12 +77,12 @@ class FileStep(Struct, frozen=True):
 def without(rows: Sequence[ChangeRow], going: Collection[ChangeRow]) -> list[ChangeRow]:
     """Return the rows without the deleted ones. The next row of the same file in the same chat is
     marked, since the state before it is no longer known."""
-    rest, gone = list[ChangeRow](), dict[tuple[str, str], int]()
+    rest, dropped = list[ChangeRow](), dict[tuple[str, str], int]()
     for row in rows:
         key = (home_of(row.conversation), row.path)
         if row in going:
-            gone[key] = row.seq
-        elif cut := gone.pop(key, 0):
+            dropped[key] = row.seq
+        elif cut := dropped.pop(key, 0):
             rest.append(replace(row, cut=cut))
         else:
             rest.append(row)
@@ -166,8 +165,8 @@ _AT_ONCE = 8  # files that are synced concurrently: a file system waits once for
 def name_version(file: BinaryIO, status: os.stat_result, begun: bytes = b"") -> str:
     """Return the name of a file's content, of which `begun` was already read."""
     if status.st_size > MOST_READ:
-        told = (status.st_size, status.st_mtime_ns, status.st_ino)
-        return hashlib.sha256(repr(told).encode()).hexdigest()
+        state = (status.st_size, status.st_mtime_ns, status.st_ino)
+        return hashlib.sha256(repr(state).encode()).hexdigest()
     sha256, left = hashlib.sha256(begun), MOST_READ
     while left > 0 and (piece := file.read(_PIECE)):  # it may grow meanwhile
         sha256.update(piece)
@@ -226,25 +225,15 @@ class VersionKeeper:
                 (self._folder / old).unlink()
                 self._bytes_left += self._sizes.pop(old)
         if self._bytes_left >= len(content):
-            self._write(path, content)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(path, content, is_synced=False)
+            self._new.append(path)
             self._sizes[version] = len(content)
             self._bytes_left -= len(content)
 
     @cached_property
     def _used(self) -> set[str]:
         return set()
-
-    def _write(self, path: Path, content: bytes) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self._folder / f".{token_hex(8)}.draft"
-        try:
-            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
-                target.write(content)
-            folders.check_may_write()
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
-        self._new.append(path)
 
     def sync(self) -> None:
         """Sync all new versions to disk concurrently, which takes a fraction of the time."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -15,10 +15,8 @@ class VersionSettings(SettingsSection):
 
     SECTION: ClassVar[str] = "tools"
 
-    versions_quota: int = Field(
+    versions_quota: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default=100,
-        ge=0,
-        le=1_000_000,
         description="Space for the versions of a chat's files, from which /files restores what "
         "tools have changed; the oldest go first, and a file larger than a quarter of it has "
         "none. 0: no versions are kept.",

@@ -206,8 +206,8 @@ def fill(template: str, body: bytes, hook: str) -> str:
     names = [*dict.fromkeys(_NAME.findall(template))] or [WHOLE]
     text, tree = body.decode("utf-8", "replace"), _parse(body)
     values = [f"{name}: {_value(name, text, tree)}" for name in names]
-    said = clean_text("\n".join(values))
-    return f"{template}\n\n{mark_untrusted(said, f'hook {hook}')}"
+    content = clean_text("\n".join(values))
+    return f"{template}\n\n{mark_untrusted(content, f'hook {hook}')}"
 
 
 def _parse(body: bytes) -> object:

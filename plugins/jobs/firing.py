@@ -156,10 +156,10 @@ class JobConditions:
             await self._runner.note_run(job, after, "failed", why, now)
             return
         with self._runner.speaking_to(job):
-            said = _("Job {n} could not look what is new: {why}", n=job.id, why=why)
+            text = _("Job {n} could not look what is new: {why}", n=job.id, why=why)
             if after.state == "paused":
-                said += "\n\n" + _("It is paused now; /jobs resume {n} resumes it.", n=job.id)
-        await self._runner.notify_run(job, after, Reply(said), "failed", now, why)
+                text += "\n\n" + _("It is paused now; /jobs resume {n} resumes it.", n=job.id)
+        await self._runner.notify_run(job, after, Reply(text), "failed", now, why)
         sentence = f"Job {job.id} failed: {why}"
         await self._runner.kernel.alerts.job_failed(job.id, sentence, address_of(job.place))
 
@@ -316,5 +316,5 @@ def _group_late(jobs: Sequence[JobRow], now: float) -> tuple[list[list[JobRow]],
         for at in range(0, len(group), TOGETHER)
     ]
     together = [part for part in parts if len(part) > 1]
-    told = {job.id for group in together for job in group}
-    return together, [job for job in jobs if job.id not in told]
+    grouped = {job.id for group in together for job in group}
+    return together, [job for job in jobs if job.id not in grouped]

@@ -317,9 +317,9 @@ def to_data(view: JobView) -> dict[str, Any]:
 def describe_call(ask: Ask, view: JobView) -> list[str]:
     """Describe the missing secret of a hook, and its refused calls."""
     job, missing = view.job, ask.service(JobOrders).missing_secret(view.job.hook)
-    said = []
+    parts = []
     if missing:
-        said.append(
+        parts.append(
             _(
                 "Put {name}=… (a long random text) into .env, restart me, and give the same text "
                 "to the program as its secret; until then each call is refused.",
@@ -328,7 +328,7 @@ def describe_call(ask: Ask, view: JobView) -> list[str]:
         )
     if job.forged:
         at = format_time(job.forged_at, view.zone)
-        said.append(
+        parts.append(
             number_of(
                 job.forged,
                 "{n} call came without the secret and was refused, on {at}.",
@@ -336,7 +336,7 @@ def describe_call(ask: Ask, view: JobView) -> list[str]:
                 at=at,
             )
         )
-    return said
+    return parts
 
 
 def name_of_job(view: JobView) -> str:

@@ -159,8 +159,8 @@ def _find_reason(text: str) -> str:
     """Return the reason why there is no answer. The text of the reply may have the beginning of the
     answer before the reason, and notes after it."""
     parts = text.split("\n\n")
-    said = [part[1:-1] for part in parts if part.startswith("(") and part.endswith(")")]
-    return (said or parts)[0]
+    reasons = [part[1:-1] for part in parts if part.startswith("(") and part.endswith(")")]
+    return (reasons or parts)[0]
 
 
 def plan_ended(job: JobRow, run: RunRow, ending: RunEnding, now: float) -> JobRow:

@@ -353,8 +353,8 @@ def delivery_of(database: Database, run: RunRow) -> RunDelivery:
     outbox, aside = tables.Outbox, tables.Aside
     query = outbox.select(outbox.tries).where(outbox.id.in_(ids) & (outbox.is_sent == 0))
     tries = [count for (count,) in query.tuples().execute(database)]
-    put_aside = aside.select(aside.content).where(aside.kind == "outbox").tuples().execute(database)
-    named = [orjson.loads(content)["id"] for (content,) in put_aside]
+    stored = aside.select(aside.content).where(aside.kind == "outbox").tuples().execute(database)
+    named = [orjson.loads(content)["id"] for (content,) in stored]
     return RunDelivery(len(tries), max(tries, default=0), len({*named} & {*ids}))
 
 

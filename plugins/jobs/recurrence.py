@@ -36,8 +36,8 @@ def next_time(rule: str, anchor: float, after: float, zone: tzinfo) -> float:
             return anchor if anchor > after else 0.0
         case "every":
             step = int(rest)
-            gone = max(0, int((after - anchor) // step) + 1) if after >= anchor else 0
-            return anchor + gone * step
+            passed = max(0, int((after - anchor) // step) + 1) if after >= anchor else 0
+            return anchor + passed * step
         case "days":
             return _next_day(int(rest), anchor, after, zone)
         case "cron":

@@ -291,8 +291,8 @@ class JobTurns(RunHandler):
             await self._runner.store.write(close)
         else:
             note = describe_run(job, after, run, ending)
-            said = replace(reply, text=f"{reply.text}\n\n({note})")
-            await self._delivery.answer(received, said, turn, also)
+            noted = replace(reply, text=f"{reply.text}\n\n({note})")
+            await self._delivery.answer(received, noted, turn, also)
         await self._runner.wake()
         if has_failed:
             sentence = f"Job {job.id} failed: {ending.why}"

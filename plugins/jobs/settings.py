@@ -22,25 +22,18 @@ class JobSettings(SettingsSection):
     """The settings of new jobs, and the quiet hours."""
 
     SECTION: ClassVar[str] = "jobs"
-    most: int = Field(
+    most: Annotated[int, Field(ge=0, le=10_000)] = Field(
         default=50,
-        ge=0,
-        le=10_000,
         description="Maximum number of unfinished reminders and jobs in one chat.",
         json_schema_extra={"unit": "jobs", "holds": "from the next job on"},
     )
-    most_a_person: int = Field(
+    most_a_person: Annotated[int, Field(ge=0, le=10_000)] = Field(
         default=100,
-        ge=0,
-        le=10_000,
         description="Maximum number of unfinished reminders and jobs of one person in all chats.",
         json_schema_extra={"unit": "jobs", "holds": "from the next job on"},
     )
-    run_budget: float = Field(
+    run_budget: Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False)] = Field(
         default=0.25,
-        ge=0,
-        le=1_000,
-        allow_inf_nan=False,
         description="Budget of one run of a job; a run that reaches it ends and says so.",
         json_schema_extra={
             "wants": _DOLLARS,
@@ -48,11 +41,8 @@ class JobSettings(SettingsSection):
             "holds": "from the next job on",
         },
     )
-    day_budget: float = Field(
+    day_budget: Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False)] = Field(
         default=1.0,
-        ge=0,
-        le=1_000,
-        allow_inf_nan=False,
         description="Budget of all runs of one job on one day; once it is spent, the job "
         "pauses until the next day.",
         json_schema_extra={
@@ -61,17 +51,13 @@ class JobSettings(SettingsSection):
             "holds": "from the next job on",
         },
     )
-    max_steps: int = Field(
+    max_steps: Annotated[int, Field(ge=1, le=200)] = Field(
         default=10,
-        ge=1,
-        le=200,
         description="Maximum steps in one run of a job.",
         json_schema_extra={"unit": "steps", "holds": "from the next job on"},
     )
-    hook_rate: int = Field(
+    hook_rate: Annotated[int, Field(ge=1, le=1_000)] = Field(
         default=30,
-        ge=1,
-        le=1_000,
         description="Maximum number of calls of a hook's job over HTTP in a minute.",
         json_schema_extra={"unit": "calls", "holds": "at once"},
     )

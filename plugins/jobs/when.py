@@ -111,12 +111,12 @@ def _read_suffix(text: str, now: float, zone: ZoneInfo) -> When:
         if found.is_assumed and _ends_vaguely(text[: begin.start()]):
             break
         word = _TO.match(text)
-        said = text[word.end() if word else 0 : begin.start()]
-        return replace(found, rest=said.rstrip(" \t\n,:;-–—，：、"))
+        task = text[word.end() if word else 0 : begin.start()]
+        return replace(found, rest=task.rstrip(" \t\n,:;-–—，：、"))
     raise unknown()
 
 
 def _ends_vaguely(text: str) -> bool:
     """Return whether a text ends with a time that only the person knows ("after lunch")."""
-    said = fold(text[-LONGEST:].rstrip())
-    return any(found.end() == len(said) for found in VAGUE.finditer(said))
+    ending = fold(text[-LONGEST:].rstrip())
+    return any(found.end() == len(ending) for found in VAGUE.finditer(ending))

@@ -329,8 +329,8 @@ def _on_quarter(text: str, end: int) -> Every:
 
 def _after_months(text: str, found: re.Match[str]) -> Every | None:
     """Return a recurrence on a day of every second, third, fourth or sixth month."""
-    said = found["n"] or found["han"]
-    months = _OF_A_YEAR.get(said) or int(count(said))
+    number = found["n"] or found["han"]
+    months = _OF_A_YEAR.get(number) or int(count(number))
     if months not in (2, 3, 4, 6):
         return None
     day = _MONTH_DAY.match(text, found.end())

@@ -303,15 +303,15 @@ def read_zone(text: str, start: int, *, is_half: bool) -> tuple[str, str, int] |
         found = _ZONE.match(text[:start] + text[start : start + 6].upper(), start) if word else None
     if found is None:
         return None
-    said = found[0].strip(" ()")
+    zone_name = found[0].strip(" ()")
     if name := found["name"]:
         if name in _UNCLEAR:
-            raise unknown_zone(said)
+            raise unknown_zone(zone_name)
         if name in _CHINESE:
             return _CHINESE[name], "", found.end()
         is_exact = len(name) > 2 and name not in ("UTC", "GMT")
         return _ZONES[name], _GERMAN.get(name, name) if is_exact else "", found.end()
-    key = _find_key(found, said)
+    key = _find_key(found, zone_name)
     if not key:
         return None
     try:
@@ -319,15 +319,15 @@ def read_zone(text: str, start: int, *, is_half: bool) -> tuple[str, str, int] |
     except (OSError, ValueError, KeyError):
         if found["key"]:
             return None
-        raise unknown_zone(said) from None
+        raise unknown_zone(zone_name) from None
     return key, "", found.end()
 
 
-def _find_key(found: re.Match[str], said: str) -> str:
+def _find_key(found: re.Match[str], zone: str) -> str:
     """Return the key of a zone that is named by its offset from UTC or by a city; "" if it is not a
     zone. Raises WhenError."""
     if found["odd"]:
-        raise unknown_zone(said)
+        raise unknown_zone(zone)
     if off := found["off"]:
         return f"Etc/GMT{'-' if off[0] == '+' else '+'}{int(off[1:])}" if int(off) else "UTC"
     if found["key"]:
@@ -336,7 +336,7 @@ def _find_key(found: re.Match[str], said: str) -> str:
     known = _cities(is_alone=not city)
     key = known.get(fold(city or found["city_in"] or found["alone"]), "")
     if not key and found["german"]:
-        raise unknown_zone(said)
+        raise unknown_zone(zone)
     return key
 
 

@@ -154,7 +154,7 @@ def _read_han(text: str, start: int) -> Duration | None:
     return span if at != start and text[start] in "过過" else None
 
 
-def _add(span: Duration | None, amount: float, size: int, end: int, said: str) -> Duration:
+def _add(span: Duration | None, amount: float, size: int, end: int, text: str) -> Duration:
     span = span or Duration(0, 0, 0, end)
     if size < DAY:
         return Duration(span.months, span.days, span.seconds + round(amount * size), end)
@@ -164,7 +164,7 @@ def _add(span: Duration | None, amount: float, size: int, end: int, said: str) -
         amount, size = amount * 7, DAY
     if amount != int(amount):
         raise WhenError(
-            "“{said}” is no whole number of days. Say the day and the time.", said=said.strip()
+            "“{said}” is no whole number of days. Say the day and the time.", said=text.strip()
         )
     days = {DAY: 1, WEEK: 7}.get(size, 0) * int(amount)
     months = {MONTH: 1, YEAR: 12}.get(size, 0) * int(amount)

@@ -329,14 +329,14 @@ class PhraseReading:
             return True
         return day is not None
 
-    def _unused(self, at: int, said: str = "") -> WhenError:
+    def _unused(self, at: int, text: str = "") -> WhenError:
         words = self.text[at:].split()[:3]
-        said = said.strip() or " ".join(words)[:40]
+        text = text.strip() or " ".join(words)[:40]
         return WhenError(
             "I understand “{read}”, but not the time in “{said}”. Write the whole time first, "
             "then a colon, then the text: `tomorrow 9:00: call Mom`.",
             read=self.text[: self.end].strip(),
-            said=said,
+            said=text,
         )
 
     # --- the meaning ------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ class ChatLinks:
         self._show(request.home)
         asker, there = address_of(request.place), format_home(request.target)
         with self._delivery.speaking_to(asker):
-            told = _(
+            text = _(
                 "This chat is linked to the conversation of {chat} now: both share context, "
                 "memory and files, and people there can read what you write here. Each answer "
                 "appears where it was asked for. What was said here before is kept apart: /link "
@@ -179,7 +179,7 @@ class ChatLinks:
                 chat=literal(there),
             )
             unlink = Action(_("Unlink"), "/unlink")
-        await self._delivery.notify(asker, told, (unlink,))
+        await self._delivery.notify(asker, text, (unlink,))
         return format_home(request.home)
 
     async def decline(self, address: Address, which: str) -> str:
@@ -187,11 +187,11 @@ class ChatLinks:
         request = await self._answer_request(address, which)
         asker = address_of(request.place)
         with self._delivery.speaking_to(asker):
-            told = _(
+            text = _(
                 "{chat} said no; this chat stays as it is.",
                 chat=literal(format_home(request.target)),
             )
-        await self._delivery.notify(asker, told)
+        await self._delivery.notify(asker, text)
         return format_home(request.home)
 
     async def end(self, address: Address, which: str) -> list[str]:
@@ -268,14 +268,14 @@ async def link(ask: Ask) -> Reply:
     if text:
         return await _follow(ask, text)
     code = await ask.service(ChatLinks).give_code(ask.address)
-    said = _(
+    sentence = _(
         "Type this in a private chat with me on your other channel, within 10 minutes:\n\n`/link "
         "{code}`\n\nThen I ask you here to confirm. From then on, both chats are one conversation, "
         "with one memory and one budget, and people there can read all of it. Permissions stay "
         "separate.",
         code=code,
     )
-    parts = (said, _describe(ask))
+    parts = (sentence, _describe(ask))
     data = {"code": code, "linked": ask.service(ChatLinks).list_linked(ask.address)}
     return Reply("\n\n".join(filter(None, parts)), data, _unlinking(ask))
 
@@ -338,10 +338,12 @@ async def _show_own(ask: Ask) -> Reply:
 
 
 def _format(turn: Turn) -> str:
-    said = [entry.message for entry in turn.entries if entry.message.role in ("user", "assistant")]
+    messages = [
+        entry.message for entry in turn.entries if entry.message.role in ("user", "assistant")
+    ]
     lines = [
         f"{'You' if message.role == 'user' else 'I'}: {literal(clip(message.text, LONGEST))}"
-        for message in said
+        for message in messages
         if message.text.strip()
     ]
     return f"**t{turn.number}**\n" + "\n".join(lines)

@@ -42,24 +42,24 @@ class ListedTool(Struct, frozen=True):
 
     def to_json(self) -> str:
         """Return the text for the model; it is deterministic."""
-        told = {"description": self.description, "parameters": self.parameters}
-        return json.dumps(told, ensure_ascii=False, sort_keys=True)
+        data = {"description": self.description, "parameters": self.parameters}
+        return json.dumps(data, ensure_ascii=False, sort_keys=True)
 
     @classmethod
     def from_json(cls, name: str, text: str) -> ListedTool:
-        told = json.loads(text)
-        return cls(name, told["description"], told["parameters"])
+        data = json.loads(text)
+        return cls(name, data["description"], data["parameters"])
 
 
 def read_tool(name: str, description: object, schema: object) -> ListedTool | None:
     """Return a tool from a server's list; None if its name can't be used."""
     if not name or len(name) > _LONGEST_RAW or not name.isprintable() or name in _OURS:
         return None
-    said = " ".join(str(description or "").split())
-    told = "".join(c for c in said if c.isprintable()).encode("utf-8", "replace").decode()
-    if len(told) > _LONGEST_DESCRIPTION:
-        told = told[: _LONGEST_DESCRIPTION - 1] + "…"
-    return ListedTool(name, told, _read_schema(schema))
+    line = " ".join(str(description or "").split())
+    clean = "".join(c for c in line if c.isprintable()).encode("utf-8", "replace").decode()
+    if len(clean) > _LONGEST_DESCRIPTION:
+        clean = clean[: _LONGEST_DESCRIPTION - 1] + "…"
+    return ListedTool(name, clean, _read_schema(schema))
 
 
 def _read_schema(schema: object) -> Mapping[str, Any]:
@@ -127,9 +127,9 @@ def describe_difference(before: Mapping[str, str], now: Mapping[str, str]) -> st
     """Describe the changes of a server's tools, in a clause; "" if there are none. Both arguments
     are by tool name."""
     new = sorted(now.keys() - before.keys())
-    gone = sorted(before.keys() - now.keys())
+    removed = sorted(before.keys() - now.keys())
     changed = sorted(name for name in before.keys() & now.keys() if before[name] != now[name])
-    parts = ((new, "new"), (changed, "changed"), (gone, "gone"))
+    parts = ((new, "new"), (changed, "changed"), (removed, "gone"))
     return "; ".join(f"{len(names)} {word}: {_shorten(names)}" for names, word in parts if names)
 
 

@@ -24,8 +24,10 @@ def check_servers(servers: Collection[McpServer], has_sdk: bool) -> Finding:
         advice = "Run: python main.py add mcp"
         return Finding("MCP servers", "broken", "The package mcp is missing.", advice)
     programs = [one for one in servers if one.is_process]
-    gone = [f"{one.name} ({one.command})" for one in programs if not shutil.which(one.command)]
-    if gone:
+    missing = [f"{one.name} ({one.command})" for one in programs if not shutil.which(one.command)]
+    if missing:
         advice = "Install them, or correct mcp.servers."
-        return Finding("MCP servers", "broken", f"Programs are missing: {', '.join(gone)}.", advice)
+        return Finding(
+            "MCP servers", "broken", f"Programs are missing: {', '.join(missing)}.", advice
+        )
     return Finding("MCP servers", "ok", f"What {len(servers)} of them need is there.")

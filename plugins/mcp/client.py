@@ -286,8 +286,8 @@ def _find_reason(error: BaseException) -> str | None:
     if isinstance(error, ServerDown):
         return str(error)
     if isinstance(error, MCPError):
-        said = " ".join(error.message.split())[:200]
-        return said if error.code in (REFUSED, UNREADABLE) else f"it said: {said}"
+        reason = " ".join(error.message.split())[:200]
+        return reason if error.code in (REFUSED, UNREADABLE) else f"it said: {reason}"
     if isinstance(error, httpx2.HTTPStatusError):
         return f"it answered with the status {error.response.status_code}"
     known = (httpx2.HTTPError, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)

@@ -85,10 +85,10 @@ async def add(ask: Ask, rest: str) -> Reply:
         await _refuse(ask, written)
     await _set_added(ask, [*_added(ask), *servers])
     replies = [await _probe(ask, written["name"]) for written in servers]
-    told = [text for text, _data in replies]
+    texts = [text for text, _data in replies]
     unused = {one for found in read_pasted(rest) for one in found.unused}
     if unused:
-        told.append(_("Ignored: {fields}.", fields=", ".join(sorted(unused))))
+        texts.append(_("Ignored: {fields}.", fields=", ".join(sorted(unused))))
     data = replies[0][1] if len(replies) == 1 else {"added": [one for _text, one in replies]}
     undo = [
         Action(_("Remove it"), f"/mcp remove {one['name']}")
@@ -96,7 +96,7 @@ async def add(ask: Ask, rest: str) -> Reply:
         else Action(_("Remove {name}", name=one["name"]), f"/mcp remove {one['name']}")
         for one in servers[:_MOST_BUTTONS]
     ]
-    return Reply("\n\n".join(told), data, tuple(undo))
+    return Reply("\n\n".join(texts), data, tuple(undo))
 
 
 async def _refuse(ask: Ask, written: Mapping[str, Any]) -> None:

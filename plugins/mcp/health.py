@@ -223,23 +223,23 @@ _NAMED = lazy(
 """The beginning of a line that names an error, as programs in most languages end with."""
 
 
-def find_reason(said: bytes) -> str:
+def find_reason(output: bytes) -> str:
     """Return the line that best explains the failure: the last that names an error, else the last
     that sounds like one, else the last with any content."""
-    text = without_controls(said.decode("utf-8", "replace"))
+    text = without_controls(output.decode("utf-8", "replace"))
     lines = [line.strip(" \t\r|") for line in text.splitlines()]
     if named := [line for line in lines if _NAMED.match(line)]:
         return _clean(named[-1])
-    told = [line for line in lines if line and not _NOISE.fullmatch(line)]
+    lines_of_reason = [line for line in lines if line and not _NOISE.fullmatch(line)]
     for sounds in (_REASON, _SIGN):
-        if found := [line for line in told if sounds.search(line)]:
+        if found := [line for line in lines_of_reason if sounds.search(line)]:
             return _clean(found[-1])
-    return _clean(told[-1]) if told else ""
+    return _clean(lines_of_reason[-1]) if lines_of_reason else ""
 
 
-def add_stderr_reason(why: str, said: bytes) -> str:
+def add_stderr_reason(why: str, output: bytes) -> str:
     """Return the reason why a server is down, with the reason in its own output."""
-    reason = find_reason(said)
+    reason = find_reason(output)
     return f"{why}; it said: {reason}" if reason else why
 
 

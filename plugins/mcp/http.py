@@ -246,14 +246,14 @@ class _StreamableReader(_Reader):
                 fault = json.loads(text)["error"]
                 errors = [make_error(call, int(fault["code"]), str(fault["message"])).error]
         code = errors[0].code if errors else 0
-        told = errors[0].message if errors else _describe_status(status, text)
+        reason = errors[0].message if errors else _describe_status(status, text)
         is_gone = status == 404 or (status in (400, 410) and code not in _GENUINE)
         if is_gone and _SESSION in request.headers and code not in _GENUINE:
             self._health.end("")
-            return make_error(call, SESSION_OVER, told)
+            return make_error(call, SESSION_OVER, reason)
         if errors:
             return JSONRPCError(jsonrpc="2.0", id=call, error=errors[0])
-        return make_error(call, REFUSED, told)
+        return make_error(call, REFUSED, reason)
 
     async def _read_body(self, response: httpx2.Response, call: MessageId) -> JSONRPCMessage:
         """Return the answer in a body."""
@@ -400,8 +400,8 @@ class _Event:
 
 def _describe_status(status: int, text: bytes) -> str:
     """Return a sentence about an error status."""
-    said = " ".join(text[:300].decode("utf-8", "replace").split())
-    shown = "" if said.startswith("<") else "".join(c for c in said if c.isprintable())[:150]
+    reason = " ".join(text[:300].decode("utf-8", "replace").split())
+    shown = "" if reason.startswith("<") else "".join(c for c in reason if c.isprintable())[:150]
     why = _HINTS.get(status, shown)
     if not why:
         return f"it answered with the status {status}"

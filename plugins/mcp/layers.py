@@ -166,8 +166,8 @@ class _MessageBuffer:
         return {"type": "text", "text": _describe_unknown(piece.type)}
 
     def fill_link(self, piece: _Piece | _Listed) -> dict[str, Any]:
-        said = self.cut(piece.description or piece.title or "")
-        return {"uri": self.cut(piece.uri), "name": self.cut(piece.name), "description": said}
+        text = self.cut(piece.description or piece.title or "")
+        return {"uri": self.cut(piece.uri), "name": self.cut(piece.name), "description": text}
 
     def fill_resource(self, part: _Resource) -> dict[str, Any]:
         kind = {} if part.mime_type is None else {"mimeType": part.mime_type[:200]}

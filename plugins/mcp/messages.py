@@ -220,8 +220,8 @@ def _to_answer(value: Mapping[str, Any], call: MessageId | None) -> JSONRPCMessa
     if call is None:
         if not text:
             raise UnreadableAnswerError("it does not say which call it answers")
-        said = text[:200]
-        raise UnreadableAnswerError(f"it does not say which call it answers ({said})")
+        excerpt = text[:200]
+        raise UnreadableAnswerError(f"it does not say which call it answers ({excerpt})")
     if fault is not None:
         return make_error(call, code, text, more)
     if result is not None and not isinstance(result, Mapping):
@@ -235,8 +235,8 @@ def _read_fault(fault: Any) -> tuple[int, str, Any]:
         return 0, fault if isinstance(fault, str) else json.dumps(fault)[:2_000], None
     code, text = fault.get("code"), fault.get("message")
     known = code if isinstance(code, int) and not isinstance(code, bool) else 0
-    told = text if isinstance(text, str) else json.dumps(dict(fault))[:2_000]
-    return known, told, fault.get("data")
+    reason = text if isinstance(text, str) else json.dumps(dict(fault))[:2_000]
+    return known, reason, fault.get("data")
 
 
 def encode(messages: Sequence[JSONRPCMessage]) -> list[bytes]:

@@ -89,7 +89,7 @@ class Servers:
         except SettingError as error:
             raise ServerDown(str(error).rstrip(".")) from None
 
-    def _alert_down(self, server: str, why: str) -> None:
+    def alert_down(self, server: str, why: str) -> None:
         sentence = (
             f"The MCP server {server} does not work: {self.hide(why)}. Its tools can't be used; "
             f"/mcp restart {server} starts it again."
@@ -119,7 +119,7 @@ class Servers:
         """Return the changes of a server's tools, the newest first."""
         return await self._store.read(lambda db: rows.list_changes(db, server))
 
-    async def _keep_listing(self, server: str, listed: Sequence[ListedTool]) -> None:
+    async def keep_listing(self, server: str, listed: Sequence[ListedTool]) -> None:
         now = {one.name: one.to_json() for one in listed}
         async with self._keeping:
             known = (await self.known()).get(server, {})
@@ -156,17 +156,12 @@ class Servers:
         running = [one for one, it in self._sessions.items() if it.session.is_running]
         if len(running) >= MOST_SESSIONS:
             raise ServerDown(f"{MOST_SESSIONS} servers run already; try again later")
-        session = ServerSession(
-            server.name,
-            partial(self._connect, server, folder),
-            self._patience,
-            partial(self._keep_listing, server.name),
-            partial(self._alert_down, server.name),
-        )
+        session = ServerSession(server.name, partial(self._connect, server, folder), self)
         self._sessions[key] = _Running(server, session)
         return session
 
-    def _patience(self) -> ServerTimeouts:
+    @property
+    def timeouts(self) -> ServerTimeouts:
         settings = self.settings
         return ServerTimeouts(settings.start_timeout, settings.call_timeout, settings.idle)
 
@@ -224,8 +219,8 @@ class Servers:
         if not known.keys() >= {name for name in names if name in now}:
             known = await self.known()
         new = [now[name] for name in names if name in now and name not in known]
-        said = await asyncio.gather(*(self._check_server(one, audience, folder) for one in new))
-        return {one.name: why for one, why in zip(new, said, strict=True) if why}
+        results = await asyncio.gather(*(self._check_server(one, audience, folder) for one in new))
+        return {one.name: why for one, why in zip(new, results, strict=True) if why}
 
     async def start(self, name: str, audience: str, folder: Path) -> str:
         """Start a server; return the reason why it does not work, or ""."""
@@ -338,10 +333,10 @@ class OfferedServers(Struct, frozen=True):
         """Return their tools, and the errors of servers with unknown tools."""
         names = self._names
         wrong = await self.servers.probe(names, context.key.audience, context.workspace)
-        said = "\n".join(
+        text = "\n".join(
             f"The server {name} is not available: {why}." for name, why in wrong.items()
         )
-        return self.servers.tools(names), said
+        return self.servers.tools(names), text
 
     async def find(self, name: str, context: ToolContext) -> Tool | None:
         """Return the tool of this name, if it may be used. Raises ToolError."""

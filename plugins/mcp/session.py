@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from time import monotonic
 from typing import Protocol
@@ -59,21 +59,25 @@ class ServerTimeouts(Struct, frozen=True):
     idle: float
 
 
-class ServerSession:
-    """A server, running or not. `on_listed` is called with its tools, at each start and each time
-    that it reports a change; `on_down` is called with the reason of a failure."""
+class SessionOwner(Protocol):
+    """The owner of the sessions."""
 
-    def __init__(
-        self,
-        name: str,
-        connect: Connect,
-        patience: Callable[[], ServerTimeouts],
-        on_listed: Callable[[list[ListedTool]], Awaitable[None]],
-        on_down: Callable[[str], None],
-    ) -> None:
+    @property
+    def timeouts(self) -> ServerTimeouts: ...
+
+    async def keep_listing(self, server: str, listed: Sequence[ListedTool]) -> None:
+        """Store a server's tools, at each start and each time that it reports a change."""
+
+    def alert_down(self, server: str, why: str) -> None:
+        """Report the failure of a server."""
+
+
+class ServerSession:
+    """A server, running or not."""
+
+    def __init__(self, name: str, connect: Connect, owner: SessionOwner) -> None:
         self.name = name
-        self._connect, self._patience, self._clock = connect, patience, monotonic
-        self._on_listed, self._on_down = on_listed, on_down
+        self._connect, self._owner, self._clock = connect, owner, monotonic
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[ServerConnection] | None = None
         self._leaving = asyncio.Event()
@@ -129,7 +133,7 @@ class ServerSession:
 
     async def _call(self, tool: str, arguments: dict[str, object]) -> str:
         connection = await self._connection()
-        seconds = self._patience().call
+        seconds = self._owner.timeouts.call
         self._users += 1
         try:
             async with asyncio.timeout(seconds):
@@ -190,12 +194,12 @@ class ServerSession:
     async def _run(self, ready: asyncio.Future[ServerConnection]) -> None:
         """Start it, and keep it running until it ends or is stopped."""
         why = ""
-        patience = self._patience()
+        timeouts = self._owner.timeouts
         try:
             async with AsyncExitStack() as stack:
-                async with asyncio.timeout(patience.start):
+                async with asyncio.timeout(timeouts.start):
                     connection = await stack.enter_async_context(await self._connect())
-                    await self._on_listed(await connection.list_tools())
+                    await self._owner.keep_listing(self.name, await connection.list_tools())
                 self._used_at = self._clock()
                 ready.set_result(connection)
                 self.why_down = ""
@@ -206,7 +210,7 @@ class ServerSession:
             if why:
                 why = add_stderr_reason(why, connection.health.said)
         except TimeoutError:
-            why = f"it was not ready within {patience.start:g} s"
+            why = f"it was not ready within {timeouts.start:g} s"
         except ServerDown as error:
             why = str(error)
         except asyncio.CancelledError:
@@ -222,7 +226,7 @@ class ServerSession:
             self._failures.append(self._clock())
             self.why_down = why
             log.warning("the MCP server %s is down: %s", self.name, why)
-            self._on_down(why)
+            self._owner.alert_down(self.name, why)
         if not ready.done():
             ready.set_exception(ServerDown(why or "it was stopped"))
             ready.exception()  # marks it as retrieved: there may be no caller
@@ -246,12 +250,12 @@ class ServerSession:
                 return
             if changed.done():
                 connection.is_changed.clear()
-                async with asyncio.timeout(self._patience().start):
-                    await self._on_listed(await connection.list_tools())
+                async with asyncio.timeout(self._owner.timeouts.start):
+                    await self._owner.keep_listing(self.name, await connection.list_tools())
 
     def _seconds_until_idle(self) -> float | None:
         """Return the seconds until it is stopped as idle; None: it never is."""
-        idle = self._patience().idle
+        idle = self._owner.timeouts.idle
         if not idle or self._users:
             return min(60.0, idle) if idle else None
         return max(0.0, idle - (self._clock() - self._used_at))

@@ -128,8 +128,8 @@ def _fault(place: str | int, detail: Any) -> Fault:
         case "value_error":
             return Fault(where, f"{detail['ctx']['error']}.")
     wants = _WANTS.get(str(where[1]) if len(where) > 1 else "")
-    said = f"it must be {wants}" if wants else "it needs a command or a url"
-    return Fault(where[:2], f"is {quote(detail['input'])}; {said}.")
+    text = f"it must be {wants}" if wants else "it needs a command or a url"
+    return Fault(where[:2], f"is {quote(detail['input'])}; {text}.")
 
 
 _WANTS = {
@@ -195,24 +195,18 @@ class McpSettings(SettingsSection):
         description="Tools of servers that `/mcp trim` hides from the model.",
         json_schema_extra={"wants": "a list of SERVER/TOOL", **_TURN},
     )
-    start_timeout: int = Field(
+    start_timeout: Annotated[int, Field(ge=1, le=600)] = Field(
         default=30,
-        ge=1,
-        le=600,
         description="Time limit for the start of a server.",
         json_schema_extra={"unit": "seconds"},
     )
-    call_timeout: int = Field(
+    call_timeout: Annotated[int, Field(ge=1, le=3_600)] = Field(
         default=60,
-        ge=1,
-        le=3_600,
         description="Time limit for a call of a server's tool.",
         json_schema_extra={"unit": "seconds"},
     )
-    idle: int = Field(
+    idle: Annotated[int, Field(ge=0, le=86_400)] = Field(
         default=900,
-        ge=0,
-        le=86_400,
         description="Time after which an unused server is stopped; 0: not before the bot stops.",
         json_schema_extra={"unit": "seconds"},
     )

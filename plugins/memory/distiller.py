@@ -258,8 +258,8 @@ class Distillation:
     async def _as_shown(self, sections: Sequence[Note]) -> list[Note]:
         """Return the sections as the model always sees them: with corrected values."""
         path = ended.path_of(self._services.data, self._memory.audience)
-        gone = await asyncio.to_thread(ended.read, path)
-        return [replace(note, text=ended.show_note(note, gone)) for note in sections]
+        ended_values = await asyncio.to_thread(ended.read, path)
+        return [replace(note, text=ended.show_note(note, ended_values)) for note in sections]
 
     async def _drop_removed(self, found: Sequence[LineOperation]) -> list[LineOperation]:
         """Return the operations without those based on turns that a person has removed

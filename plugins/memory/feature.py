@@ -34,22 +34,22 @@ class MemoryCorrections:
         self._conversations, self._config = kernel.conversations, kernel.config
         self._changed: dict[tuple[str, int], int] = {}
 
-    async def handle(self, said: UserWords) -> None:
+    async def handle(self, message: UserWords) -> None:
         """Propose the edits that follow from the corrections in a person's message."""
-        if not any(map(may_correct, said.texts)):
+        if not any(map(may_correct, message.texts)):
             return
-        conversation = await self._conversations.get(said.key)
-        ended = await conversation.ended_in(said.turn)
+        conversation = await self._conversations.get(message.key)
+        ended = await conversation.ended_in(message.turn)
         if not ended:
             return
-        why = f"corrected in t{said.turn}"
+        why = f"corrected in t{message.turn}"
         changed = await conversation.long_term.correct(ended, why)
-        if changed and self._config.book.effective(said.key.id).memory.approve == "auto":
+        if changed and self._config.book.effective(message.key.id).memory.approve == "auto":
             await conversation.long_term.approve("")
         elif changed:
             while len(self._changed) >= KEPT:
                 del self._changed[next(iter(self._changed))]
-            self._changed[said.key.id, said.turn] = changed
+            self._changed[message.key.id, message.turn] = changed
 
     def list_notes(self, turn: OpenTurn) -> Sequence[str | Reply]:
         """Return the note below the answer."""
@@ -287,10 +287,10 @@ def _actions(ask: Ask, one: WaitingSection) -> tuple[Action, ...]:
 def _ends(ask: Ask) -> str:
     if ask.person.is_owner:
         return _("`/memory approve N` lets one into the memory, `/memory reject N` deletes it.")
-    said = _("An owner of this bot decides what is remembered")
+    text = _("An owner of this bot decides what is remembered")
     if _may_reject(ask):
-        return _("{said}; `/memory reject N` deletes one.", said=said)
-    return sentence(said)
+        return _("{said}; `/memory reject N` deletes one.", said=text)
+    return sentence(text)
 
 
 def _data(one: WaitingSection) -> dict[str, object]:
@@ -318,8 +318,8 @@ async def decide_proposal(ask: Ask, verb: str, number: str) -> Reply:
         )
     quarantine = ask.conversation.quarantine
     await (quarantine.release if verb == "approve" else quarantine.reject)(found[0])
-    said = _("It is in the memory now.") if verb == "approve" else _("Deleted.")
-    return Reply(said, {"id": int(number), "is_approved": verb == "approve"})
+    text = _("It is in the memory now.") if verb == "approve" else _("Deleted.")
+    return Reply(text, {"id": int(number), "is_approved": verb == "approve"})
 
 
 class MemoryFeature:

@@ -125,10 +125,10 @@ async def remember(ask: Ask) -> Reply:
         )
     before = (await ask.conversation.long_term.read()).version
     line = await ask.conversation.long_term.remember(text, ask.person.id)
-    said = _("Remembered: {words}", words=literal(text))
+    sentence = _("Remembered: {words}", words=literal(text))
     after = (await ask.conversation.long_term.read()).version
     is_new = before is None or after is None or before.number != after.number
-    return Reply(said, _line_data(0, line), (LIST, *(_undo_of(after) if is_new else ())))
+    return Reply(sentence, _line_data(0, line), (LIST, *(_undo_of(after) if is_new else ())))
 
 
 async def edit(ask: Ask, rest: str) -> Reply:
@@ -143,11 +143,11 @@ async def edit(ask: Ask, rest: str) -> Reply:
                 "It is too long for a message; edit the file itself: {path}", path=memory.path
             )
         settles = _(", with the proposals in it; sending it decides them") if state.proposal else ""
-        said = _(
+        sentence = _(
             "This is the whole file{settles}. What you send back is in force at once.",
             settles=settles,
         )
-        return Reply(said, {"text": text}, form=Form(f"/memory edit v{base}", text))
+        return Reply(sentence, {"text": text}, form=Form(f"/memory edit v{base}", text))
     before = state.lines
     base_of = _BASE.match(rest)
     written = rest[base_of.end() :] if base_of else rest
@@ -184,12 +184,12 @@ async def distill(ask: Ask, rest: str) -> Reply:
 
     def show_progress(progress: DistillProgress) -> None:
         if progress.done < progress.total:
-            said = _(
+            sentence = _(
                 "{done} of {sections} distilled.",
                 done=progress.done,
                 sections=count(progress.total, "section"),
             )
-            ask.bot.notify(key, said)
+            ask.bot.notify(key, sentence)
 
     before = await ask.conversation.long_term.read()
     order = Order(days, budget=budget, is_auto=is_auto, person=ask.person.limited)
@@ -198,8 +198,8 @@ async def distill(ask: Ask, rest: str) -> Reply:
     old, new = (before.lines, after.lines) if is_auto else (after.lines, after.proposed)
     changes = diff_lines(old, new)
     data = {**_to_data(done), "diff": to_data(changes), "is_auto": is_auto}
-    said = _summary(done, has_changes=bool(changes))
-    text = "\n\n".join(filter(None, (said, to_block(changes), _describe_left_out(done))))
+    sentence = _summary(done, has_changes=bool(changes))
+    text = "\n\n".join(filter(None, (sentence, to_block(changes), _describe_left_out(done))))
     if not changes:
         problem: Problem = "unavailable" if done.fault and not done.done else ""
         return Reply(text, data, (LIST,), problem=problem)
@@ -276,12 +276,12 @@ async def diff(ask: Ask, rest: str) -> Reply:
             return Reply(_(_NOTHING), {"diff": []}, (DISTILL,))
         return await _diff_of(ask, str(state.version.number), (EDIT, *_undo_of(state.version)))
     changes = diff_lines(state.lines, state.proposed)
-    told = list_reasons(state.proposal.operations)
+    reasons = list_reasons(state.proposal.operations)
     head = _(
         "**Proposed by the {actor}**; not in force yet.",
         actor=literal(state.proposal.actor),
     )
-    text = "\n\n".join((head, to_block(changes), told))
+    text = "\n\n".join((head, to_block(changes), reasons))
     data = {"diff": to_data(changes), "is_waiting": True}
     return Reply(text, data, _decisions(state.proposal))
 
@@ -416,14 +416,14 @@ async def undo(ask: Ask, rest: str) -> Reply:
     if done is None:
         raise refusal("There is nothing to undo; /memory history lists the versions.")
     ask.conversation.compactor.summaries.forget_prepared()
-    gone, now = done
-    changes = diff_lines(gone.lines, now.lines if now else ())
+    undone, now = done
+    changes = diff_lines(undone.lines, now.lines if now else ())
     text = _(
         "v{number} is undone. {changes}",
-        number=gone.number,
+        number=undone.number,
         changes=count_changes(changes),
     )
-    again = Action("Bring back", f"/memory redo v{gone.number}")
+    again = Action("Bring back", f"/memory redo v{undone.number}")
     return Reply(text, {"version": now.number if now else 0}, (again, LIST))
 
 
@@ -460,11 +460,11 @@ async def why(ask: Ask, rest: str) -> Reply:
     lines = (await ask.conversation.long_term.read()).lines
     number, line = _line_of(rest.strip(), lines)
     found = [await origins(ask, source, line) for source in line.sources]
-    told = "\n\n".join(origin.text for origin in found)
+    text = "\n\n".join(origin.text for origin in found)
     nobody = _("Its source is not known.")
     wrong_line = Action(_("That's wrong"), f"/memory wrong line {number}")
     data = {**_line_data(number, line), "sources": [origin.data for origin in found]}
-    return Reply(f"**{number}.** {_show_line(line)}\n\n{told or nobody}", data, (wrong_line, LIST))
+    return Reply(f"**{number}.** {_show_line(line)}\n\n{text or nobody}", data, (wrong_line, LIST))
 
 
 def _line_of(words: str, lines: Lines) -> tuple[int, MemoryLine]:

@@ -51,17 +51,17 @@ async def search(ask: Ask, rest: str) -> Reply:
     found = await conversation.memory.search(rest, HITS)
     where = states(conversation.context.view())
     total = found.notes.total + found.said.total
-    told = [_to_data(ask, hit, where) for hit in found.said.hits]
+    rows = [_to_data(ask, hit, where) for hit in found.said.hits]
     notes = [*map(_note, found.notes.hits)]
-    names = await name_conversations(ask, {str(hit["conversation"]) for hit in told})
-    data = {"total": total, "notes": notes, "said": told}
+    names = await name_conversations(ask, {str(hit["conversation"]) for hit in rows})
+    data = {"total": total, "notes": notes, "said": rows}
     if not total:
         return Reply(
             _("Nothing in the memory contains {words}.", words=quoted(literal(clip(rest)))), data
         )
     parts = (
         _part(_("In the daily memory"), found.notes.total, map(_note_line, notes)),
-        _part(_("Said"), found.said.total, (_format_line(hit, names) for hit in told)),
+        _part(_("Said"), found.said.total, (_format_line(hit, names) for hit in rows)),
     )
     return Reply(localize_marks("\n\n".join(filter(None, parts))), data)
 

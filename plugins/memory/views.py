@@ -38,10 +38,10 @@ Changes = Sequence[tuple[str, str]]
 def count_changes(changes: Changes) -> str:
     """Return the number of added and removed lines, as a sentence."""
     new = sum(sign == "+" for sign, _raw in changes)
-    gone = len(changes) - new
+    removed = len(changes) - new
     parts = [
         *[number_of(new, "{n} line added", "{n} lines added")] * bool(new),
-        *[number_of(gone, "{n} line removed", "{n} lines removed")] * bool(gone),
+        *[number_of(removed, "{n} line removed", "{n} lines removed")] * bool(removed),
     ]
     return sentence(format_list(parts)) if parts else _("No line is different.")
 
@@ -67,13 +67,13 @@ def list_reasons(operations: Sequence[LineOperation]) -> str:
         text = one.line.text if one.line else MemoryLine(one.old).text
         where = "; ".join(dict.fromkeys(map(_place, one.sources)))
         reason = aside(literal(one.why))
-        said = _(
+        line = _(
             "- {what}: “{words}”{reason}",
             what=_(names[one.do]),
             words=literal(text[:80]),
             reason=reason,
         )
-        lines.append(said + (_(", from {where}", where=where) if where else ""))
+        lines.append(line + (_(", from {where}", where=where) if where else ""))
     return "\n".join(lines)
 
 
@@ -134,7 +134,7 @@ async def origins(ask: Ask, source: Source, line: MemoryLine) -> Origin:
     if source.kind == "file":
         return Origin(_("Written into the file by hand; found there {when}.", when=when), data)
     noted = await _section(ask, source, line)
-    said = await _quote_turns(ask, source, line)
+    quotations = await _quote_turns(ask, source, line)
     names = await name_conversations(ask, [source.conversation])
     where = (
         _(
@@ -146,10 +146,10 @@ async def origins(ask: Ask, source: Source, line: MemoryLine) -> Origin:
         else ""
     )
     heading = _("**The daily file of {when}**{where}:", when=when, where=where)
-    quotes = [f"> {literal(text)}" for text in (noted, *said) if text]
-    gone = "" if noted else _("It is not there any more.")
-    text = "\n\n".join(filter(None, (heading, gone, "\n>\n".join(quotes))))
-    return Origin(text, {**data, "quotes": [text for text in (noted, *said) if text]})
+    quotes = [f"> {literal(text)}" for text in (noted, *quotations) if text]
+    note = "" if noted else _("It is not there any more.")
+    text = "\n\n".join(filter(None, (heading, note, "\n>\n".join(quotes))))
+    return Origin(text, {**data, "quotes": [text for text in (noted, *quotations) if text]})
 
 
 def _by(who: str) -> str:

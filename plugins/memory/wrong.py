@@ -71,8 +71,8 @@ class Edits(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        said = "\n".join(f"{sign}{line}" for sign, line in self.changes)
-        return hashlib.sha256(said.encode()).hexdigest()[:8]
+        text = "\n".join(f"{sign}{line}" for sign, line in self.changes)
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 async def wrong(ask: Ask, rest: str) -> Reply:
@@ -146,11 +146,12 @@ def _is_bare_number(words: str) -> bool:
 def _values(old: str, right: str) -> tuple[EndedValue, ...]:
     """Return the values of a line that differ in the correct text."""
     before, after = find_values(old), find_values(right)
-    gone = [value for value in before if not any(value.is_same(other) for other in after)]
+    removed = [value for value in before if not any(value.is_same(other) for other in after)]
     new = [value for value in after if not any(value.is_same(other) for other in before)]
     topic = content_words(old) | content_words(right)
     pairs = (
-        (value, next((other for other in new if other.kind == value.kind), None)) for value in gone
+        (value, next((other for other in new if other.kind == value.kind), None))
+        for value in removed
     )
     return tuple(
         EndedValue(value.text, other.text, 0, _LATER, topic - of_value, is_shared=True)
@@ -186,8 +187,8 @@ def _correct(text: str, what: WrongValues) -> str:
     wanted = content_words(what.line.text)
 
     def keep(sentence: re.Match[str]) -> str:
-        said = content_words(sentence[0])
-        return "" if wanted and len(wanted & said) >= _ALIKE * len(wanted) else sentence[0]
+        words = content_words(sentence[0])
+        return "" if wanted and len(wanted & words) >= _ALIKE * len(wanted) else sentence[0]
 
     return _SENTENCE.sub(keep, text)
 

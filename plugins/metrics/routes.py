@@ -79,8 +79,8 @@ class MetricsPage:
 
 
 def _refuse(refused: Refused) -> Response:
-    said = in_their_language(refused.sentence)
-    return JSONResponse(refused.failure(said), refused.status, refused.headers)
+    text = in_their_language(refused.sentence)
+    return JSONResponse(refused.failure(text), refused.status, refused.headers)
 
 
 def why_closed(page: MetricsPage, host: str = "") -> str:

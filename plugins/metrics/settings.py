@@ -21,10 +21,8 @@ class MetricsSettings(SettingsSection):
         '(documentation: "Watching the bot").',
         json_schema_extra={"wants": "true or false", **START},
     )
-    port: int = Field(
+    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
         default=0,
-        ge=0,
-        le=65_535,
         description="A port of its own for /metrics, for processes that serve no page; 0 means "
         "that there is none.",
         json_schema_extra=START,

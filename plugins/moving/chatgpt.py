@@ -182,12 +182,12 @@ class ChatGpt(ForeignSource):
         return self._beside.read(file, MOST_PICTURE) if file else None
 
     def _chat(self, entry: object) -> ForeignChat | UnreadableChat:
-        told = as_mapping(entry)
-        nodes = as_mapping(told.get("mapping"))
+        data = as_mapping(entry)
+        nodes = as_mapping(data.get("mapping"))
         said = [one for one in map(_message_of, nodes.values()) if one]
         if not nodes or (said and not any(as_mapping(one.get("author")) for one in said)):
             return UnreadableChat("no messages in the shape that ChatGPT exports")
-        path = find_path(nodes, as_text(told.get("current_node")), "parent", _time)
+        path = find_path(nodes, as_text(data.get("current_node")), "parent", _time)
         messages = [found for node in path for found in self._read(as_mapping(node.get("message")))]
         others = sum(_is_message(as_mapping(node)) for node in nodes.values())
         others -= sum(map(_is_message, path))
@@ -197,17 +197,17 @@ class ChatGpt(ForeignSource):
             f"message of another version {versions}",
             f"messages of other versions {versions}",
         )
-        identity = as_text(told.get("conversation_id")) or as_text(told.get("id"))
-        title = as_text(told.get("title"))
+        identity = as_text(data.get("conversation_id")) or as_text(data.get("id"))
+        title = as_text(data.get("title"))
         return ForeignChat(
             identity or name_by_beginning(min(nodes), title, messages),
             title,
             tuple(messages),
             standing_of(
-                is_archived=told.get("is_archived") is True,
-                is_pinned=told.get("is_starred") is True or told.get("pinned_time"),
+                is_archived=data.get("is_archived") is True,
+                is_pinned=data.get("is_starred") is True or data.get("pinned_time"),
             ),
-            at=as_time(told.get("create_time")),
+            at=as_time(data.get("create_time")),
         )
 
     def _read(self, message: Mapping[str, Any]) -> list[ForeignMessage]:
@@ -250,9 +250,9 @@ class ChatGpt(ForeignSource):
     def _text(self, content: Mapping[str, Any]) -> str:
         """Return the text of a message of any kind; in place of a picture, its name."""
         if thoughts := as_list(content.get("thoughts")):
-            said = [as_mapping(one) for one in thoughts]
+            steps = [as_mapping(one) for one in thoughts]
             return "\n\n".join(
-                as_text(one.get("content")) or as_text(one.get("summary")) for one in said
+                as_text(one.get("content")) or as_text(one.get("summary")) for one in steps
             )
         pieces = [_text_of_part(part) for part in as_list(content.get("parts"))]
         for name in ("text", "result", "content"):
@@ -300,21 +300,21 @@ class ChatGpt(ForeignSource):
             about = "custom instructions of ChatGPT"
             self._own.personas.append(Persona(name, about, prompt))
         for line in as_text(content.get("model_set_context")).splitlines():
-            if said := _NUMBERED.sub("", line).strip():
-                self._remember(said)
+            if item := _NUMBERED.sub("", line).strip():
+                self._remember(item)
 
     def _remember(self, text: str) -> None:
         for line in text.splitlines():
-            if (said := line.strip()) and said not in self._own.memory:
-                self._own.memory.append(said)
+            if (item := line.strip()) and item not in self._own.memory:
+                self._own.memory.append(item)
 
 
 def _unwrap(text: str) -> str:
     """Return custom instructions without the introduction for the model."""
-    said = text.strip()
-    if said.startswith("The user provided") and said.endswith("```"):
-        said = said.partition("```")[2].removesuffix("```")
-    return said.strip()
+    content = text.strip()
+    if content.startswith("The user provided") and content.endswith("```"):
+        content = content.partition("```")[2].removesuffix("```")
+    return content.strip()
 
 
 def _time(node: Mapping[str, Any]) -> datetime | None:

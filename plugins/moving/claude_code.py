@@ -189,19 +189,19 @@ class _Session(Struct):
         """Return its newest branch as a conversation."""
         path = find_path(self._nodes, self._last, "above", _time)
         taken = self._with_whole_replies([as_text(node["name"]) for node in path])
-        said = {name: self._read(name, skipped) for name in self._nodes}
+        by_id = {name: self._read(name, skipped) for name in self._nodes}
         results = {
-            one.call_id: one for found in said.values() for one in found if one.role == "tool"
+            one.call_id: one for found in by_id.values() for one in found if one.role == "tool"
         }
         left = self._nodes.keys() - taken
         skipped.add_other_version(
-            sum(any(one.role != "tool" for one in said[name]) for name in left)
+            sum(any(one.role != "tool" for one in by_id[name]) for name in left)
         )
         skipped.add(self._aside, "message of a subagent", "messages of subagents")
         skipped.add_damaged_lines(self._damaged)
         named = [self._titles[kind] for kind in reversed(_TITLES) if kind in self._titles]
         title = next((title for title, leaf in named if not leaf or leaf in self._nodes), "")
-        messages = _pair((one for name in taken for one in said[name]), results)
+        messages = _pair((one for name in taken for one in by_id[name]), results)
         return ForeignChat(identity, title, tuple(messages))
 
     def _with_whole_replies(self, path: list[str]) -> Mapping[str, None]:
@@ -227,19 +227,19 @@ def _pair(
     messages: Iterable[ForeignMessage], results: Mapping[str, ForeignMessage]
 ) -> Iterator[ForeignMessage]:
     """Yield the messages, with parallel calls merged into one and each result after its call."""
-    told = set[str]()
+    answered = set[str]()
     waiting: ForeignMessage | None = None
     for one in [*messages, None]:
-        if one and one.role == "tool" and one.call_id in told:
+        if one and one.role == "tool" and one.call_id in answered:
             continue
         if waiting and (one is None or one.role != "assistant"):
             yield waiting
             for call in waiting.calls:
-                if call.id in results and call.id not in told:
-                    told.add(call.id)
+                if call.id in results and call.id not in answered:
+                    answered.add(call.id)
                     yield results[call.id]
             waiting = None
-        if one is None or (one.role == "tool" and one.call_id in told):
+        if one is None or (one.role == "tool" and one.call_id in answered):
             continue
         if one.role != "assistant":
             yield one

@@ -165,8 +165,10 @@ async def _write_out(options: argparse.Namespace, place: Path | str) -> None:
         f"{count(done.messages, 'message')}, and {count(done.files, 'file')}, to {options.folder}.",
     )
     if done.left_out:
-        gone = "removed (/undo, /context clear)"
-        left_out = count(done.left_out, f"message that was {gone}", f"messages that were {gone}")
+        explanation = "removed (/undo, /context clear)"
+        left_out = count(
+            done.left_out, f"message that was {explanation}", f"messages that were {explanation}"
+        )
         _say(options, f"Not exported: {left_out}.")
     for line in _describe_waiting(done):
         _say(options, line)

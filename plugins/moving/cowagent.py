@@ -106,7 +106,7 @@ class CowAgent(ForeignSource):
         return ForeignChat(
             f"{agent}/{session}" if agent else session,
             title or (f"{session} ({channel})" if channel not in ("", "web") else ""),
-            tuple(said for one in rows for said in _read(one, self.skipped)),
+            tuple(message for one in rows for message in _read(one, self.skipped)),
             standing_of(is_archived=False, is_pinned=row["pinned"]),
             at=as_time(row["created_at"]),
         )

@@ -110,50 +110,50 @@ def write_message(entry: Entry) -> bytes:
     """Return the line of a message, without empty fields and without the place of its offloaded
     text, which the line contains in full."""
     message = entry.message
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "seq": entry.seq,
         "turn": entry.turn,
         "at": entry.at.astimezone(UTC).isoformat(),
         "role": message.role,
         "text": message.text,
     }
-    told |= {
+    data |= {
         name: getattr(message, name)
         for name in _SAME
-        if getattr(message, name) and name not in (*told, "offloaded")
+        if getattr(message, name) and name not in (*data, "offloaded")
     }
     if message.tool_calls:
-        told["tool_calls"] = [
+        data["tool_calls"] = [
             {"id": call.id, "name": call.name, "arguments": call.arguments}
             for call in message.tool_calls
         ]
     if message.images:
-        told["images"] = [
+        data["images"] = [
             {"sha256": image.sha256, "media_type": image.media_type} for image in message.images
         ]
     if message.files:
-        told["files"] = list(message.files)
-    return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
+        data["files"] = list(message.files)
+    return orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def read_message(line: bytes) -> Entry:
     """Return the entry of a line; its tokens are not counted yet. Raises UnsupportedFormat."""
     try:
-        told = _PlainMessage.model_validate_json(line)
+        data = _PlainMessage.model_validate_json(line)
     except ValidationError as error:
         raise UnsupportedFormat(_describe_damage(error)) from None
     message = Message(
-        tool_calls=tuple(ToolCall(one.id, one.name, one.arguments) for one in told.tool_calls),
-        images=tuple(Image(one.sha256, one.media_type) for one in told.images),
-        files=told.files,
-        **{name: getattr(told, name) for name in _SAME},
+        tool_calls=tuple(ToolCall(one.id, one.name, one.arguments) for one in data.tool_calls),
+        images=tuple(Image(one.sha256, one.media_type) for one in data.images),
+        files=data.files,
+        **{name: getattr(data, name) for name in _SAME},
     )
-    return Entry(told.seq, told.turn, message, 0, told.at.astimezone(UTC))
+    return Entry(data.seq, data.turn, message, 0, data.at.astimezone(UTC))
 
 
 def write_about(one: ArchivedConversation) -> bytes:
     """Return the file about a conversation."""
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "format": "parley-conversation",
         "version": VERSION,
         "id": one.id,
@@ -161,33 +161,33 @@ def write_about(one: ArchivedConversation) -> bytes:
         "standing": one.standing,
     }
     if one.parent:
-        told |= {
+        data |= {
             "branch_of": one.parent,
             "after_turn": one.after_turn,
             "after_seq": one.after_seq,
         }
-    return orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def read_about(content: bytes) -> ArchivedConversation:
     """Return the conversation of such a file; its audience follows from its id. Raises
     UnsupportedFormat."""
     try:
-        told = _PlainAbout.model_validate_json(content)
+        data = _PlainAbout.model_validate_json(content)
     except ValidationError as error:
         raise UnsupportedFormat(_describe_damage(error)) from None
-    if told.branch_of and home_of(told.branch_of) != home_of(told.id):
+    if data.branch_of and home_of(data.branch_of) != home_of(data.id):
         raise UnsupportedFormat("is about a branch of another chat")
-    if told.id.count(BRANCH) and not told.branch_of:
+    if data.id.count(BRANCH) and not data.branch_of:
         raise UnsupportedFormat("is about a branch, and does not say of what")
     return ArchivedConversation(
-        told.id,
-        audience_of(told.id),
-        " ".join(told.title.split()),
-        told.standing,
-        told.branch_of,
-        told.after_turn,
-        told.after_seq,
+        data.id,
+        audience_of(data.id),
+        " ".join(data.title.split()),
+        data.standing,
+        data.branch_of,
+        data.after_turn,
+        data.after_seq,
     )
 
 

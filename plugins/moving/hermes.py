@@ -110,13 +110,13 @@ class Hermes(ForeignSource):
                 yield self._older_chat(name, identity)
 
     def _chat(self, database: ForeignDatabase, chain: Sequence[Row]) -> ForeignChat:
-        said: list[ForeignMessage] = []
+        messages: list[ForeignMessage] = []
         for session in chain:
             for row in database.rows("messages", _COLUMNS, {"session_id": session["id"]}, ("id",)):
                 if isinstance(row, TooLargeRow):
                     self.skipped.add_too_large("message", "messages")
                 elif row["active"] in (1, None) or row["compacted"]:
-                    said += self._read(row)
+                    messages += self._read(row)
                 else:
                     self.skipped.add(1, "message that was taken back", "messages taken back")
         titles = [as_text(one["title"]) for one in chain]
@@ -124,7 +124,7 @@ class Hermes(ForeignSource):
         return ForeignChat(
             as_text(first["id"]),
             next(filter(None, reversed(titles)), ""),
-            tuple(unfold(said)),
+            tuple(unfold(messages)),
             standing_of(is_archived=chain[-1]["archived"], is_pinned=chain[-1]["pinned"]),
             at=as_time(first["started_at"]),
         )
@@ -143,8 +143,8 @@ class Hermes(ForeignSource):
         rows = [one for one in found if isinstance(one, dict) and as_text(one.get("role"))]
         if not rows:
             return UnreadableChat("no messages in the shape that Hermes writes")
-        said = [message for row in rows for message in self._read(row)]
-        return ForeignChat(identity, title, tuple(unfold(said)))
+        messages = [message for row in rows for message in self._read(row)]
+        return ForeignChat(identity, title, tuple(unfold(messages)))
 
     def read_profile(self) -> ImportedProfile:
         own = ImportedProfile()
@@ -250,7 +250,7 @@ def _find_chains(sessions: Mapping[str, Row], skipped: SkippedItems) -> list[lis
 
 def unfold(messages: Sequence[ForeignMessage]) -> list[ForeignMessage]:
     """Return the messages without summaries, and without the messages repeated around them."""
-    said: list[ForeignMessage] = []
+    unfolded: list[ForeignMessage] = []
     parts: list[list[ForeignMessage]] = [[]]
     for message in messages:
         if message.role != "tool" and message.text.lstrip().startswith(_SUMMARIES):
@@ -258,17 +258,17 @@ def unfold(messages: Sequence[ForeignMessage]) -> list[ForeignMessage]:
         else:
             parts[-1].append(message)
     for number, part in enumerate(parts, 1):
-        said += part[_count_copied(said, part) :]
+        unfolded += part[_count_copied(unfolded, part) :]
         if number < len(parts):
-            del said[len(said) - _count_copied(said, said[: len(said) // 2]) :]
-    return said
+            del unfolded[len(unfolded) - _count_copied(unfolded, unfolded[: len(unfolded) // 2]) :]
+    return unfolded
 
 
-def _count_copied(said: Sequence[ForeignMessage], following: Sequence[ForeignMessage]) -> int:
+def _count_copied(messages: Sequence[ForeignMessage], following: Sequence[ForeignMessage]) -> int:
     """Return the number of messages at the end of one list that are also at the beginning of the
     other."""
-    most = min(len(said), len(following), _MOST_COPIED)
-    return next((n for n in range(most, 0, -1) if _are_same(said[-n:], following[:n])), 0)
+    most = min(len(messages), len(following), _MOST_COPIED)
+    return next((n for n in range(most, 0, -1) if _are_same(messages[-n:], following[:n])), 0)
 
 
 def _are_same(first: Sequence[ForeignMessage], second: Sequence[ForeignMessage]) -> bool:

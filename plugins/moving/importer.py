@@ -168,12 +168,12 @@ class Importer:
             self.result.grown += bool(first)
             self.result.new += not first
             new = turns[first:]
-            self.result.count(len(new), [told.at for turn in new for told in turn])
+            self.result.count(len(new), [message.at for turn in new for message in turn])
             if self._app is not None and not self._is_rehearsal:
                 await self._write(self._app, key, chat, new)
             else:
-                for told in (told for turn in new for told in turn):
-                    await self._with_pictures(key, told)
+                for message in (message for turn in new for message in turn):
+                    await self._with_pictures(key, message)
 
     def key_of(self, chat: ForeignChat) -> ConversationKey:
         """Return the key of the conversation that a source's chat becomes."""
@@ -193,16 +193,18 @@ class Importer:
             await conversation.rename(title)
         if chat.standing:
             await conversation.place(chat.standing)
-        told = [[await self._with_pictures(key, one) for one in turn] for turn in turns]
-        times = [one.at for turn in told for one in turn]
-        await conversation.turns.append([[one.message for one in turn] for turn in told], times)
+        stored = [[await self._with_pictures(key, one) for one in turn] for turn in turns]
+        times = [one.at for turn in stored for one in turn]
+        await conversation.turns.append([[one.message for one in turn] for turn in stored], times)
         await app.conversations.evict(lambda name: name == key.id)
 
-    async def _with_pictures(self, key: ConversationKey, told: ImportedMessage) -> ImportedMessage:
+    async def _with_pictures(
+        self, key: ConversationKey, message: ImportedMessage
+    ) -> ImportedMessage:
         """Return the message with its available pictures, stored on disk unless this is a
         rehearsal."""
         images = []
-        for name in told.pictures:
+        for name in message.pictures:
             content = await asyncio.to_thread(self._source.picture, name)
             image = await self._keep(key, content) if content else None
             if image is None:
@@ -210,7 +212,7 @@ class Importer:
                 continue
             images.append(image)
             self.result.pictures += 1
-        return replace(told, message=replace(told.message, images=tuple(images)))
+        return replace(message, message=replace(message.message, images=tuple(images)))
 
     async def _keep(self, key: ConversationKey, content: bytes) -> Image | None:
         """Return the picture with this content; None if it is not a picture, or there is no
@@ -314,15 +316,15 @@ class Importer:
     def _section(self, audience: str, note: Note) -> Section:
         """Return a part of a daily file as a section, with a deterministic job number. Its text is
         as in a file."""
-        said = clean_text(note.text).strip().replace("<!--", "&lt;!--")
-        parts = (self._slug, str(note.day), note.at, note.conversation, said)
+        text = clean_text(note.text).strip().replace("<!--", "&lt;!--")
+        parts = (self._slug, str(note.day), note.at, note.conversation, text)
         digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         at = day_time.fromisoformat(note.at) if note.at else day_time.min
         return Section(
             ConversationKey(note.conversation or f"import/{self._slug}", audience),
             datetime.combine(note.day, at),
             note.turns or f"from {self._source.name}",
-            said,
+            text,
             _FIRST_JOB + int(digest[:8], 16),
         )
 

@@ -141,7 +141,7 @@ class OpenWebUi(ForeignSource):
         params = as_mapping(chat.get("params"))
         for node in path:
             self._count_left_out(node)
-        messages = tuple(said for node in path for said in _read(node))
+        messages = tuple(message for node in path for message in _read(node))
         title = as_text(row.get("title")) or as_text(chat.get("title"))
         return ForeignChat(
             as_text(row.get("id"))
@@ -264,11 +264,11 @@ class _WebUiDatabase:
         return own
 
 
-def _find_last(nodes: Mapping[str, Any], *told: Mapping[str, Any]) -> str:
+def _find_last(nodes: Mapping[str, Any], *sources: Mapping[str, Any]) -> str:
     """Return the message that was shown last, which newer versions store outside of the messages
     (`get_current_message_id` in open-webui/open-webui `backend/open_webui/models/chats.py`)."""
     names = ("currentId", "current_message_id", "branchPointMessageId")
-    found = (as_text(one.get(name)) for one in told for name in names)
+    found = (as_text(one.get(name)) for one in sources for name in names)
     return next((name for name in found if name in nodes), "")
 
 
@@ -296,10 +296,10 @@ def _read(message: Mapping[str, Any]) -> list[ForeignMessage]:
         return [ForeignMessage("user", text, at, pictures=tuple(filter(None, pictures)))]
     if message.get("role") != "assistant":
         return []
-    said: list[ForeignMessage] = []
+    messages: list[ForeignMessage] = []
     for kind, piece in _split(text):
-        said += _read_piece(kind, piece, message)
-    return said or [one for item in _output(message) for one in _read_output(item, at)]
+        messages += _read_piece(kind, piece, message)
+    return messages or [one for item in _output(message) for one in _read_output(item, at)]
 
 
 def _is_picture(file: Mapping[str, Any]) -> bool:
@@ -369,15 +369,19 @@ def _read_piece(kind: str, piece: str, message: Mapping[str, Any]) -> list[Forei
 
 def _read_call(kind: str, tag: str, body: str, at: datetime | None) -> list[ForeignMessage]:
     """Return a call and its result, which is an attribute or between the tags."""
-    told = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(tag)}
+    attributes = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(tag)}
     if kind == _CODE:
         found = _FENCE.match(body)
         arguments = json.dumps({"code": found[1] if found else body}, ensure_ascii=False)
-        call = ToolCall(told.get("id", ""), _CODE, arguments)
-        result = told.get("output", "")
+        call = ToolCall(attributes.get("id", ""), _CODE, arguments)
+        result = attributes.get("output", "")
     else:
-        call = ToolCall(told.get("id", ""), told.get("name", ""), _plain(told.get("arguments", "")))
-        result = _plain(told.get("result") or body)
+        call = ToolCall(
+            attributes.get("id", ""),
+            attributes.get("name", ""),
+            _plain(attributes.get("arguments", "")),
+        )
+        result = _plain(attributes.get("result") or body)
     asked = ForeignMessage("assistant", at=at, calls=(call,))
     if 'done="false"' in tag and not result:
         return [asked]
@@ -387,7 +391,7 @@ def _read_call(kind: str, tag: str, body: str, at: datetime | None) -> list[Fore
 def _plain(value: str) -> str:
     """Decode a text that may be encoded as a JSON string."""
     try:
-        said = json.loads(value)
+        data = json.loads(value)
     except (ValueError, RecursionError):
         return value
-    return said if isinstance(said, str) else value
+    return data if isinstance(data, str) else value

@@ -75,8 +75,8 @@ class ClawSession(Struct):
             above = self._leaf
         is_message = kind == "message"
         self.is_one |= is_message
-        told = as_mapping(event.get("message")) if is_message else {}
-        self._nodes[name] = {"above": above, "at": event.get("timestamp"), "message": told}
+        data = as_mapping(event.get("message")) if is_message else {}
+        self._nodes[name] = {"above": above, "at": event.get("timestamp"), "message": data}
         if kind in _CANONICAL and event.get("appendMode") != "side":
             self._leaf = name
 
@@ -86,14 +86,14 @@ class ClawSession(Struct):
         spoken = sum(_is_message(node) for node in self._nodes.values())
         skipped.add_other_version(spoken - sum(map(_is_message, path)))
         skipped.add_damaged_lines(self._damaged)
-        told = ""
+        previous = ""
         for node in path:
             message = as_mapping(node.get("message"))
             is_mirror = (message.get("provider"), message.get("model")) == _MIRROR
             for one in _read(message, _at(node), skipped):
-                if not (is_mirror and one.text == told):
+                if not (is_mirror and one.text == previous):
                     yield one
-                told = one.text or told if one.role == "assistant" else ""
+                previous = one.text or previous if one.role == "assistant" else ""
 
 
 def _is_message(node: Mapping[str, Any]) -> bool:
@@ -101,8 +101,8 @@ def _is_message(node: Mapping[str, Any]) -> bool:
 
 
 def _at(node: Mapping[str, Any]) -> Any:
-    said = as_time(as_mapping(node.get("message")).get("timestamp"))
-    return said or as_time(node.get("at"))
+    time = as_time(as_mapping(node.get("message")).get("timestamp"))
+    return time or as_time(node.get("at"))
 
 
 def _read(message: Mapping[str, Any], at: Any, skipped: SkippedItems) -> list[ForeignMessage]:

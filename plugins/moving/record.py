@@ -114,7 +114,7 @@ def find_new(
     row = columns.select(columns.id).where(columns.key == one.id).scalar(database)
     known = {e.seq: _said(e) for e in transcript.own_entries(database, row)} if row else {}
     given = {entry.seq: _said(entry) for entry in entries}
-    if any(given.get(seq, said) != said for seq, said in known.items()):
+    if any(given.get(seq, text) != text for seq, text in known.items()):
         return None
     new = [entry for entry in entries if entry.seq not in known]
     is_between = known and new and new[0].seq < max(known)
@@ -191,11 +191,11 @@ def exchanges_of(database: Database, key: str) -> list[Exchange]:
     )
     turns: dict[int, list[str]] = {}
     for turn, role, text in query.tuples().execute(database):
-        said = turns.setdefault(turn, ["", ""])
+        exchange = turns.setdefault(turn, ["", ""])
         if role == "assistant":
-            said[1] = text
-        elif not said[0]:
-            said[0] = text
+            exchange[1] = text
+        elif not exchange[0]:
+            exchange[0] = text
     return [(question, reply) for question, reply in turns.values()]
 
 

@@ -66,8 +66,8 @@ def describe_nothing(result: ImportResult, source: ForeignSource, path: Path) ->
     if not result.unreadable:
         return f"Nothing in {path} can be imported: nothing of {source.name} is in it."
     reasons = Counter(result.unreadable).most_common(_REASONS)
-    said = (f"{count(n, 'conversation')} can't be read: {why}." for why, n in reasons)
-    return f"Nothing in {path} can be imported. {' '.join(said)}"
+    sentences = (f"{count(n, 'conversation')} can't be read: {why}." for why, n in reasons)
+    return f"Nothing in {path} can be imported. {' '.join(sentences)}"
 
 
 def _describe_memory(result: ImportResult, options: argparse.Namespace) -> list[str]:
@@ -75,18 +75,18 @@ def _describe_memory(result: ImportResult, options: argparse.Namespace) -> list[
     chat = "its chats" if options.source == "parley" else f"the chat {options.to}/main"
     if result.memory:
         waits = f"; {_wait(result.memory)} there for your approval: /memory diff"
-        said = f"{count(result.memory, 'line')} of memory, for {chat}"
-        lines.append(said if options.mine else f"{said}{waits}")
+        text = f"{count(result.memory, 'line')} of memory, for {chat}"
+        lines.append(text if options.mine else f"{text}{waits}")
     if result.days:
         waits = f"; {_wait(result.days)} there: /memory pending"
-        said = f"{count(result.days, 'part')} of daily memory, for {chat}"
-        lines.append(said if options.mine else f"{said}{waits}")
+        text = f"{count(result.days, 'part')} of daily memory, for {chat}"
+        lines.append(text if options.mine else f"{text}{waits}")
     if result.schedules:
-        said = f"{count(result.schedules, 'scheduled task')}, for {chat}"
-        lines.append(f"{said}; paused: /jobs there lists them, and /jobs resume N starts one")
+        text = f"{count(result.schedules, 'scheduled task')}, for {chat}"
+        lines.append(f"{text}; paused: /jobs there lists them, and /jobs resume N starts one")
     for (noun, where), number in result.carried.items():
-        said = f"{count(number, noun)}, for its chats"
-        lines.append(said if options.mine else f"{said}; {_wait(number)} there: {where}")
+        text = f"{count(number, noun)}, for its chats"
+        lines.append(text if options.mine else f"{text}; {_wait(number)} there: {where}")
     return lines
 
 

@@ -74,14 +74,14 @@ def _mark(
     """Return the turns, with text from outside marked."""
     marked, is_tainted = [], not is_own
     for turn in turns:
-        said = []
-        for told in turn:
-            is_result = told.message.role == "tool"
-            is_stained = is_tainted and not (is_own and told.message.role == "user")
-            message = replace(told.message, is_untrusted=is_result, is_tainted=is_stained)
-            said.append(replace(told, message=message))
+        outcome = []
+        for one in turn:
+            is_result = one.message.role == "tool"
+            is_stained = is_tainted and not (is_own and one.message.role == "user")
+            message = replace(one.message, is_untrusted=is_result, is_tainted=is_stained)
+            outcome.append(replace(one, message=message))
             is_tainted |= is_result
-        marked.append(said)
+        marked.append(outcome)
     return marked
 
 

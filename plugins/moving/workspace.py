@@ -149,9 +149,13 @@ def _filled_lines(text: str, *, keeps_headings: bool) -> list[str]:
     """Return the lines with content, without the titles and blanks of templates."""
     found = []
     for line in text.splitlines():
-        said = line.strip()
-        if said and not _BLANK.fullmatch(said) and (keeps_headings or not said.startswith("#")):
-            found.append(line.rstrip() if keeps_headings else said)
+        content = line.strip()
+        if (
+            content
+            and not _BLANK.fullmatch(content)
+            and (keeps_headings or not content.startswith("#"))
+        ):
+            found.append(line.rstrip() if keeps_headings else content)
     return [] if all(one.lstrip().startswith("#") for one in found) else found
 
 
@@ -275,9 +279,9 @@ def _with_text(
 def _refuse(one: ForeignSchedule, why: str, skipped: SkippedItems) -> list[ForeignSchedule]:
     """Report a task that was not imported, by its name; after many, only their number."""
     name = " ".join(clean_text(one.name).split())[:_LONGEST_NAME] or "without a name"
-    told = f"The scheduled task {name}: {why.rstrip('.')}."
-    if sum(said.startswith("The scheduled task ") for said in skipped.remarks) < _MOST_NAMED:
-        skipped.remarks.append(told)
+    sentence = f"The scheduled task {name}: {why.rstrip('.')}."
+    if sum(remark.startswith("The scheduled task ") for remark in skipped.remarks) < _MOST_NAMED:
+        skipped.remarks.append(sentence)
     else:
         skipped.add(1, "more scheduled task", "more scheduled tasks")
     return []

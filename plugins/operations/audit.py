@@ -172,11 +172,11 @@ def _keys(one: Installation) -> Iterator[_Risk]:
 
 
 def _tools(one: Installation) -> Iterator[_Risk]:
-    said: set[str] = set()
+    named: set[str] = set()
     for scope, settings in one.everywhere:
         for severity, sentence, fix in _reach(settings):
-            if sentence not in said:
-                said.add(sentence)
+            if sentence not in named:
+                named.add(sentence)
                 where = f" (in {scope})" if scope else ""
                 yield severity, f"{sentence[:-1]}{where}.", fix
 

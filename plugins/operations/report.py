@@ -183,17 +183,17 @@ def describe_settings(found: Installation) -> dict[str, Any]:
     """Describe the settings that are not the default, with their source, and counts of other
     data."""
     infos = found.book.describe_all()
-    told = {
+    settings = {
         info.key: {"value": mask_value(info.value, info.choices), "from": info.layer.split(" ")[0]}
         for info in infos
         if info.layer != "default" and info.value != info.default
     }
     model = found.settings.model
     if model in (AUTO, EMBEDDED) or window_of(model):
-        told.setdefault("model", {"from": "default"})["value"] = model
+        settings.setdefault("model", {"from": "default"})["value"] = model
     carried = found.carried
     return {
-        "settings": told,
+        "settings": settings,
         "agents": len(found.layers.agents),
         "set in single chats": len([scope for scope, _, _ in carried.settings if scope]),
         "owners and users let in": [len(carried.owners), len(carried.users)],
@@ -221,12 +221,12 @@ async def _check(place: ReportedInstallation) -> dict[str, str]:
     """Return the doctor's findings by kind; the sentences may contain names and addresses."""
     probes = doctor.Probes(place.config, place.data, place.environ, may_connect=False)
     findings = await doctor.examine(probes)
-    told: dict[str, str] = {}
+    results: dict[str, str] = {}
     for finding in findings:
         kind = finding.name.partition(" of ")[0]
         if kind in _CHECKS:
-            told[kind] = "not well" if not finding.is_ok else told.get(kind, "well")
-    return told
+            results[kind] = "not well" if not finding.is_ok else results.get(kind, "well")
+    return results
 
 
 _CHECKS = (
@@ -242,16 +242,16 @@ _CHECKS = (
 
 
 def _describe_data(place: ReportedInstallation) -> dict[str, Any]:
-    told: dict[str, Any] = {"files": dict(_measure_files(place.data))}
+    data: dict[str, Any] = {"files": dict(_measure_files(place.data))}
     try:
         where = find_database(load_layers(place.config, place.environ), place.data)
-        told["database"] = "a file" if isinstance(where, Path) else "a server"
+        data["database"] = "a file" if isinstance(where, Path) else "a server"
         if not isinstance(where, Path) or where.exists():
             with engine_for(where).visit() as database:
-                told["rows"] = count_rows(database)
+                data["rows"] = count_rows(database)
     except (SettingError, StoreError, OSError) as error:
-        told["rows"] = f"can't be read ({type(error).__name__})"
-    return told
+        data["rows"] = f"can't be read ({type(error).__name__})"
+    return data
 
 
 def _measure_files(data: Path) -> Iterator[tuple[str, dict[str, int]]]:

@@ -340,8 +340,8 @@ def _write(stream: IO[bytes], top: Path, path: Path) -> str:
 
 def _check(source: Path, sums: Mapping[str, str], manifest: bytes) -> None:
     try:
-        told: Any = json.loads(manifest)
-        is_known, expected = told["format"] == FORMAT, told["sha256"]
+        data: Any = json.loads(manifest)
+        is_known, expected = data["format"] == FORMAT, data["sha256"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise BackupError(f"{source} is not a complete backup; nothing was changed.") from None
     if not is_known:

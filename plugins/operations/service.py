@@ -120,16 +120,16 @@ class UserUnits:
 
     def control(self, *arguments: str) -> str:
         """Return the output of `systemctl --user`. Raises ServiceError if it fails."""
-        code, told = self.ask(*arguments)
+        code, output = self.ask(*arguments)
         if code == 0:
-            return told
-        if "bus" in told or "No medium" in told:
+            return output
+        if "bus" in output or "No medium" in output:
             raise ServiceError(
-                f"There is no systemd for your user here ({told}). Log in as the user that the bot "
-                "belongs to (not with su or sudo). Where no systemd runs at all, have the bot "
+                f"There is no systemd for your user here ({output}). Log in as the user that the "
+                "bot belongs to (not with su or sudo). Where no systemd runs at all, have the bot "
                 "started by the program that starts services there."
             )
-        raise ServiceError(f"systemctl --user {' '.join(arguments)}: {told}")
+        raise ServiceError(f"systemctl --user {' '.join(arguments)}: {output}")
 
     def ask(self, *arguments: str) -> tuple[int, str]:
         """Return the exit code of `systemctl --user`, and its output."""

@@ -82,10 +82,10 @@ def find_loaded() -> Encoder | None:
 def to_vectors(model: Encoder, texts: Sequence[str]) -> list[bytes]:
     """Return the vectors of each text, those of its pieces concatenated; b"" for an empty text."""
     pieces = [[*_cut(text)] for text in texts]
-    told = [piece for one in pieces for piece in one]
-    if not told:
+    pieces_sent = [piece for one in pieces for piece in one]
+    if not pieces_sent:
         return [b"" for _ in texts]
-    rows = iter((model.encode(told) * _SCALE).round().clip(-127, 127).astype("int8"))
+    rows = iter((model.encode(pieces_sent) * _SCALE).round().clip(-127, 127).astype("int8"))
     return [b"".join(next(rows).tobytes() for _ in one) for one in pieces]
 
 

@@ -210,12 +210,12 @@ def describe_match(again: RebuiltRequest) -> str:
             digest=sent.digest[:16],
         )
     turns = again.forgotten
-    gone = (
+    removed = (
         sentence_about(turns, "{turns} was forgotten", "{turns} were forgotten") if turns else "",
         _("the system prompt and the tools are not kept any more") * (not sent.prefix.parameters),
         _("a secret in it was hidden before it was kept") * sent.prefix.is_masked,
     )
-    why = _(", and ").join(filter(None, gone)) or _(
+    why = _(", and ").join(filter(None, removed)) or _(
         "something in it was forgotten or changed since"
     )
     return _("This is not byte for byte what was sent: {why}. The rest is as it was.", why=why)

@@ -347,8 +347,8 @@ def _name_part(name: str) -> str:
     if not turn[1:].isdigit():
         return _(name)
     role, comma, _summary = role.partition(_AFTER)
-    said = f"{turn} {name_role(role)}"
-    return _("{part}, after a summary", part=said) if comma else said
+    text = f"{turn} {name_role(role)}"
+    return _("{part}, after a summary", part=text) if comma else text
 
 
 _ANYTHING: frozenset[Kind] = frozenset({"undo", "redo", "setting"})

@@ -273,8 +273,8 @@ async def rebuild(log: StoredRequests, sent: SentRequest, pictures: Pictures) ->
     wire, shown_wire = (in_protocol(one, view.beside) for one in (body, shown))
     content = orjson.dumps(wire, default=dict)
     is_same = hashlib.sha256(content).hexdigest() == sent.digest
-    gone = [] if is_same else await log.find_forgotten_turns(sent)
-    return RebuiltRequest(sent, view, prefix, wire, shown_wire, messages, is_same, tuple(gone))
+    forgotten = [] if is_same else await log.find_forgotten_turns(sent)
+    return RebuiltRequest(sent, view, prefix, wire, shown_wire, messages, is_same, tuple(forgotten))
 
 
 def in_protocol(body: Mapping[str, Any], beside: RequestExtras) -> Mapping[str, Any]:

@@ -109,11 +109,11 @@ _AT_ONCE = 4  # the number of requests that are deleted together
 
 
 def _trim(database: Database, conversation: int, last: int, used: str) -> None:
-    gone = database.execute_sql(
+    deleted = database.execute_sql(
         "DELETE FROM request WHERE conversation = ? AND number <= ? RETURNING prefix",
         (conversation, last),
     ).fetchall()
-    for digest in {digest for (digest,) in gone} - {used}:
+    for digest in {digest for (digest,) in deleted} - {used}:
         database.execute_sql(
             """DELETE FROM request_prefix WHERE digest = ?
                 AND NOT EXISTS (SELECT 1 FROM request WHERE prefix = request_prefix.digest)""",

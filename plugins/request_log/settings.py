@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -14,10 +14,8 @@ class RequestLogSettings(SettingsSection):
 
     SECTION: ClassVar[str] = "context"
 
-    keep_requests: int = Field(
+    keep_requests: Annotated[int, Field(ge=0, le=1_000)] = Field(
         default=20,
-        ge=0,
-        le=1_000,
         description="Number of the last requests to the model that are kept for /context "
         "request; 0 keeps none.",
         json_schema_extra={"unit": "requests", "here": True},

@@ -106,13 +106,14 @@ async def shell(
 async def _show_pictures(context: ToolContext, workspace: Path, since: int) -> list[str]:
     """Add the pictures that a command made to the answer; return their paths. Copies are kept,
     since later commands may change the files."""
-    if context.show is None:
+    pictures = context.effects.pictures
+    if pictures is None:
         return []
     megabytes = context.settings.files_quota
     made = await asyncio.to_thread(find_made, workspace, since, megabytes)
     for picture in made:
         image = await LocalWorkspace(workspace).keep(picture.content, picture.media_type)
-        context.show(image.file)
+        pictures.append(image.file)
     return [picture.path for picture in made]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -21,18 +21,14 @@ class ShellSettings(SettingsSection):
         "with the chat's folder and no network.",
         json_schema_extra=TURN,
     )
-    shell_timeout: int = Field(
+    shell_timeout: Annotated[int, Field(ge=1, le=3_600)] = Field(
         default=60,
-        ge=1,
-        le=3_600,
         description="Time limit for a command; after it, the command and everything it "
         "started are killed.",
         json_schema_extra={"unit": "seconds", **TURN},
     )
-    shell_memory: int = Field(
+    shell_memory: Annotated[int, Field(ge=50, le=1_000_000)] = Field(
         default=2_000,
-        ge=50,
-        le=1_000_000,
         description="Maximum memory for a command and everything it starts; beyond that it is "
         "killed.",
         json_schema_extra={"unit": "MB", **TURN},

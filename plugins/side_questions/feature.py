@@ -114,20 +114,20 @@ class SideQuestions:
         place = conversation.context.row
         row = await self._store.write(lambda db: rows.insert(db, place, asked))
         try:
-            state, said = await self._ask(ask, question)
+            state, message = await self._ask(ask, question)
         except asyncio.CancelledError:
             raise  # the bot is shutting down; the next start reports it
         except Exception:
             log.exception("a side question failed")
-            state, said = "failed", BROKEN
-        await self._store.write(lambda db: rows.finish(db, row, said, state))
+            state, message = "failed", BROKEN
+        await self._store.write(lambda db: rows.finish(db, row, message, state))
         warnings = await self._config.spending.warnings(key, ask.person.limited)
-        return "\n\n".join((said if state == "answered" else explain(said), *warnings))
+        return "\n\n".join((message if state == "answered" else explain(message), *warnings))
 
     async def _ask(self, ask: Ask, question: str) -> tuple[State, str]:
         conversation, key = ask.conversation, ask.conversation.key
-        said = Message("user", question, speaker=ask.speaker)
-        turn = await SideTurn.open_turn(conversation.turns, said, name_of(ask.address))
+        message = Message("user", question, speaker=ask.speaker)
+        turn = await SideTurn.open_turn(conversation.turns, message, name_of(ask.address))
         self._config.spending.begin(key, ask.person.limited)
         agent = self._config.agent(conversation, ask.address)
         with in_turn(f"{key.id} aside"), speaking(ENGLISH):

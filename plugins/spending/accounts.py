@@ -278,15 +278,15 @@ class MonthAccounts(SpendingRules):
         self, key: ConversationKey, user: str = "", conversation: Conversation | None = None
     ) -> list[str]:
         """Return the warnings that are due now, each once: the lines under the reply."""
-        said = {
+        notes = {
             (a.scope, note): say
             for a in self._list_limited(key, user)
             for note, say in _list_warnings(a)
         }
-        due = [one for one in said if one not in self._page.notes]
+        due = [one for one in notes if one not in self._page.notes]
         for scope, note in due:
             await self._note(scope, note)
-        return [said[one] for one in due]
+        return [notes[one] for one in due]
 
     async def note_once(self, scope: str, text: str) -> bool:
         """Store a note for this month; return False if it exists already."""

@@ -124,8 +124,8 @@ class MonthSpending(MonthAccounts):
     ) -> list[str]:
         """Return the lines that are due now, each once: about the first answer of the cheaper
         model, and about a limit that is near."""
-        said = await self._notify_chat(conversation) if conversation else []
-        return said + await super().warnings(key, user)
+        sentences = await self._notify_chat(conversation) if conversation else []
+        return sentences + await super().warnings(key, user)
 
     async def _notify_chat(self, conversation: Conversation) -> list[str]:
         key = conversation.key
@@ -171,7 +171,7 @@ def _describe_price(cheaper: Model, dear: Model, tokens: int) -> str:
     others = price(dear.name, dear.provider)
     if costs is None or others is None:
         return ""
-    told = _(
+    text = _(
         ". A million tokens cost {read} to read and {written} to write instead of {dear_read} and "
         "{dear_written}",
         read=money(costs[0]),
@@ -181,5 +181,5 @@ def _describe_price(cheaper: Model, dear: Model, tokens: int) -> str:
     )
     once = tokens * costs[0] / 1e6
     if not once:
-        return told
-    return told + _("; reading this conversation again costs {once} once", once=money(once))
+        return text
+    return text + _("; reading this conversation again costs {once} once", once=money(once))

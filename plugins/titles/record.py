@@ -68,8 +68,8 @@ class TitleRows:
             for turn, title in database.execute_sql(_ASKED, (home,)).fetchall():
                 is_selected = key.id == home if turns is None else f"{home} t{turn}" in turns
                 if is_selected:
-                    gone = "UPDATE titles_asked SET turn = 0, title = '' WHERE home = ?"
-                    database.execute_sql(gone, (home,)).close()
+                    statement = "UPDATE titles_asked SET turn = 0, title = '' WHERE home = ?"
+                    database.execute_sql(statement, (home,)).close()
                     if title:
                         database.execute_sql(_RENAME, ("", home, title)).close()
 

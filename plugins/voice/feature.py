@@ -102,8 +102,8 @@ class VoiceMessages:
                     reason=explain(str(error)),
                 )
             ) from error
-        heard = replace(file, heard=" ".join(clean_text(text).split()))
-        files = (*received.files[:number], heard, *received.files[number + 1 :])
+        transcribed = replace(file, heard=" ".join(clean_text(text).split()))
+        files = (*received.files[:number], transcribed, *received.files[number + 1 :])
         state = (await self._kernel.conversations.get(key)).context
         person = name_of(received.address)
         ledger = self._kernel.conversations.services.ledger
@@ -114,7 +114,7 @@ class VoiceMessages:
 
         await self._kernel.store.write(keep)
         state.book(spent, person)
-        if not heard.heard:
+        if not transcribed.heard:
             raise _NotTranscribedError(
                 _("Nothing was said in your voice message, as far as I can hear. Send it again?")
             )
@@ -321,14 +321,14 @@ class Voice:
     def _price(self, usage: object) -> Spent:
         """Return the ledger's row: priced by tokens if they are reported, otherwise by seconds."""
         reported: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
-        prompt, said = (_count(reported.get(f"{kind}_tokens")) for kind in ("input", "output"))
-        if prompt or said:
-            cost = cost_of(self._endpoint.model, Usage(prompt, said), self._endpoint.base_url)
+        prompt, output = (_count(reported.get(f"{kind}_tokens")) for kind in ("input", "output"))
+        if prompt or output:
+            cost = cost_of(self._endpoint.model, Usage(prompt, output), self._endpoint.base_url)
         else:
             minutes = _count(reported.get("seconds")) / 60
             cost = minutes * self._rates.minute if minutes and self._rates.minute else None
         cost = 0.0 if cost is None and self.is_free else cost
-        return Spent(HEARD, self._endpoint.model, prompt, 0, said, cost, bool(prompt or said))
+        return Spent(HEARD, self._endpoint.model, prompt, 0, output, cost, bool(prompt or output))
 
     def _connect(self) -> SdkClient:
         if self._client is None:

@@ -66,17 +66,13 @@ class VoiceSettings(SettingsSection):
         description="The voice in which they are read, as its model calls it.",
         json_schema_extra={"wants": "a voice's name", "here": True, **TURN},
     )
-    speech_price: float = Field(
+    speech_price: Annotated[float, Field(ge=0, le=10_000)] = Field(
         default=0,
-        ge=0,
-        le=10_000,
         description="Price of a million characters that are read aloud; 0: unknown.",
         json_schema_extra={"wants": "a number from 0 to 10000", "unit": "US dollars"},
     )
-    minute_price: float = Field(
+    minute_price: Annotated[float, Field(ge=0, le=100)] = Field(
         default=0,
-        ge=0,
-        le=100,
         description="Price of a transcribed minute, for models that are not paid by "
         "tokens; 0: unknown.",
         json_schema_extra={"wants": "a number from 0 to 100", "unit": "US dollars"},

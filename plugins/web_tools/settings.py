@@ -35,10 +35,8 @@ class WebSearch(StrictModel):
             **FIXED,
         },
     )
-    results: int = Field(
+    results: Annotated[int, Field(ge=1, le=20)] = Field(
         default=5,
-        ge=1,
-        le=20,
         description="Maximum search results that the model gets.",
         json_schema_extra={"unit": "results", **TURN},
     )

@@ -6,7 +6,6 @@ answer was made from, in a branch; below the new answer, the first one is shown.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from msgspec.structs import asdict
 
 from bot.app import Kernel
 from channels.language import _, number_of
+from channels.limited import LimitedDict
 from memory.context.meter import digest_of
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
@@ -181,7 +181,7 @@ class Trials:
 
     def __init__(self, conversations: Conversations) -> None:
         self._conversations = conversations
-        self._awaited: OrderedDict[str, AnswerTrial] = OrderedDict()
+        self._awaited = LimitedDict[str, AnswerTrial](_MOST)
 
     @hookimpl
     def parley_notes(self) -> Callable[[OpenTurn], list[str]]:
@@ -200,8 +200,6 @@ class Trials:
     def expect(self, key: ConversationKey, trial: AnswerTrial) -> None:
         """Show the first answer below the next one in this branch."""
         self._awaited[key.id] = trial
-        while len(self._awaited) > _MOST:
-            self._awaited.popitem(last=False)
 
     def note(self, turn: OpenTurn) -> list[str]:
         """Return the note below the answer of a turn."""
@@ -271,8 +269,8 @@ async def without(ask: Ask) -> Reply:
         )
     first = next(iter(await ask.conversation.context.turns([answered.turn])), None)
     if first is None:
-        gone = f"t{answered.turn}"
-        raise refusal("Nothing is kept of {name}: it was deleted.", name=gone)
+        turn_name = f"t{answered.turn}"
+        raise refusal("Nothing is kept of {name}: it was deleted.", name=turn_name)
     if part.kind == "memory":  # refused before any change, if it is not allowed
         value = {"memory.left_out": _left_out(ask, part)}
         ask.bot.settings.once(value, ask.conversation.key.id, ask.person)

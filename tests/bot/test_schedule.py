@@ -298,7 +298,7 @@ async def test_a_kill_before_the_deletion_adds_nothing_twice(tmp_path: Path) -> 
         conversation = await bot.app.conversations.get(ConversationKey("pipe/main", "pipe-main"))
 
         async def killed(
-            turns: object, gone: object, sharing: object = (), *, is_told: bool = False
+            turns: object, deleted: object, sharing: object = (), *, is_told: bool = False
         ) -> bool:
             raise OSError("killed here")
 

@@ -27,8 +27,8 @@ from memory.tasks import cancel_and_wait
 from plugins.cluster import gateway, node, ownership, rabbit, record, wire, worker
 from plugins.cluster.gateway import Gateway
 from plugins.cluster.node import ClusterSender, Node, name_process
-from plugins.cluster.process import RemoteChannel
 from plugins.cluster.rabbit import RabbitMQ
+from plugins.cluster.run import RemoteChannel
 from plugins.cluster.worker import GROUP, Worker
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer

@@ -15,7 +15,7 @@ import pytest
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
 from plugins.cluster.ownership import Ownership
-from plugins.cluster.rabbit import RabbitMQ
+from plugins.cluster.rabbit import BrokerListener, RabbitMQ
 from plugins.cluster.wire import BrokerError, OwnerCall
 from tests.cluster.cluster_testbot import small_and_quick
 from tests.cluster.rabbitmq_server import RabbitMQServer
@@ -25,15 +25,13 @@ NAMES = [f"slice.{number}" for number in range(8)]
 BEAT = 0.2  # seconds between two heartbeats
 
 
-class Process:
+class Process(BrokerListener):
     """A process with its connection, in this one; `log` has the events of all of them."""
 
     def __init__(self, url: str, me: str, kin: str, log: list[str]) -> None:
         self.broker = RabbitMQ(url, me, kin)
-        self.broker.handle_message = self._hear
+        self.broker.listener = self
         self.ownership = Ownership(self.broker, self, NAMES, lost_after=1.0)
-        self.broker.on_lost = self.ownership.disconnected
-        self.broker.on_back = self.ownership.reconnected
         self.log, self.hold = log, asyncio.Event()
         self.hold.set()
         self.is_unable = False
@@ -42,7 +40,13 @@ class Process:
         self._beating: asyncio.Task[None] | None = None
         self._over = asyncio.Event()
 
-    def _hear(self, topic: str, body: bytes) -> None:
+    def disconnected(self) -> None:
+        self.ownership.disconnected()
+
+    async def reconnected(self) -> None:
+        await self.ownership.reconnected()
+
+    def handle_message(self, topic: str, body: bytes) -> None:
         if topic == "beat":
             self.ownership.record_heartbeat(body.decode())
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,11 +26,8 @@ class Watched:
 
     def __init__(self, url: str, folder: Path) -> None:
         settings = McpServer(name="loop", url=url)
-        self.listed: list[list[ListedTool]] = []
+        self.listed: list[Sequence[ListedTool]] = []
         self.down: list[str] = []
-
-        async def on_listed(tools: list[ListedTool]) -> None:
-            self.listed.append(tools)
 
         async def make() -> object:
             return connect(settings, str, folder)
@@ -39,10 +35,18 @@ class Watched:
         self.session = ServerSession(
             "loop",
             make,  # type: ignore[arg-type]
-            partial(ServerTimeouts, NEVER, NEVER, 0),
-            on_listed,
-            self.down.append,
+            self,
         )
+
+    @property
+    def timeouts(self) -> ServerTimeouts:
+        return ServerTimeouts(NEVER, NEVER, 0)
+
+    async def keep_listing(self, server: str, listed: Sequence[ListedTool]) -> None:
+        self.listed.append(listed)
+
+    def alert_down(self, server: str, why: str) -> None:
+        self.down.append(why)
 
     async def call(self) -> str:
         return await self.session.call("act", {})

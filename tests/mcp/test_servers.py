@@ -530,7 +530,7 @@ async def test_a_yes_is_for_the_tool_as_it_was_when_it_was_asked_for(
                 del listed["add_note"]
             case _:
                 listed["another"] = ListedTool("another")
-        await known._keep_listing("notes", [*listed.values()])
+        await known.keep_listing("notes", [*listed.values()])
         await bot.says(yes.command)
         await bot.reply_to("asked")
         is_called = "add_note x" in calls_in(tmp_path)

@@ -102,8 +102,8 @@ def _count_requests(turn: Turn) -> int:
 def _count_cached_behind(view: View, old: tuple[Turn, ...]) -> int:
     """Count the raw tokens behind the first of these turns that stay in full and were in the last
     request: all but the last reply and everything after it."""
-    gone = {turn.number for turn in old}
-    staying = (t for t in view.turns if t.number > old[0].number and t.number not in gone)
+    removed = {turn.number for turn in old}
+    staying = (t for t in view.turns if t.number > old[0].number and t.number not in removed)
     entries = [entry for turn in staying for entry in turn.entries]
     replies = (place for place, e in enumerate(entries) if e.message.role == "assistant")
     return sum(entry.tokens for entry in entries[: max(replies, default=0)])
@@ -134,15 +134,15 @@ def _roll(view: View, limits: Limits) -> tuple[Change, tuple[int, ...]]:
     first = len(log) - max(1, stay)
     is_torn = log[first - 1].turn == log[first].turn
     begin = log[first].turn + is_torn
-    told = view.layout.rolled.told
-    gone = [number for number in view.layout.turns("line") if number < begin]
-    new = tuple(number for number in gone if number >= told)
-    forms = assign_form(gone, TurnForm("gone", ROLLED))
+    rolled = view.layout.rolled.told
+    removed = [number for number in view.layout.turns("line") if number < begin]
+    new = tuple(number for number in removed if number >= rolled)
+    forms = assign_form(removed, TurnForm("gone", ROLLED))
     after = 0
     if new and limits.fold_turns != 1:
         made = summarise_in_front(view, new)
         forms, after = overlay(forms, made.forms), made.after
-    return Change(forms, after=after, rolled=ShortenedLog(most, max(begin, told))), new
+    return Change(forms, after=after, rolled=ShortenedLog(most, max(begin, rolled))), new
 
 
 def _fits(view: View, limits: Limits) -> bool:

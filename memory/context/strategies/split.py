@@ -57,18 +57,18 @@ def split_at(view: View, index: int, why: str) -> Plan | None:
     summarised again with its rest."""
     entries = view.entries[: max(0, index)]
     stays = {t.number for t in view.turns if not t.is_complete} | view.layout.pinned
-    gone = {entry.turn for entry in entries} - stays
-    if not gone:
+    removed = {entry.turn for entry in entries} - stays
+    if not removed:
         return None
-    layout, newest = view.layout, max(gone)
+    layout, newest = view.layout, max(removed)
     half = next(
         (t for t in view.turns if t.number == newest and t.entries[-1] not in entries), None
     )
-    is_new = {number for number in gone if layout.form(number).kind != "tail"}
+    is_new = {number for number in removed if layout.form(number).kind != "tail"}
     ranges = [one for one in view.loose if one.turns[-1] <= newest - (half is not None)]
     leaving = tuple(sorted(is_new.union(*(one.turns for one in ranges))))
     change = summarise_in_front(view, leaving) if leaving else Change()
-    rest = gone - is_new  # summarised with its beginning, by the summary in front
+    rest = removed - is_new  # summarised with its beginning, by the summary in front
     front = SUMMARY if leaving else TurnForm("summary", layout.front or 0)
     change = change.with_forms(assign_form(rest, front))
     if half is not None:

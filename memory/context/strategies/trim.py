@@ -72,9 +72,9 @@ def restart(view: View, limits: Limits) -> Plan | None:
 
 def describe_restart(event: ViewEvent) -> str:
     """Describe for a person what a restart removed from the context."""
-    gone, shorter = format_turns(event.leaving), format_turns(event.change.turns("squeezed"))
+    removed, shorter = format_turns(event.leaving), format_turns(event.change.turns("squeezed"))
     parts = [
-        f"{gone} removed from the context" if gone else "",
+        f"{removed} removed from the context" if removed else "",
         f"of {shorter} only the question and the reply stayed" if shorter else "",
     ]
     return (

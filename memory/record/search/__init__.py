@@ -136,8 +136,8 @@ class HistorySearch:
         there = index.entries(self._database, order[:_LOOKED_AT], self._ranges)
 
         def has_scattered_words(place: int) -> bool:
-            said = to_search_text(there[place][1].message) if place in there else ""
-            return closeness(said.casefold(), wanted).run < len(wanted)
+            text = to_search_text(there[place][1].message) if place in there else ""
+            return closeness(text.casefold(), wanted).run < len(wanted)
 
         return sorted(order, key=has_scattered_words)
 
@@ -226,9 +226,9 @@ class HistorySearch:
         for place in places:
             sitting, entry = there[place]
             entry = self._shown(entry, place)
-            said, name = to_search_text(entry.message), self._reach.name(place)
+            text, name = to_search_text(entry.message), self._reach.name(place)
             neighbours = neighbour(sitting, place - 1), neighbour(sitting, place + 1)
-            yield Hit(entry, said, spans(said, wanted), name, *neighbours)
+            yield Hit(entry, text, spans(text, wanted), name, *neighbours)
 
 
 # --- literal search -----------------------------------------------------------------------
@@ -261,8 +261,8 @@ def scan(
     hits = []
     for *_, row, entry in heapq.nlargest(most, iter_scored()):
         entry = corrections.show(entry, corrections.of(database, row)) if corrections else entry
-        said = to_search_text(entry.message)
-        hits.append(Hit(entry, said, spans(said, wanted), conversations[row]))
+        content = to_search_text(entry.message)
+        hits.append(Hit(entry, content, spans(content, wanted), conversations[row]))
     return SearchHits(tuple(hits), counts.total(), counts[len(wanted)])
 
 
@@ -348,8 +348,8 @@ def passages(
 
 def _seqs_with(database: Database, conversation: int, text: str) -> frozenset[int]:
     pattern, entries = finder(text), transcript.every_entry(database, conversation)
-    said = ((entry.seq, to_model_text(without_searches(entry.message))) for entry in entries)
-    return frozenset(seq for seq, text in said if pattern.search(text))
+    texts = ((entry.seq, to_model_text(without_searches(entry.message))) for entry in entries)
+    return frozenset(seq for seq, text in texts if pattern.search(text))
 
 
 def _choose(

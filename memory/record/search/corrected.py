@@ -50,8 +50,8 @@ class _MessagesRead(Struct):
             self.finder.note(text)
             return
         new = [FoundCorrection(one, turn, seq) for one in self.finder.find_in(text)]
-        for said in self.found if not new else ():
-            old = said.correction.old
+        for correction in self.found if not new else ():
+            old = correction.correction.old
             if old not in self.again and any(find_places(text, old)):
                 self.again[old] = seq
         self.found += new
@@ -70,14 +70,14 @@ class CorrectionBook:
         """Return the values that were corrected in a conversation, except by removed turns (`away`,
         which is read if it is not given)."""
         with self._one_at_a_time:
-            heard = self._catch_up(database, conversation)
-            found, again = [*heard.found], dict(heard.again)
+            record = self._catch_up(database, conversation)
+            found, again = [*record.found], dict(record.again)
         if not found:
             return ()
-        gone = transcript.removed_turns(database, conversation) if away is None else away
-        said = {n: one for n, one in enumerate(found) if not gone.has(one.turn)}
-        held = in_force(replace(one.correction, at=n) for n, one in said.items())
-        return tuple(_to_ended(one, said[one.at], again.get(one.old, 0)) for one in held)
+        removed = transcript.removed_turns(database, conversation) if away is None else away
+        corrections = {n: one for n, one in enumerate(found) if not removed.has(one.turn)}
+        held = in_force(replace(one.correction, at=n) for n, one in corrections.items())
+        return tuple(_to_ended(one, corrections[one.at], again.get(one.old, 0)) for one in held)
 
     def heard(self, database: Database, conversation: int) -> tuple[FoundCorrection, ...] | None:
         """Return the corrections of a conversation with their turns; None if many messages are
@@ -94,19 +94,19 @@ class CorrectionBook:
             self._heard.clear()
 
     def _catch_up(self, database: Database, conversation: int) -> _MessagesRead:
-        heard = self._heard.pop(conversation, None) or _MessagesRead()
+        record = self._heard.pop(conversation, None) or _MessagesRead()
         there, newest = transcript.count_from(database, conversation, 0)
-        if (there, newest) != (heard.messages, heard.seq):
-            count, _ = transcript.count_from(database, conversation, heard.seq + 1)
-            if heard.messages + count != there:  # something was deleted
-                heard = _MessagesRead()
-            for role, text, turn, seq in transcript.spoken(database, conversation, heard.seq + 1):
-                heard.find_in(role, text, turn, seq)
-            heard.messages, heard.seq = there, newest
-        self._heard[conversation] = heard
+        if (there, newest) != (record.messages, record.seq):
+            count, _ = transcript.count_from(database, conversation, record.seq + 1)
+            if record.messages + count != there:  # something was deleted
+                record = _MessagesRead()
+            for role, text, turn, seq in transcript.spoken(database, conversation, record.seq + 1):
+                record.find_in(role, text, turn, seq)
+            record.messages, record.seq = there, newest
+        self._heard[conversation] = record
         while len(self._heard) > KEPT:
             self._heard.popitem(last=False)
-        return heard
+        return record
 
 
 class Corrections(Struct, frozen=True):
@@ -136,13 +136,13 @@ class Corrections(Struct, frozen=True):
     def show(self, entry: Entry, ended: Sequence[EndedValue]) -> Entry:
         """Return an entry with these corrected values replaced, and those that a command corrected
         after it was sent."""
-        said = entry.at.timestamp()
-        by_hand = (one.value for one in self.by_hand if said <= one.until)
+        time = entry.at.timestamp()
+        by_hand = (one.value for one in self.by_hand if time <= one.until)
         return correct(entry, (*by_hand, *ended))
 
 
-def _to_ended(one: Correction, said: FoundCorrection, again: int) -> EndedValue:
-    return EndedValue(one.old, one.new, said.turn, said.seq, one.topic, one.is_shared, again)
+def _to_ended(one: Correction, found: FoundCorrection, again: int) -> EndedValue:
+    return EndedValue(one.old, one.new, found.turn, found.seq, one.topic, one.is_shared, again)
 
 
 def correct(entry: Entry, ended: Sequence[EndedValue]) -> Entry:

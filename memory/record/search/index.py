@@ -99,11 +99,17 @@ def _add(database: Database, conversation: int, entries: Sequence[Entry], after:
         silent_since = at
         touched.add(sitting)
         text = to_search_text(without_searches(entry.message))
-        said = words.words(text)
-        database.add_words(place, said)
+        found = words.words(text)
+        database.add_words(place, found)
         database.execute_sql(
             "INSERT INTO passage VALUES (?, ?, ?, ?, ?)",
-            (place, sitting, len(said), _signs(entry.message, text, said), _speaker(entry.message)),
+            (
+                place,
+                sitting,
+                len(found),
+                _signs(entry.message, text, found),
+                _speaker(entry.message),
+            ),
         )
     _sum_up(database, touched)
 
@@ -119,8 +125,8 @@ def _find_sitting(database: Database, conversation: int, seq: int) -> tuple[int,
     return rows[0] if rows else (0, float("-inf"))
 
 
-def _signs(message: Message, text: str, said: Sequence[str]) -> int:
-    signs = words.signs(text, said, is_user=message.role == "user")
+def _signs(message: Message, text: str, indexed: Sequence[str]) -> int:
+    signs = words.signs(text, indexed, is_user=message.role == "user")
     return signs | UNESCAPED if _has_escapes(message) else signs
 
 
@@ -153,13 +159,13 @@ def forget(database: Database, conversation: int, turns: Collection[int] | None 
         entries: Iterable[Entry] = transcript.own_entries(database, conversation)
     else:
         entries = transcript.own_of_turns(database, conversation, turns)
-    gone = []
+    rowids = []
     for entry in entries:
         if entry.seq <= newest:
-            gone.append(place_of(conversation, entry.seq))
-            said = words.words(_indexed(database, gone[-1], without_searches(entry.message)))
-            database.remove_words(gone[-1], said)
-    chosen = (orjson.dumps(gone).decode(),)
+            rowids.append(place_of(conversation, entry.seq))
+            indexed = words.words(_indexed(database, rowids[-1], without_searches(entry.message)))
+            database.remove_words(rowids[-1], indexed)
+    chosen = (orjson.dumps(rowids).decode(),)
     are_gone = f"place IN {database.numbers}"
     query = f"SELECT DISTINCT sitting FROM passage WHERE {are_gone}"
     sittings = [sitting for (sitting,) in database.execute_sql(query, chosen)]

@@ -33,9 +33,9 @@ class Language(NamedTuple):
     months: tuple[str, ...]
 
 
-def language_of(said: Sequence[str]) -> Language:
+def language_of(words: Sequence[str]) -> Language:
     """Return the language with the most distinct stop words in a text."""
-    sample = frozenset(said[:_SAMPLE])
+    sample = frozenset(words[:_SAMPLE])
     return max(LANGUAGES, key=lambda language: len(language.stop & sample))
 
 
@@ -202,10 +202,10 @@ def _cut(run: re.Match[str]) -> Iterator[str]:
         yield run[0][:LONGEST]
 
 
-def signs(text: str, said: Sequence[str], is_user: bool) -> int:
-    """Return the sum of the flags of a text; `said` are its words."""
-    language = language_of(said)
-    there = set(said)
+def signs(text: str, words: Sequence[str], is_user: bool) -> int:
+    """Return the sum of the flags of a text; `words` are its words."""
+    language = language_of(words)
+    there = set(words)
     seen = {
         ENDS_ASKING: text.rstrip().endswith(("?", "？")),
         TEMPORAL: not language.temporal.isdisjoint(there),
@@ -237,8 +237,8 @@ def _split_words(text: str) -> list[str]:
     folded = unicodedata.normalize("NFKC", text).casefold()
     runs = ([*_cut(run)] for run in _RUN.finditer(folded))
     kept = (run[: max(1, len(run) - 1)] for run in runs)
-    told = [word for run in kept for word in run]
-    return [*dict.fromkeys(reversed(told))][::-1]
+    parts = [word for run in kept for word in run]
+    return [*dict.fromkeys(reversed(parts))][::-1]
 
 
 def _terms(wanted: Sequence[str]) -> list[Term]:

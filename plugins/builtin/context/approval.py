@@ -42,7 +42,7 @@ def describe(notice: CutNotice) -> Reply:
             "minutes pass or the model's window is full."
         )
         return Reply(f"{question}\n\n{quoted}\n\n{how}", data, answers(made))
-    said = phrase(
+    text = phrase(
         notice,
         "{turns} removed from the context ({why}): {tokens_before} → {tokens_after} tokens. {name} "
         "replaces it {when}:",
@@ -53,7 +53,7 @@ def describe(notice: CutNotice) -> Reply:
         when=_("from your next message on") if notice.is_late else _("now"),
     )
     edit, undo = edit_action(name), Action(_("Undo"), f"/context undo e{notice.event}")
-    return Reply(f"{said}\n\n{quoted}", data, (edit, undo, *receipts.actions(made)))
+    return Reply(f"{text}\n\n{quoted}", data, (edit, undo, *receipts.actions(made)))
 
 
 async def approve(ask: Ask, rest: str) -> Reply:

@@ -35,8 +35,8 @@ class Cache(Struct, frozen=True):
         by then; None if they invalidate no tokens known to be cached."""
         if not preview.plans or not self.tokens:
             return None
-        now, gone = preview.now, {number for plan in preview.plans for number in plan.leaving}
-        raw = sum(turn.tokens for turn in now.turns if turn.number in gone)
+        now, removed = preview.now, {number for plan in preview.plans for number in plan.leaving}
+        raw = sum(turn.tokens for turn in now.turns if turn.number in removed)
         read = 0 if self.strategy in WITHOUT_MODEL else now.scale.part(raw)
         return _if_any(cut_cost(*count_broken(now, preview.then, cached), self.price, read))
 

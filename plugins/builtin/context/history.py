@@ -56,12 +56,12 @@ async def show(ask: Ask, rest: str) -> Reply:
     cache = cache_of(ask)
     costs = {event.id: cache.of_event(event) for event in events}
     kept = await ask.conversation.summary.receipts(events)
-    said = {
+    details = {
         e.id: (cache.clause(costs[e.id], is_past=True), receipts.shorten(kept.get(e.id)))
         for e in events
     }
     zone = ask.bot.zone()
-    lines = [_line(e, by_id, undone, zone, said[e.id]) for e in reversed(events)]
+    lines = [_line(e, by_id, undone, zone, details[e.id]) for e in reversed(events)]
     text = "\n".join(lines[:NEWEST])
     if len(lines) > NEWEST:
         text += _("\n\nThe newest {newest} of {n} are shown.", newest=NEWEST, n=len(lines))
@@ -94,7 +94,7 @@ def _line(
             id=target.id,
         )
     is_undone, is_moved = event.id in undone, event.tokens_before != event.tokens_after
-    said = (
+    text = (
         _("e{id} ~~{what}~~ undone", id=event.id, what=what)
         if is_undone
         else f"e{event.id} **{what}**",
@@ -104,7 +104,7 @@ def _line(
         *more,
         literal(clip(by(event), 120)),
     )
-    return f"- {' · '.join(filter(None, said))}"
+    return f"- {' · '.join(filter(None, text))}"
 
 
 async def undo(ask: Ask, rest: str) -> Reply:
@@ -196,12 +196,12 @@ async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> R
 
 def _compare(before: View, after: View) -> str:
     was, now = ({turn.number for turn in view.turns} for view in (before, after))
-    back, gone = tuple(now - was), tuple(was - now)
+    back, removed = tuple(now - was), tuple(was - now)
     if back:
         return sentence_about(back, "{turns} is back in context; ", "{turns} are back in context; ")
-    if gone:
+    if removed:
         return sentence_about(
-            gone, "{turns} is out of the context; ", "{turns} are out of the context; "
+            removed, "{turns} is out of the context; ", "{turns} are out of the context; "
         )
     return ""
 
@@ -257,8 +257,8 @@ def _hit_line(hit: Hit, where: TurnStates, at: str) -> str:
     state = [name for name in where.of(hit.entry.turn) if name != IN_PLAY]
     marks = aside(name_states(state))
     who = literal(name_role(role(hit.entry.message)))
-    said = f"- **t{hit.entry.turn}** {series((who, at))}{marks}"
-    return labelled(said, excerpt(hit.text, hit.spans))
+    text = f"- **t{hit.entry.turn}** {series((who, at))}{marks}"
+    return labelled(text, excerpt(hit.text, hit.spans))
 
 
 def _data(hit: Hit, where: TurnStates) -> dict[str, Any]:

@@ -251,14 +251,14 @@ def effect(plan: Plan, strategy: str) -> str:
     squeezed = [n for n in change.turns("squeezed") if n not in plan.leaving]
     folded = [n for n in change.turns("line") if n not in plan.leaving]
     # A reminder is a sentence that replaces the turns, not a summary of them.
-    gone = (
+    removed = (
         sentence_about(plan.leaving, "{turn} will be removed", "{turns} will be removed")
         if style == "reminder"
         else sentence_about(plan.leaving, "{turn} will be summarised", "{turns} will be summarised")
     )
     clips, stubs = change.shortened
     done = (
-        plan.leaving and gone,
+        plan.leaving and removed,
         folded
         and sentence_about(
             folded, "{turns} becomes a line of the log", "{turns} become lines of the log"
@@ -277,8 +277,8 @@ def effect(plan: Plan, strategy: str) -> str:
             "{n} old tool results become one line each",
         ),
     )
-    said = ", ".join(one for one in done if isinstance(one, str))
-    return said or _("the rest of a turn is removed")
+    text = ", ".join(one for one in done if isinstance(one, str))
+    return text or _("the rest of a turn is removed")
 
 
 def describe_effects(cut: Preview, strategy: str) -> str:

@@ -124,8 +124,8 @@ def describe_steps(
 
 
 def _step(plan: Plan, preview: Preview, strategy: str) -> str:
-    gone = plan.removed
-    raw = sum(turn.tokens for turn in preview.now.turns if turn.number in gone)
+    removed = plan.removed
+    raw = sum(turn.tokens for turn in preview.now.turns if turn.number in removed)
     raw += count_freed(preview.now, plan.change)
     size = _(" (about {tokens} tokens)", tokens=amount(preview.now.scale.part(raw))) if raw else ""
     is_first = plan is next((one for one in preview.plans if one.name != "stub"), None)

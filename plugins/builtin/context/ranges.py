@@ -123,21 +123,21 @@ def _explain_staying(numbers: Turns, view: View) -> list[str]:
     """Return the reasons why these turns stay as they are, in sentences."""
     there = {turn.number for turn in view.turns}
     pinned = tuple(n for n in numbers if n in view.layout.pinned and n in there)
-    gone = tuple(n for n in numbers if n not in there)
+    missing = tuple(n for n in numbers if n not in there)
     sentences = (
         view.current in numbers and phrase(view, "t{current} is being answered, and stays."),
         pinned
         and sentence_about(
             pinned, "{turns} is pinned, and stays.", "{turns} are pinned, and stay."
         ),
-        gone
+        missing
         and sentence_about(
-            gone,
+            missing,
             "{turns} is not in context (see /context turns).",
             "{turns} are not in context (see /context turns).",
         ),
     )
-    return [said for said in sentences if isinstance(said, str)]
+    return [sentence for sentence in sentences if isinstance(sentence, str)]
 
 
 # --- summaries, and the turns that they replace ---------------------------------------------------
@@ -156,8 +156,8 @@ class SummaryNode(Struct, frozen=True):
     @property
     def fresh(self) -> Turns:
         """Return the turns that it represents directly, without those of `inside`."""
-        told = {turn for one in self.inside for turn in one.turns}
-        return tuple(turn for turn in self.summary.turns if turn not in told)
+        summarised = {turn for one in self.inside for turn in one.turns}
+        return tuple(turn for turn in self.summary.turns if turn not in summarised)
 
 
 PLACES = FRONT, IN_PLACE, INSIDE = "at the beginning", "at its position", "inside"
@@ -226,7 +226,7 @@ def _line(node: SummaryNode) -> str:
     made_of = [other.name for other in node.inside]
     if node.inside and node.fresh:
         made_of.append(format_turns(node.fresh))
-    said = (
+    text = (
         f"**{one.name}** {_(node.place)}",
         f"{format_turns(node.turns)}{' ← ' + ' + '.join(made_of) if node.inside else ''}",
         phrase(one, "{tokens} tokens"),
@@ -234,7 +234,7 @@ def _line(node: SummaryNode) -> str:
         _("edited") if one.edits else "",
         _("about {focus}", focus=literal(clip(one.focus, 60))) if one.focus else "",
     )
-    return f"{'  ' if node.place == INSIDE else ''}- {' · '.join(filter(None, said))}"
+    return f"{'  ' if node.place == INSIDE else ''}- {' · '.join(filter(None, text))}"
 
 
 def _data(node: SummaryNode) -> dict[str, Any]:

@@ -59,25 +59,25 @@ def _describe_choice(receipt: Receipt) -> str:
         ("open", _("Open requests were added to it.")),
         ("orders", _("Orders that still hold were added to it.")),
     )
-    added = " ".join(told for kind, told in more if kind in receipt.findings)
+    added = " ".join(sentence for kind, sentence in more if kind in receipt.findings)
     if not kinds:
         return added if receipt.taken != "extract" else ""
     why = "; ".join(_(REASONS[kind]) for kind in kinds if kind in REASONS)
     if receipt.taken == "second":
-        told = _(
+        sentence = _(
             "The model's second summary is used; the first was rejected, since {why}.", why=why
         )
     elif receipt.taken != "extract":
-        told = _("The model's summary is used, although {why}.", why=why)
+        sentence = _("The model's summary is used, although {why}.", why=why)
     elif NEVER_WRITTEN.isdisjoint(kinds):
-        told = _(
+        sentence = _(
             "The summary was made of sentences of the turns; the model's summary was "
             "rejected, since {why}.",
             why=why,
         )
     else:
-        told = _("The summary was made of sentences of the turns, since {why}.", why=why)
-    return " ".join(filter(None, (told, added if receipt.taken != "extract" else "")))
+        sentence = _("The summary was made of sentences of the turns, since {why}.", why=why)
+    return " ".join(filter(None, (sentence, added if receipt.taken != "extract" else "")))
 
 
 def _describe_kept(receipt: Receipt) -> str:
@@ -98,10 +98,10 @@ def _describe_kept(receipt: Receipt) -> str:
 
 def add_in_force(reply: Reply, key: ConversationKey, parts: Sequence[InForce]) -> Reply:
     """Add to a reply about removed turns the parts that stay in force."""
-    said = [part(key) for part in parts]
-    text = "\n\n".join(filter(None, (reply.text, *(text for text, _ in said))))
+    sentences = [part(key) for part in parts]
+    text = "\n\n".join(filter(None, (reply.text, *(text for text, _ in sentences))))
     data: dict[str, Any] = {}
-    for _text, more in said:
+    for _text, more in sentences:
         data |= more
     return replace(reply, text=text, data={**(reply.data or {}), **data})
 

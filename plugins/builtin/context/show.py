@@ -138,8 +138,8 @@ def headline(overview: Overview) -> str:
     tokens = _(
         "{tokens} of {budget} tokens", tokens=amount(usage.tokens), budget=amount(limits.budget)
     )
-    said = _("{n} of {turns}", n=usage.turns, turns=count(usage.max_turns, "turn"))
-    turns = said if usage.max_turns else ""
+    text = _("{n} of {turns}", n=usage.turns, turns=count(usage.max_turns, "turn"))
+    turns = text if usage.max_turns else ""
     nearest, other = (turns, tokens) if usage.nearest == "turns" else (tokens, turns)
     at = limits.threshold
     is_early = usage.nearest == "tokens" and usage.share != usage.tokens / limits.budget
@@ -191,13 +191,13 @@ def format_counts(overview: Overview) -> str:
     more = number_of(
         away, "{n} more message is kept on disk.", "{n} more messages are kept on disk."
     )
-    said = _(
+    text = _(
         "In context: {turns}, {messages}, {characters} characters.",
         turns=number_of(len(overview.view.turns), "{n} turn", "{n} turns"),
         messages=messages + aside(by_role),
         characters=figure(f"{numbers['characters']:,}"),
     )
-    return f"{said} {more}" if away else said
+    return f"{text} {more}" if away else text
 
 
 def in_force(overview: Overview) -> str:
@@ -221,8 +221,8 @@ def in_force(overview: Overview) -> str:
         )
     )
     window = f"{amount(limits.window)}{learned or ''}"
-    said = _("Limits: {limits}; the model's window is {window}.", limits=named, window=window)
-    return f"{said}{_explain_ceiling(overview)}"
+    sentence = _("Limits: {limits}; the model's window is {window}.", limits=named, window=window)
+    return f"{sentence}{_explain_ceiling(overview)}"
 
 
 def too_small(view: View, limits: Limits) -> str:
@@ -239,7 +239,7 @@ def too_small(view: View, limits: Limits) -> str:
         if wanted
         else _("Choose a model with a larger window, or shorten system_prompt")
     )
-    said = _(
+    text = _(
         "{setting} compacts at {threshold} tokens, but the system prompt ({system}) and the "
         "tools ({tools}) alone fill that. No compaction could help, so none is made until "
         "the model's window is full.",
@@ -248,7 +248,7 @@ def too_small(view: View, limits: Limits) -> str:
         system=figure(f"{system:,}"),
         tools=figure(f"{tools:,}"),
     )
-    return f"{said} {sentence(do)}"
+    return f"{text} {sentence(do)}"
 
 
 def too_long(overview: Overview) -> str:
@@ -277,12 +277,12 @@ def _rules(overview: Overview) -> Iterator[tuple[str, str]]:
     elif own:
         yield _("{own} instead of `{auto_compact}`", own=own, auto_compact=AUTO_COMPACT), "hooks"
     elif limits.auto_compact:
-        said = _(
+        text = _(
             "`{auto_compact}` compacts at {share:.0%} of the budget",
             auto_compact=AUTO_COMPACT,
             share=share,
         )
-        yield said, "context.compression_trigger"
+        yield text, "context.compression_trigger"
     else:
         yield _("nothing is compacted before the window is full"), "context.auto_compact"
 
@@ -335,8 +335,8 @@ def _describe_limit(key: str, limits: Limits) -> str:
             return _("the last {turns} in full", turns=count(value, "turn"))
         case "context.fold_turns":
             turns = limits.fold_turns
-            said = _("{turns} at a time into the log", turns=count(turns, "turn"))
-            return said if turns else _("turns into the log in groups, when that saves money")
+            text = _("{turns} at a time into the log", turns=count(turns, "turn"))
+            return text if turns else _("turns into the log in groups, when that saves money")
         case "context.max_terse_entries":
             return _("{lines} in it", lines=count(value, "line"))
         case "context.trigger_ratio":
@@ -408,7 +408,7 @@ def last_change(overview: Overview) -> str:
         "coming": " " + _("Its summary is being written."),
         "ready": " " + _("Its summary is ready, and will be used from your next message on."),
     }[overview.summary]
-    said = phrase(
+    text = phrase(
         event,
         "Last {kind}: {at}, {turns}{tokens_before} → {tokens_after} tokens ({by}).",
         kind=_(name_kind(event)),
@@ -416,7 +416,7 @@ def last_change(overview: Overview) -> str:
         turns=turns,
         by=by(event),
     )
-    return f"{said}{summary}"
+    return f"{text}{summary}"
 
 
 def name_kind(event: ViewEvent) -> str:

@@ -228,11 +228,11 @@ async def clear(ask: Ask, rest: str) -> Reply:
         return Reply(_("There is nothing to clear: no finished turn is in context."), data)
     messages = count(cleared.messages, "message")
     turns = phrase(cleared, "{turns} ({messages}, about {tokens} tokens)", messages=messages)
-    gone = [*[turns] * bool(cleared.turns), *[_("the summary of older turns")] * had_summary]
+    removed = [*[turns] * bool(cleared.turns), *[_("the summary of older turns")] * had_summary]
     text = _(
         "Cleared: {gone} removed from this conversation's context. Everything is kept on "
         "disk; /context undo restores it.",
-        gone=format_list(gone),
+        gone=format_list(removed),
     )
     return Reply(text, data, (undo_of(cleared.event),))
 
@@ -243,8 +243,10 @@ async def pin(ask: Ask, rest: str) -> Reply:
     numbers = _in_context(ask, rest, "pin", view)
     new = tuple(n for n in numbers if n not in view.layout.pinned)
     if not new:
-        said = sentence_about(numbers, "{turns} is already pinned.", "{turns} are already pinned.")
-        raise CommandError(said)
+        sentence = sentence_about(
+            numbers, "{turns} is already pinned.", "{turns} are already pinned."
+        )
+        raise CommandError(sentence)
     await ask.conversation.editor.pin(new)
     text = _(
         "Pinned: {size}. Pinned turns stay when others are compacted.{fullness}",
@@ -261,13 +263,13 @@ async def unpin(ask: Ask, rest: str) -> Reply:
     pinned = ask.conversation.context.layout.pinned
     if others := tuple(n for n in numbers if n not in pinned):
         now = _("pinned: {turns}", turns=format_turns(tuple(pinned))) if pinned else _("no turn is")
-        said = sentence_about(
+        sentence = sentence_about(
             others,
             "{turns} is not pinned ({now}); nothing was changed.",
             "{turns} are not pinned ({now}); nothing was changed.",
             now=now,
         )
-        raise CommandError(said)
+        raise CommandError(sentence)
     await ask.conversation.editor.unpin(numbers)
     text = sentence_about(
         numbers,
@@ -281,15 +283,15 @@ async def drop(ask: Ask, rest: str) -> Reply:
     """Run `/context drop t3-t5`."""
     view = ask.conversation.context.view()
     summarised = frozenset(view.layout.turns("summary"))
-    if told := tuple(n for n in _parse_turns(ask, rest, "drop") if n in summarised):
-        said = sentence_about(
-            told,
+    if represented := tuple(n for n in _parse_turns(ask, rest, "drop") if n in summarised):
+        sentence = sentence_about(
+            represented,
             "{turns} is not in context: the summary at the beginning covers it. Expand "
             "it with /context expand first; nothing was changed.",
             "{turns} are not in context: the summary at the beginning covers them. "
             "Expand it with /context expand first; nothing was changed.",
         )
-        raise CommandError(said)
+        raise CommandError(sentence)
     numbers = _in_context(ask, rest, "drop", view)
     if view.current in numbers:
         raise refusal(
@@ -332,8 +334,8 @@ def _in_context(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
     numbers = _parse_turns(ask, rest, verb)
     there = {turn.number for turn in view.turns} | (set(view.logged) if verb == "drop" else set())
     there.update(*(one.turns for one in view.layout.ranges))
-    if gone := tuple(n for n in numbers if n not in there):
-        raise CommandError(refuse_removed(gone))
+    if missing := tuple(n for n in numbers if n not in there):
+        raise CommandError(refuse_removed(missing))
     return numbers
 
 

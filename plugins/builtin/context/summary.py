@@ -84,8 +84,8 @@ async def receipt(ask: Ask, rest: str) -> Reply:
     if standing is None:
         return await _show_none(ask.conversation.summary)
     one = standing.summary
-    told = receipts.describe(one.receipt) or _("It had nothing to keep.")
-    text = f"{_headline(standing)} {told}"
+    description = receipts.describe(one.receipt) or _("It had nothing to keep.")
+    text = f"{_headline(standing)} {description}"
     keep = () if standing.coming else receipts.actions(one)
     return Reply(text, {"summary": one.name, "receipt": as_data(one.receipt)}, keep)
 

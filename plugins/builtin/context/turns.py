@@ -126,16 +126,16 @@ def _settings(overview: Overview) -> str:
 
 
 def _preface(overview: Overview) -> str:
-    view, said = overview.view, list[str]()
+    view, parts = overview.view, list[str]()
     if view.preface:
         summary = quote(view.preface.text)
-        said.append(_("Summary at the beginning:\n\n{summary}", summary=summary))
-    said += [
+        parts.append(_("Summary at the beginning:\n\n{summary}", summary=summary))
+    parts += [
         phrase(one, "Summary of {turns}:\n\n{summary}", summary=quote(known.text))
         for one in view.layout.ranges
         if (known := view.summaries.get(one.summary))
     ]
-    return "\n\n".join(said)
+    return "\n\n".join(parts)
 
 
 def quote(text: str) -> str:

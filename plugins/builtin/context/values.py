@@ -50,10 +50,10 @@ def phrase(value: Struct, one: str, many: str = "", **more: Any) -> str:
     names = [name for name in _PLACE.findall(one) if name not in more]
     fields = {name: getattr(value, name) for name in names}
     turns = next((field for field in fields.values() if isinstance(field, tuple)), ())
-    said = {name: _say(name, field) for name, field in fields.items()}
-    if set(_SIZES) <= said.keys():
-        said |= zip(_SIZES, amounts(*(fields[name] for name in _SIZES)), strict=True)
-    return _(many if many and len(turns) != 1 else one, **said, **more)
+    values = {name: _say(name, field) for name, field in fields.items()}
+    if set(_SIZES) <= values.keys():
+        values |= zip(_SIZES, amounts(*(fields[name] for name in _SIZES)), strict=True)
+    return _(many if many and len(turns) != 1 else one, **values, **more)
 
 
 def _say(name: str, field: Any) -> Any:

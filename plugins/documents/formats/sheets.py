@@ -120,8 +120,8 @@ def _asked(rule: Any) -> Iterator[str]:
     if get(rule, "type") == "list" and choices.startswith('"'):
         yield f"(to choose from in {where}: {choices.strip(chr(34))})"
     words = (get(rule, name) for name in ("promptTitle", "prompt", "errorTitle", "error"))
-    if told := ": ".join(filter(None, words)):
-        yield f"(told at {where}: {told})"
+    if prompt := ": ".join(filter(None, words)):
+        yield f"(told at {where}: {prompt})"
 
 
 def _row(row: Any, book: _Book, left_out: Counter[str]) -> str:
