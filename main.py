@@ -99,6 +99,9 @@ def main(arguments: Sequence[str] | None = None, early: EarlyInput | None = None
         return _run(options)
     except KeyboardInterrupt:
         return _report_error("Stopped.", options, 130)
+    except BrokenPipeError:  # `| head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes at its end
+        return 0
     except SettingError as error:
         return _report_error(str(error), options, 2)
     except (CommandRefused, CommandError, FolderError, StoreError, ChannelError) as error:
@@ -117,7 +120,9 @@ def main(arguments: Sequence[str] | None = None, early: EarlyInput | None = None
 
 def _run(options: argparse.Namespace) -> int:
     try:
-        return int(options.run(options))
+        code = int(options.run(options))
+        sys.stdout.flush()
+        return code
     finally:
         if options.early:
             options.early.restore()  # further output starts where the input line was

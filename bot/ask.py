@@ -252,12 +252,9 @@ def _print(channel: OneQuestion, is_json: bool) -> int:
 
 
 def _write(text: str) -> None:
-    """Write to standard output, as UTF-8 in any locale. The reader may close the pipe early."""
-    try:
-        sys.stdout.buffer.write(text.encode() + b"\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes at its end
+    """Write to standard output, as UTF-8 in any locale. Raises BrokenPipeError."""
+    sys.stdout.buffer.write(text.encode() + b"\n")
+    sys.stdout.flush()
 
 
 def _report_error(text: str) -> None:

@@ -104,6 +104,7 @@ def lock_data_folder(data: Path) -> Iterator[None]:
         try:
             data.mkdir(mode=0o700, parents=True, exist_ok=True)  # messages are for one person
             stack.enter_context(lock_exclusively(data))
+            check_files(data)
         except BlockingIOError:
             raise FolderError(
                 f"Another Parley is running on the data folder {data}; stop it, or choose another "
@@ -115,11 +116,24 @@ def lock_data_folder(data: Path) -> Iterator[None]:
                 "with --data DIR."
             ) from None
         except OSError as error:
+            if (file := Path(os.fsdecode(error.filename or data))).is_file():
+                raise FolderError(
+                    f"The file {file} of the bot can't be written ({error.strerror}); give it back "
+                    "to this account (chown), or choose another data folder with --data DIR."
+                ) from None
             raise FolderError(
                 f"The data folder {data} can't be written ({error.strerror}); correct its "
                 "permissions, or choose another one with --data DIR."
             ) from None
         yield
+
+
+def check_files(data: Path) -> None:
+    """Check that this account can write the files of the database and the lock, which another
+    account may have made (sudo). Raises OSError that names the file."""
+    for name in ("lock", *(f"{DATABASE}{ending}" for ending in ENDINGS)):
+        with suppress(FileNotFoundError), (data / name).open("r+b"):
+            pass
 
 
 def check_not_emptied(data: Path) -> None:

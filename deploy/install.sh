@@ -3,7 +3,7 @@
 #   sh install.sh --uninstall     takes the program away; settings and conversations stay
 #   PARLEY_URL=…                  the folder with the wheel and SHA256SUMS, another than below
 #   PARLEY_WITH=uv|pipx|venv      what installs it; otherwise the first of them that is there
-set -eu
+set -eu; : "${HOME:?names no folder; set it to yours}"
 
 url=${PARLEY_URL:-"{{url}}"} url=${url%/}
 venv=${XDG_DATA_HOME:-"$HOME/.local/share"}/parley-program
@@ -47,7 +47,7 @@ by_venv() { # WHEEL
         fail "This Python can't make virtual environments; on Debian and Ubuntu: apt install python3-venv"; }
     # uv takes a fifth of pip's time. pip goes on where uv is not to be had, or fails.
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check uv >"$work/log" 2>&1 || :
-    if ! { [ -x "$venv/bin/uv" ] && "$venv/bin/uv" pip install --python "$venv/bin/python" "$1"; }; then
+    if ! { [ -x "$venv/bin/uv" ] && "$venv/bin/uv" pip install --reinstall-package parley-bot --python "$venv/bin/python" "$1"; }; then
         "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off "$1" ||
             fail "The packages could not be installed, for the reason above."
     fi

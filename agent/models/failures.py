@@ -227,6 +227,11 @@ def no_model_list_error(endpoint: Endpoint) -> ModelUnlisted:
 
 
 def unreachable(endpoint: Endpoint) -> ModelUnreachable:
+    if not endpoint.base_url.startswith(("http://", "https://")):
+        return ModelUnreachable(
+            f"{endpoint.shown_url} is no address of a model: write http:// or https:// before it, "
+            f"in {endpoint.setting}."
+        )
     return ModelUnreachable(
         f"Can't connect to {endpoint.shown_url}; check {endpoint.setting}, and that the server is "
         "running."

@@ -1,7 +1,7 @@
 """Claude Code: `~/.claude`, its folder `projects`, or one session.
 
 The format is undocumented; these rules are from sessions written by @anthropic-ai/claude-code
-2.1.197, and from Huntehhh/claude-code-chat `docs/claude-cli-jsonl-format.md` (2.0.74) and
+2.1.332, and from Huntehhh/claude-code-chat `docs/claude-cli-jsonl-format.md` (2.0.74) and
 alicoding/claude-parser `docs/JSONL-STRUCTURE.md` (1.0.83):
 
 - `projects/SLUG/SESSION.jsonl` is a session; `agent-*.jsonl`, and lines with `isSidechain`, are of
@@ -16,6 +16,8 @@ alicoding/claude-parser `docs/JSONL-STRUCTURE.md` (1.0.83):
   around a person's words.
 - An `attachment` of the type `queued_command` is a message that a person sent while the model
   worked.
+- A fork begins with the last compaction: the lines before are in the other session alone.
+- `projects/SLUG/SESSION/tool-results/` has long results, whose beginning is in the session.
 - Titles are lines `summary`, `ai-title` and `custom-title`; a `summary` may be of another session,
   to which its `leafUuid` belongs.
 - `CLAUDE.md` has instructions, `projects/SLUG/memory/*.md` the memory.
@@ -118,6 +120,12 @@ class ClaudeCode(ForeignSource):
         for folder, one in (("commands", "command of its own"), ("agents", "subagent of its own")):
             found = [name for name in names if name.startswith(f"{folder}/")]
             add(len(found), f"{one} ({folder}/)", f"{one.replace(' of', 's of')} ({folder}/)")
+        long = sum("/tool-results/" in name for name in names)
+        add(
+            long,
+            "long result of a tool, but for its beginning",
+            "long results of tools, but for their beginnings",
+        )
         add(self._subagents, "session of a subagent", "sessions of subagents")
         self.skipped.add_files(
             [
@@ -156,7 +164,7 @@ class _Session(Struct):
     _questions: int = 0
     _aside: int = 0
     _damaged: int = 0
-    _lines: int = 0
+    _is_fork: bool = False
 
     @property
     def is_none(self) -> bool:
@@ -175,7 +183,9 @@ class _Session(Struct):
         elif line.get("isSidechain") is True:
             self._aside += 1
         elif name:
-            above = as_text(line.get("parentUuid")) or as_text(line.get("logicalParentUuid"))
+            before = as_text(line.get("logicalParentUuid"))
+            self._is_fork |= bool(before) and before not in self._nodes
+            above = as_text(line.get("parentUuid")) or before
             kept = {key: line.get(key) for key in ("type", "message", "timestamp", *_NO_PERSON)}
             self._nodes[name] = {**kept, "above": above, "name": name}
             if kind in ("user", "assistant"):
@@ -199,6 +209,7 @@ class _Session(Struct):
         )
         skipped.add(self._aside, "message of a subagent", "messages of subagents")
         skipped.add_damaged_lines(self._damaged)
+        skipped.add(self._is_fork, "beginning of a fork", "beginnings of forks")
         named = [self._titles[kind] for kind in reversed(_TITLES) if kind in self._titles]
         title = next((title for title, leaf in named if not leaf or leaf in self._nodes), "")
         messages = _pair((one for name in taken for one in by_id[name]), results)

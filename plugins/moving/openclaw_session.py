@@ -40,6 +40,10 @@ _BLOCKS = frozenset(("text", "thinking", "toolCall", "image"))
 _WAKING = "Read HEARTBEAT.md if it exists"
 _SILENT = frozenset(("HEARTBEAT_OK", "NO_REPLY"))
 _MIRROR = ("openclaw", "delivery-mirror")
+_DIRECTIVE = re.compile(
+    r"\[\[ {0,9}(?:reply_to_current|reply_to ?: ?[^\]\n]{1,200}|audio_as_voice) {0,9}\]\][ \t]*"
+)
+"""Tags of the delivery of a reply (openclaw/openclaw `docs/reference/rich-output-protocol.md`)."""
 
 
 class ClawSession(Struct):
@@ -131,6 +135,8 @@ def _read(message: Mapping[str, Any], at: Any, skipped: SkippedItems) -> list[Fo
     if role != "assistant":
         skipped.add_unread("message", role)
         return []
+    if _DIRECTIVE.search(text):
+        text = _DIRECTIVE.sub("", text).strip()
     is_silent = text.strip() in _SILENT
     reply = read_reply("" if is_silent else text, blocks, at, "toolCall", "arguments")
     return [] if is_silent and not reply.calls else [reply]

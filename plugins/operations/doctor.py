@@ -24,6 +24,7 @@ from bot.checks import Finding, add_verdict, examine_features
 from bot.choices import choice_of, summary_choice_of
 from bot.data_folder import (
     FolderError,
+    check_files,
     check_not_emptied,
     find_database,
     has_bot,
@@ -224,9 +225,11 @@ def check_data_folder(data: Path) -> Finding:
     try:
         with tempfile.TemporaryFile(dir=place):
             free = shutil.disk_usage(place).free
+        check_files(data)
     except OSError as error:
-        advice = "Correct its permissions, or choose another folder with --data DIR."
-        return Finding("data", "broken", f"{place} cannot be written: {error.strerror}.", advice)
+        name = error.filename if data.is_dir() and error.filename else place
+        advice = "Correct its owner or permissions, or choose another folder with --data DIR."
+        return Finding("data", "broken", f"{name} cannot be written: {error.strerror}.", advice)
     if free < LEAST_FREE:
         return Finding(
             "data", "broken", f"The disk of {place} is nearly full.", "Free some space on it."

@@ -317,9 +317,8 @@ def run(options: argparse.Namespace) -> int:
             _print(printer, filter(is_shown, follower.read()))
     except KeyboardInterrupt:
         return 0
-    except BrokenPipeError:  # `| head` has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:  # a reader that has closed its pipe is no fault of a file
+        raise
     except OSError as error:
         raise CommandError(
             f"{error.filename or folder / FILE} can't be read: {error.strerror}."

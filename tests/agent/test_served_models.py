@@ -321,6 +321,10 @@ async def test_a_refused_connection_names_the_address(protocol: Protocol[Any]) -
     assert_is_a_sentence(error)
     assert await model.first_listed_model() is None
     await model.close()
+    bare = protocol.at(url.removeprefix("http://"))
+    with pytest.raises(ModelUnreachable, match="write http:// or https:// before it"):
+        raise await failure(bare)
+    await bare.close()
 
 
 @each_sdk

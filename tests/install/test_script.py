@@ -210,6 +210,14 @@ def nothing_published(person: Person, served: Path) -> Mapping[str, str]:
     return {"PARLEY_URL": f"{person.url}/empty"}
 
 
+def test_without_a_home_it_says_so() -> None:
+    said = subprocess.run(
+        ["sh", str(SCRIPT)], env={"PATH": os.defpath}, capture_output=True, text=True
+    )
+    assert said.returncode != 0
+    assert said.stderr.strip().endswith("HOME: names no folder; set it to yours")
+
+
 def test_it_is_short_and_a_linter_finds_nothing() -> None:
     assert len(SCRIPT.read_text().splitlines()) < 100
     linter = Path(sys.executable).with_name("shellcheck")

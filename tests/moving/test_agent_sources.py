@@ -163,6 +163,25 @@ def test_openclaws_heartbeats_and_mirrors_are_no_messages(tmp_path: Path) -> Non
     assert skipped(source) == {"question of the heartbeat": 1}
 
 
+@pytest.mark.parametrize(
+    "tag", ["[[reply_to_current]] ", "[[ reply_to: 77 ]]\n", "[[audio_as_voice]]"]
+)
+def test_openclaws_tags_of_delivery_are_no_words(tmp_path: Path, tag: str) -> None:
+    mirror = {"provider": "openclaw", "model": "delivery-mirror"}
+    words: list[Json] = [
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": [{"type": "text", "text": f"{tag}See [[notes]]."}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "See [[notes]]."}], **mirror},
+        {"role": "user", "content": f"What is {tag.strip()}?"},
+        {"role": "assistant", "content": [{"type": "text", "text": f"{tag}NO_REPLY"}]},
+    ]
+    write_claw_lines(tmp_path, claw_events(words))
+    (chat,) = read(OpenClaw(tmp_path))
+    assert said(chat.messages) == [
+        *(("user", "Hello"), ("assistant", "See [[notes]]."), ("user", f"What is {tag.strip()}?"))
+    ]
+
+
 def test_runs_of_subagents_and_tasks_are_counted(tmp_path: Path) -> None:
     write_claw_database(tmp_path, claw_events(GOATS), "agent:main:cron:7:run:8", "a")
     write_claw_database(tmp_path, claw_events(GOATS), "agent:main:subagent:9", "b")
@@ -367,6 +386,35 @@ def test_claude_codes_newest_branch_is_taken_across_compactions(tmp_path: Path) 
         *("Old question", "Old answer", "/review it", "Second answer")
     ]
     assert [*skipped(source).values()] == [2]
+
+
+def test_a_fork_of_claude_code_says_that_its_beginning_is_elsewhere(tmp_path: Path) -> None:
+    """As Claude Code 2.1.332 forks a session after a compaction: the messages that it has kept come
+    again, below the summary."""
+    lines = [
+        {
+            "type": "system",
+            "subtype": "compact_boundary",
+            "uuid": "b",
+            "parentUuid": None,
+            "logicalParentUuid": "a1",
+        },
+        claude_line("c", "b", "user", "A summary.", isCompactSummary=True, at=2),
+        claude_line("a1", "c", "assistant", "Old answer", at=1),
+        claude_line("u2", "a1", "user", "And now?", at=3),
+        claude_line("a2", "u2", "assistant", "New answer", at=4),
+    ]
+    results = write_claude(tmp_path, lines).with_suffix("") / "tool-results"
+    results.mkdir(parents=True)
+    (results / "b1.txt").write_text("1\n2\n")
+    source = ClaudeCode(tmp_path)
+    (chat,) = read(source)
+    assert [text for _, text in said(chat.messages)] == ["Old answer", "And now?", "New answer"]
+    source.read_profile()
+    assert skipped(source) == {
+        "beginning of a fork": 1,
+        "long result of a tool, but for its beginning": 1,
+    }
 
 
 def test_pictures_that_tools_returned_are_counted(tmp_path: Path) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from channels.message import Outbound
 from main import main
 from memory.turn_log import LEFT_OPEN
 from plugins.operations import doctor
+from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 from tests.whole.process import talking
 from tests.whole.scenario import forbid_retries
@@ -63,6 +67,40 @@ def test_a_file_in_the_place_of_the_data_folder_is_said_to_be_one(
         )
         found = doctor.check_data_folder(data)
         assert found.sentence == f"{tmp_path / 'notes.txt'} is a file, not a folder."
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("name", ["lock", "parley.db", "parley.db-wal"])
+def test_a_file_that_another_account_has_made_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    file = tmp_path / "data" / name
+    file.parent.mkdir()
+    shutil.copy("/bin/sleep", file)
+    with subprocess.Popen([file, "60"]) as running:  # even root may not write a running program
+        try:
+            for line in (("--jsonl",), ("restore", "nothing.tar.gz")):
+                assert run(tmp_path, *line) == 1
+                said = capsys.readouterr().err
+                assert said.startswith(f"The file {file} of the bot can't be written (")
+                assert said.count("\n") == 1
+            found = doctor.check_data_folder(file.parent)
+            assert found.sentence.startswith(f"{file} cannot be written: ")
+        finally:
+            running.kill()
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("line", [["doctor"], ["audit"], ["key", "list"], ["completion", "bash"]])
+def test_a_reader_that_has_read_enough_is_no_fault(tmp_path: Path, line: list[str]) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    places = ["--config", str(tmp_path / "config.json"), "--data", str(tmp_path / "data")]
+    reader, writer = os.pipe()
+    os.close(reader)  # as `| head` does, sooner or later
+    bot = [sys.executable, str(ROOT / "main.py"), *places, *line]
+    done = subprocess.run(bot, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert done.stderr == ""
 
 
 async def test_a_lost_database_is_said_and_one_that_holds_a_bot_is_not_touched(
