@@ -145,8 +145,11 @@ class _Pair:
 
     @property
     def _is_whole(self) -> bool:
-        """Return whether the clauses differ in one word only."""
-        return len(self._shared) == len(self._words) - 1 == len(self._theirs) - 1
+        """Return whether the clauses differ in one word only, apart from words that the other text
+        has in the same sentence."""
+        mine = self._words - self._shared - self._said.words_of_sentence(self._place)
+        theirs = self._theirs - self._shared - self._told.words_of_sentence(self._at)
+        return len(mine) <= 1 and len(theirs) <= 1
 
     def _is_enough(self, mine: str, are_rivals: bool) -> bool:
         """Return whether the clauses share more than numbers; one number is enough if a rival has
