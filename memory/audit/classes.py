@@ -53,7 +53,7 @@ _ALL = (
 )
 WIDE_SIGNS = {word: key for word, key in _ALL.items() if not word[0].islower()}
 """The keys of Chinese words."""
-CLASSES = frozenset(("d:", "t:", "m:"))
+CLASSES = frozenset(("d:", "t:", "m:", "k:"))
 
 
 def class_of(folded: str, word: str) -> str:

@@ -95,7 +95,12 @@ class _Pair:
         others = {one for one in others if self._is_in_place(mine, one)}
         rivals = {other for other in others if self._are_rivals(mine, other)}
         text = said.texts[self._place]
-        alike = {one for one in others if kind and _kind_of(one, text, said.names) == kind}
+        is_bare = mine[0].isdigit() and not kind
+        alike = {
+            one
+            for one in others
+            if (one[0].isdigit() if is_bare else kind and _kind_of(one, text, said.names) == kind)
+        }
         if not (rivals or alike):
             return False
         beside = frozenset[str]().union(*(said.words[one] for one in places))
