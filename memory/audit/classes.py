@@ -23,6 +23,16 @@ afternoon afternoons nachmittag nachmittags 下午
 evening evenings abend abends 晚上 傍晚
 night nights nacht nachts 夜里 半夜
 """
+_KIN = """
+father dad daddy vater papa papas vaters 父亲 爸爸 爸 我爸
+mother mum mom mummy mutter mama mamas 母亲 妈妈 妈 我妈
+brother bruder bruders 兄弟
+sister schwester 姐妹
+husband mann ehemann 丈夫 老公 先生
+wife ehefrau 妻子 老婆 太太
+son sohn sohnes 儿子
+daughter tochter 女儿
+"""
 _OF_PEOPLE = "mr mrs ms dr prof herr herrn frau fräulein sir madam"
 TITLES = frozenset(_OF_PEOPLE.split())
 """Words before a name."""
@@ -38,11 +48,12 @@ _SHORT = frozenset(_ABBREVIATED.split())
 _ALL = (
     _read(_DAYS, "d:")
     | _read(_PARTS, "t:")
+    | _read(_KIN, "k:")
     | {name: f"m:{number}" for name, number in MONTH_OF.items() if len(name) > 2}
 )
 WIDE_SIGNS = {word: key for word, key in _ALL.items() if not word[0].islower()}
 """The keys of Chinese words."""
-CLASSES = frozenset(("d:", "t:", "m:"))
+CLASSES = frozenset(("d:", "t:", "m:", "k:"))
 
 
 def class_of(folded: str, word: str) -> str:

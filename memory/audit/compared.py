@@ -43,13 +43,24 @@ _WIDE = "".join(one for one in _WAY_OF if len(one) == 1)
 _THAN = lazy(
     rf"\b(?P<more>{_LATIN})(?P<what>(?: \w{{2,20}}){{0,3}}?) (?:than|als)\b"
     rf"|(?P<left>[\u4e00-\u9fffA-Za-z]{{1,12}})比(?P<right>[\u4e00-\u9fffA-Za-z]{{1,8}}?)(?:更|还|要|的\w{{1,4}})?"
-    rf"(?P<wide>便宜|年轻|[{_WIDE}])",
+    rf"(?P<wide>便宜|年轻|[{_WIDE}])"
+    rf"|\b(?:is|was|are|lasts?|ist|war|sind|hält)\b(?P<how>[^,;:.!?]{{0,24}}?)\b(?P<alone>{_LATIN})(?=\s*(?:[,;.!?)]|$))",
     re.IGNORECASE,
 )
 _COSTS = lazy(r"\b(?:costs?|kostet|kosten)\s\Z", re.IGNORECASE)
 _NO = lazy(r"\b(?:not?|n['’]t|nicht|kein\w*)\b|n['’]t\b|[不没]", re.IGNORECASE)
 _NUMBER = lazy(r"\d{1,15}(?:\.\d{1,9})?")
-_MONEY = lazy(r"euros?|eur|dollars?|pounds?|usd|gbp|chf|[€$£¥元块]", re.IGNORECASE)
+_UNITS = {
+    _WAY_OF[word][0]: lazy(rf"(?:{units})\Z", re.IGNORECASE)
+    for word, units in (
+        ("cheaper", r"euros?|eur|dollars?|pounds?|usd|gbp|chf|[€$£¥元块]"),
+        ("lighter", "kg|g|kilos?|gramm?s?|t|lbs?|斤|公斤|千克|克|吨"),
+        ("longer", "h|hours?|stunden?|min|minuten?|minutes?|days?|tage?n?|years?|jahre?n?|小时|分钟|天"),
+        ("older", "years?|jahre?n?|岁|年"),
+        ("warmer", "degrees?|grad|[°度]"),
+    )
+}
+"""The units of what is compared; a number without one has that of its sentence."""
 
 
 class ComparedSides(NamedTuple):
@@ -81,7 +92,7 @@ def find_turned_comparisons(
         turned += [x for x in like if _is_like(one, x.left, x.right) and x.way != one.way]
         if turned and not same:
             found[turned[0].text.strip()] = None
-        elif one.of == _PRICE and not like and _is_wrong_price(one, said):
+        elif one.right and not like and _is_wrong_value(one, said):
             found[one.text.strip()] = None
     return [*found][:_MOST_FOUND]
 
@@ -89,6 +100,8 @@ def find_turned_comparisons(
 def _is_like(one: ComparedSides, left: frozenset[str], right: frozenset[str]) -> bool:
     """Return whether a comparison has one word of each of these sides on that side. What both
     compare may be a word of either side."""
+    if not (left and right):  # "Ann is faster": than the other
+        return bool(one.left & left - one.right or one.right & right - one.left)
     is_crossed = one.left & right - one.right and one.right & left - one.left
     return bool(one.left & left and one.right & right and not is_crossed)
 
@@ -102,21 +115,26 @@ def _read(clauses: Clauses) -> Iterator[ComparedSides]:
                 before = whole[max(0, found.start() - _LEFT) : found.start()]
                 before = re.split(r"[,;:.]\s", before)[-1]
                 behind = re.split(r"[,;:.()]", whole[found.end() : found.end() + _RIGHT])[0]
-                word = found["more"].casefold()
+                behind = "" if found["alone"] else behind
+                word = (found["more"] or found["alone"]).casefold()
             of, way = _WAY_OF[word]
             is_of_price = "expensive" in (found["what"] or "") or _COSTS.search(before)
+            denies = _NO.search(found["how"] or "")
             of = _PRICE if of == _AMOUNT and is_of_price else of
-            if _NO.search(before) or _NO.search(behind):
+            if denies or _NO.search(before) or _NO.search(behind):
                 continue
             left, right = clauses.key_words(before), clauses.key_words(behind)
-            if left and right:
+            if left and (right or found["alone"]):
                 yield ComparedSides(of, way, left, right, whole)
 
 
-def _is_wrong_price(one: ComparedSides, said: Clauses) -> bool:
-    """Return whether the source has prices of both sides, and all the other way round."""
+def _is_wrong_value(one: ComparedSides, said: Clauses) -> bool:
+    """Return whether the source has values of both sides, and all the other way round."""
+    units = _UNITS.get(one.of)
+    if units is None:
+        return False
     left, right = (
-        [price for word in words - {USER} for price in _prices(word, others, said)]
+        [value for word in words - {USER} for value in _values(word, others, said, units)]
         for words, others in ((one.left - one.right, one.right), (one.right - one.left, one.left))
     )
     if not left or not right:
@@ -124,11 +142,26 @@ def _is_wrong_price(one: ComparedSides, said: Clauses) -> bool:
     return max(left) < min(right) if one.way > 0 else min(left) > max(right)
 
 
-def _prices(word: str, others: frozenset[str], said: Clauses) -> Iterator[float]:
-    """Yield the prices in the clauses with a word, and without those of another thing."""
+def _values(
+    word: str, others: frozenset[str], said: Clauses, units: re.Pattern[str]
+) -> Iterator[float]:
+    """Yield the values in the clauses with a word, and without those of another thing."""
     places = said.places.get(word, ())
     for at in places if len(places) <= _RARE else ():
         for number in said.words[at] if not said.words[at] & others else ():
-            is_number = _NUMBER.fullmatch(number) is not None
-            if is_number and _MONEY.search(unit_of(number, said.texts[at])):
+            if _NUMBER.fullmatch(number) and _is_in(units, number, said, at):
                 yield float(number)
+
+
+def _is_in(units: re.Pattern[str], number: str, said: Clauses, at: int) -> bool:
+    """Return whether a number has one of these units, or has none, and its sentence has one."""
+    if unit := unit_of(number, said.texts[at]):
+        return units.search(unit) is not None
+    near = (at - 1, at + 1)
+    return any(
+        said.sentences[one] == said.sentences[at] and units.search(unit_of(value, said.texts[one]))
+        for one in near
+        if 0 <= one < len(said.words)
+        for value in said.words[one]
+        if value[0].isdigit()
+    )

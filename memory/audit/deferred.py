@@ -21,7 +21,8 @@ _PUTS_OFF = lazy(
     r"|only (?:once|when|after|if)|as soon as|remind me)\b"
     r"|\b(?:warte[nt]?|noch nicht|noch kein\w{0,2}|erst,? (?:wenn|nachdem|sobald|muss|soll|nach)"
     r"|nicht (?:bevor|ehe)|erinner\w{0,3})\b"
-    r"|先别|先不|暂时?[别不]|等[^，。！？]{1,20}再|[后了完]再|提醒|别急",
+    r"|\b(?:still (?:missing|open|to (?:do|come))|fehlt noch|steht noch aus)\b"
+    r"|还没|还未|尚未|[明后][天早晚][^，。！？]{0,4}再|先别|先不|暂时?[别不]|等[^，。！？]{1,20}再|[后了完]再|提醒|别急",
     re.IGNORECASE,
 )
 _TELLS = lazy(
@@ -29,6 +30,7 @@ _TELLS = lazy(
     r"|can be|may be|will be|should be)"
     r"(?: (?:now|already|also|been|just))?"
     r"\s(?P<en>\w{2,14}(?:ed|en|wn|ne)|sent|bought|paid|told|made|sold|built|spent|held)\b"
+    r"|\b(?:user|i|we)\s(?P<by>\w{2,14}ed|sent|bought|paid|told|made|sold|wrote)\b"
     r"|\b(?:wurden?|ist|sind|worden|hat|haben|kann|können|darf|soll)\b"
     r"(?:\s(?:\d{1,2}\.|[^\s.,;]{1,24})){0,6}?\s(?P<de>\w{0,12}ge\w{3,12}(?:t|en))\b"
     r"|(?:已经?|可以)(?:[给把向为][^，。；]{1,6})?(?P<zh>(?-i:[\u4e00-\u9fff]))|(?P<le>(?-i:[\u4e00-\u9fff]))(?:出|好|完)?了(?=$|[，。；])",
@@ -51,6 +53,9 @@ _PAST = dict(zip(_FORMS[::2], _FORMS[1::2], strict=True))
 """Beginnings of verbs, by past participles."""
 
 
+_ANY_DEED = lazy(r"(?:carried|performed|completed|finished|done|durchgeführt|erledigt|gemacht)\Z")
+"""Deeds of any kind,"""
+_LEAST_OF_ANY = 2  # words of which a text shares with what was put off
 _MOST_PLANNED = 400
 _STATES = frozenset(
     ("planned", "geplant", "scheduled", "vereinbart", "written", "needed", "limited")
@@ -120,7 +125,9 @@ def find_told_as_done(text: str, put_off: Sequence[PutOff]) -> list[str]:
                 for one in put_off:
                     told = stems(clause) if is_wide(clause) else stems(clause) or about
                     told = {word for word in told if not word.startswith(deed[:5])}
-                    if _is_of(deed, one.words) and shared(one.about, told):
+                    least = _LEAST_OF_ANY if _ANY_DEED.match(deed) else 1
+                    is_of = least > 1 or _is_of(deed, one.words)
+                    if is_of and len(shared(one.about, told)) >= least:
                         found[one.text] = None
     return [*found]
 
@@ -166,7 +173,7 @@ def find_too_early(text: str, planned: Sequence[Planned]) -> list[str]:
 
 def _deeds_in(clause: str) -> Iterator[str]:
     for told in _TELLS.finditer(clause):
-        yield (told["en"] or told["de"] or told["zh"] or told["le"]).casefold()
+        yield (told["en"] or told["by"] or told["de"] or told["zh"] or told["le"]).casefold()
 
 
 def _is_of(deed: str, words: Set[str]) -> bool:

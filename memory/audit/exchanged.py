@@ -215,7 +215,8 @@ class Clauses:
 
     def _wide_words(self, run: str) -> Iterator[str]:
         """Yield the pairs of characters in a run of Chinese, and what they stand for."""
-        yield from map(add, run, run[1:])
+        for part in _WIDE_SIGN.split(run):
+            yield from map(add, part, part[1:])
         if _USER_WIDE[self._user].search(run):
             yield USER
         yield from (WIDE_SIGNS[one] for one in _WIDE_SIGN.findall(run))

@@ -26,7 +26,12 @@ from memory.audit.moved import find_moved, find_new_days
 from memory.audit.moved_wide import find_moved_wide
 from memory.audit.owners import find_other_owners
 from memory.audit.polarity import find_newly_denied, find_stated
-from memory.audit.represented_requests import find_lost_requests, find_restated, list_unbacked
+from memory.audit.represented_requests import (
+    find_lost_requests,
+    find_restated,
+    find_told_finished,
+    list_unbacked,
+)
 from memory.audit.roles import find_exchanged_roles
 from memory.audit.source import AuditSource
 from memory.patterns import lazy
@@ -315,5 +320,6 @@ def _check_requests(text: str, source: AuditSource) -> Sequence[Flaw]:
     found = source.requests
     restated = [one.line for one in find_restated(text, found, source.deeds)]
     lost = [one.line for one in find_lost_requests(text, found)]
-    kinds = (("restated", restated), ("open", lost))
+    early = [one.line for one in find_told_finished(text, found)]
+    kinds = (("restated", restated), ("undone", early), ("open", lost))
     return [Flaw(kind, tuple(lines)) for kind, lines in kinds if lines]

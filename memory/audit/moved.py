@@ -95,7 +95,12 @@ class _Pair:
         others = {one for one in others if self._is_in_place(mine, one)}
         rivals = {other for other in others if self._are_rivals(mine, other)}
         text = said.texts[self._place]
-        alike = {one for one in others if kind and _kind_of(one, text, said.names) == kind}
+        is_bare = mine[0].isdigit() and not kind
+        alike = {
+            one
+            for one in others
+            if (one[0].isdigit() if is_bare else kind and _kind_of(one, text, said.names) == kind)
+        }
         if not (rivals or alike):
             return False
         beside = frozenset[str]().union(*(said.words[one] for one in places))
@@ -145,8 +150,11 @@ class _Pair:
 
     @property
     def _is_whole(self) -> bool:
-        """Return whether the clauses differ in one word only."""
-        return len(self._shared) == len(self._words) - 1 == len(self._theirs) - 1
+        """Return whether the clauses differ in one word only, apart from words that the other text
+        has in the same sentence."""
+        mine = self._words - self._shared - self._said.words_of_sentence(self._place)
+        theirs = self._theirs - self._shared - self._told.words_of_sentence(self._at)
+        return len(mine) <= 1 and len(theirs) <= 1
 
     def _is_enough(self, mine: str, are_rivals: bool) -> bool:
         """Return whether the clauses share more than numbers; one number is enough if a rival has

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Set
 
 from memory.audit.clauses import find_alike
 from memory.audit.denied import DENIES, UNLESS
@@ -12,6 +13,7 @@ from memory.text.wording import is_wide
 
 _LEAST = 2  # words that both have,
 _ALIKE, _ALIKE_THERE = 0.75, 0.6  # and their share of the text's clause and of the source's
+_FEW = 2  # places of a word that the source only denies
 _LEAST_DENIED = 3  # words of a clause that denies
 _MOST_FOUND = 4
 _COMPARES = lazy(
@@ -25,7 +27,9 @@ _LIMITS = lazy(
     rf"{UNLESS.pattern}|{_COMPARES.pattern}|\b(?:yet|still|noch|statt|anstatt|instead|rather)\b|[?？还未尚欠待非]|不是|至少",
     re.IGNORECASE,
 )
+_PART_OF_NO = lazy(r"[不没无未别他她它我你您]")
 _NO_WIDE = lazy(r"[不没无未别]")
+_WHETHER = lazy(r"\b(?:whether|ob)\b|是否|会不会|能不能", re.IGNORECASE)
 _ASKS = lazy(r"[?？]\Z")
 
 
@@ -34,9 +38,12 @@ def find_stated(told: Clauses, said: Clauses) -> list[str]:
     found = dict[str, None]()
     for at, words in enumerate(told.own):
         own = words - {USER}
-        if len(own) < _LEAST or NO in own or told.has(DENIES, at):
+        if not own or NO in own or told.has(DENIES, at):
             continue
-        if _COMPARES.search(told.texts[at]):
+        if _COMPARES.search(told.texts[at]) or _WHETHER.search(told.texts[at]):
+            continue
+        found |= dict.fromkeys(_only_denied(own, said))
+        if len(own) < _LEAST:
             continue
         like = [*find_alike(own, said)]
         if any(NO not in said.words[place] for place, _ in like):
@@ -45,9 +52,23 @@ def find_stated(told: Clauses, said: Clauses) -> list[str]:
             theirs = said.words[place] - {NO, USER}
             if len(shared) < max(_ALIKE * len(own), _ALIKE_THERE * len(theirs)):
                 continue
-            if not any(said.has(one, place) for one in (UNLESS, _COMPARES, _ASKS)):
+            if not any(said.has(one, place) for one in (UNLESS, _COMPARES, _ASKS, _WHETHER)):
                 found[said.texts[place].strip()] = None
     return [*found][:_MOST_FOUND]
+
+
+def _only_denied(own: Set[str], said: Clauses) -> Iterator[str]:
+    """Yield the short clauses of the source that deny the only thing they name, if it is one of
+    these words and the source has it nowhere else."""
+    for word in own:
+        places = said.places.get(word, ())
+        if 0 < len(places) <= _FEW and all(_denies_only(word, said, at) for at in places):
+            yield said.texts[places[0]].strip()
+
+
+def _denies_only(word: str, said: Clauses, at: int) -> bool:
+    words = {one for one in said.words[at] - {NO, USER, word} if not _PART_OF_NO.search(one)}
+    return NO in said.words[at] and not words and not said.has(_ASKS, at)
 
 
 def find_newly_denied(told: Clauses, said: Clauses) -> list[str]:

@@ -73,6 +73,26 @@ def find_lost_requests(text: str, found: Requests) -> list[PersonRequest]:
     ]
 
 
+def find_told_finished(text: str, found: Requests) -> list[PersonRequest]:
+    """Return the open requests that a text reports as done."""
+    if not found.open:
+        return []
+    parts = [
+        (part, stems(part))
+        for line in split_sentences(text)
+        for part in _CLAUSES.split(line)
+        if (reports_done(part) or _WAS_DONE.search(part)) and not _UNDONE.search(part)
+    ]
+    return [
+        one
+        for one in found.open
+        if any(
+            len(shared(one.own, said)) >= max(_CLEARLY * (1 + is_wide(part)), len(one.own) / 2)
+            for part, said in parts
+        )
+    ]
+
+
 def _waits(line: str) -> bool:
     """Return whether a line says that something waits, and not that it was done."""
     return bool(_WAITS.search(line)) and not _WAS_DONE.search(line)
@@ -136,6 +156,12 @@ def _tells(line: str, said: set[str], one: PersonRequest) -> bool:
     return is_told and not (is_done and not _TASK.search(line))
 
 
+_CLAUSES = lazy(r"[;；，。]|,(?!\d)")
+_UNDONE = lazy(
+    r"\b(?:not|n['’]t|no|never|nicht|kein\w*|noch|still|yet|once|until|when|after|if|wenn|sobald"
+    r"|bis|to be|zu)\b|n['’]t\b|[不没未待等再]",
+    re.IGNORECASE,
+)
 _NUMBERS = lazy(r"\d{3,}")
 _ALL_NUMBERS = lazy(r"\d{1,2}[.:]\d\d|\d+")
 _WAS_DONE = lazy(r"\b(?:was|were|has been|have been) \w+ed\b|\bw[ua]rden?\b|已")

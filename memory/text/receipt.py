@@ -63,7 +63,7 @@ class Receipt(Struct, frozen=True):
 
 
 _WHOLE_NAME = lazy(r"[A-ZÀ-ÖØ-Þ]\S{2,} (?:\S+ )?[A-ZÀ-ÖØ-Þ]\S{2,}")
-_UNIT = lazy(r"[€$£¥元%]|\d (?:euros?|dollars?|pounds?|EUR|USD|GBP)\b", re.IGNORECASE)
+_UNIT = lazy(r"[€$£¥元%]|\d (?:euros?|dollars?|pounds?|EUR|USD|GBP|thousand|[mb]illion|Mio|Mrd|Milli\w+)\b", re.IGNORECASE)
 
 
 class Invented(Struct, frozen=True):

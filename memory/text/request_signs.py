@@ -48,7 +48,14 @@ def _asks(sentence: str) -> bool:
 def postpones(reply: str, heads: Set[str]) -> bool:
     """Return whether a reply promises the requested work for later. The time of a promise counts
     only in a line of the bot's own: in a draft of a letter somebody else promises it."""
-    return PROMISES.is_in(reply, heads) or promises(reply, heads)
+    return PROMISES.is_in(reply, heads) or promises(reply, heads) or _hands_back(reply)
+
+
+def _hands_back(reply: str) -> bool:
+    """Return whether a reply is a line that agrees, and waits for the person."""
+    if len(reply) > SHOWN or _OF_OTHERS.search(reply.strip()) or not AGREES.match(reply):
+        return False
+    return _HANDS_BACK.search(reply) is not None and not DEED.pattern.search(reply)
 
 
 def promises(reply: str, heads: Set[str]) -> bool:
@@ -179,11 +186,11 @@ _COMMAS = lazy(r"[;；，：]|[,:](?!\d)|\s[–—-]\s")
 LATER = cue(
     "later remind don forget other now after tomorrow später nachher erinner erinnere erinnerst "
     "vergiss noch andermal jetzt",
-    "稍 以后 以後 之后 回头 回頭 提醒 别忘 別忘 待会 改天",
+    "稍 晚 以后 以後 之后 回头 回頭 提醒 别忘 別忘 待会 改天",
     lazy(
         r"\b(?:later|remind me|don['’]t forget|some other time|not now|after that|tomorrow)\b"
         r"|\b(?:später|nachher|erinner(?:e|st)?|vergiss|morgen noch|ein andermal|nicht jetzt)\b"
-        r"|稍后|稍後|以后再|以後再|之后再|回头|回頭|提醒我|别忘|別忘|待会|改天",
+        r"|稍后|稍後|晚点|晚些|以后再|以後再|之后再|回头|回頭|提醒我|别忘|別忘|待会|改天",
         re.IGNORECASE,
     ),
 )
@@ -324,6 +331,14 @@ _OFFERS = lazy(
     r"|还有什么|還有什麼|需要我|要不要我|还需要|還需要",
     re.IGNORECASE,
 )
+_HANDS_BACK = lazy(
+    r"\b(?:(?:tell|ask|ping|let) me(?: know)?|just say|say|paste|send)\b[^.!?]{0,40}"
+    r"\b(?:when|once|as soon as|the word)\b|\bwhen you(?:['’]re| are) (?:back|ready)\b"
+    r"|\bwhenever you\b|\bsag\w*\b[^.!?]{0,30}\bbescheid\b|\bwenn (?:du|sie) (?:so ?weit|zurück)\b"
+    r"|(?:需要|要)的?时候?[^。！？]{0,6}(?:告诉|叫|喊|说)|(?:告诉|叫)我(?:一声|就行)",
+    re.IGNORECASE,
+)
+"""Words with which the bot waits for the person to return to a request."""
 DONE = cue(
     "done finished completed fixed written booked sent made noted answered solved resolved was "
     "already erledigt fertig abgeschlossen geschrieben gebucht verschickt gesendet notiert "
