@@ -63,7 +63,8 @@ class Receipt(Struct, frozen=True):
 
 
 _WHOLE_NAME = lazy(r"[A-ZÀ-ÖØ-Þ]\S{2,} (?:\S+ )?[A-ZÀ-ÖØ-Þ]\S{2,}")
-_UNIT = lazy(r"[€$£¥元%]|\d (?:euros?|dollars?|pounds?|EUR|USD|GBP|thousand|[mb]illion|Mio|Mrd|Milli\w+)\b", re.IGNORECASE)
+_COUNTED = lazy(r"(?<!\d)(\d{1,12})\s?([^\W\d_]{2,20})")
+_UNIT = lazy(r"[€$£¥元%]|\d (?:euros?|dollars?|pounds?|EUR|USD|GBP)\b", re.IGNORECASE)
 
 
 class Invented(Struct, frozen=True):
@@ -162,6 +163,7 @@ class SourceFacts:
         others = [fact.text for fact in absent if fact.kind != "name"]
         numbers = [fact.text for fact in all_told if any(map(str.isdigit, fact.text))]
         slips = sum(bool(self._numbers.find_like(one)) for one in others)
+        slips += sum(self._is_of_the_same(one, summary) for one in others)
         slips += sum(
             _SLIP_OF_A_DAY
             for fact in absent
@@ -171,6 +173,16 @@ class SourceFacts:
         slips += _SLIP_OF_A_UNIT * len(changed)
         others += changed
         return Invented(tuple(names), tuple(others), len(all_told), len(numbers), slips)
+
+    def _is_of_the_same(self, number: str, summary: str) -> bool:
+        """Return whether the number that this one is a slip of is followed by the same word."""
+        like = self._numbers.find_like(number)
+        counted = _COUNTED.findall(summary) if like else []
+        return any(
+            re.search(rf"(?<!\d){like}\s?{word.casefold()}\b", self.text)
+            for one, word in counted
+            if one == number
+        )
 
     @cached_property
     def text(self) -> str:
