@@ -53,9 +53,12 @@ _NUMBER = lazy(r"\d{1,15}(?:\.\d{1,9})?")
 _UNITS = {
     _WAY_OF[word][0]: lazy(rf"(?:{units})\Z", re.IGNORECASE)
     for word, units in (
-        ("cheaper", r"euros?|eur|dollars?|pounds?|usd|gbp|chf|[€$£¥元块]"),
+        ("cheaper", "euros?|eur|dollars?|pounds?|usd|gbp|chf|[€$£¥元块]"),
         ("lighter", "kg|g|kilos?|gramm?s?|t|lbs?|斤|公斤|千克|克|吨"),
-        ("longer", "h|hours?|stunden?|min|minuten?|minutes?|days?|tage?n?|years?|jahre?n?|小时|分钟|天"),
+        (
+            "longer",
+            "h|hours?|stunden?|min|minuten?|minutes?|days?|tage?n?|years?|jahre?n?|小时|分钟|天",
+        ),
         ("older", "years?|jahre?n?|岁|年"),
         ("warmer", "degrees?|grad|[°度]"),
     )

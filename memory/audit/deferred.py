@@ -75,6 +75,10 @@ _PLANS = lazy(
 )
 
 
+_OWN = lazy(r"(?:I(?:['’]ll| will|['’]m going to)|ich (?:werde|will))\b", re.IGNORECASE)
+"""The beginning of what a person says about their own plan."""
+
+
 class Planned(NamedTuple):
     """A sentence of the source: the beginnings of its words, its stems, and whether it is a
     plan."""
@@ -140,7 +144,10 @@ def find_planned(said: Iterable[tuple[str, str]]) -> list[Planned]:
         is_reported = DEED.pattern.search(reply[:_LOOKED_AT]) is not None
         for text, is_asked in ((message, True), (reply, False)):
             for one in split_sentences(text[:_LOOKED_AT]):
-                plans = bool(_PLANS.search(one)) and not asks(one) and not one.endswith(("?", "？"))
+                is_request = asks(one) and not _OWN.match(one)
+                plans = (
+                    bool(_PLANS.search(one)) and not is_request and not one.endswith(("?", "？"))
+                )
                 is_plan = plans and not (is_asked and is_reported)
                 found.append(Planned(_words(one), frozenset(stems(one)), is_plan, one))
     return found[-_MOST_PLANNED:]

@@ -17,13 +17,11 @@ from msgspec import Struct
 
 from memory.audit.bounds import find_turned_bounds
 from memory.audit.compared import find_turned_comparisons
-from memory.audit.conditions import find_consent, find_unconditional, find_unconditioned
 from memory.audit.deferred import find_told_as_done, find_too_early
 from memory.audit.denied import find_affirmed, find_weakened
 from memory.audit.exchanged import Clauses, find_exchanged
 from memory.audit.made_up_orders import find_made_up, find_permitted
 from memory.audit.moved import find_moved, find_new_days
-from memory.audit.moved_wide import find_moved_wide
 from memory.audit.owners import find_other_owners
 from memory.audit.polarity import find_newly_denied, find_stated
 from memory.audit.represented_requests import (
@@ -64,7 +62,6 @@ REASONS: Mapping[str, str] = {
     "swapped": "it mixes up two things",
     "corrected": "it gives a value that has been corrected",
     "affirmed": "it says that something rejected was agreed",
-    "condition": "it drops the exception of a statement",
     "undone": "it presents as done what was put off",
     "restated": "it lists something finished as a task",
     "open": "it leaves out what is still open",
@@ -293,7 +290,6 @@ def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
     exchanged = (
         find_exchanged(told, said)
         or find_moved(told, said)
-        or find_moved_wide(told, said)
         or source.turnable.find_turned(told)
         or find_turned_bounds(told, source.bounds)
         or find_exchanged_roles(text, source.two_sided)
@@ -302,9 +298,7 @@ def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
     )
     found = (
         ("swapped", exchanged),
-        ("affirmed", find_stated(told, said) or find_consent(text, source.refusals)),
-        ("condition", find_unconditional(text, source.exceptions)),
-        ("condition", find_unconditioned(text, source.conditions)),
+        ("affirmed", find_stated(told, said)),
         ("invented", find_new_days(told, said) or find_newly_denied(told, said)),
         ("undone", find_told_as_done(text, source.put_off) or find_too_early(text, source.planned)),
     )

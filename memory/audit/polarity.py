@@ -52,7 +52,7 @@ def find_stated(told: Clauses, said: Clauses) -> list[str]:
             theirs = said.words[place] - {NO, USER}
             if len(shared) < max(_ALIKE * len(own), _ALIKE_THERE * len(theirs)):
                 continue
-            if not any(said.has(one, place) for one in (UNLESS, _COMPARES, _ASKS, _WHETHER)):
+            if not any(said.has(one, place) for one in (UNLESS, _COMPARES, _ASKS)):
                 found[said.texts[place].strip()] = None
     return [*found][:_MOST_FOUND]
 

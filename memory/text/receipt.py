@@ -35,6 +35,7 @@ _OF_A_WHOLE_NAME = 4
 _PARTS_OF_NAMES = 2  # of which one at least was said: who is called so was spoken of
 _SLIP_OF_A_DAY = 2  # a day that is one of those said but for its month or number counts so much
 _SLIP_OF_A_UNIT = 2
+_COMPARED = 8  # slips whose words are compared
 _CHUNK = 4_000  # characters of short messages that are searched together
 _QUOTED = 200  # characters of a sentence
 
@@ -63,7 +64,8 @@ class Receipt(Struct, frozen=True):
 
 
 _WHOLE_NAME = lazy(r"[A-ZÀ-ÖØ-Þ]\S{2,} (?:\S+ )?[A-ZÀ-ÖØ-Þ]\S{2,}")
-_UNIT = lazy(r"[€$£¥元%]|\d (?:euros?|dollars?|pounds?|EUR|USD|GBP|thousand|[mb]illion|Mio|Mrd|Milli\w+)\b", re.IGNORECASE)
+_COUNTED = lazy(r"(?<!\d)(\d{1,12})\s?([^\W\d_]{2,20})")
+_UNIT = lazy(r"[€$£¥元%]|\d (?:euros?|dollars?|pounds?|EUR|USD|GBP)\b", re.IGNORECASE)
 
 
 class Invented(Struct, frozen=True):
@@ -162,6 +164,7 @@ class SourceFacts:
         others = [fact.text for fact in absent if fact.kind != "name"]
         numbers = [fact.text for fact in all_told if any(map(str.isdigit, fact.text))]
         slips = sum(bool(self._numbers.find_like(one)) for one in others)
+        slips += self._count_of_the_same(others, summary)
         slips += sum(
             _SLIP_OF_A_DAY
             for fact in absent
@@ -171,6 +174,15 @@ class SourceFacts:
         slips += _SLIP_OF_A_UNIT * len(changed)
         others += changed
         return Invented(tuple(names), tuple(others), len(all_told), len(numbers), slips)
+
+    def _count_of_the_same(self, numbers: Sequence[str], summary: str) -> int:
+        """Return how many of the first numbers are slips of one that the same word follows."""
+        counted = dict(_COUNTED.findall(summary))
+        told = [(one, counted[one].casefold()) for one in numbers[:_COMPARED] if one in counted]
+        likes = ((self._numbers.find_like(one), word) for one, word in told)
+        return sum(
+            bool(re.search(rf"(?<!\d){like}\s?{word}\b", self.text)) for like, word in likes if like
+        )
 
     @cached_property
     def text(self) -> str:

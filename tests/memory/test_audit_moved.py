@@ -1,12 +1,11 @@
-"""Tests of values that a summary moves to somebody else, and of choices, limits, roles, exceptions
-and postponed deeds that it turns round."""
+"""Tests of values that a summary moves to somebody else, and of choices, limits, roles and
+postponed deeds that it turns round."""
 
 from __future__ import annotations
 
 from memory.audit.exchanged import Clauses
 from memory.audit.judge import Audit, Candidate, audit
 from memory.audit.moved import find_moved
-from memory.audit.moved_wide import find_moved_wide
 from memory.audit.source import AuditSource
 from memory.text.request_signs import is_postponed
 from memory.text.wording import WordIndex
@@ -36,21 +35,6 @@ def test_what_was_said_of_one_must_not_be_told_of_another(said: str, told: str) 
         source = Clauses([f"There are {a} and {b}.", said.format(a=a, b=b), "…"])
         assert find_moved(Clauses([told.format(b)]), source), b
         assert find_moved(Clauses([told.format(a)]), source) == [], a
-
-
-@each_row(
-    ("said", "told", "moved"),
-    [
-        ("王敏每月工资4500元，刘洋还没谈好。", "王敏每月工资4500元", "刘洋每月工资4500元"),
-        ("周报你先别发，等赵倩看过再发。孙磊做测试。", "等赵倩看过再发", "等孙磊看过再发"),
-        ("年会定在滨江饭店，一共86人。", "年会定在滨江饭店", "年会定在望湖饭店"),
-    ],
-)
-def test_what_was_said_of_one_must_not_be_told_of_another_in_chinese(
-    said: str, told: str, moved: str
-) -> None:
-    assert find_moved_wide(Clauses([told]), Clauses([said])) == []
-    assert find_moved_wide(Clauses([moved]), Clauses([said]))
 
 
 @each_row(
@@ -155,56 +139,6 @@ def test_a_limit_must_not_be_turned_round(said: str, right: str, wrong: str) -> 
         lines = [said.format(number), "OK."]
         assert "swapped" not in judge(lines, right.format(number)).kinds
         assert "swapped" in judge(lines, wrong.format(number)).kinds
-
-
-EXCEPTIONS = [
-    (
-        "Owners with an unpaid bill get no appointment unless it's an emergency.",
-        "Owners with an unpaid bill get an appointment only in an emergency.",
-        "Owners with an unpaid bill never get an appointment.",
-    ),
-    (
-        "Knochen bekommt der Hund keine, außer am Sonntag.",
-        "Knochen bekommt der Hund nur am Sonntag.",
-        "Knochen bekommt der Hund jeden Tag, außer am Sonntag.",
-    ),
-    (
-        "医生说她周四可以出院，除非又发烧。",
-        "如果不发烧，医生说她周四可以出院。",
-        "医生说她周四可以出院。",
-    ),
-]
-
-
-@each_row(("said", "right", "wrong"), EXCEPTIONS)
-def test_an_exception_must_be_kept(said: str, right: str, wrong: str) -> None:
-    assert "condition" not in judge([said, "OK."], right).kinds
-    assert "condition" in judge([said, "OK."], wrong).kinds
-
-
-@each_row(
-    ("said", "right", "wrong"),
-    [
-        (
-            "The bank said no to the loan.",
-            "The bank refused the loan.",
-            "The bank agreed to the loan.",
-        ),
-        (
-            "Die Bank hat den Kredit abgelehnt.",
-            "Kein Kredit von der Bank.",
-            "Die Bank hat den Kredit bewilligt.",
-        ),
-        (
-            "客户要求降价两成，我们没答应。",
-            "客户要求降价两成，没有答应。",
-            "客户要求降价两成，已经答应。",
-        ),
-    ],
-)
-def test_a_refusal_is_no_consent(said: str, right: str, wrong: str) -> None:
-    assert "affirmed" not in judge([said, "I see."], right).kinds
-    assert "affirmed" in judge([said, "I see."], wrong).kinds
 
 
 @each_row(
