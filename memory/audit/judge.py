@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from memory.audit.bounds import find_turned_bounds
 from memory.audit.compared import find_turned_comparisons
+from memory.audit.conditions import find_consent, find_unconditional, find_unconditioned
 from memory.audit.deferred import find_told_as_done, find_too_early
 from memory.audit.denied import find_affirmed, find_weakened
 from memory.audit.exchanged import Clauses, find_exchanged
@@ -62,6 +63,7 @@ REASONS: Mapping[str, str] = {
     "swapped": "it mixes up two things",
     "corrected": "it gives a value that has been corrected",
     "affirmed": "it says that something rejected was agreed",
+    "condition": "it drops the exception of a statement",
     "undone": "it presents as done what was put off",
     "restated": "it lists something finished as a task",
     "open": "it leaves out what is still open",
@@ -298,7 +300,9 @@ def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
     )
     found = (
         ("swapped", exchanged),
-        ("affirmed", find_stated(told, said)),
+        ("affirmed", find_stated(told, said) or find_consent(text, source.refusals)),
+        ("condition", find_unconditional(text, source.exceptions)),
+        ("condition", find_unconditioned(text, source.conditions)),
         ("invented", find_new_days(told, said) or find_newly_denied(told, said)),
         ("undone", find_told_as_done(text, source.put_off) or find_too_early(text, source.planned)),
     )

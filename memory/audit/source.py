@@ -12,6 +12,14 @@ from msgspec.structs import replace
 
 from memory.audit.bounds import Bound, list_bounds
 from memory.audit.compared import ComparedSides, list_compared
+from memory.audit.conditions import (
+    Condition,
+    Refusal,
+    StatedException,
+    find_conditions,
+    find_exceptions,
+    find_refusals,
+)
 from memory.audit.deferred import Planned, PutOff, find_planned, find_put_off
 from memory.audit.denied import Order, find_left_out, find_orders, find_rejected
 from memory.audit.exchanged import Clauses
@@ -70,8 +78,8 @@ class AuditSource(Struct, frozen=True, dict=True):
         the time of an audit."""
         _ = self.facts.text, self.languages, self.stems, self.requests, self.current, self.bans
         _ = self.deeds, self.superseded, self.clauses, self.rejected, self.orders
-        _ = self.put_off, self.bounds, self.turnable
-        _ = self.two_sided, self.planned, self.compared
+        _ = self.put_off, self.exceptions, self.refusals, self.bounds, self.turnable
+        _ = self.two_sided, self.conditions, self.planned, self.compared
         self.facts.prepare()
 
     @cached_property
@@ -119,6 +127,14 @@ class AuditSource(Struct, frozen=True, dict=True):
         return find_orders(self._pairs, self.bans)
 
     @cached_property
+    def exceptions(self) -> list[StatedException]:
+        return find_exceptions(self.asked)
+
+    @cached_property
+    def conditions(self) -> list[Condition]:
+        return find_conditions(self.asked)
+
+    @cached_property
     def compared(self) -> list[ComparedSides]:
         return list_compared(self.clauses)
 
@@ -129,6 +145,10 @@ class AuditSource(Struct, frozen=True, dict=True):
     @cached_property
     def put_off(self) -> list[PutOff]:
         return find_put_off(self._pairs)
+
+    @cached_property
+    def refusals(self) -> list[Refusal]:
+        return find_refusals([*self.asked, *self.answered])
 
     @cached_property
     def clauses(self) -> Clauses:

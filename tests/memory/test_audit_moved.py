@@ -1,5 +1,5 @@
-"""Tests of values that a summary moves to somebody else, and of choices, limits, roles and
-postponed deeds that it turns round."""
+"""Tests of values that a summary moves to somebody else, and of choices, limits, roles, exceptions
+and postponed deeds that it turns round."""
 
 from __future__ import annotations
 
@@ -139,6 +139,56 @@ def test_a_limit_must_not_be_turned_round(said: str, right: str, wrong: str) -> 
         lines = [said.format(number), "OK."]
         assert "swapped" not in judge(lines, right.format(number)).kinds
         assert "swapped" in judge(lines, wrong.format(number)).kinds
+
+
+EXCEPTIONS = [
+    (
+        "Owners with an unpaid bill get no appointment unless it's an emergency.",
+        "Owners with an unpaid bill get an appointment only in an emergency.",
+        "Owners with an unpaid bill never get an appointment.",
+    ),
+    (
+        "Knochen bekommt der Hund keine, außer am Sonntag.",
+        "Knochen bekommt der Hund nur am Sonntag.",
+        "Knochen bekommt der Hund jeden Tag, außer am Sonntag.",
+    ),
+    (
+        "医生说她周四可以出院，除非又发烧。",
+        "如果不发烧，医生说她周四可以出院。",
+        "医生说她周四可以出院。",
+    ),
+]
+
+
+@each_row(("said", "right", "wrong"), EXCEPTIONS)
+def test_an_exception_must_be_kept(said: str, right: str, wrong: str) -> None:
+    assert "condition" not in judge([said, "OK."], right).kinds
+    assert "condition" in judge([said, "OK."], wrong).kinds
+
+
+@each_row(
+    ("said", "right", "wrong"),
+    [
+        (
+            "The bank said no to the loan.",
+            "The bank refused the loan.",
+            "The bank agreed to the loan.",
+        ),
+        (
+            "Die Bank hat den Kredit abgelehnt.",
+            "Kein Kredit von der Bank.",
+            "Die Bank hat den Kredit bewilligt.",
+        ),
+        (
+            "客户要求降价两成，我们没答应。",
+            "客户要求降价两成，没有答应。",
+            "客户要求降价两成，已经答应。",
+        ),
+    ],
+)
+def test_a_refusal_is_no_consent(said: str, right: str, wrong: str) -> None:
+    assert "affirmed" not in judge([said, "I see."], right).kinds
+    assert "affirmed" in judge([said, "I see."], wrong).kinds
 
 
 @each_row(
