@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import yaml
 from msgspec import Struct
 
 from agent.tools.workspace import open_file, plain_errors
@@ -151,8 +150,7 @@ def front_matter(text: str) -> dict[str, Any]:
         lines = f"two lines --- within its first {LONGEST_MATTER:,} bytes"
         raise SkillError(f"it does not begin with YAML between {lines}")
     try:
-        _refuse_aliases(matter)
-        fields = yaml.safe_load(matter)
+        fields = _parse_matter(matter)
     except Exception as error:  # noqa: BLE001 - a tag like !!timestamp may raise any error
         reason = str(error).split("\n", 1)[0] or type(error).__name__
         raise SkillError(f"its front matter is not valid YAML ({reason})") from None
@@ -172,11 +170,14 @@ def _split_front_matter(text: str) -> tuple[str, str]:
     return "", text
 
 
-def _refuse_aliases(matter: str) -> None:
-    """Raise ValueError for YAML aliases, by which a few lines can expand to billions; skills don't
-    need them."""
+def _parse_matter(matter: str) -> Any:
+    """Return the value of YAML. Raises ValueError for aliases, by which a few lines can expand to
+    billions; skills don't need them. Raises any error for a tag like !!timestamp."""
+    import yaml  # noqa: PLC0415 - 1 MB that a bot without skills does not need
+
     if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(matter)):
         raise ValueError("it has aliases")
+    return yaml.safe_load(matter)
 
 
 def _line(fields: dict[str, Any], name: str) -> str:

@@ -8,9 +8,10 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
-import tenacity
-from tenacity import AsyncRetrying, RetryCallState
+if TYPE_CHECKING:
+    from tenacity import AsyncRetrying, RetryCallState
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +22,6 @@ Told = Callable[[BaseException], float | None]
 LONGEST_WAIT = 30.0  # seconds
 TROUBLE = 6
 """Consecutive failed attempts, over half a minute or more, after which they are reported."""
-_backoff = tenacity.wait_exponential_jitter(initial=1, max=LONGEST_WAIT)
 
 
 def make_retrying(
@@ -39,17 +39,20 @@ def make_retrying(
     often it reports, and may be set later. There is no last attempt: a message remains to be sent,
     and a stopping bot cancels the call.
     """
+    import tenacity  # noqa: PLC0415 - loads tornado: 1.4 MB that a terminal does not need
+
+    backoff = tenacity.wait_exponential_jitter(initial=1, max=LONGEST_WAIT)
 
     def wait(state: RetryCallState) -> float:
         seconds = report(_error(state))
-        return _backoff(state) if seconds is None else seconds
+        return backoff(state) if seconds is None else seconds
 
     def log_retry(state: RetryCallState) -> None:
         log.info("attempt %d failed, another follows: %s", state.attempt_number, _error(state))
         if state.attempt_number >= TROUBLE and report(_error(state)) is None:
             trouble(_error(state))
 
-    return AsyncRetrying(
+    return tenacity.AsyncRetrying(
         retry=tenacity.retry_if_exception(is_passing),
         wait=wait,
         sleep=sleep,

@@ -12,7 +12,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import yaml
 from dotenv.parser import parse_stream
 
 from bot.settings.schema import SettingError, quote
@@ -84,7 +83,7 @@ def read_tree(config: Path) -> dict[str, Any]:
 
 def _from_json(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_once)
+        return json.loads(text, object_pairs_hook=dict_once)
     except json.JSONDecodeError as error:
         at = error.pos + ("trailing comma" in error.msg)  # Python 3.13 points to the comma itself
         before, after = text[:at].rstrip(), text[at:].lstrip()
@@ -114,7 +113,8 @@ def _explain(error: json.JSONDecodeError, rest: str) -> str:
     return error.msg[:1].lower() + error.msg[1:]
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def dict_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a dict of pairs. Raises ValueError for a name that occurs twice."""
     once: dict[str, Any] = {}
     for name, value in pairs:
         if name in once:
@@ -135,73 +135,16 @@ def _refuse_half_characters(tree: Any) -> None:
         ) from None
 
 
-class _PlainYaml(yaml.SafeLoader):
-    """YAML limited to the values of JSON: no aliases (a few bytes can expand to gigabytes), no
-    tags, no dates, and `on` is a string."""
-
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own shape
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        event = self.peek_event()  # type: ignore[no-untyped-call]
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "tag", None):
-            raise yaml.composer.ComposerError(
-                None, None, "aliases and tags are not allowed", event.start_mark
-            )
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        pairs = [(name.value, None) for name, _ in node.value]
-        if all(isinstance(name, str) for name, _ in pairs):
-            _once(pairs)
-        return super().construct_mapping(node, deep)
-
-
-for _tag, _pattern, _first in (
-    ("null", r"null|~|", ["n", "~", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"-?(0|[1-9][0-9]*)", list("-0123456789")),
-    ("float", r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?", list("-0123456789")),
-):
-    _PlainYaml.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first
-    )
-
-
 def _from_yaml(text: str) -> Any:
-    try:
-        tree = yaml.load(text, _PlainYaml)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ValueError(f"{place}{error.problem}") from None
-    except yaml.YAMLError as error:
-        raise ValueError(str(error).partition("\n")[0]) from None
-    return {} if tree is None else tree
+    from bot.settings.yaml_files import parse  # noqa: PLC0415 - 1 MB that JSON does not need
+
+    return parse(text)
 
 
 def line_of(config: Path, key: str) -> int:
     """Return the line number of a part of a configuration ("hooks[2].condition.every"), or of the
     nearest part around it; 0 if unknown."""
+    from bot.settings.yaml_files import find_line  # noqa: PLC0415 - 1 MB that no valid file needs
+
     text = read_text(config, "the configuration").replace("\t", " ")
-    try:
-        node = yaml.compose(text, _PlainYaml)
-    except yaml.YAMLError:
-        return 0
-    line = 0
-    for part in re.findall(r"\w+", key):
-        if (found := _find_part(node, part)) is None:
-            break
-        line, node = found
-    return line
-
-
-def _find_part(node: Any, part: str) -> tuple[int, Any] | None:
-    """Return a part of a mapping or a list, with its line."""
-    if isinstance(node, yaml.MappingNode):
-        for name, inside in node.value:
-            if name.value == part:
-                return name.start_mark.line + 1, inside
-    elif isinstance(node, yaml.SequenceNode) and part.isdigit() and int(part) < len(node.value):
-        inside = node.value[int(part)]
-        return inside.start_mark.line + 1, inside
-    return None
+    return find_line(text, re.findall(r"\w+", key))
