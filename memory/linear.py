@@ -10,7 +10,7 @@ import logging
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import lru_cache
 from importlib.resources import files
 from zlib import crc32
@@ -42,23 +42,21 @@ class LearntWeights:
             self._hashes.byteswap()
         self._known: dict[str, int] = {}
 
-    def total(self, features: Iterable[str]) -> float:
+    def total(self, features: Collection[str]) -> float:
         """Return the sum of the weights of features; an unknown feature has the weight 0."""
-        known, total = self._known, 0
-        for feature in features:
-            weight = known.get(feature)
-            total += self._look_up(feature) if weight is None else weight
-        return total * STEP
+        known = self._known
+        if new := set(features).difference(known):
+            if len(known) + len(new) > _KNOWN:  # another thread may be using the old one
+                known, new = {}, set(features)
+            known.update((feature, self._look_up(feature)) for feature in new)
+            self._known = known
+        return sum(map(known.__getitem__, features)) * STEP
 
     def _look_up(self, feature: str) -> int:
         hashed = crc32(feature.encode())
         at = bisect_left(self._hashes, hashed)
         is_there = at < len(self._hashes) and self._hashes[at] == hashed
-        weight = self._weights[at] if is_there else 0
-        if len(self._known) >= _KNOWN:
-            self._known.clear()
-        self._known[feature] = weight
-        return weight
+        return self._weights[at] if is_there else 0
 
 
 @lru_cache

@@ -8,7 +8,7 @@ The token usage as providers report it. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from math import isfinite
 from typing import Any
@@ -170,6 +170,17 @@ class PlainChunk(Struct, frozen=True, forbid_unknown_fields=True):
 
 PLAIN = Decoder(PlainChunk)
 """Decodes the data of such a chunk. Raises ValueError for any other data."""
+
+
+def join_plain(chunks: Sequence[PlainChunk]) -> Sequence[PlainChunk]:
+    """Return consecutive chunks that arrived together as one: its text costs as much as that of one
+    of them. Those of several choices stay apart."""
+    index = chunks[0].choices[0].index
+    texts = [one.delta.content for chunk in chunks for one in chunk.choices if one.index == index]
+    if len(texts) < 2 or len(texts) < len(chunks):
+        return chunks
+    model = next((chunk.model for chunk in chunks if chunk.model), None)
+    return (PlainChunk((_Choice(_Delta("".join(texts)), index),), model),)
 
 
 MOST_CHARACTERS = 2_000_000

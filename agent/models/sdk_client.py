@@ -41,7 +41,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from agent.models import failures, wire
-from agent.models.answer import PlainChunk
+from agent.models.answer import PlainChunk, join_plain
 from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
 from agent.models.refusals import read_wait
@@ -360,16 +360,18 @@ class SdkClient:
     def _parse(self, came: Sequence[bytes], is_over: list[bool]) -> Iterator[object]:
         """Yield the chunks of these events; `is_over` is set at the answer's end."""
         end, last, find_error = self._kinds.end, self._kinds.last, self._kinds.find_error
-        plain = self._kinds.plain
+        plain, texts = self._kinds.plain, list[PlainChunk]()
         for data in came:
             if plain is not None:
                 try:
-                    text = plain.decode(data)
+                    texts.append(plain.decode(data))
                 except ValueError:
                     pass
                 else:
-                    yield text  # the usual case
-                    continue
+                    continue  # the usual case
+            if texts:
+                yield from join_plain(texts)
+                texts = []
             if end.match(data):
                 is_over[0] = True
                 return
@@ -386,6 +388,8 @@ class SdkClient:
             if last.match(data):
                 is_over[0] = True
                 return
+        if texts:
+            yield from join_plain(texts)
 
     def _parse_odd(self, data: bytes) -> Iterator[object]:
         """Yield the chunks of an event that is not a single object, as the protocols require."""
