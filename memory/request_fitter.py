@@ -88,9 +88,7 @@ class RequestFitter:
         state.prefix_sent = prefix
         limits = state.limits
         await self._note_changed_prompt(prefix, limits)
-        if (view := state.view(prefix, limits)).tokens > limits.ceiling:
-            await self._refuse_hopeless(view, limits)
-        view = await self._run_ladder(prefix, limits, emergency.STEPS[:1])
+        view = await self._run_ladder(prefix, limits, emergency.STEPS[:1], is_first=True)
         if limits.strategy == "slim":
             await self._unfold(prefix, limits)
             view = state.view(prefix, limits)
@@ -127,12 +125,19 @@ class RequestFitter:
             await self._compactor.record(event, Job(0, spec) if again.leaving else None)
 
     async def _run_ladder(
-        self, prefix: PromptPrefix, limits: Limits, steps: tuple[int, ...]
+        self,
+        prefix: PromptPrefix,
+        limits: Limits,
+        steps: tuple[int, ...],
+        *,
+        is_first: bool = False,
     ) -> View:
         """Take these steps of the ladder while the request exceeds the ceiling; the last one raises
-        NoRoom if that is not enough."""
+        NoRoom if that is not enough, and the first run before anything is removed if nothing is."""
         async with self._state.changing:
             view = self._state.view(prefix, limits)
+            if is_first and view.tokens > limits.ceiling:
+                await self._refuse_hopeless(view, limits)
             for step in steps:
                 if view.tokens <= limits.ceiling and (step or not view.lines):
                     return view  # the usual case; removed turns may make a log longer

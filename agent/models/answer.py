@@ -8,7 +8,7 @@ The token usage as providers report it. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from math import isfinite
 from typing import Any
@@ -172,12 +172,29 @@ PLAIN = Decoder(PlainChunk)
 """Decodes the data of such a chunk. Raises ValueError for any other data."""
 
 
-def join_plain(chunks: Sequence[PlainChunk]) -> Sequence[PlainChunk]:
-    """Return consecutive chunks that arrived together as one: its text costs as much as that of one
-    of them. Those of several choices stay apart."""
+def decode_plain(
+    decoder: Decoder[PlainChunk], came: Iterable[bytes]
+) -> Iterator[PlainChunk | bytes]:
+    """Yield the chunks with text alone, those that follow each other as one, which costs as much
+    as a single one; and the data of all other events."""
+    texts: list[PlainChunk] = []
+    for data in came:
+        try:
+            texts.append(decoder.decode(data))
+        except ValueError:
+            yield from _joined(texts)
+            texts = []
+            yield data
+    yield from _joined(texts)
+
+
+def _joined(chunks: Sequence[PlainChunk]) -> Sequence[PlainChunk]:
+    """Return these chunks as one, unless they are of several choices."""
+    if len(chunks) < 2:
+        return chunks
     index = chunks[0].choices[0].index
     texts = [one.delta.content for chunk in chunks for one in chunk.choices if one.index == index]
-    if len(texts) < 2 or len(texts) < len(chunks):
+    if len(texts) < len(chunks):
         return chunks
     model = next((chunk.model for chunk in chunks if chunk.model), None)
     return (PlainChunk((_Choice(_Delta("".join(texts)), index),), model),)

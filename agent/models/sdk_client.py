@@ -41,7 +41,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from agent.models import failures, wire
-from agent.models.answer import PlainChunk, join_plain
+from agent.models.answer import PlainChunk, decode_plain
 from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
 from agent.models.refusals import read_wait
@@ -360,18 +360,11 @@ class SdkClient:
     def _parse(self, came: Sequence[bytes], is_over: list[bool]) -> Iterator[object]:
         """Yield the chunks of these events; `is_over` is set at the answer's end."""
         end, last, find_error = self._kinds.end, self._kinds.last, self._kinds.find_error
-        plain, texts = self._kinds.plain, list[PlainChunk]()
-        for data in came:
-            if plain is not None:
-                try:
-                    texts.append(plain.decode(data))
-                except ValueError:
-                    pass
-                else:
-                    continue  # the usual case
-            if texts:
-                yield from join_plain(texts)
-                texts = []
+        plain = self._kinds.plain
+        for data in decode_plain(plain, came) if plain else came:
+            if isinstance(data, PlainChunk):
+                yield data  # the usual case
+                continue
             if end.match(data):
                 is_over[0] = True
                 return
@@ -388,8 +381,6 @@ class SdkClient:
             if last.match(data):
                 is_over[0] = True
                 return
-        if texts:
-            yield from join_plain(texts)
 
     def _parse_odd(self, data: bytes) -> Iterator[object]:
         """Yield the chunks of an event that is not a single object, as the protocols require."""

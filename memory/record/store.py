@@ -21,7 +21,7 @@ from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from msgspec import Struct
 from peewee import DatabaseError
@@ -39,7 +39,7 @@ GROUP = 500  # the maximum of jobs that share one transaction
 
 class _Job(Struct, Generic[T]):
     work: Work[T]
-    future: asyncio.Future[T]
+    future: asyncio.Future[T] | None = None
     is_alone: bool = False  # executed outside of any transaction
     is_synced: bool = True  # the commit survives a power cut
     result: T | None = None
@@ -60,7 +60,7 @@ class _Job(Struct, Generic[T]):
                 raise
 
     def finish(self, engine: DatabaseEngine) -> None:
-        if self.future.done():
+        if self.future is None or self.future.done():
             return  # its awaiter was cancelled; the write stays
         if self.error is not None:
             self.future.set_exception(engine.explain(self.error))
@@ -270,18 +270,13 @@ class Store:
         the loop.
         """
         if not (is_synced or is_long) and self._own is not None and not self._writing:
-            return await self._write_at_once(self._own, work)
+            job: _Job[T] = _Job(work, is_synced=False)
+            self._writer.execute_single(self._own, job)
+            if job.error is None:
+                return cast("T", job.result)
+            # The writer repeats it: it waits for other holders of the database, and can report the
+            # cause.
         return await self._put(self._writer, work, is_synced=is_synced)
-
-    def _write_at_once(self, own: Database, work: Work[T]) -> asyncio.Future[T]:
-        """Execute a write in the event loop. If it fails, the writer repeats it: the writer waits
-        for other holders of the database, and can report the cause."""
-        job: _Job[T] = _Job(work, self._loop.create_future(), is_synced=False)
-        self._writer.execute_single(own, job)
-        if job.error is not None:
-            return self._put(self._writer, work, is_synced=False)
-        job.finish(self.engine)
-        return job.future
 
     def fence(self, check: Work[None]) -> None:
         """Run `check` at the start of every transaction from now on. It raises StoreError if this
@@ -299,11 +294,10 @@ class Store:
         """Execute `work` on the committed data. With `is_brief`, for a few rows found by their key,
         it reads at once, in the event loop."""
         if is_brief and self._own is not None:
-            job: _Job[T] = _Job(work, self._loop.create_future())
+            job: _Job[T] = _Job(work)
             _run_alone(self._own, job)
             if job.error is None:
-                job.finish(self.engine)
-                return await job.future
+                return cast("T", job.result)
         return await self._put(self._reader, work)
 
     async def scrub(self) -> None:

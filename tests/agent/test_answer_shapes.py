@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import astuple
 
-from agent.models.answer import PLAIN, Answer, PlainChunk
+from agent.models.answer import PLAIN, Answer, PlainChunk, decode_plain
 from agent.models.base import ContextOverflow, ModelAnswerBroken, ModelReply, Usage
 from agent.models.endpoint import Endpoint
 from agent.models.failures import find_error, refusal
@@ -723,6 +723,27 @@ def test_a_chunk_of_text_alone_is_read_as_any_other(chunks: list[dict[str, Any]]
         told = answer.add(plain or parse_chunk(data)), answer.thought
         assert told == (other.add(parse_chunk(data)), other.thought)
     assert answer.reply("m") == other.reply("m")
+
+
+@given(st.lists(CHUNKS, max_size=8))
+def test_chunks_that_arrive_together_are_read_as_one_by_one(chunks: list[dict[str, Any]]) -> None:
+    events = [json.dumps(one).encode() for one in chunks]
+    answer, other = Answer(), Answer()
+    together = [*decode_plain(PLAIN, events)]
+    parsed = (one if isinstance(one, PlainChunk) else parse_chunk(one) for one in together)
+    told = [(answer.add(one), answer.thought) for one in parsed]
+    apart = [(other.add(parse_chunk(one)), other.thought) for one in events]
+    assert ["".join(part) for part in zip(*told, strict=True)] == [
+        "".join(part) for part in zip(*apart, strict=True)
+    ]
+    assert answer.reply("m") == other.reply("m")
+    assert len(together) <= len(events)
+
+
+def test_texts_that_arrive_together_are_one_chunk() -> None:
+    events = [chunk("a").encode(), chunk("b").encode(), b"[DONE]", chunk("c").encode()]
+    first, end, last = decode_plain(PLAIN, events)
+    assert (Answer().add(first), end, Answer().add(last)) == ("ab", b"[DONE]", "c")
 
 
 def test_a_chunk_of_text_alone_is_known_as_one() -> None:
