@@ -14,7 +14,7 @@ from typing import Any
 
 from dotenv.parser import parse_stream
 
-from bot.settings.schema import SettingError, quote
+from bot.settings.schema import SettingError, dict_once, quote
 from channels.program import IS_WHEEL, ROOT, usual_config
 
 LARGEST_FILE = 1_000_000  # bytes
@@ -111,16 +111,6 @@ def _explain(error: json.JSONDecodeError, rest: str) -> str:
     if error.msg.startswith("Extra data"):
         return "something stands behind the end"
     return error.msg[:1].lower() + error.msg[1:]
-
-
-def dict_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a dict of pairs. Raises ValueError for a name that occurs twice."""
-    once: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in once:
-            raise ValueError(f"it has {quote(name)} twice")
-        once[name] = value
-    return once
 
 
 def _refuse_half_characters(tree: Any) -> None:

@@ -418,6 +418,16 @@ def _nearest(setting: Setting, value: Any) -> str:
     return nearest(value, words) if isinstance(value, str) else ""
 
 
+def dict_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a dict of pairs. Raises ValueError for a name that occurs twice."""
+    once: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in once:
+            raise ValueError(f"it has {quote(name)} twice")
+        once[name] = value
+    return once
+
+
 def quote(value: Any) -> str:
     """Return a value for quotation in a sentence: on one line, and shortened."""
     if isinstance(value, str):

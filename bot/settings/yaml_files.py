@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from bot.settings.files import dict_once
+from bot.settings.schema import dict_once
 
 
 class _PlainYaml(yaml.SafeLoader):
