@@ -117,7 +117,7 @@ async def test_a_job_made_while_linked_goes_on_in_the_chat_s_own_conversation_af
         await bot.links()
         await bot.from_afar("/jobs add tomorrow 9:00 Look")
         await bot.from_afar("/unlink")
-        assert "Nothing is set" in (await bot.here.says("/jobs")).text
+        assert "No reminders or jobs" in (await bot.here.says("/jobs")).text
         assert "Look" in await bot.from_afar("/jobs")
         clock.move_to(NOON + timedelta(hours=21, seconds=1), tick=True)
         await bot.app.features.service(Jobs).tick()

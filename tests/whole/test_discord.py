@@ -42,7 +42,7 @@ async def test_a_slash_command_is_the_line_that_a_person_types(tmp_path: Path) -
         assert answer.text == typed.text
         on_server = bot.ann_in_general.uses("whoami")
         said = await bot.discord.found(lambda one: one.interaction == on_server)
-        assert f"this conversation as discord/{GENERAL}" in said.text
+        assert f"this conversation is discord/{GENERAL}" in said.text
 
 
 async def test_a_command_that_takes_long_is_seen_to_be_thought_about(tmp_path: Path) -> None:
