@@ -255,7 +255,7 @@ async def test_a_thread_that_nobody_told_of_is_looked_up(tmp_path: Path) -> None
         bot.ann.at(thread).says(f"{ME} psst")
         assert (await bot.discord.shown("re: Ann: psst")).channel == thread
         bot.ann.at(thread).uses("whoami")
-        await bot.discord.shown(f"this conversation as discord/{KITCHEN}/{thread}", thread)
+        await bot.discord.shown(f"this conversation is discord/{KITCHEN}/{thread}", thread)
 
 
 async def test_other_bots_and_what_discord_itself_says_are_not_answered(tmp_path: Path) -> None:
