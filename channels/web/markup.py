@@ -178,7 +178,8 @@ _markdown = MarkdownIt("commonmark", {"html": False, "breaks": True, "highlight"
 _markdown.enable(["table", "strikethrough"]).disable("image")
 _markdown.use(footnote_plugin).use(tasklists_plugin).use(formulas)
 _markdown.core.ruler.after("inline", "empty_headings", _without_empty_headings)
-for _name, _rule in (("th_open", _cell), ("td_open", _cell), ("html_inline", _box), ("code_inline", _code)):
+_RULES = {"th_open": _cell, "td_open": _cell, "html_inline": _box, "code_inline": _code}
+for _name, _rule in _RULES.items():
     _markdown.add_render_rule(_name, by_token(_rule))
 _cleaner = nh3.Cleaner(
     tags=set(_TEXT | _BLOCKS | _LISTS | MATH_TAGS),
