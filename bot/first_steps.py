@@ -272,7 +272,7 @@ def _ask_for_model(served: ServedModel) -> ServedModel:
     served, names = _list_models(served)
     usual = USUAL if served.base_url == OPENAI_URL and (not names or USUAL in names) else ""
     usual = usual or (names[0] if names else "")
-    shown = number(names[:_MOST_SHOWN]) + (
+    shown = (number(names[:_MOST_SHOWN]) if names[1:] else usual) + (
         f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
     )
     write_line(f"3 of 3: Which model?{f' It lists {shown}.' if names else ''}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -140,6 +141,7 @@ _ATTRIBUTES = {
     "ul": {"class"},
     **{tag: set(MATH_ATTRIBUTES) for tag in MATH_TAGS},
 }
+_OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*", re.ASCII)
 _ADDED = {"a": {"target": "_blank"}}
 
 
@@ -157,6 +159,12 @@ def _without_empty_headings(state: StateCore) -> None:
             begin.tag = end.tag = "td"
 
 
+def _code(token: Token) -> str:
+    """Return code in a sentence, in which no line ends after the hyphens of an option."""
+    options = _OPTION.sub(r'<span class="option">\g<0></span>', escape(token.content))
+    return f"<code>{options}</code>"
+
+
 def _box(token: Token) -> str:
     """Return the box before a task; other HTML never gets here."""
     is_done = "checked" in token.content
@@ -170,7 +178,8 @@ _markdown = MarkdownIt("commonmark", {"html": False, "breaks": True, "highlight"
 _markdown.enable(["table", "strikethrough"]).disable("image")
 _markdown.use(footnote_plugin).use(tasklists_plugin).use(formulas)
 _markdown.core.ruler.after("inline", "empty_headings", _without_empty_headings)
-for _name, _rule in (("th_open", _cell), ("td_open", _cell), ("html_inline", _box)):
+_RULES = {"th_open": _cell, "td_open": _cell, "html_inline": _box, "code_inline": _code}
+for _name, _rule in _RULES.items():
     _markdown.add_render_rule(_name, by_token(_rule))
 _cleaner = nh3.Cleaner(
     tags=set(_TEXT | _BLOCKS | _LISTS | MATH_TAGS),

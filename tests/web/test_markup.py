@@ -105,6 +105,13 @@ def test_of_a_text_that_grows_only_the_last_blocks_change() -> None:
     assert blocks(text)[:3] == blocks(text + " more.\n\nSix.")[:3]
 
 
+@pytest.mark.parametrize("option", ["--unset", "-c", "--keep-going"])
+def test_a_line_does_not_end_inside_an_option(option: str) -> None:
+    whole = f'<span class="option">{option}</span>'
+    assert f"<code>[a-b] [{whole}]</code>" in html(f"`[a-b] [{option}]`")
+    assert whole not in html(f"```\nrun {option}\n```") + html(f"run {option}")
+
+
 @pytest.mark.usefixtures("processes")
 def test_what_is_slow_to_load_waits_for_the_first_code_and_formula() -> None:
     program = (

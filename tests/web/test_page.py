@@ -148,6 +148,12 @@ async def test_a_button_of_the_panel_is_about_what_it_says_when_somebody_else_is
     await expect(tab.page.locator("#notice")).to_contain_text("is not the change that was undone")
 
 
+async def test_the_command_context_shows_and_focuses_its_tab(tab: Tab) -> None:
+    await tab.chooses_tab("Memory")
+    await tab.writes("/context")
+    await expect(tab.page.locator("#tab-of-context")).to_be_focused()
+
+
 async def test_the_context_is_compacted_brought_back_and_cleared_after_a_question(
     site: Site, tab: Tab
 ) -> None:
@@ -156,8 +162,10 @@ async def test_the_context_is_compacted_brought_back_and_cleared_after_a_questio
     await tab.presses("Free up space")
     await tab.shows_state("t1", "summarised")
     await tab.sees(".events b:text-is('Compaction')")
+    await expect(tab.page.locator("#notice")).to_contain_text("Freed")
     await tab.presses("Undo", ".controls")
     await tab.shows_state("t1", "in context")
+    await expect(tab.page.locator("#notice")).not_to_contain_text("Freed")
     await tab.presses("Redo", ".controls")
     await tab.shows_state("t1", "summarised")
     await tab.presses("Clear", ".controls")

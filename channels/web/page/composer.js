@@ -6,6 +6,7 @@ import { icon } from "./icons.js";
 import { bytes, complaint, preview } from "./files.js";
 import * as kept from "./kept.js";
 import { t } from "./language.js";
+import { withOptions } from "./text.js";
 
 const LONG = 10_000; // characters, which always fill the message box
 const SECOND = 1000; // milliseconds
@@ -284,7 +285,7 @@ export class Composer {
       name && h("li", { role: "presentation", class: "heading" }, name),
       found.map(({ line, usage, summary }) => h("li", { role: "option", id: `option-${count++}`, "aria-selected": "false", "data-line": line,
         onmousedown: () => this.#fill(line) },
-      h("b", {}, line), usage && h("code", {}, usage), h("span", {}, summary))))));
+      h("b", {}, line), usage && h("code", {}, withOptions(usage)), h("span", {}, summary))))));
     this.#options.hidden = !count;
     this.#options.scrollTop = 0;
     byId("status").textContent = count === 1 ? t("One command found; choose it with the arrow keys.")

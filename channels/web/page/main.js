@@ -157,14 +157,15 @@ const sessions = new Sessions({
 async function run(line, { isQuiet = false } = {}) {
   const name = session;
   const isContext = line.trim() === "/context";
+  chat.notice(""); // it is about an earlier command
   const resumed = line.match(/^\s*\/resume\b(.*)/i);
   if (resumed) { // the list of conversations does the work of the terminal's command
     keys.search(resumed[1].trim());
     return null;
   }
   if (isContext) { // it shows everything in the answer
+    showTab("of-context"); // first, since the side focuses the tab that is shown
     showSide("context");
-    showTab("of-context");
     byId("context").animate([{ boxShadow: "inset 0 0 0 3px var(--accent)" }, {}], SHOWN); // it may have been open
   }
   try {

@@ -10,7 +10,7 @@ const LONG = 200; // minimum characters of a setting that is written in several 
 
 /** The most important settings: their names, and the meanings of their values. */
 const NAMED = {
-  model: { name: t("Model"), help: t("The name of the model, or “embedded” for the demo model.") },
+  model: { name: t("Model in use"), help: t("The name of the model, or “embedded” for the demo model.") },
   system_prompt: { name: t("Instructions"), help: t("Sent to the model before each conversation: its role, and how to answer.") },
   "context.strategy": {
     name: t("When the conversation gets long"),

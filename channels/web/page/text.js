@@ -14,6 +14,9 @@ export function cleaned(html) {
 /** A sentence of the bot as nodes: text in backticks is code. */
 export const withCode = (sentence) => sentence.split("`").map((part, at) => (at % 2 ? h("code", {}, part) : part));
 
+/** A text in which no line ends after the hyphens of an option. */
+export const withOptions = (text) => text.split(/(--?\w[\w-]*)/).map((part, at) => (at % 2 ? h("span", { class: "option" }, part) : part));
+
 /** The nodes of a piece of sanitised HTML. */
 export function partsOf(html) {
   const template = document.createElement("template");

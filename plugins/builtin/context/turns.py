@@ -181,6 +181,6 @@ def summarize(message: Message) -> str:
     """Return the beginning of a message without its markup, and the names of the tools that it
     calls."""
     names = series(call.name for call in message.tool_calls)
-    words = clip(words_of(message.shown_text), 60)
+    words = clip(words_of(message.shown_text or message.unanswered_text), 60)
     calls = _("calls {tools}", tools=names) if names else ""
     return words + aside(calls) if words else calls
