@@ -1,5 +1,5 @@
 """States of the page without a finding of axe, at both widths and in both themes. In none is
-anything wider than the window, or a table wider than its card."""
+anything wider than the window, a table wider than its card, or a field without a visible edge."""
 
 from __future__ import annotations
 
@@ -34,6 +34,35 @@ CUT_TABLES = """
   .filter((one) => one.scrollWidth > one.clientWidth).length
 """
 
+FAINT_FIELDS = """
+(() => {
+  const values = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => {
+    const parts = values(colour).slice(0, 3).map((one) => one / 255)
+      .map((one) => one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+  };
+  const ground = (one) => {
+    for (; one; one = one.parentElement) {
+      const colour = getComputedStyle(one).backgroundColor;
+      if ((values(colour)[3] ?? 1) === 1) return light(colour);
+    }
+    return 1;
+  };
+  const kinds = "input:not([type=checkbox], [type=file], [type=radio]), select, textarea, .box";
+  return [...document.querySelectorAll(kinds)]
+    .filter((one) => one.checkVisibility() && getComputedStyle(one).borderTopWidth !== "0px")
+    .filter((one) => {
+      const edge = light(getComputedStyle(one).borderTopColor);
+      const behind = ground(one.parentElement);
+      const [more, less] = edge > behind ? [edge, behind] : [behind, edge];
+      return (more + 0.05) / (less + 0.05) < 3;
+    })
+    .map((one) => one.outerHTML.slice(0, 100));
+})()
+"""
+"""The fields whose edge has less than 3:1 against the colour around it (WCAG 2.2, 1.4.11)."""
+
 
 @pytest.mark.parametrize("group", SEEN)
 async def test_axe_finds_nothing_in_any_state(tmp_path: Path, browser: Browser, group: str) -> None:
@@ -46,3 +75,4 @@ async def test_axe_finds_nothing_in_any_state(tmp_path: Path, browser: Browser, 
                 wide = "document.documentElement.scrollWidth - innerWidth"
                 assert await stage.tab.page.evaluate(wide) <= 0
                 assert await stage.tab.page.evaluate(CUT_TABLES) == 0
+                assert await stage.tab.page.evaluate(FAINT_FIELDS) == []
