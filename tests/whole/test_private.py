@@ -194,7 +194,9 @@ async def test_what_is_kept_can_be_worked_on_only_on_the_record(tmp_path: Path) 
             told, at_once = await bot.says(line), await api.command(here, line)
             for reply in (told, at_once):
                 assert "this conversation is off the record, so nothing was done" in reply.text
-                assert reply.text.startswith("/context clear works" if "clear" in line else "/")
+                assert reply.text.startswith(
+                    "/context clear needs saved" if "clear" in line else "/"
+                )
                 assert reply.problem == "command_refused"
         assert "There is no command /undoo" in (await bot.says("/undoo")).text
         assert (await api.command(here, "/context json")).data
