@@ -37,7 +37,7 @@ async def test_a_killed_bot_tells_a_reminder_once_and_goes_on_with_a_job(tmp_pat
         execute(tmp_path, f"UPDATE scheduled_job SET next_at = {time.time() - 30}")
         async with talking(tmp_path, endpoint) as bot:
             await bot.line(lambda line: "Call Mom" in str(line.get("text")))
-            await bot.until(lambda: endpoint.requests)
+            await until_asked(bot, endpoint, 1)
             await bot.kill()
         async with talking(tmp_path, endpoint) as bot:
             answer = await bot.line(lambda line: "All quiet." in str(line.get("text")))
