@@ -220,7 +220,3 @@ async def test_no_question_stands_without_an_answer_before_the_next(
             spoken = [one["role"] for one in request.body["messages"] if one["role"] != "tool"]
             assert ("user", "user") not in pairwise(spoken)
             assert request.body["messages"][-1]["role"] in ("user", "tool")
-        shown = (await bot.says("/context preview")).text.splitlines()
-        answers = [row for row in shown if "| assistant |" in row]
-        assert answers
-        assert not [row for row in answers if row.endswith("|  |")], "without a beginning"
