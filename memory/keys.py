@@ -59,6 +59,11 @@ def fold(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
 
 
+def find_same(name: str, names: Iterable[str]) -> str:
+    """Return the first of other names that some systems take for this one; "" if there is none."""
+    return next((one for one in names if one != name and fold(one) == fold(name)), "")
+
+
 _LONGEST = 150  # characters of a name, which leaves room for what stands before and after it
 
 

@@ -17,7 +17,13 @@ from memory.record.database import Database
 from memory.record.forget import FeatureRows
 from plugins.api import Action, Ask, Command, Offer, Reply, command, hookimpl, refusal
 from plugins.file_versions.keeper import ChangeRow, FileStep
-from plugins.file_versions.versions import FilesPoint, FilesRestored, FileVersions
+from plugins.file_versions.versions import (
+    ALL,
+    FilesPoint,
+    FilesRestored,
+    FileVersions,
+    find_line,
+)
 from plugins.offers import numbers_in_context
 from plugins.turn_names import turns_of
 from plugins.wording import cell, clip, format_list, table
@@ -83,7 +89,8 @@ def _find_turn(ask: Ask, word: str = "") -> int | None:
 async def _list(ask: Ask, versions: FileVersions) -> Reply:
     key = ask.conversation.key
     every = await versions.rows(key)
-    rows = [row for row in every if row.path and row.conversation == key.id]
+    last = dict(await find_line(ask, key, ALL))  # with the turns shared with other branches
+    rows = [row for row in every if row.path and row.is_within(last.get(row.conversation, -1))]
     damage = [_report_damage()] * any(row.kind == "lost" for row in every)
     if not rows:
         sentence = _("No tool has changed a file in this conversation.")

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 FOLDER = "versions"
 """The folder in the data folder, with a subfolder for each audience."""
-_ALL = 1 << 60  # more than any turn
+ALL = 1 << 60  # more than any turn
 
 
 class FilesPoint(Struct, frozen=True):
@@ -141,7 +141,7 @@ class FileVersions(FileKeeper):
         if not rows:
             return FilesPoint(turn, 0, (), ())
         if turn is None:
-            line = await find_line(ask, key, _ALL)
+            line = await find_line(ask, key, ALL)
             since = find_leaving(rows, key.id, line[1:])
         else:
             since = find_end(rows, await find_line(ask, key, turn))
@@ -178,7 +178,7 @@ class FileVersions(FileKeeper):
         """Return the changes that were made in a turn that is in the context there."""
         if ask.conversation.key != key:  # a branch that was just created or switched to
             return set()
-        last = dict(await find_line(ask, key, _ALL))
+        last = dict(await find_line(ask, key, ALL))
         shown = frozenset(numbers_in_context(ask.conversation))
         return {r for r in rows if r.turn in shown and r.turn <= last.get(r.conversation, -1)}
 

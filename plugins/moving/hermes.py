@@ -21,12 +21,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from agent.models.shapes import as_list, as_mapping
 from memory.messages import ToolCall
-from plugins.moving.reading import load_json
+from plugins.moving.hermes_text import (
+    drop_notes,
+    is_of_program,
+    is_summary,
+    place_below,
+    split_summary,
+)
+from plugins.moving.reading import MOST_PICTURE, load_json
 from plugins.moving.record import ForeignDatabase, TooLargeRow
 from plugins.moving.source import (
     TOO_LARGE,
@@ -45,7 +53,7 @@ from plugins.moving.workspace import ForeignSource, Workspace, read_hermes_job
 
 _DATABASE, _JOBS = "state.db", "cron/jobs.json"
 _JSON = "\x00json:"
-_SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]")
+_SUMMARY = ForeignMessage("assistant", "[CONTEXT SUMMARY]")
 _MOST_CHAIN = 1_000  # sessions that form one conversation
 _MOST_COPIED = 1_000  # messages repeated by a compaction
 _COLUMNS = (
@@ -181,13 +189,16 @@ class Hermes(ForeignSource):
                 self.skipped.add_unread("content", as_text(part.get("type")))
         texts = filter(None, (as_text(one.get("text")) for one in parts))
         text = as_text(content) or "\n\n".join(texts)
-        if row.get("_compressed_summary") and not text.lstrip().startswith(_SUMMARIES):
-            text = _SUMMARIES[0]
-        if role == "user" and _NO_PERSON.fullmatch(as_text(row.get("display_kind"))):
-            self.skipped.add_some(1, "message", "that Hermes wrote in a person's place")
-            return []
+        has_summary, text = split_summary(text) if role != "tool" else (False, text)
+        if has_summary or row.get("_compressed_summary"):
+            kept = {**row, "content": text, "_compressed_summary": None} if has_summary else {}
+            is_more = bool(text or kept.get("tool_calls"))
+            return [_SUMMARY, *(self._read(kept) if is_more else ())]
         if role == "user":
-            return [ForeignMessage("user", text, at, pictures=tuple(filter(None, pictures)))]
+            if is_of_program(text) or _NO_PERSON.fullmatch(as_text(row.get("display_kind"))):
+                self.skipped.add_some(1, "message", "that Hermes wrote in a person's place")
+                return []
+            return [self._read_question(text, pictures, at)]
         if role == "tool":
             identity, tool = as_text(row.get("tool_call_id")), as_text(row.get("tool_name"))
             tool = tool or as_text(row.get("name")) or "tool"
@@ -201,6 +212,21 @@ class Hermes(ForeignSource):
         if role not in ("system", "session_meta"):
             self.skipped.add_unread("message", role)
         return []
+
+    def _read_question(
+        self, text: str, pictures: Sequence[str], at: datetime | None
+    ) -> ForeignMessage:
+        """Return a person's message; of its pictures in files, those that Hermes still has."""
+        text, paths, files = drop_notes(text)
+        found = [place_below(path, frozenset(self._archive.names)) for path in paths]
+        files += found.count("")
+        self.skipped.add(files, "file that was attached", "files that were attached")
+        return ForeignMessage("user", text, at, pictures=tuple(filter(None, (*pictures, *found))))
+
+    def picture(self, name: str) -> bytes | None:
+        if self._archive.has(name):
+            return self._archive.read(name, MOST_PICTURE)
+        return super().picture(name)
 
 
 def _read_call(call: Mapping[str, Any]) -> ToolCall:
@@ -253,29 +279,44 @@ def unfold(messages: Sequence[ForeignMessage]) -> list[ForeignMessage]:
     unfolded: list[ForeignMessage] = []
     parts: list[list[ForeignMessage]] = [[]]
     for message in messages:
-        if message.role != "tool" and message.text.lstrip().startswith(_SUMMARIES):
+        if message.role != "tool" and is_summary(message.text):
             parts.append([])
         else:
             parts[-1].append(message)
     for number, part in enumerate(parts, 1):
         unfolded += part[_count_copied(unfolded, part) :]
         if number < len(parts):
-            del unfolded[len(unfolded) - _count_copied(unfolded, unfolded[: len(unfolded) // 2]) :]
+            del unfolded[len(unfolded) - _count_head(unfolded) :]
     return unfolded
 
 
+def _count_head(messages: Sequence[ForeignMessage]) -> int:
+    """Return the number of messages at the end that are also at the beginning: the head that a
+    compaction repeats before its summary."""
+    signs = [*map(_sign, messages[-_MOST_COPIED:])]
+    first = [*map(_sign, messages[: min(len(messages) // 2, _MOST_COPIED)])]
+    return next((n for n in range(len(first), 0, -1) if signs[-n:] == first[:n]), 0)
+
+
 def _count_copied(messages: Sequence[ForeignMessage], following: Sequence[ForeignMessage]) -> int:
-    """Return the number of messages at the end of one list that are also at the beginning of the
-    other."""
-    most = min(len(messages), len(following), _MOST_COPIED)
-    return next((n for n in range(most, 0, -1) if _are_same(messages[-n:], following[:n])), 0)
-
-
-def _are_same(first: Sequence[ForeignMessage], second: Sequence[ForeignMessage]) -> bool:
-    return all(_sign(one) == _sign(other) for one, other in zip(first, second, strict=True))
+    """Return the number of messages at the beginning of a list that a compaction has copied from
+    the end of another: in their order, up to its last one, but not all of them. If none of them is
+    a question, the last question was repeated, too, so that there is one."""
+    signs = [*map(_sign, messages[-_MOST_COPIED:])]
+    copies = [*map(_sign, following[:_MOST_COPIED])]
+    rest, found = iter(signs), 0
+    for number, sign in enumerate(copies, 1):
+        if sign not in rest:  # goes on after the previous one that was found
+            break
+        found = number if sign == signs[-1] else found
+    if any(one.role == "user" for one in following[:found]) or found == len(following):
+        return found
+    asked = next((one for one in reversed(messages) if one.role == "user"), None)
+    return found + bool(found and asked and copies[found : found + 1] == [_sign(asked)])
 
 
 def _sign(message: ForeignMessage) -> object:
-    """Return the key that identifies a copy, in which tool results are shortened."""
+    """Return the key that identifies a copy: its pictures were removed, and the results of its
+    tools shortened."""
     calls = tuple(call.id for call in message.calls)
-    return (message.role, message.call_id or (message.text, message.pictures), calls)
+    return (message.role, message.call_id or message.text, calls)

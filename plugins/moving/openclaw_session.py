@@ -119,7 +119,8 @@ def _read(message: Mapping[str, Any], at: Any, skipped: SkippedItems) -> list[Fo
             skipped.add_unread("content", kind)
     text = as_text(content) or join_texts(blocks)
     if role == "user":
-        return _read_question(text, blocks, at, skipped)
+        media = as_list(as_mapping(message.get("__openclaw")).get("media"))
+        return _read_question(text, blocks, [*map(as_mapping, media)], at, skipped)
     if role == "toolResult":
         count_returned_pictures(blocks, skipped)
         return [
@@ -143,11 +144,17 @@ def _read(message: Mapping[str, Any], at: Any, skipped: SkippedItems) -> list[Fo
 
 
 def _read_question(
-    text: str, blocks: list[Mapping[str, Any]], at: Any, skipped: SkippedItems
+    text: str,
+    blocks: list[Mapping[str, Any]],
+    media: list[Mapping[str, Any]],
+    at: Any,
+    skipped: SkippedItems,
 ) -> list[ForeignMessage]:
-    """Return a person's message, with the pictures in it, or else those sent with it."""
+    """Return a person's message, with the pictures in it, or else those sent with it; `media` lists
+    the files that were sent to the gateway."""
     pictures = find_pictures(blocks)
-    sent = find_media(text)
+    kinds = [(as_text(one.get("url")), as_text(one.get("contentType"))) for one in media]
+    sent = [(url.replace("://", "/", 1), kind) for url, kind in kinds] or find_media(text)
     places = [place for place, kind in sent if kind.startswith("image/")]
     skipped.add(len(sent) - len(places), "file that was attached", "files that were attached")
     text = drop_envelope(text)

@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path, PurePosixPath
 
@@ -19,7 +20,7 @@ from msgspec.structs import replace
 
 from bot.app import App
 from channels.message import clean_text
-from memory.keys import ConversationKey, find_fault_here
+from memory.keys import ConversationKey, find_fault_here, fold
 from memory.long_term.document import facts, is_important, parse
 from memory.long_term.memory import LongTermMemory
 from memory.messages import Message
@@ -139,6 +140,13 @@ class PlainExport(ForeignSource):
                     1, f"file whose name is {can_not}", f"files whose names are {can_not}"
                 )
         return found
+
+
+def _is_one_file(first: Path, second: Path) -> bool:
+    """Return whether both names lead to the same file, as on a disk that ignores case."""
+    with suppress(OSError):
+        return first.samefile(second)
+    return False
 
 
 def _is_plain(part: str) -> bool:
@@ -321,9 +329,14 @@ class PlainImporter:
         them."""
         top = self._app.config.folder(ConversationKey("", audience)) if self._app else None
         for kind, names in (("data", folder.data), ("files", folder.files)):
+            spelt = dict[str, str]()
             for rest, name in names.items():
                 target = top / kind / rest if top else None
+                other = spelt.setdefault(fold(rest), rest)
                 if target and top and (target.exists() or _is_beyond_a_link(target, top)):
+                    if other != rest and _is_one_file(top / kind / other, target):
+                        what = "whose name is another's on this disk"
+                        self._source.skipped.add_some(1, "file", what)
                     continue
                 content = self._read_file(kind, name, PurePosixPath(rest).stem)
                 if content is None or not self._has_room(top, len(content)):

@@ -161,6 +161,8 @@ def _filled_lines(text: str, *, keeps_headings: bool) -> list[str]:
 
 _FIELDS = re.compile(r"\S+(?: +\S+){4}")
 _MOST_NAMED, _LONGEST_NAME = 20, 60
+_OWN_JOBS = ("heartbeat:", "memory-core:", "skill-collection-review:")
+"""Beginnings of the keys under which OpenClaw declares jobs that nobody asked for."""
 
 
 def read_openclaw_job(job: Mapping[str, Any], skipped: SkippedItems) -> list[ForeignSchedule]:
@@ -170,6 +172,10 @@ def read_openclaw_job(job: Mapping[str, Any], skipped: SkippedItems) -> list[For
         as_text(job.get("name")) or as_text(job.get("id")),
         as_text(payload.get("message")) or as_text(payload.get("text")),
     )
+    is_own = as_text(job.get("declarationKey")).startswith(_OWN_JOBS)
+    if is_own or payload.get("kind") == "heartbeat":
+        skipped.add(1, "scheduled task of OpenClaw's own", "scheduled tasks of OpenClaw's own")
+        return []
     zone = as_text(schedule.get("tz"))
     match schedule.get("kind"):
         case "cron":
@@ -211,7 +217,7 @@ async def create_jobs(
 ) -> int:
     """Create jobs for tasks in a chat, and return the number of new ones. Tasks that can't be jobs
     are reported."""
-    count = 0
+    imported = set[tuple[object, ...]]()
     orders = app.features.services.get(JobOrders) if app else None
     zone = app.config.zone() if app else None
     home = zone.key if isinstance(zone, ZoneInfo) else "UTC"
@@ -222,10 +228,11 @@ async def create_jobs(
             is_new = True
             if isinstance(orders, JobOrders):
                 is_new = await orders.import_entry(address, key, new, is_rehearsal=is_rehearsal)
-            count += is_new
+            if is_new:  # of equal ones, a rehearsal does not see that the first was stored
+                imported.add((new.text.strip(), new.rule, 0.0 if new.rule else new.anchor))
         except (CommandError, RuleError) as error:
             _refuse(one, str(error), skipped)
-    return count
+    return len(imported)
 
 
 def check_time(new: NewJob) -> None:

@@ -27,7 +27,7 @@ from msgspec import Struct, field
 
 from bot.data_folder import DATABASE, ENDINGS, MOVED_ASIDE
 from memory.faults import NO_MEMORY
-from memory.keys import find_fault_here
+from memory.keys import find_fault_here, find_same
 from memory.progress import SILENT, TaskProgress
 from memory.record.store import StoreError
 from plugins.operations.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, find_fault, reason
@@ -276,11 +276,26 @@ def unpack(source: Path, folder: Path, progress: TaskProgress = SILENT) -> dict[
                     f"{source} holds {member.name!r}, which no backup of Parley's does; "
                     "nothing was changed."
                 )
+            if fault := find_fault_here(Path(member.name).parts):
+                raise BackupError(
+                    f"{source} has the file {member.name!r}, which can't be one on Windows: "
+                    f"{fault}. Rename it where the backup was made, and make another; nothing was "
+                    "changed."
+                )
             room.take(member.size)
             if member.name == MANIFEST:
                 manifest = content.read(_LARGEST_READ)
             else:
-                sums[member.name] = _write(content, folder, folder / member.name)
+                try:
+                    sums[member.name] = _write(content, folder, folder / member.name)
+                except FileExistsError:
+                    if not (other := find_same(member.name, sums)):
+                        raise
+                    raise BackupError(
+                        f"{source} has the files {other!r} and {member.name!r}, which are one file "
+                        "on this disk. Rename one where the backup was made, and make another; "
+                        "nothing was changed."
+                    ) from None
             progress.show_progress(file.tell(), size)
     _check(source, sums, manifest)
     return sums
@@ -315,7 +330,7 @@ def _is_inside(name: str, folder: Path) -> bool:
     is_plain = path.name != "" and ".." not in path.parts and "\0" not in name
     is_plain = is_plain and path.as_posix() == name
     is_inside = is_plain and (folder / path).is_relative_to(folder)
-    return is_inside and path.parts[0] not in _NEVER_SAVED and not find_fault_here(path.parts)
+    return is_inside and path.parts[0] not in _NEVER_SAVED
 
 
 _NEVER_SAVED = frozenset((*LEFT_OUT, *(DATABASE + ending for ending in ENDINGS if ending)))

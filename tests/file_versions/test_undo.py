@@ -62,6 +62,9 @@ async def test_branches_and_edits_offer_the_files_of_where_they_lead(tmp_path: P
         await bot.says("One")
         await bot.says("Two")
         forked = await bot.says("/fork t1")
+        listed = await bot.says("/files")
+        assert "| t1 | `a.txt` |" in listed.text, "the branch shares this turn"
+        assert "| t2 |" not in listed.text
         await press(bot, forked, "Restore files")
         assert (folder / "a.txt").read_text() == "1"
         await bot.says("Three")

@@ -18,7 +18,9 @@ from bot.attachments import safe_name
 from bot.received import key_of
 from channels.message import Address
 from memory import keys
-from memory.keys import file_name, find_fault, find_fault_here, fold, make_portable
+from memory.keys import file_name, find_fault, find_fault_here, find_same, fold, make_portable
+from plugins.operations.backup import BackupError, SavedDatabase, backup
+from plugins.operations.restore import unpack
 from tests.install import windows
 
 ROOT = Path(__file__).parents[2]
@@ -150,3 +152,22 @@ def test_a_path_that_means_something_else_on_windows_is_refused_there(
         with pytest.raises(ToolError, match=r"can't be the name of a file on Windows: "):
             resolve(tmp_path, path, must_write=must_write)
     assert find_fault_here(["files", "notes.txt"]) == ""
+
+
+def test_a_backup_with_a_name_that_is_none_on_windows_says_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    (data / "audiences/web-main/files").mkdir(parents=True)
+    (data / "audiences/web-main/files/nul .txt").write_text("x")
+    backup(data, tmp_path / "one.tar.gz", SavedDatabase("parley.sqlite3", lambda _: None), "0.3.0")
+    monkeypatch.setattr(keys, "IS_STRICT", True)
+    (tmp_path / "new").mkdir()
+    with pytest.raises(BackupError, match=r"'audiences/web-main/files/nul \.txt', which can't be"):
+        unpack(tmp_path / "one.tar.gz", tmp_path / "new")
+
+
+def test_names_that_some_disk_takes_for_one_are_found() -> None:
+    assert find_same("files/A.txt", ["files/a.txt"]) == "files/a.txt"
+    assert find_same("files/É", ["files/e\u0301", "x"]) == "files/e\u0301"
+    assert find_same("files/a", ["files/a", "files/b"]) == ""

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from memory.record.store import StoreError
 from plugins.moving.claude_code import ClaudeCode
 from plugins.moving.hermes import Hermes, unfold
+from plugins.moving.hermes_text import drop_notes
 from plugins.moving.openclaw import OpenClaw
 from plugins.moving.openclaw_session import drop_envelope
 from plugins.moving.reading import unpack
@@ -182,6 +183,39 @@ def test_openclaws_tags_of_delivery_are_no_words(tmp_path: Path, tag: str) -> No
     ]
 
 
+def test_files_that_were_sent_to_openclaws_gateway_come_or_are_counted(tmp_path: Path) -> None:
+    media = [
+        {"url": "media://inbound/a1.png", "contentType": "image/png", "kind": "image"},
+        {"url": "media://inbound/letter.txt", "contentType": "text/plain", "kind": "document"},
+        {"url": "media://inbound/../../gone.png", "contentType": "image/png"},
+    ]
+    write_claw_lines(
+        tmp_path,
+        claw_events([{"role": "user", "content": "Look", "__openclaw": {"media": media}}]),
+    )
+    (tmp_path / "media" / "inbound").mkdir(parents=True)
+    (tmp_path / "media" / "inbound" / "a1.png").write_bytes(b"png")
+    source = OpenClaw(tmp_path)
+    (chat,) = read(source)
+    assert [source.picture(one) for one in chat.messages[0].pictures] == [b"png", None]
+    assert skipped(source) == {"file that was attached": 1}
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"declarationKey": "heartbeat:main", "payload": {"kind": "heartbeat"}},
+        {"declarationKey": "memory-core:memory-dreaming-promotion"},
+        {"declarationKey": "skill-collection-review:main"},
+    ],
+)
+def test_openclaws_own_tasks_are_nobodys_jobs(job: Json) -> None:
+    one, seen = {"name": "x", "payload": {"message": "Dream"}, **cron("0 3 * * *")}, SkippedItems()
+    assert read_openclaw_job({**one, **job}, seen) == []
+    assert read_openclaw_job({**one, "declarationKey": "mine"}, seen) != []
+    assert not seen.remarks
+
+
 def test_runs_of_subagents_and_tasks_are_counted(tmp_path: Path) -> None:
     write_claw_database(tmp_path, claw_events(GOATS), "agent:main:cron:7:run:8", "a")
     write_claw_database(tmp_path, claw_events(GOATS), "agent:main:subagent:9", "b")
@@ -273,6 +307,100 @@ def test_hermes_sessions_that_go_on_are_one_and_those_of_subagents_none(tmp_path
     assert (branch.identity, chat.identity, chat.title) == ("branch", "h1", "Later")
     assert [text for _, text in said(chat.messages)][3:] == ["In Lisbon.", "And now?"]
     assert skipped(source) == {"session of a subagent": 1, "run of a scheduled task": 1}
+
+
+SUMMARY = "[CONTEXT COMPACTION — REFERENCE ONLY] x\n\n--- END OF CONTEXT SUMMARY ---"
+TASKS = "[Your active task list was preserved across context compression]\n- [ ] 1. milk (pending)"
+
+
+def written_into(text: str) -> str:
+    """Return a message into which Hermes has written a summary."""
+    return (
+        f"[PRIOR CONTEXT — for reference only; not a new message]\n{text}\n\n"
+        f"[END OF PRIOR CONTEXT — COMPACTION SUMMARY BELOW]\n\n{SUMMARY}"
+    )
+
+
+def call_row(name: str, text: str = "") -> Json:
+    """Return a reply with one call."""
+    made = {"id": name, "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    return {"role": "assistant", "content": text, "tool_calls": [made]}
+
+
+@pytest.mark.parametrize("where", ["reply", "call", "picture", "question", "tasks"])
+def test_a_compaction_in_the_midst_of_hermes_doubles_nothing(tmp_path: Path, where: str) -> None:
+    picture = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
+    asked: Json = {"role": "user", "content": [{"type": "text", "text": "Look"}, *picture]}
+    answer = call_row("c1", "One.")
+    result: Json = {"role": "tool", "tool_call_id": "c1", "content": "a map", "tool_name": "read"}
+    last: Json = {"role": "assistant", "content": "In Lisbon."}
+    first = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+    seen = "Look\n\n[Attached image — stripped after compression]"
+    kept: dict[str, list[Json]] = {
+        "reply": [{**asked, "content": written_into("Look")}, answer, result, last],
+        "call": [{**answer, "content": written_into("One.")}, {**result, "content": "…"}, last],
+        "picture": [
+            {"role": "user", "content": SUMMARY},
+            *({"role": "user", "content": seen}, answer, result, last),
+        ],
+        "question": [
+            {"role": "user", "content": SUMMARY},
+            *(answer, result, last, {"role": "user", "content": f"Look\n\n{TASKS}"}),
+        ],
+        "tasks": [
+            *(first[0], {"role": "user", "content": f"Look\n\n{SUMMARY}"}, answer, result, last),
+            {"role": "user", "content": TASKS},
+        ],
+    }
+    before = [{**one, "active": 0, "compacted": 1} for one in (*first, asked, answer, result, last)]
+    write_hermes(tmp_path, [*before, *kept[where], {"role": "user", "content": "Whose?"}])
+    (chat,) = read(Hermes(tmp_path))
+    assert [one.text for one in chat.messages] == [
+        *("Hi", "Hello.", "Look", "One.", "a map", "In Lisbon.", "Whose?")
+    ]
+    assert chat.messages[2].pictures
+    assert [call.id for call in chat.messages[3].calls] == ["c1"]
+
+
+CLOSER = "[If you need a closer look, use vision_analyze with image_url: "
+NOTES = (
+    f"[The user attached an image. Here's what it contains:\nA [red]\n\ngoat]\n{CLOSER}/x/r.png]",
+    f"[The user sent an image~ Here's what I can see:\nA goat]\n{CLOSER}/h/image_cache/i.png ~]",
+    "[The user sent a document: 'a.pdf'. It is saved at: /h/a.pdf. Its text is not inlined]",
+    "[Triggering message id: `7` — use as `message_id` for reply via the discord tools.]",
+)
+
+
+@given(st.lists(st.sampled_from(NOTES), max_size=4), st.text("a[]\n~: ", max_size=9))
+def test_what_hermes_writes_around_a_message_is_taken_off(notes: list[str], text: str) -> None:
+    said, paths, files = drop_notes("".join(f"{one}\n\n" for one in notes) + f"Hi{text}!")
+    assert said == f"Hi{text}!"
+    assert len(paths) + files == sum("Triggering" not in one for one in notes)
+
+
+def test_what_hermes_says_in_a_persons_place_is_counted(tmp_path: Path) -> None:
+    head = '[IMPORTANT: The user has invoked the "milking" skill, indicating more.]\n\n# Milking'
+    more = "The user has provided the following instruction alongside the skill invocation: "
+    texts = {
+        "[ASYNC DELEGATION BATCH COMPLETE — deleg_8]\nA background fan-out": "",
+        "[Continuing toward your standing goal]\nGoal: Count": "",
+        "[System: Your previous response was truncated. Go on.]": "",
+        "[IMPORTANT: Background process 7 matched x]": "",
+        TASKS: "",
+        f"{head}\n\n{more}the goat\n\n[Runtime note: x]": "/milking the goat",
+        head: "/milking",
+        "[sic] I said": "[sic] I said",
+        "Which?\n\n[Image attached at: /x/red.png]": "Which?",
+        NOTES[0]: "",
+    }
+    write_hermes(tmp_path, [{"role": "user", "content": one} for one in texts])
+    (tmp_path / "image_cache").mkdir()
+    (tmp_path / "image_cache" / "r.png").write_bytes(b"png")
+    source = Hermes(tmp_path)
+    (chat,) = read(source)
+    assert [one.text for one in chat.messages if one.text] == [*filter(None, texts.values())]
+    assert source.picture(chat.messages[-1].pictures[0]) == b"png"
+    assert sum(skipped(source).values()) == 5
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(1, 6)), max_size=5))

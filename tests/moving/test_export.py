@@ -276,6 +276,22 @@ async def test_memory_and_files_come_back(homes: Homes) -> None:
     assert (there / "large.bin").stat().st_size == 21_000_000
 
 
+async def test_a_file_that_is_another_on_this_disk_is_counted(homes: Homes) -> None:
+    async with run_bot(homes.old, echo) as bot:
+        await bot.says("Something")
+    files = homes.old / "data" / "audiences" / "pipe-main" / "files"
+    files.mkdir(parents=True, exist_ok=True)
+    for name in ("List.txt", "list.txt"):
+        (files / name).write_text(name)
+    await homes.leaves()
+    there = homes.new / "data" / "audiences" / "pipe-main" / "files"
+    assert "on this disk" not in await homes.arrives("--mine")
+    assert (there / "list.txt").read_text() == "list.txt"
+    (there / "list.txt").unlink()
+    (there / "list.txt").hardlink_to(there / "List.txt")  # as a disk that ignores case shows it
+    assert "1 file whose name is another's on this disk" in await homes.arrives("--mine")
+
+
 async def test_somebody_elses_export_is_text_from_outside(homes: Homes) -> None:
     async with run_bot(homes.old, echo) as bot:
         await say_all(bot, "Hello", "/remember Trust everybody")
