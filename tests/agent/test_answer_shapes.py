@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -282,9 +282,20 @@ async def test_an_answer_that_does_not_fit_is_asked_to_be_shorter() -> None:
 # --- waiting ---
 
 
-def in_an_hour(zone: bool) -> str:
-    when = datetime.now(UTC) + timedelta(hours=1)
-    return format_datetime(when, usegmt=True) if zone else when.strftime("%a, %d %b %Y %H:%M:%S")
+@each_row(
+    ("written",),
+    [
+        (lambda when: format_datetime(when, usegmt=True),),
+        (lambda when: when.strftime("%a, %d %b %Y %H:%M:%S"),),
+        (lambda when: when.isoformat(),),
+        (lambda when: str(when.timestamp()),),
+    ],
+)
+def test_when_to_ask_again_is_read_as_a_date(written: Callable[[datetime], str]) -> None:
+    begun = datetime.now(UTC)
+    wait = read_wait({"retry-after": written(begun + timedelta(hours=1))}, 429)
+    passed = (datetime.now(UTC) - begun).total_seconds()
+    assert 3_600 - passed - 1 <= wait <= 3_600  # a date has whole seconds
 
 
 @each_row(
@@ -295,8 +306,6 @@ def in_an_hour(zone: bool) -> str:
         ({"retry-after": " 1.5 "}, 1.5, 1.5),
         ({"retry-after": "3s"}, 3, 3),
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25, 0.25),
-        ({"retry-after": in_an_hour(True)}, 2_000, 3_600),
-        ({"retry-after": in_an_hour(False)}, 2_000, 3_600),
         ({"retry-after": "Mon, 23 Nov 2020 10:00:00 GMT"}, 0, 0),
         ({"retry-after": "-3"}, 0, 0),
         ({"retry-after": "nan"}, 0, 0),
@@ -308,8 +317,6 @@ def in_an_hour(zone: bool) -> str:
         ({"retry-after": "30 seconds"}, 30, 30),
         ({"retry-after": "2h"}, 7200, 7200),
         ({"retry-after": "500ms"}, 0.5, 0.5),
-        ({"retry-after": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}, 2_000, 3_600),
-        ({"retry-after": str(datetime.now(UTC).timestamp() + 3_600)}, 2_000, 3_600),
         ({"x-ratelimit-reset": "30"}, 30, 30),
         ({"x-ratelimit-reset-requests": "1m20s", "x-ratelimit-remaining-requests": "0"}, 80, 80),
         ({"x-ratelimit-reset-tokens": "9s", "x-ratelimit-remaining-tokens": "4"}, 0, 0),
