@@ -31,6 +31,7 @@ from memory.calibration import Anchor, Calibration, CutPrompts, KnownModels
 from memory.compactor import Compactor
 from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns
 from memory.context.limits import Limits
+from memory.context.strategies import trim
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
 from memory.corrections.finder import may_correct
@@ -127,7 +128,7 @@ class Conversation:
         if is_restart and self.context.layout.removed_turns != NO_REMOVED_TURNS:
             await self._follow(self.context.layout.removed_turns)  # a crash may have come between
         if is_restart and not self._services.rules.restores_exactly():
-            await self.compactor.restore_recent()
+            await self.compactor.compact(trim.restart, "restart", wait=False)
 
     async def _load(self) -> None:
         ledger = self._services.ledger
