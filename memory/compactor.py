@@ -226,9 +226,7 @@ class Compactor:
         turns at once, without waiting for a model; they are summarised in the background. None: no
         turn would be removed."""
         done = await self.compact(
-            lambda view, limits: emergency.halve(view, limits, ASKED),
-            "emergency",
-            wait=False,
+            lambda view, limits: emergency.halve(view, limits, ASKED), "emergency", wait=False
         )
         return done.event if done else None
 

@@ -24,12 +24,7 @@ from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.context.plan import Plan
 from memory.context.snapshot import Snapshot, note, take_snapshot
 from memory.context.strategies import STRATEGIES, Strategy
-from memory.context.view import (
-    LogLine,
-    Preface,
-    View,
-    wrap_summary,
-)
+from memory.context.view import LogLine, Preface, View, wrap_summary
 from memory.keys import ConversationKey
 from memory.ledger import Bill, Spent
 from memory.record import daily, summaries, transcript

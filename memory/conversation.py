@@ -110,13 +110,7 @@ class Conversation:
         self.compactor = Compactor(services, self.context)
         self.editor = ContextEditor(services, self.context, self.compactor, self._follow)
         self.summary = SummaryEditor(services, self.context, self.compactor)
-        self.turns = TurnLog(
-            services,
-            self.context,
-            self.calibration,
-            self.compactor,
-            self,
-        )
+        self.turns = TurnLog(services, self.context, self.calibration, self.compactor, self)
 
     async def restore(self, is_restart: bool, evicted: EvictedState | None = None) -> None:
         """Load the stored state, as a restart restores it, and resume unfinished work."""
@@ -290,23 +284,21 @@ class Conversation:
 
     async def rename(self, title: str) -> None:
         """Set the title of this chat, in any of its branches; "" removes it."""
-        home = self.key.home
-        await self._services.store.write(lambda db: conversations.rename(db, home, title))
+        await self._services.store.write(lambda db: conversations.rename(db, self.key.home, title))
 
     async def title(self) -> str:
         """Return the title of the chat; "" if it has none."""
-        home = self.key.home
-        return await self._services.store.read(lambda db: conversations.title(db, home))
+        return await self._services.store.read(lambda db: conversations.title(db, self.key.home))
 
     async def place(self, standing: Standing) -> None:
         """Set the place of this chat in lists."""
-        home = self.key.home
-        await self._services.store.write(lambda db: conversations.place(db, home, standing))
+        await self._services.store.write(
+            lambda db: conversations.place(db, self.key.home, standing)
+        )
 
     async def standing(self) -> Standing:
         """Return the place of this chat in lists."""
-        home = self.key.home
-        return await self._services.store.read(lambda db: conversations.standing(db, home))
+        return await self._services.store.read(lambda db: conversations.standing(db, self.key.home))
 
     # --- files ---------------------------------------------------------------------------------
 

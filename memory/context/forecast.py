@@ -95,11 +95,7 @@ def forecast(view: View, limits: Limits, within: int = FARTHEST) -> Preview | No
 
 
 def _find_next(
-    view: View,
-    limits: Limits,
-    within: int,
-    sizes: Sizes,
-    planner: Planner,
+    view: View, limits: Limits, within: int, sizes: Sizes, planner: Planner
 ) -> tuple[View, Plan] | None:
     """Return the next compaction, and the view at the time when it is due."""
     if not stubs.may_stub(limits):
