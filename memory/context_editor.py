@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from memory.compactor import Compactor
 from memory.context.change import Change, ViewEvent
-from memory.context.forms import ASIDE, CLEARED, DROPPED, WHOLE, TurnForm, assign_form, overlay
+from memory.context.forms import ASIDE, CLEARED, DROPPED, WHOLE, TurnForm, assign_form
 from memory.context.layout import RemovedTurns, newest_undoable, redoable, undoable
 from memory.context.plan import ASKED, Plan
 from memory.context.view import View, apply_layout
 from memory.context_state import ContextState
 from memory.record import summaries
-from memory.record.summaries import Job
+from memory.record.database import Database
+from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 
 _READ_AT_ONCE = 50  # turns
@@ -224,9 +225,10 @@ class ContextEditor:
             return None if change.is_empty else await self._put(change, ASKED)
 
     async def drop(self, turns: Collection[int], why: str = ASKED) -> ViewEvent | None:
-        """Drop turns, for a person, except the running one. The other turns of a range summary that
-        covers one of them come back. None: they were dropped already, for example by the same
-        request sent twice; a second event would remain after the undo of the first."""
+        """Drop turns, for a person, except the running one. The other turns of a summary that
+        covers one of them, or a part of one, come back; in front, it is replaced by the newest one
+        that covers none. None: they were dropped already, for example by the same request sent
+        twice; a second event would remain after the undo of the first."""
         state = self._state
         async with self._change():
             running = {turn.number for turn in state.whole if not turn.is_complete}
@@ -235,11 +237,36 @@ class ContextEditor:
             if removed <= dropped:
                 return None
             hit = (one.turns for one in state.layout.ranges if not removed.isdisjoint(one.turns))
-            back = assign_form({turn for turns in hit for turn in turns}, WHOLE)
-            forms = overlay(back, assign_form(removed, TurnForm("gone", DROPPED)))
-            return await self._put(Change(forms), why)
+            change = await self._without_front(removed)
+            change = change.with_forms(assign_form({n for turns in hit for n in turns}, WHOLE))
+            gone = assign_form(removed, TurnForm("gone", DROPPED))
+            return await self._put(change.with_forms(gone), why)
+
+    async def _without_front(self, removed: Collection[int]) -> Change:
+        """Return the change that brings back the turns of the summaries in front from the first on
+        that covers one of these turns; empty if none does."""
+        layout, chain = self._state.layout, list[Summary]()
+
+        def read(db: Database, row: int) -> None:
+            number = layout.preface
+            while number and (one := summaries.summary(db, number)) is not None:
+                chain.append(one)
+                number = one.prior
+
+        await self._state.read(read)
+        hit = [place for place, one in enumerate(chain) if not {*one.turns}.isdisjoint(removed)]
+        if not hit:
+            return Change()
+        summed = {turn for one in chain[: hit[-1] + 1] for turn in one.turns}
+        there, away = await self._state.kept_turns(), layout.removed_turns
+        left = {n for n in there - summed if not (away.has(n) or layout.shows(n))}
+        halves = {n for n in summed if layout.form(n).by is not None}
+        back = summed.intersection(there, halves.union(layout.turns("summary")))
+        return await self._expansion(sorted(back.difference(removed)), left.difference(removed))
 
     async def _put(self, change: Change, why: str) -> ViewEvent:
         state, view = self._state, self._state.view()
         event = state.event(Plan(change, why), view, view.apply(change).tokens)
+        if change.restores_turns or change.summaries:  # their size is known once they are read
+            return await state.record_measured(event, view)
         return await self._compactor.record(event)

@@ -78,7 +78,7 @@ def _explain_none(there: Sequence[CurrentSummary]) -> str:
 
 def _find_showing(events: Sequence[ViewEvent], summary: int) -> int:
     """Return the newest event by which a person has this summary shown; 0 where there is none."""
-    edits = (e for e in reversed(events) if e.kind == "edit" or e.name == "expand")
+    edits = (e for e in reversed(events) if e.kind == "edit" or e.name in ("expand", "drop"))
     return next((e.id for e in edits if summary in e.change.summaries), 0)
 
 

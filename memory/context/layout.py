@@ -274,7 +274,8 @@ class ReplayedState(Struct, frozen=True):
         layout = self.layout
         if _applies(event, strategy) and event.kind in _VIEW:
             # The texts of these are a person's choice of a summary's text.
-            is_edit = event.kind == "edit" or (event.kind == "view" and event.name == "expand")
+            is_shown_again = event.kind == "view" and event.name in ("expand", "drop")
+            is_edit = event.kind == "edit" or is_shown_again
             layout = layout.apply(event.change, event.id, is_edit=is_edit)
         is_of_people = event.kind in _OF_PEOPLE
         is_last = is_of_people and event.name not in ("pin", "unpin")

@@ -18,9 +18,11 @@ from typing import Any
 
 import pytest
 
+from agent.models.history import NOTHING
 from memory.context.layout import undoable
 from memory.context.meter import PromptPrefix
 from memory.context.strategies import STRATEGIES
+from memory.context_state import ContextState
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
@@ -216,7 +218,8 @@ class History:
         # an unchanged prefix stays byte for byte unless an event names the change
         after = await (await self.here()).context.history()
         events = [one for one in after if one.id not in before]
-        real = requests[0].body["messages"]
+        # A provider wants a question before the first answer: what stands there is no message.
+        real = [m for m in requests[0].body["messages"] if m.get("content") != NOTHING]
         if (
             is_exact
             and len(preview.plans) == len(events)
@@ -231,7 +234,8 @@ class History:
         if self.chat.last and self.chat.last[0] == (place, held) and not events:
             old, new = self.chat.last[1], real
             assert new[: len(old)] == old, "prefix"
-        self.chat.last = ((place, await self.changed_at()), requests[-1].body["messages"])
+        last = [m for m in requests[-1].body["messages"] if m.get("content") != NOTHING]
+        self.chat.last = ((place, await self.changed_at()), last)
 
     def same_prefix(self, requests: list[Received], events: list[Any]) -> None:
         if events:
@@ -391,6 +395,7 @@ class History:
                 said = {t["turn"] for t in shown["turns"] if t["state"] == "in context"}
                 assert said <= inside, "turns"
         await self.check_covered(state)
+        await self.check_removed(state)
 
     async def check_ledger(self) -> None:
         for chat in self.chats:
@@ -402,7 +407,16 @@ class History:
         expected = (self.prompt + sum(titles), self.completion + len(titles))
         assert booked == expected, f"ledger {booked} {expected}"
 
-    async def check_covered(self, state: Any) -> None:
+    async def check_removed(self, state: ContextState) -> None:
+        """Check that no request has what a person has removed."""
+        away, marks = state.layout.removed_turns, dict[bool, set[str]]({True: set(), False: set()})
+        for turn in await state.turns(sorted(await state.kept_turns())):
+            marks[away.has(turn.number)].update(_MARK.findall(turn.question.text))
+        wire = str(await self.wire())
+        left = [mark for mark in marks[True] - marks[False] if mark in wire]
+        assert left == [], "a request has what a person has removed"
+
+    async def check_covered(self, state: ContextState) -> None:
         layout = state.layout
 
         def covered(db: Any, number: int) -> set[int]:
