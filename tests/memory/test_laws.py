@@ -223,7 +223,9 @@ async def talk(harness: MemoryHarness, first: int, last: int) -> Conversation:
     return await harness.conversation()
 
 
-async def test_a_yes_to_a_compaction_leaves_out_what_was_dropped_or_opened_since(tmp_path: Path) -> None:
+async def test_a_yes_to_a_compaction_leaves_what_was_dropped_or_opened_since(
+    tmp_path: Path,
+) -> None:
     harness = MemoryHarness(tmp_path, summarizer=Numbered())
     await harness.open()
     harness.limit(max_turns=8, compaction_approval="ask")
