@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal
 
@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from memory.compactor import Compactor
 from memory.context.change import Change, ViewEvent
-from memory.context.forms import ASIDE, CLEARED, DROPPED, WHOLE, TurnForm, assign_form, overlay
+from memory.context.forms import ASIDE, CLEARED, DROPPED, WHOLE, TurnForm, assign_form
 from memory.context.layout import RemovedTurns, newest_undoable, redoable, undoable
 from memory.context.plan import ASKED, Plan
 from memory.context.view import View, apply_layout
 from memory.context_state import ContextState
 from memory.record import summaries
-from memory.record.summaries import Job
+from memory.record.database import Database
+from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 
 _READ_AT_ONCE = 50  # turns
@@ -84,7 +85,7 @@ class ContextEditor:
             cleared = ClearResult(
                 tuple(sorted({*view.logged, *summed, *(turn.number for turn in removed)})),
                 sum(len(turn.entries) for turn in removed),
-                view.scale.part(sum(turn.tokens for turn in removed) + view.range_tokens),
+                view.scale.part(sum(turn.tokens for turn in removed) + view.count_ranges()),
             )
             if kind == "clear":
                 await self._compactor.summaries.cancel()
@@ -100,10 +101,9 @@ class ContextEditor:
         last = max(last, *cleared.turns, *(span.last for span in view.layout.forms), 0)
         removed = TurnForm("gone", CLEARED if kind == "clear" else ASIDE)
         # A clear includes turns that were summarised or dropped before.
-        numbers = (
-            range(1, last + 1) if kind == "clear" else self._without_removed(range(1, last + 1))
-        )
-        change = Change.clearing(assign_form(numbers, removed))
+        away = view.layout.removed_turns
+        numbers = [n for n in range(1, last + 1) if kind == "clear" or not away.has(n)]
+        change = Change(assign_form(numbers, removed), reference="")
         after = replace(view.apply(change), preface=None).tokens
         plan = Plan(change, ASKED, cleared.turns)
         job, untold = None, tuple(turn for turn in cleared.turns if turn not in told)
@@ -113,10 +113,6 @@ class ContextEditor:
         event = await self._compactor.record(self._state.event(plan, view, after), job)
         await self._compactor.approval.drop()
         return event
-
-    def _without_removed(self, numbers: Iterable[int]) -> list[int]:
-        away = self._state.layout.removed_turns
-        return [number for number in numbers if not away.has(number)]
 
     async def undo(self, event_id: int = 0) -> ViewEvent | None:
         """Undo an event (0: the newest, `newest_undoable`); return it, or None if there is no such
@@ -149,7 +145,9 @@ class ContextEditor:
             whole = {turn.number for turn in state.view().turns} - {*state.layout.turns("tail")}
             away = [n for n in numbers if n in there and taken.has(n)]
             wanted = sorted({n for n in numbers if n in there} - whole - {*away}, reverse=True)
-            room = self._tokens_left()
+            limits = state.limits
+            most = min(limits.threshold or limits.ceiling, limits.ceiling)
+            room = max(0, most - state.view().tokens)
             back = await self._find_fitting(wanted, room)
             found = ExpandResult(
                 None, tuple(sorted(back)), tuple(sorted({*wanted} - {*back})), tuple(away), room
@@ -194,18 +192,12 @@ class ContextEditor:
         own = next((event.leaving for event in events if event.id == front), ())
         return not set(own).isdisjoint(back) and set(own).isdisjoint(left)
 
-    def _tokens_left(self) -> int:
-        """Return the tokens that are free before turns are removed again."""
-        limits = self._state.limits
-        most = min(limits.threshold or limits.ceiling, limits.ceiling)
-        return max(0, most - self._state.view().tokens)
-
     async def _find_fitting(self, wanted: Sequence[int], room: int) -> list[int]:
         """Return the first of these turns that fit into this many tokens; all of them if they fit
         once the summaries that cover them are removed."""
         view = self._state.view()
         part, layout = view.scale.part, view.layout.apply(Change(assign_form(wanted, WHOLE)))
-        freed = view.range_tokens - replace(view, layout=layout).range_tokens
+        freed = view.count_ranges() - replace(view, layout=layout).count_ranges()
         size, fitting = 0, list[int]()
         for first in range(0, len(wanted), _READ_AT_ONCE):
             turns = await self._state.turns(wanted[first : first + _READ_AT_ONCE])
@@ -219,11 +211,11 @@ class ContextEditor:
 
     async def pin(self, turns: Collection[int]) -> ViewEvent | None:
         """Pin turns, for a person; turns that do not exist yet are ignored."""
-        return await self._put_unless_empty(Change.pinning(self._known(turns)))
+        return await self._put_unless_empty(Change(pin=self._known(turns)))
 
     async def unpin(self, turns: Collection[int]) -> ViewEvent | None:
         """Unpin turns."""
-        return await self._put_unless_empty(Change.unpinning(self._known(turns)))
+        return await self._put_unless_empty(Change(unpin=self._known(turns)))
 
     def _known(self, turns: Collection[int]) -> frozenset[int]:
         return frozenset(range(1, self._state.newest + 1)).intersection(turns)
@@ -233,9 +225,10 @@ class ContextEditor:
             return None if change.is_empty else await self._put(change, ASKED)
 
     async def drop(self, turns: Collection[int], why: str = ASKED) -> ViewEvent | None:
-        """Drop turns, for a person, except the running one. The other turns of a range summary that
-        covers one of them come back. None: they were dropped already, for example by the same
-        request sent twice; a second event would remain after the undo of the first."""
+        """Drop turns, for a person, except the running one. The other turns of a summary that
+        covers one of them, or a part of one, come back; in front, it is replaced by the newest one
+        that covers none. None: they were dropped already, for example by the same request sent
+        twice; a second event would remain after the undo of the first."""
         state = self._state
         async with self._change():
             running = {turn.number for turn in state.whole if not turn.is_complete}
@@ -244,11 +237,36 @@ class ContextEditor:
             if removed <= dropped:
                 return None
             hit = (one.turns for one in state.layout.ranges if not removed.isdisjoint(one.turns))
-            back = assign_form({turn for turns in hit for turn in turns}, WHOLE)
-            forms = overlay(back, assign_form(removed, TurnForm("gone", DROPPED)))
-            return await self._put(Change(forms), why)
+            change = await self._without_front(removed)
+            change = change.with_forms(assign_form({n for turns in hit for n in turns}, WHOLE))
+            gone = assign_form(removed, TurnForm("gone", DROPPED))
+            return await self._put(change.with_forms(gone), why)
+
+    async def _without_front(self, removed: Collection[int]) -> Change:
+        """Return the change that brings back the turns of the summaries in front from the first on
+        that covers one of these turns; empty if none does."""
+        layout, chain = self._state.layout, list[Summary]()
+
+        def read(db: Database, row: int) -> None:
+            number = layout.preface
+            while number and (one := summaries.summary(db, number)) is not None:
+                chain.append(one)
+                number = one.prior
+
+        await self._state.read(read)
+        hit = [place for place, one in enumerate(chain) if not {*one.turns}.isdisjoint(removed)]
+        if not hit:
+            return Change()
+        summed = {turn for one in chain[: hit[-1] + 1] for turn in one.turns}
+        there, away = await self._state.kept_turns(), layout.removed_turns
+        left = {n for n in there - summed if not (away.has(n) or layout.shows(n))}
+        halves = {n for n in summed if layout.form(n).by is not None}
+        back = summed.intersection(there, halves.union(layout.turns("summary")))
+        return await self._expansion(sorted(back.difference(removed)), left.difference(removed))
 
     async def _put(self, change: Change, why: str) -> ViewEvent:
         state, view = self._state, self._state.view()
         event = state.event(Plan(change, why), view, view.apply(change).tokens)
+        if change.restores_turns or change.summaries:  # their size is known once they are read
+            return await state.record_measured(event, view)
         return await self._compactor.record(event)

@@ -24,12 +24,7 @@ from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.context.plan import Plan
 from memory.context.snapshot import Snapshot, note, take_snapshot
 from memory.context.strategies import STRATEGIES, Strategy
-from memory.context.view import (
-    LogLine,
-    Preface,
-    View,
-    wrap_summary,
-)
+from memory.context.view import LogLine, Preface, View, wrap_summary
 from memory.keys import ConversationKey
 from memory.ledger import Bill, Spent
 from memory.record import daily, summaries, transcript
@@ -358,7 +353,7 @@ class ContextState:
     ) -> ViewEvent:
         """Undo or redo an event; return the event for that. Raises StoreError."""
         before = self.view()
-        move = self.event(Plan(Change.moving(event.id), why), before, 0, actor, kind)
+        move = self.event(Plan(Change(target=event.id), why), before, 0, actor, kind)
         return await self.record_measured(move, before)
 
     async def _move_by(self, event: ViewEvent) -> None:

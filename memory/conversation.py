@@ -31,6 +31,7 @@ from memory.calibration import Anchor, Calibration, CutPrompts, KnownModels
 from memory.compactor import Compactor
 from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns
 from memory.context.limits import Limits
+from memory.context.strategies import trim
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
 from memory.corrections.finder import may_correct
@@ -109,13 +110,7 @@ class Conversation:
         self.compactor = Compactor(services, self.context)
         self.editor = ContextEditor(services, self.context, self.compactor, self._follow)
         self.summary = SummaryEditor(services, self.context, self.compactor)
-        self.turns = TurnLog(
-            services,
-            self.context,
-            self.calibration,
-            self.compactor,
-            self,
-        )
+        self.turns = TurnLog(services, self.context, self.calibration, self.compactor, self)
 
     async def restore(self, is_restart: bool, evicted: EvictedState | None = None) -> None:
         """Load the stored state, as a restart restores it, and resume unfinished work."""
@@ -127,7 +122,7 @@ class Conversation:
         if is_restart and self.context.layout.removed_turns != NO_REMOVED_TURNS:
             await self._follow(self.context.layout.removed_turns)  # a crash may have come between
         if is_restart and not self._services.rules.restores_exactly():
-            await self.compactor.restore_recent()
+            await self.compactor.compact(trim.restart, "restart", wait=False)
 
     async def _load(self) -> None:
         ledger = self._services.ledger
@@ -289,23 +284,21 @@ class Conversation:
 
     async def rename(self, title: str) -> None:
         """Set the title of this chat, in any of its branches; "" removes it."""
-        home = self.key.home
-        await self._services.store.write(lambda db: conversations.rename(db, home, title))
+        await self._services.store.write(lambda db: conversations.rename(db, self.key.home, title))
 
     async def title(self) -> str:
         """Return the title of the chat; "" if it has none."""
-        home = self.key.home
-        return await self._services.store.read(lambda db: conversations.title(db, home))
+        return await self._services.store.read(lambda db: conversations.title(db, self.key.home))
 
     async def place(self, standing: Standing) -> None:
         """Set the place of this chat in lists."""
-        home = self.key.home
-        await self._services.store.write(lambda db: conversations.place(db, home, standing))
+        await self._services.store.write(
+            lambda db: conversations.place(db, self.key.home, standing)
+        )
 
     async def standing(self) -> Standing:
         """Return the place of this chat in lists."""
-        home = self.key.home
-        return await self._services.store.read(lambda db: conversations.standing(db, home))
+        return await self._services.store.read(lambda db: conversations.standing(db, self.key.home))
 
     # --- files ---------------------------------------------------------------------------------
 

@@ -273,7 +273,10 @@ class ReplayedState(Struct, frozen=True):
         """
         layout = self.layout
         if _applies(event, strategy) and event.kind in _VIEW:
-            layout = layout.apply(event.change, event.id, is_edit=_is_edit(event))
+            # The texts of these are a person's choice of a summary's text.
+            is_shown_again = event.kind == "view" and event.name in ("expand", "drop")
+            is_edit = event.kind == "edit" or is_shown_again
+            layout = layout.apply(event.change, event.id, is_edit=is_edit)
         is_of_people = event.kind in _OF_PEOPLE
         is_last = is_of_people and event.name not in ("pin", "unpin")
         return ReplayedState(
@@ -287,11 +290,6 @@ class ReplayedState(Struct, frozen=True):
 
 def _applies(event: ViewEvent, strategy: str) -> bool:
     return event.actor != "strategy" or event.strategy == strategy
-
-
-def _is_edit(event: ViewEvent) -> bool:
-    """Return whether the texts of an event are a person's choice of a summary's text."""
-    return event.kind == "edit" or (event.kind == "view" and event.name == "expand")
 
 
 def _moves(event: ViewEvent) -> bool:

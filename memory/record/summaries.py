@@ -168,11 +168,6 @@ def insert_excerpt(
     return replace(job, id=insert_job(database, conversation, job)), made
 
 
-def set_summary(database: Database, job: int, summary_id: int) -> None:
-    """Set the summary of a job."""
-    tables.update(database, tables.Job, job, summary=summary_id)
-
-
 def mark_reviewed(database: Database, job: int) -> None:
     """Mark the section of this job as reviewed: a summary that continues its summary is no longer
     untrusted because of it. This also applies to the plain extract of the same event, once all its
@@ -203,11 +198,6 @@ def mark_reviewed(database: Database, job: int) -> None:
                 made.update(is_untrusted=False).where(is_it).execute(database)
 
 
-def keep_reference(database: Database, job: int, reference: str) -> None:
-    """Store the reference to the offloaded turns of a job."""
-    tables.update(database, tables.Job, job, reference=reference)
-
-
 def newest_reference(database: Database, conversation: int) -> str:
     """Return the newest reference to offloaded turns; "" if no offloader gave one."""
     columns = tables.Job
@@ -217,9 +207,10 @@ def newest_reference(database: Database, conversation: int) -> str:
     return next((str(reference) for (reference,) in rows.tuples().execute(database)), "")
 
 
-def finish(database: Database, job: int) -> None:
-    """Mark a job as done: its text is in the daily memory file."""
-    tables.update(database, tables.Job, job, is_done=True)
+def update_job(database: Database, job: int, **fields: Any) -> None:
+    """Set the `summary` of a job, the `reference` to its offloaded turns, or `is_done`: its text is
+    in the daily memory file."""
+    tables.update(database, tables.Job, job, **fields)
 
 
 def list_unfinished(database: Database) -> list[tuple[ConversationKey, int]]:

@@ -350,7 +350,8 @@ class SummaryWriter:
             return None, ()
         if summary.id != job.summary:
             new = summary.id
-            await self._services.store.write(lambda db: summaries.set_summary(db, job.id, new))
+            write = self._services.store.write
+            await write(lambda db: summaries.update_job(db, job.id, summary=new))
         return summary, turns
 
     async def _offload(self, job: Job, offloader: Offloader, entries: Sequence[Entry]) -> None:
@@ -361,7 +362,7 @@ class SummaryWriter:
         )
         if reference and not getattr(offloader, "offers", ""):
             keep = self._services.store.write
-            await keep(lambda db: summaries.keep_reference(db, job.id, reference))
+            await keep(lambda db: summaries.update_job(db, job.id, reference=reference))
             self.reference = reference
 
     def _section(self, job: Job, summary: Summary, turns: Sequence[Turn]) -> Section:
@@ -496,7 +497,7 @@ class SummaryWriter:
 def _finish_job(database: Database, row: int, job: Job) -> frozenset[int]:
     """Be done with a job; return the turns of which the daily memory tells by now, where something
     is written beside it."""
-    summaries.finish(database, job.id)
+    summaries.update_job(database, job.id, is_done=True)
     if job.spec.style in words.OUT_OF_CONTEXT:
         return frozenset()
     return summaries.find_recorded_turns(database, row)

@@ -223,7 +223,9 @@ async def talk(harness: MemoryHarness, first: int, last: int) -> Conversation:
     return await harness.conversation()
 
 
-async def test_a_yes_to_a_compaction_leaves_out_what_was_dropped_since(tmp_path: Path) -> None:
+async def test_a_yes_to_a_compaction_leaves_what_was_dropped_or_opened_since(
+    tmp_path: Path,
+) -> None:
     harness = MemoryHarness(tmp_path, summarizer=Numbered())
     await harness.open()
     harness.limit(max_turns=8, compaction_approval="ask")
@@ -232,12 +234,13 @@ async def test_a_yes_to_a_compaction_leaves_out_what_was_dropped_since(tmp_path:
     await talk(harness, 6, 14)
     await harness.settle()
     await conversation.editor.expand([2])
-    await conversation.editor.drop({2})
+    await conversation.editor.drop({14})
     waiting = conversation.compactor.approval.current
     assert waiting is not None
     assert 2 not in waiting.plan.leaving
     await conversation.compactor.approve()
-    assert conversation.context.layout.removed_turns.has(2)
+    assert conversation.context.layout.removed_turns.has(14)
+    assert conversation.context.layout.form(2).kind == "whole"
     await harness.close()
 
 
@@ -349,4 +352,39 @@ async def test_a_summary_that_is_written_for_turns_that_are_back_is_not_shown(
     await harness.settle()
     await conversation.turns.fitter.flush()
     assert "SUM1" in conversation.context.view().front
+    await harness.close()
+
+
+@pytest.mark.parametrize("strategy", ["summarize", "trim"])
+async def test_no_summary_has_a_turn_that_a_person_dropped(tmp_path: Path, strategy: str) -> None:
+    """Under `summarize` the summary has the first half of t3, and its second half is in context;
+    under `trim` t3 was summarised whole and opened again."""
+    harness = MemoryHarness(tmp_path, summarizer=Numbered())
+    await harness.open()
+    harness.limit(strategy=strategy)
+    await talk(harness, 1, 2)
+    await (await harness.conversation()).compactor.compact_by_rule("summarize", keep_recent=1)
+    conversation = await talk(harness, 3, 4)
+    if strategy == "summarize":
+        await conversation.compactor.compact_by_rule(keep_recent=3)
+        assert conversation.context.layout.form(3).kind == "tail"
+    else:
+        await conversation.compactor.compact_for_person()
+        await conversation.editor.expand([3])
+    assert "SUM2" in conversation.context.view().front
+    before = await sent(harness)
+    event = await conversation.editor.drop({3})
+    assert event is not None
+    front = conversation.context.view().front
+    assert "SUM2" not in front
+    assert "SUM1" in front, "it has not read t3"
+    after = await sent(harness)
+    assert "question 3" not in str(after)
+    assert event.tokens_after == conversation.context.view().tokens
+    await harness.restart()
+    assert await sent(harness) == after
+    await (await harness.conversation()).editor.undo()
+    assert await sent(harness) == before
+    await (await harness.conversation()).editor.redo()
+    assert await sent(harness) == after
     await harness.close()

@@ -28,10 +28,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "preview": (preview.show, "the next request, and what is compacted before it"),
     "history": (history.show, "every change to the context, and who made it"),
     "json": (show.show_json, "the same figures as data"),
-    "summary": (
-        summary.summary,
-        "the summary of removed turns; edit changes it (summary edit)",
-    ),
+    "summary": (summary.summary, "the summary of removed turns; edit changes it (summary edit)"),
     "receipt": (
         summary.receipt,
         "the reason for the summary in use, and the facts that it has lost",

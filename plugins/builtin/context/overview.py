@@ -184,7 +184,7 @@ def parts(view: View) -> dict[str, int]:
         "tools": part(view.prefix.tools),
         "summary": summary,
         "activity log": part(view.front_tokens) - summary,
-        "summaries of turns": part(view.range_tokens),
+        "summaries of turns": part(view.count_ranges()),
         "turns": part(complete),
         "running turn": part(running),
     }
@@ -256,7 +256,7 @@ def effect(plan: Plan, strategy: str) -> str:
         if style == "reminder"
         else sentence_about(plan.leaving, "{turn} will be summarised", "{turns} will be summarised")
     )
-    clips, stubs = change.shortened
+    clips, stubs = len(change.clip), len(change.stub)
     done = (
         plan.leaving and removed,
         folded
