@@ -157,6 +157,7 @@ _ALL = Action("All branches", "/branches")
 _MOST_BUTTONS = 8
 _ALMOST_A_TURN = re.compile(r"[tT]-?\d")
 _NUMBER = re.compile(r"\d+(?:[-–]\d+)?")
+_SHORT = 30  # characters of a title
 _DIGITS = re.compile(r"\d+")
 
 
@@ -271,10 +272,11 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
             data,
             (Action(_("Fork"), "/fork"),),
         )
+    called = _distinct(found)
     rows = [
         (
             f"**{one.number}**" if one.is_current else one.number,
-            cell(literal(clip(one.title))),
+            cell(literal(called[one.number])),
             _origin(one),
             f"t{one.turns}" if one.turns else "",
             format_datetime(one.at, ask.bot.zone()) + (_(", answering") if one.is_running else ""),
@@ -285,7 +287,9 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
     here = next((one.number for one in found if one.is_current), 1)
     others = [one for one in found if not one.is_current][-_MOST_BUTTONS:]
     actions = tuple(
-        Action(f"{one.number}: {clip(one.title, 30)}".rstrip(": "), f"/branches {one.number}")
+        Action(
+            f"{one.number}: {clip(called[one.number], 30)}".rstrip(": "), f"/branches {one.number}"
+        )
         for one in others
     )
     return Reply(
@@ -297,6 +301,20 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
         data,
         actions,
     )
+
+
+def _distinct(found: Sequence[BranchInfo]) -> dict[int, str]:
+    """Return the branches' names by number. Equal titles, as of one question asked twice, are
+    followed by the answer, or replaced by it in a button, which is short."""
+    titles = [one.title for one in found]
+    return {
+        one.number: clip(
+            f"{clip(one.title, _SHORT)} → {one.answer}"
+            if one.answer and titles.count(one.title) > 1
+            else one.title
+        )
+        for one in found
+    }
 
 
 def _origin(one: BranchInfo) -> str:
