@@ -68,10 +68,7 @@ class Offers:
             commands = (await bot.command(address, "/help")).data or {}
             settings = (await bot.command(address, "/config")).data or {}
             own = [{"name": name, "summary": summary} for name, summary in completion.COMMANDS]
-            order = [*commands.get("first", ())]
-            order += [name for group in commands.get("groups", ()) for name in group["commands"]]
-            found = commands.get("commands") or ()
-            listed = (*sorted(found, key=lambda one: order.index(one["name"])), *own)
+            listed = (*completion.by_use(commands), *own)
             known = Vocabulary(listed, settings.get("settings") or (), {})
         if (kind := find_kind(line)) and kind not in known.lists:
             found = await _list(kind, known, bot, address)
