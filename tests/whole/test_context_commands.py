@@ -125,7 +125,7 @@ async def test_a_small_window_is_named_as_what_sets_the_budget(tmp_path: Path) -
     async with run_bot(tmp_path, echo, {"context": {"max_tokens": 8_000}}) as bot:
         reply = await bot.says("/context")
     assert "of 6k tokens" in reply.text
-    assert "Besides the reply it has room for 6k, so that is the budget" in reply.text
+    assert "Besides the reply, it has room for 6k: this is the limit" in reply.text
 
 
 async def test_a_running_turn_is_shown_and_counted(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ async def test_of_an_edit_that_was_cut_short_nothing_is_left(tmp_path: Path) -> 
             database.execute("DROP TRIGGER cut_short")
             database.commit()
         edited = await bot.says(f"/context summary edit {OWN}")
-        assert edited.text.startswith("s2 replaces s1"), "no number was given out"
+        assert edited.text.startswith("Summary s2 is used"), "no number was given out"
         assert "no summary s3" in (await bot.says("/context summary s3")).text
 
 
@@ -72,7 +72,7 @@ async def test_an_edit_stands_from_the_next_request_on_and_can_be_undone(tmp_pat
     async with run_bot(tmp_path, echo) as bot:
         await compacted(bot)
         done = await bot.says(f"/context summary edit {OWN}")
-        assert done.text.startswith("s2 replaces s1 from the next request on")
+        assert done.text.startswith("Summary s2 is used from the next request on")
         await bot.says("question 4")
         assert OWN in asked(bot)
         assert "from your next message on" not in (await bot.says("/context")).text

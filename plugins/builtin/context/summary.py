@@ -194,14 +194,13 @@ def _report(edited: EditedSummary) -> Reply:
     if event is None:
         text = phrase(
             after,
-            "Your summary ({name}) will be used once the compaction is done:\n\n{summary}",
+            "Summary {name} will be used once the compaction is done:\n\n{summary}",
             summary=quote(after.text),
         )
         return Reply(text, _to_data(after), answers(after))
     text = phrase(
         event,
-        "Your summary ({name}) is used from the next request on: {tokens_before} → "
-        "{tokens_after} tokens.",
+        "Summary {name} is used from the next request on: {tokens_before} → {tokens_after} tokens.",
         name=after.name,
     )
     text = "\n\n".join(filter(None, (text, receipts.describe(after.receipt))))
