@@ -272,11 +272,12 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
             data,
             (Action(_("Fork"), "/fork"),),
         )
-    called = _distinct(found)
+    titles = [one.title for one in found]
+    alike = {one.number for one in found if one.answer and titles.count(one.title) > 1}
     rows = [
         (
             f"**{one.number}**" if one.is_current else one.number,
-            cell(literal(called[one.number])),
+            cell(literal(_describe(one, one.number in alike))),
             _origin(one),
             f"t{one.turns}" if one.turns else "",
             format_datetime(one.at, ask.bot.zone()) + (_(", answering") if one.is_running else ""),
@@ -288,7 +289,10 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
     others = [one for one in found if not one.is_current][-_MOST_BUTTONS:]
     actions = tuple(
         Action(
-            f"{one.number}: {clip(called[one.number], 30)}".rstrip(": "), f"/branches {one.number}"
+            f"{one.number}: {clip(one.answer if one.number in alike else one.title, 30)}".rstrip(
+                ": "
+            ),
+            f"/branches {one.number}",
         )
         for one in others
     )
@@ -303,18 +307,12 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
     )
 
 
-def _distinct(found: Sequence[BranchInfo]) -> dict[int, str]:
-    """Return the branches' names by number. Equal titles, as of one question asked twice, are
-    followed by the answer, or replaced by it in a button, which is short."""
-    titles = [one.title for one in found]
-    return {
-        one.number: clip(
-            f"{clip(one.title, _SHORT)} → {one.answer}"
-            if one.answer and titles.count(one.title) > 1
-            else one.title
-        )
-        for one in found
-    }
+def _describe(one: BranchInfo, is_alike: bool) -> str:
+    """Return a branch's title; the beginning of its answer follows if another has the same title,
+    as of a question asked twice."""
+    return (
+        f"{clip(one.title, _SHORT)} → {clip(one.answer, _SHORT)}" if is_alike else clip(one.title)
+    )
 
 
 def _origin(one: BranchInfo) -> str:

@@ -68,7 +68,7 @@ async def test_branches_with_one_title_are_told_apart_by_their_answers(tmp_path:
         listed = await bot.says("/branches")
     names = [row.split(" | ")[1] for row in listed.text.split("\n") if "Which quarter?" in row]
     assert names == [f"Which quarter? → {name}" for name in ("Alfama", "Chiado", "Belém")]
-    assert "1: Which quarter? → Alfama" in [action.label for action in listed.actions]
+    assert "1: Alfama" in [action.label for action in listed.actions]
 
 
 async def test_what_is_sent_right_behind_a_command_goes_where_that_leads(tmp_path: Path) -> None:

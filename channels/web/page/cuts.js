@@ -53,7 +53,9 @@ function drawn(key, run, event, overview, page) {
   const tell = (reply) => {
     const told = card("", reply, save);
     below.replaceChildren(told);
-    told.querySelector("textarea")?.focus();
+    const area = told.querySelector("textarea");
+    area?.setSelectionRange(0, 0); // a long text is shown from its beginning
+    area?.focus();
     told.scrollIntoView({ block: "nearest" });
   };
   const save = async (line) => { // the result is shown where it was written
