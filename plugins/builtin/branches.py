@@ -277,14 +277,14 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
     rows = [
         (
             f"**{one.number}**" if one.is_current else one.number,
-            cell(literal(_describe(one, one.number in alike))),
+            cell(literal(_label(one, one.number in alike))),
             _origin(one),
             f"t{one.turns}" if one.turns else "",
             format_datetime(one.at, ask.bot.zone()) + (_(", answering") if one.is_running else ""),
         )
         for one in found
     ]
-    text = table(("branch", "what", "begins after", "last turn", "last said"), rows)
+    text = table(("branch", "title", "begins after", "last turn", "last said"), rows)
     here = next((one.number for one in found if one.is_current), 1)
     others = [one for one in found if not one.is_current][-_MOST_BUTTONS:]
     actions = tuple(
@@ -307,7 +307,7 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
     )
 
 
-def _describe(one: BranchInfo, is_alike: bool) -> str:
+def _label(one: BranchInfo, is_alike: bool) -> str:
     """Return a branch's title; the beginning of its answer follows if another has the same title,
     as of a question asked twice."""
     return (
