@@ -231,6 +231,15 @@ def order_providers(first: Collection[str] = ()) -> list[str]:
     return [*first, *sorted(PROVIDERS.keys() - {*first}, key=lambda name: (name != FIRST, name))]
 
 
+def find_provider(text: str) -> str:
+    """Return the id of the provider that a person names by its id or title ("Groq", "z.ai",
+    "Google Gemini"); "" if there is none."""
+    named = text.casefold()
+    return next(
+        (name for name, one in PROVIDERS.items() if named in (name, one.title.casefold())), ""
+    )
+
+
 def is_address(text: str) -> bool:
     return _ADDRESS.fullmatch(text) is not None
 
@@ -277,7 +286,7 @@ def check_model(model: str) -> None:
 
 async def list_models(served: ServedModel, seconds: float = SECONDS) -> list[str]:
     """Return the names of the models that the server lists. Raises ModelError."""
-    model = connect(served.endpoint(USUAL, seconds), served.protocol)
+    model = connect(served.endpoint("", seconds), served.protocol)
     try:
         return [one.name for one in await model.list_models()]
     finally:
@@ -357,7 +366,7 @@ def plan_files(
             OverwriteNeeded(f"{env} has a key that would be sent to {served.base_url}. Remove it?")
         )
     written = " and ".join(changed) or ("no other endpoint" if unwanted else "")
-    words = {env: f"{env} has {written}", config: f"{config} says that {served.model} answers"}
+    words = {env: f"{env} has {written}", config: f"{config} has the model {served.model}"}
     return PlannedFiles(contents, tuple(asked), words)
 
 

@@ -30,6 +30,7 @@ from bot.connecting import (
     at_address,
     check_key,
     check_value,
+    find_provider,
     find_servers,
     is_address,
     list_models,
@@ -73,7 +74,7 @@ def _init(options: argparse.Namespace) -> int:
         return 2
     if not set_up(options.config):
         return 1
-    write_line("`/model` shows which model answers; restart a bot that is running.")
+    write_line("If the bot is running, restart it; `/model` shows which model answers.")
     return 0
 
 
@@ -185,13 +186,15 @@ def _find_model(chosen: ServedModel | None) -> ServedModel:
             return served
         if not _agrees("Try again?"):
             raise SetupAborted
-        chosen, usual = None, served.provider or served.base_url
+        chosen = None
+        usual = PROVIDERS[served.provider].title if served.provider else served.base_url
 
 
 def _ask_for_place(usual: str) -> ServedModel:
     local = {server.provider: server for server in asyncio.run(find_servers(usual_addresses()))}
     names = order_providers(local)
-    write_line("1 of 3: Which provider? " + number(names))
+    titles = [PROVIDERS[name].title for name in names]
+    write_line("1 of 3: Which provider? " + number(titles))
     for server in local.values():
         write_line(
             f"{server.name} runs on this machine, with {', '.join(server.models[:_MOST_SHOWN])}."
@@ -201,13 +204,14 @@ def _ask_for_place(usual: str) -> ServedModel:
         "(http://127.0.0.1:8000/v1)."
     )
     while True:
-        place = choose(_ask("Provider", usual or names[0]), names)
+        place = choose(_ask("Provider", usual or titles[0]), titles)
         if is_address(place):
             return at_address(place)
-        if known := PROVIDERS.get(place.lower()):
+        provider = find_provider(place)
+        if known := PROVIDERS.get(provider):
             variables = {name: _ask_for_value(name) for name in known.variables}
-            served = of_provider(place.lower(), variables)
-            if known.is_free and place.lower() not in local:
+            served = of_provider(provider, variables)
+            if known.is_free and provider not in local:
                 _describe_missing(served)
             return served
         write_line(f"{place!r} is neither a name in the list nor an address that begins with http.")
@@ -304,8 +308,8 @@ def _list_models(served: ServedModel) -> tuple[ServedModel, list[str]]:
 
 
 def _try_out(served: ServedModel) -> None:
-    """Ask the model for a word, and show its answer. Raises ModelError."""
-    write_line(f"Asking {served.model} for a word…")
+    """Test the model, and show its answer. Raises ModelError."""
+    write_line(f"Testing {served.model}…")
     started = time.monotonic()
     word = asyncio.run(try_out(served))
     write_line(f"It answered after {time.monotonic() - started:.1f} s: “{word}”")

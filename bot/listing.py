@@ -164,6 +164,7 @@ class Branching:
             datetime.fromtimestamp(row.at, UTC),
             self._conversations.branches.is_current(own),
             self._turns.is_running(own),
+            title_of(row.answer),
         )
 
     async def fork(

@@ -120,7 +120,7 @@ class SettingInfo(Struct, frozen=True):
     possible values ("a whole number from 1 to 1000"), and `takes` is the same in English if it was
     translated, for programs. `choices` is empty if any value of a range is possible.
     `is_per_conversation` says whether `--here` may set it, `is_fixed` whether no command may.
-    `holds` says from when on a change applies ("from the next step on")."""
+    `holds` says from when on a change applies ("from the next request on")."""
 
     key: str
     value: Any
@@ -335,7 +335,8 @@ class FormsPort(Protocol):
 class BranchInfo(Struct, frozen=True):
     """A branch of a chat, or (number 1) its first conversation. `turn` is the last turn that it
     shares with the branch `parent` (0: none); `turns` is the number of its turns. `title` is the
-    given title, or its beginning. `at` is the time of its last message."""
+    given title, or its beginning, and `answer` the beginning of the first answer that is its own.
+    `at` is the time of its last message."""
 
     number: int
     title: str
@@ -345,6 +346,7 @@ class BranchInfo(Struct, frozen=True):
     at: datetime
     is_current: bool
     is_running: bool
+    answer: str
 
 
 class BranchesPort(Protocol):

@@ -89,7 +89,7 @@ def _describe_times(times: RecentTimes) -> str:
     if not times.answers:
         return ""
     text = _(
-        "Lately, half of the answers came within {median}; the slowest of {answers} took "
+        "Half of the recent answers took at most {median}; the slowest of {answers} took "
         "{slowest}.",
         median=seconds(times.median),
         answers=figure(str(times.answers)),

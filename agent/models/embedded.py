@@ -33,7 +33,7 @@ from agent.models.openai import Endpoint, OpenAIModel
 
 log = logging.getLogger(__name__)
 
-NAME = "SmolLM2-135M-Instruct (embedded)"
+NAME = "demo model (135M)"
 SHOWN = "demo model"
 """The display name of the model where space is limited."""
 WINDOW = 2048

@@ -284,7 +284,7 @@ def _describe(key: str, field: FieldInfo) -> Setting:
         near=_near(extra.get("near")) or choices,
         is_per_conversation=extra.get("here") is True,
         is_fixed=extra.get("fixed") is True,
-        holds=str(extra.get("holds", "from the next step on")),
+        holds=str(extra.get("holds", "from the next request on")),
         zero_is_no_least=extra.get("zero_is_no_least") is True,
     )
 

@@ -54,6 +54,14 @@ class Vocabulary(Struct, frozen=True):
     lists: Mapping[str, Sequence[Offer]] = field(default_factory=dict)
 
 
+def by_use(data: Item) -> Sequence[Item]:
+    """Return the commands in the data of `/help`: the most used first, then group by group."""
+    grouped = (name for group in data.get("groups") or () for name in group["commands"])
+    order = [*dict.fromkeys((*(data.get("first") or ()), *grouped))]
+    places = {name: place for place, name in enumerate(order)}
+    return sorted(data.get("commands") or (), key=lambda one: places.get(one["name"], len(order)))
+
+
 class Suggestion(Struct, frozen=True):
     """A suggestion: `text` replaces the last `replaces` characters."""
 
@@ -96,7 +104,9 @@ def choices(line: str, vocabulary: Vocabulary) -> list[Suggestion]:
 
 
 def _commands(vocabulary: Vocabulary) -> Iterator[Offer]:
-    return ((_add_slash(command["name"]), _(command["summary"])) for command in vocabulary.commands)
+    for command in vocabulary.commands:
+        usage = f" {command['usage']}" if command.get("usage") else ""
+        yield _add_slash(command["name"]), f"{_(command['summary'])}{usage}"
 
 
 def _subcommands(vocabulary: Vocabulary, name: str) -> Iterator[Offer]:

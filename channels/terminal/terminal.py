@@ -68,7 +68,7 @@ class Offers:
             commands = (await bot.command(address, "/help")).data or {}
             settings = (await bot.command(address, "/config")).data or {}
             own = [{"name": name, "summary": summary} for name, summary in completion.COMMANDS]
-            listed = (*(commands.get("commands") or ()), *own)
+            listed = (*completion.by_use(commands), *own)
             known = Vocabulary(listed, settings.get("settings") or (), {})
         if (kind := find_kind(line)) and kind not in known.lists:
             found = await _list(kind, known, bot, address)

@@ -249,7 +249,7 @@ class BranchRow(Struct, frozen=True):
     """A branch of a chat, or its first conversation. `turn` is the last turn that it shares with
     the conversation of the id `parent` (0 and "": it has no parent); `newest` is its last turn.
     `title` is the given title, or the beginning of its own part. `at` is the time of its last
-    message, in seconds since 1970."""
+    message, in seconds since 1970. `answer` is the beginning of its own part's first answer."""
 
     key: str
     title: str
@@ -257,6 +257,7 @@ class BranchRow(Struct, frozen=True):
     turn: int
     newest: int
     at: float
+    answer: str
 
 
 def of_chat(database: Database, home: str) -> list[BranchRow]:
@@ -268,7 +269,8 @@ def of_chat(database: Database, home: str) -> list[BranchRow]:
         if key == home or (shared and is_listed):
             parent, turn = shared or ("", 0)
             called = title or _read_beginning(database, row, turn)
-            found.append(BranchRow(key, called, parent, turn, newest, at))
+            answer = _read_first_answer(database, row)
+            found.append(BranchRow(key, called, parent, turn, newest, at, answer))
     return sorted(found, key=lambda one: ConversationKey(one.key, "").number)
 
 
@@ -314,6 +316,13 @@ def _read_beginning(database: Database, conversation: int, turn: int) -> str:
         for (text,) in asked.order_by(order).limit(1).tuples().execute(database):
             return str(text)
     return ""
+
+
+def _read_first_answer(database: Database, conversation: int) -> str:
+    message = tables.Message
+    mine = (message.conversation == conversation) & (message.role == "assistant")
+    texts = message.select(fn.SUBSTR(message.text, 1, BEGINNING)).where(mine & (message.text != ""))
+    return str(texts.order_by(message.seq).limit(1).scalar(database) or "")
 
 
 # --- deleting branches --------------------------------------------------------------------

@@ -121,7 +121,7 @@ _DATE = lazy(
     |(?P<cjk>\d{{1,2}}月\d{{1,2}}[日号])
     |(?P<dots>(?<![\w.])(?<![a-z]-)\d{{1,2}}\.\ ?\d{{1,2}}\.(?:\d{{4}}|\d{{2}})?(?!\w))
     |(?P<slashes>\b\d{{1,2}}/\d{{1,2}}/(?:\d{{4}}|\d{{2}})\b)
-    |(?P<before>\b\d{{1,2}}(?:st|nd|rd|th|\.)?\ (?:of\ )?(?:{_NAMES_OF_MONTHS})\b\.?)""",
+    |(?P<before>\b\d{{1,2}}(?:st|nd|rd|th|\.)?\ (?:of\ )?(?:{_NAMES_OF_MONTHS})\b)""",
     re.IGNORECASE | re.VERBOSE,
 )
 _BEHIND_DAY = frozenset("-./月 snrtSNRT")

@@ -157,6 +157,7 @@ _ALL = Action("All branches", "/branches")
 _MOST_BUTTONS = 8
 _ALMOST_A_TURN = re.compile(r"[tT]-?\d")
 _NUMBER = re.compile(r"\d+(?:[-–]\d+)?")
+_SHORT = 30  # characters of a title
 _DIGITS = re.compile(r"\d+")
 
 
@@ -271,21 +272,28 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
             data,
             (Action(_("Fork"), "/fork"),),
         )
+    titles = [one.title for one in found]
+    alike = {one.number for one in found if one.answer and titles.count(one.title) > 1}
     rows = [
         (
             f"**{one.number}**" if one.is_current else one.number,
-            cell(literal(clip(one.title))),
+            cell(literal(_label(one, one.number in alike))),
             _origin(one),
             f"t{one.turns}" if one.turns else "",
             format_datetime(one.at, ask.bot.zone()) + (_(", answering") if one.is_running else ""),
         )
         for one in found
     ]
-    text = table(("branch", "what", "begins after", "last turn", "last said"), rows)
+    text = table(("branch", "title", "begins after", "last turn", "last said"), rows)
     here = next((one.number for one in found if one.is_current), 1)
     others = [one for one in found if not one.is_current][-_MOST_BUTTONS:]
     actions = tuple(
-        Action(f"{one.number}: {clip(one.title, 30)}".rstrip(": "), f"/branches {one.number}")
+        Action(
+            f"{one.number}: {clip(one.answer if one.number in alike else one.title, 30)}".rstrip(
+                ": "
+            ),
+            f"/branches {one.number}",
+        )
         for one in others
     )
     return Reply(
@@ -296,6 +304,14 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
         ),
         data,
         actions,
+    )
+
+
+def _label(one: BranchInfo, is_alike: bool) -> str:
+    """Return a branch's title; the beginning of its answer follows if another has the same title,
+    as of a question asked twice."""
+    return (
+        f"{clip(one.title, _SHORT)} → {clip(one.answer, _SHORT)}" if is_alike else clip(one.title)
     )
 
 

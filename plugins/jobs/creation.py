@@ -46,7 +46,7 @@ async def remind_command(ask: Ask) -> Reply:
     """Run `/remind tomorrow 9:00 Call Mom` or `/remind every monday 18:30 Gym`."""
     if not ask.text.strip():
         raise refusal(
-            "Say when, and of what: /remind tomorrow 9:00 Call Mom. I understand {examples}. "
+            "Give a time and a text: /remind tomorrow 9:00 Call Mom. I understand {examples}. "
             "/jobs lists what is set.",
             examples=_(EXAMPLES),
         )
@@ -148,8 +148,8 @@ async def add(ask: Ask, text: str) -> Reply:
     options, text = await _read_options(ask, text)
     if not text:
         raise refusal(
-            "Say when, and what to do: /jobs add every weekday 8:00 Sum up what is new. Before "
-            "the time may stand --allow web_fetch and --budget 0.50."
+            "Give a time and a task: /jobs add every weekday 8:00 Sum up what is new. Options "
+            "come before the time: --allow web_fetch, --budget 0.50."
         )
     return await make(ask, "prompt", text, options)
 
@@ -165,8 +165,8 @@ async def add_hook(ask: Ask, text: str) -> Reply:
     found = _HOOK.fullmatch(f"{name} {prompt}")
     if found is None or "if" in options:
         raise refusal(
-            "Say a name of small letters, digits and -, and what to do: /jobs hook github Say "
-            "what {name} pushed. Names in braces stand for what the call brings.",
+            "Give a name (small letters, digits and -) and a task: /jobs hook github Say what "
+            "{name} pushed. Names in braces are filled in from the call.",
             name="{pusher.name}",
         )
     zone, key = zone_of(ask).key, ask.conversation.key

@@ -114,8 +114,8 @@ async def _read(conversation: Conversation, order: str) -> WrongValues:
     if new and old and new[0]:
         if _is_bare_number(old):
             raise refusal(
-                "{words} may be said of many things. Write a word of what it is about beside "
-                "it: /memory wrong 3 cats -> 4 cats",
+                "{words} may apply to many things. Add a word on what it is about: "
+                "/memory wrong 3 cats -> 4 cats",
                 words=literal(old),
             )
         return WrongValues((EndedValue(old, new[0], 0, _LATER),))

@@ -23,6 +23,7 @@ from channels.terminal import display
 from channels.terminal.completion import (
     Suggestion,
     Vocabulary,
+    by_use,
     choices,
     find_kind,
     is_known,
@@ -143,9 +144,21 @@ def texts(line: str) -> list[str]:
 
 
 def test_commands_and_subcommands_are_offered_with_their_meaning() -> None:
-    assert choices("/cont", VOCABULARY) == [Suggestion("/context", 5, "what the model sees")]
+    assert choices("/cont", VOCABULARY) == [
+        Suggestion("/context", 5, "what the model sees [clear]")
+    ]
     assert texts("/context ") == ["clear"]
     assert texts("/help con") == ["context", "config"]
+
+
+def test_commands_are_offered_by_use_with_their_arguments() -> None:
+    known = [{"name": name, "summary": name.upper(), "usage": "[N]"} for name in "abcd"]
+    groups = [{"name": "G", "commands": ["d", "b"]}, {"name": "H", "commands": ["a", "c"]}]
+    found = by_use({"commands": known, "groups": groups, "first": ["c", "d"]})
+    offered = choices("/", Vocabulary(found))
+    assert [one.text for one in offered] == ["/c", "/d", "/b", "/a"]
+    assert offered[0].meaning == "C [N]"
+    assert by_use({"commands": known}) == known  # a bot that names no groups
 
 
 def test_settings_are_found_by_any_part_of_their_name_and_offer_what_they_can_be() -> None:

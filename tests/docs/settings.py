@@ -26,7 +26,7 @@ You don't have to set anything. Where a setting is set in several places, the la
 
 `/config KEY` shows the value in force and where it comes from; `/config KEY --unset` takes a
 change back. Changes made in the chat are kept in the database; no file is written. They apply from
-the next step on, even in a running turn, unless the answer to `/config` says otherwise.
+the next request on, even in a running turn, unless the answer to `/config` says otherwise.
 
 A value that does not fit is refused, and you are told what would fit. “Not `--here`” marks what
 can only be set for everybody, “not in the chat” what can only be set in the configuration or the

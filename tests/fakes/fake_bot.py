@@ -56,7 +56,7 @@ COMMANDS = {
             "commands": [
                 {
                     "name": "context",
-                    "usage": "/context [clear]",
+                    "usage": "[clear]",
                     "summary": "what the model sees",
                     "subcommands": [{"name": "clear", "summary": "forget this conversation"}],
                 },

@@ -225,10 +225,10 @@ async def edit_a_summary(place: Place) -> None:
     await place.says("/context compact", "They spoke of Lisbon.")
     await place.says("/context summary", "s1 replaces t1 to t3")
     await place.presses("Edit", "/context summary edit s1", "Write the new text")
-    await place.fills("The hotel is the Yeatman.", "s2 replaces s1")
+    await place.fills("The hotel is the Yeatman.", "Summary s2 is used")
     await place.says("/context summary", "The hotel is the Yeatman.")
     await place.says("/context undo", "Undone: the edit of the summary")
-    await place.says("/context keep 4711", "s3 replaces s1")
+    await place.says("/context keep 4711", "Summary s3 is used")
     await place.presses("Undo", "/context undo", "Undone: the edit of the summary")
 
 

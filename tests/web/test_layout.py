@@ -48,7 +48,7 @@ MISPLACED = """() => {
   const controls = shown.filter((one) => one.matches("button, select, a, input:not([type=file])"));
   controls.forEach((one, at) => controls.slice(at + 1).forEach((other) => {
     if (one.contains(other) || layer(one) !== layer(other)) return;
-    if ([one, other].some((either) => either.closest("#menu, #completions, .to-end"))) return;
+    if ([one, other].some((either) => either.closest("#menu, #completions, .over"))) return;
     const [a, b] = [seen(one), seen(other)];
     const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
     const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);

@@ -388,7 +388,7 @@ async def test_a_cut_is_a_line_across_the_chat_that_shows_edits_and_undoes_it(
     field = tab.page.get_by_label("Text for /context summary edit s1")
     await field.fill("They talked of Lisbon.")
     await tab.presses("Save", ".cut")
-    await tab.sees(".card:has-text('replaces s1')")
+    await tab.sees(".card:has-text('Summary s2 is used')")
     # The line's undo restores the cut turns, and discards the edit with it.
     await tab.page.locator(".cut > p").get_by_role("button", name="Undo").click()
     await tab.shows_state("t1", "in context")

@@ -235,7 +235,7 @@ async def test_the_models_that_may_answer_are_listed_with_their_windows_and_pric
 async def test_the_small_model_is_listed_with_its_window(tmp_path: Path) -> None:
     async with run_bot(tmp_path, (), {"model": "embedded"}) as bot:
         told = await bot.says("/model list")
-    assert "(embedded)** | 2k |" in told.text
+    assert "demo model (135M)** | 2k |" in told.text
 
 
 async def test_where_no_models_can_be_listed_that_is_said(tmp_path: Path) -> None:

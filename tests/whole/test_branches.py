@@ -57,6 +57,20 @@ async def test_a_branch_and_its_parent_go_on_from_where_they_were(tmp_path: Path
         assert "no branches" in (await bot.says("/branches")).text
 
 
+async def test_branches_with_one_title_are_told_apart_by_their_answers(tmp_path: Path) -> None:
+    answers = iter(("Alfama", "Chiado", "Belém"))
+
+    def model(request: Received) -> Say:
+        return Say(next(answers) if request.is_turn else "Well.")
+
+    async with run_bot(tmp_path, model) as bot:
+        await say_all(bot, "Which quarter?", "/regenerate", "/regenerate")
+        listed = await bot.says("/branches")
+    names = [row.split(" | ")[1] for row in listed.text.split("\n") if "Which quarter?" in row]
+    assert names == [f"Which quarter? → {name}" for name in ("Alfama", "Chiado", "Belém")]
+    assert "1: Alfama" in [action.label for action in listed.actions]
+
+
 async def test_what_is_sent_right_behind_a_command_goes_where_that_leads(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
         await say_all(bot, "one", "two")

@@ -22,7 +22,7 @@ from memory.context.view import Scale
 from memory.forecaster import HELD_GROWTH, hold_limit
 from memory.keys import ConversationKey
 from memory.messages import Message
-from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.fakes.openai_server import Answer, Call, Fail, Hang, Received, Say
 from tests.whole.scenario import ask_many as talk
 from tests.whole.scenario import say_all
 from tests.whole.testbot import TestBot, run_bot
@@ -74,7 +74,7 @@ async def test_the_glance_says_where_the_tokens_go_and_what_comes_next(tmp_path:
     assert "| turns (t1 to t4) |" in reply.text
     assert "In context: 4 turns, 8 messages (4 user, 4 assistant)" in reply.text
     assert "strategy trim (default), 50k tokens (default), 6 turns (file)" in reply.text
-    assert "Next compaction: about t7. t1 to t3 will be summarised, about " in reply.text
+    assert "Next compaction: about t7. t1 to t3 will be summarised (about " in reply.text
     assert "Last compaction: none yet." in reply.text
     assert "summaries included: $0." in reply.text
     assert len(reply.text.splitlines()) < 25
@@ -125,7 +125,7 @@ async def test_a_small_window_is_named_as_what_sets_the_budget(tmp_path: Path) -
     async with run_bot(tmp_path, echo, {"context": {"max_tokens": 8_000}}) as bot:
         reply = await bot.says("/context")
     assert "of 6k tokens" in reply.text
-    assert "Besides the reply it has room for 6k, so that is the budget" in reply.text
+    assert "Besides the reply, it has room for 6k: this is the limit" in reply.text
 
 
 async def test_a_running_turn_is_shown_and_counted(tmp_path: Path) -> None:
@@ -215,11 +215,27 @@ async def test_the_preview_is_what_is_sent(tmp_path: Path) -> None:
 async def test_the_preview_says_what_goes_by_which_rule(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, {"agent_max_context_turns": 6}) as bot:
         await talk(bot, 3)
-        assert "Nothing is compacted first" in (await bot.says("/context preview")).text
+        assert "Nothing will be compacted first" in (await bot.says("/context preview")).text
         await talk(bot, 3, start=4)
         reply = await bot.says("/context preview")
     assert "Before that, t1 to t3 will be summarised (about" in reply.text
     assert "7 turns will be over the limit of 6. Their summary is ready" in reply.text
+
+
+@pytest.mark.parametrize(
+    "failure", [Fail(500, {"message": "down"}), Fail(401, {"message": "key"}), Say("")]
+)
+async def test_each_row_of_the_preview_says_what_it_is(tmp_path: Path, failure: Answer) -> None:
+    """Also the note on a turn that failed, and an answer without text."""
+
+    def model(request: Received) -> Answer:
+        return failure if "fail" in str(request.body["messages"][-1]) else echo(request)
+
+    async with run_bot(tmp_path, model) as bot:
+        await say_all(bot, "question 1", "sum 2", "fail 3", "question 4")
+        shown = await bot.says("/context preview")
+    rows = [line.strip("| ").split(" | ") for line in shown.text.split("\n") if " | " in line]
+    assert [row for row in rows[1:] if not row[-1].strip()] == []
 
 
 async def test_the_preview_of_an_overlong_context_knows_emergencies(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ async def test_of_an_edit_that_was_cut_short_nothing_is_left(tmp_path: Path) -> 
             database.execute("DROP TRIGGER cut_short")
             database.commit()
         edited = await bot.says(f"/context summary edit {OWN}")
-        assert edited.text.startswith("s2 replaces s1"), "no number was given out"
+        assert edited.text.startswith("Summary s2 is"), "no number was given out"
         assert "no summary s3" in (await bot.says("/context summary s3")).text
 
 
@@ -72,7 +72,7 @@ async def test_an_edit_stands_from_the_next_request_on_and_can_be_undone(tmp_pat
     async with run_bot(tmp_path, echo) as bot:
         await compacted(bot)
         done = await bot.says(f"/context summary edit {OWN}")
-        assert done.text.startswith("s2 replaces s1 from the next request on")
+        assert done.text.startswith("Summary s2 is used from the next request on")
         await bot.says("question 4")
         assert OWN in asked(bot)
         assert "from your next message on" not in (await bot.says("/context")).text
@@ -102,7 +102,7 @@ async def test_the_form_has_what_stands_and_the_next_message_replaces_it(tmp_pat
             "/context summary edit s1",
             "They talked about Lisbon.",
         )
-        assert (await bot.says(f"{OWN}\nIn two lines.")).text.startswith("s2 replaces")
+        assert (await bot.says(f"{OWN}\nIn two lines.")).text.startswith("Summary s2 is")
         await bot.says("question 4")
         assert f"{OWN}\nIn two lines." in asked(bot)
         requests = len(bot.server.requests)
@@ -142,7 +142,7 @@ async def test_a_summary_that_was_prepared_before_an_edit_is_not_used(tmp_path: 
         await talk(bot, 2, 8)  # the next is near: its summary is prepared
         prepared = bot.server.summaries
         assert len(prepared) == 2
-        assert (await bot.says(f"/context summary edit {OWN}")).text.startswith("s3 replaces")
+        assert (await bot.says(f"/context summary edit {OWN}")).text.startswith("Summary s3 is")
         await talk(bot, 2, 10)
         written = [str(r.body["messages"]) for r in bot.server.summaries]
         assert "question 4" in written[2]

@@ -199,7 +199,7 @@ async def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
         OpenAIServer([], key=KEY) as server,
         sitting(tmp_path, arguments=INIT) as person,
     ):
-        await person.sees("Provider [openai]:")
+        await person.sees("Provider [OpenAI]:")
         person.types(f"{server.base_url}\r")
         await person.sees("Key:")
         person.types(f"{KEY}\r")

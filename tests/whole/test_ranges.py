@@ -467,7 +467,7 @@ async def test_a_summary_in_its_place_goes_on_as_it_was_edited(tmp_path: Path) -
         assert form is not None
         assert (form.command, form.text) == ("/context summary edit s1", "SUM mark2 mark3")
         edited = await bot.says("/context summary edit s1 SUM as marked by me")
-        assert "s2 replaces s1" in edited.text
+        assert "Summary s2 is used" in edited.text
         shown = await bot.says("/context summary s2")
         assert "Summary **s2** replaces t2 to t3, at their position · " in shown.text
         sent = await sent_for(bot, 5)
@@ -521,7 +521,7 @@ async def test_the_only_summary_is_meant_and_one_of_several_is_named(tmp_path: P
         assert asked.form.command == "/context summary edit s1"
         await bot.says("/cancel")
         edited = await bot.says("/context summary edit Nothing much.")
-        assert "s2 replaces s1" in edited.text
+        assert "Summary s2 is used" in edited.text
         stale = await bot.says("/context summary edit s1 More.")
         assert stale.text.startswith("s1 is not in the context; s2 is.")
         await bot.says("/context compact t5-t6")

@@ -42,7 +42,7 @@ async def test_what_is_missing_is_named_and_a_button_adds_it_in_its_sentence(
         assert "kept 2 of 4" in (await bot.says("/context history")).text
         assert "missing: 4711, Yeatman" in (await bot.says("/context summary")).text
         added = await bot.says(done.actions[2].command)
-        assert added.text.startswith("s2 replaces s1")
+        assert added.text.startswith("Summary s2 is used")
         await bot.says("question 4")
         assert f"Anna Schmidt, Lisbon.\n- {BOOKING} (t1)" in asked(bot)
         shown = await bot.says("/context summary")

@@ -36,7 +36,7 @@ def recent(reply: Reply) -> dict[str, Any]:
 async def test_a_bot_that_has_done_nothing_tells_nothing_of_it(tmp_path: Path) -> None:
     async with run_bot(tmp_path) as bot:
         text = (await bot.says("/status")).text
-        assert "Lately" not in text
+        assert "recent answers" not in text
         assert "Waiting" not in text
         assert "failed" not in text
 

@@ -2,7 +2,7 @@
 // control is a command.
 import { icon } from "./icons.js";
 import { amount, h, money } from "./dom.js";
-import { isUsual, marks, nameOfState, t } from "./language.js";
+import { isUsual, marks, nameOfState, t, told } from "./language.js";
 import { chosen } from "./menu.js";
 import { copied } from "./text.js";
 
@@ -55,7 +55,7 @@ export function facts({ state = [], tokens, cost, models = [], prompt = 0, compl
     ...state.filter((word) => !isUsual(word)).map(nameOfState),
     tokens !== undefined && t("{n} tokens", { n: amount(tokens) }),
     calls > 0 && cost !== null && money(cost),
-    models.join(marks.comma),
+    models.map(told).join(marks.comma),
   ].filter(Boolean);
   const title = calls ? t("{prompt} tokens read, {completion} written", { prompt: amount(prompt), completion: amount(completion) }) : "";
   return { words: words.join(" · "), title };

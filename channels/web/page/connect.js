@@ -144,12 +144,12 @@ class ConnectForm {
     if ([...this.#more.querySelectorAll("input")].some((one) => !one.validity.valid)) return;
     const filled = this.#filled();
     const { models } = await api.offeredModels({ ...filled, model: "" }).catch(() => ({ models: [] }));
-    if (JSON.stringify(this.#filled()) === JSON.stringify({ ...filled, model: this.#model.value.trim() })) this.#suggest(models);
+    if (JSON.stringify(this.#filled()) === JSON.stringify({ ...filled, model: this.#model.value.trim() })) this.#suggest(models, true);
   }
 
-  #suggest(models) {
+  #suggest(models, isAsked = false) {
     this.#names.replaceChildren(...models.map((name) => h("option", { value: name })));
-    this.#model.placeholder = models.length ? t("{n} to choose from", { n: models.length }) : "";
+    this.#model.placeholder = models.length ? t("{n} to choose from", { n: models.length }) : isAsked ? t("type its name") : "";
     const isOurs = !this.#model.value || this.#model.value === this.#only;
     this.#only = models.length === 1 ? models[0] : "";
     if (isOurs && document.activeElement !== this.#model) this.#model.value = this.#only;

@@ -44,7 +44,7 @@ const CHANGES = {
   compact: t("Compaction"), clear: t("Context cleared"), new: t("New start"), drop: t("Removed"), pin: t("Pinned"), unpin: t("Unpinned"),
   undo: t("Undo"), redo: t("Redo"), restart: t("Restart"), edit: t("Edited summary"), expand: t("Expanded summary"), range: t("New summary"),
   squeeze: t("Shortened turns"), clip: t("Clipped messages"), stub: t("Shortened tool results"), fold: t("Moved to the activity log"),
-  unfold: t("Moved out of the activity log"), hold: t("Compaction declined"), strategy: t("New strategy"), prompt: t("New instructions"),
+  unfold: t("Moved out of the activity log"), hold: t("Compaction declined"), strategy: t("New strategy"), prompt: t("System prompt or tools changed"),
 };
 
 const PARTS = {
@@ -54,7 +54,7 @@ const PARTS = {
 const ACTORS = { strategy: t("automatic"), rule: t("by a rule"), person: t("by hand"), emergency: t("automatic, the request was too large"), restart: t("restart") };
 
 const TOLD = {
-  "demo model": t("demo model"), "Loading the demo model …": t("Loading the demo model …"), "The demo model is ready.": t("The demo model is ready."),
+  "demo model": t("demo model"), "demo model (135M)": t("demo model"), "Loading the demo model …": t("Loading the demo model …"), "The demo model is ready.": t("The demo model is ready."),
 };
 
 /** Translate a line that the bot sends to everyone in English, or the name of its own model. */

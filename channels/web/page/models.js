@@ -74,9 +74,9 @@ function asked({ found, agents = [], agent, question, hasScope = false, connecte
       const words = search.value.trim().toLowerCase();
       const fits = (...texts) => texts.join(" ").toLowerCase().includes(words);
       const rows = [
-        ...agents.filter(({ id, description }) => fits(id, description)).map((one) => row(one.id, t("agent · {model}", { model: one.model }),
+        ...agents.filter(({ id, description }) => fits(id, description)).map((one) => row(one.id, t("agent · {model}", { model: told(one.model) }),
           one.description, one.id === agent, () => choose({ agent: one.id }))),
-        ...found.models.filter(({ name }) => fits(name)).map((one) => row(one.name, ...figures(one),
+        ...found.models.filter(({ name }) => fits(told(name))).map((one) => row(told(one.name), ...figures(one),
           one.name === found.model && (!agent || agents.length === 0), () => choose({ name: one.name }))),
       ];
       if (!rows.length && words) rows.push(row(search.value.trim(), t("as typed"), "", false, () => choose({ name: search.value.trim() })));
@@ -108,6 +108,6 @@ const row = (name, size, more, isCurrent, onclick) => h("li", {}, h("button", { 
 
 /** A model's window and price, in words. */
 const figures = ({ window, price }) => [
-  window ? t("{n} tokens", { n: amount(window) }) : t("window unknown"),
+  window ? t("window: {n} tokens", { n: amount(window) }) : t("window unknown"),
   price ? t("{read} read, {written} written, per million tokens", { read: money(price[0]), written: money(price[1]) }) : "",
 ];

@@ -216,22 +216,21 @@ const titleOf = (event) => `${nameOfEvent(event.kind)} ${spanOf(event)}`.trimEnd
 
 function drawnEvent(event) {
   const { kind, actor, at, tokens_before: before, tokens_after: after, undone } = event;
-  const by = nameOfActor(actor);
   const change = h("b", {}, nameOfEvent(kind));
   const name = spanOf(event);
   return [
     h("span", {}, undone ? pieces("{change} (undone)", { change }) : change, name && ` ${name}`),
     h("span", { class: "sizes" }, before === after ? "" : t("{before} → {after} tokens", { before: before.toLocaleString(locale), after: after.toLocaleString(locale) })),
-    h("span", { class: "faint" }, `${by} · ${timeOf(at)}`),
+    h("span", { class: "faint" }, kind === "prompt" ? timeOf(at) : `${nameOfActor(actor)} · ${timeOf(at)}`),
   ];
 }
 
 function nextCut({ due, next_cut: next, held_off_until: held }) {
   if (held) return t("none before t{turn} begins, because of your undo, unless the context grows to {tokens} tokens first.", { turn: held.turn, tokens: amount(held.tokens) });
-  if (due) return t("before the next step; {effect} ({why}).", { effect: due.effect, why: due.why });
+  if (due) return t("before the next request; {effect} ({why}).", { effect: due.effect, why: due.why });
   if (!next) return t("none expected.");
   const { at, effect, tokens } = next;
-  return tokens ? t("about {at}; {effect}, about {n} tokens.", { at, effect, n: amount(tokens) }) : t("about {at}; {effect}.", { at, effect });
+  return tokens ? t("about {at}; {effect} (about {n} tokens).", { at, effect, n: amount(tokens) }) : t("about {at}; {effect}.", { at, effect });
 }
 
 /** Show the cost of a chat, including summaries, as in /context. */

@@ -15,7 +15,7 @@ export class Scroll {
 
   constructor(log) {
     this.#log = log;
-    byId("notice").before(h("div", { class: "to-end" }, this.#button));
+    byId("notice").before(this.#button);
     log.addEventListener("scroll", () => {
       if (log.clientHeight !== this.#height) return; // the browser scrolls what becomes higher; nobody has left the end
       this.#scrolled();

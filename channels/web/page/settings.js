@@ -1,11 +1,12 @@
 // The settings in force, each with where its value comes from; changed by /config. A few matter to
 // everybody and have names of their own; all others stand below them, and are found by searching.
 import { byId, h } from "./dom.js";
-import { marks, t } from "./language.js";
+import { locale, marks, t } from "./language.js";
 import { NAMES } from "./named.js";
 import { withCode } from "./text.js";
 
 const FEW = 12; // values of a range that are offered as a list
+const LARGE = 10_000; // a number that is hard to read without separators
 const LONG = 200; // minimum characters of a setting that is written in several lines
 
 /** The most important settings: their names, and the meanings of their values. */
@@ -129,7 +130,7 @@ export class Settings {
     const isSet = layer === "--here" || layer === "/config";
     return h("li", { "data-words": `${key} ${name} ${help}`.toLowerCase(), class: field.matches("textarea") || NAMED[key]?.values ? "long" : "" },
       h("label", { for: id }, name === key ? breakable(key) : name),
-      h("span", { class: "value" }, field, unit && h("span", { class: "unit" }, unit)),
+      h("span", { class: "value" }, field, field.type === "number" ? unitOf(field, unit) : unit && h("span", { class: "unit" }, unit)),
       h("p", { class: "help", id: `${id}-help` }, withCode(help), setting.wants && !setting.choices.length && !(key in NAMED) ? marks.space + t("It can be {wants}.", { wants: setting.wants }) : "",
         setting.holds === "from the next start on" && !setting.is_fixed ? marks.space + t("A change takes effect at the next start.") : ""),
       h("p", { class: "source" },
@@ -177,6 +178,18 @@ function control(setting, id) {
     return area;
   }
   return h("input", { id, value, type: typeof setting.value === "number" ? "number" : "text", step: "any" });
+}
+
+/** Return the unit beside a field, after a large number in the language's form, which the field itself does not have. */
+function unitOf(field, unit) {
+  const element = h("span", { class: "unit" });
+  const draw = () => {
+    const number = Math.abs(field.value) >= LARGE ? `= ${Number(field.value).toLocaleString(locale)}` : "";
+    element.textContent = [number, unit].filter(Boolean).join(" ");
+  };
+  field.addEventListener("input", draw);
+  draw();
+  return element;
 }
 
 /** Return the values that a setting may have, if they are a short list. */

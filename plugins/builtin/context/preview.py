@@ -113,13 +113,13 @@ def describe_steps(
     if held:
         return explain_hold(held)
     if not waiting:
-        return _("Nothing is compacted first: it is within all limits.")
+        return _("Nothing will be compacted first: the request is within all limits.")
     return sentence_about(
         waiting,
-        "Nothing is compacted first: {turns} waits for your approval (`/context approve` shows "
-        "the question).",
-        "Nothing is compacted first: {turns} wait for your approval (`/context approve` shows "
-        "the question).",
+        "Nothing will be compacted first: {turns} waits for your approval (`/context approve` "
+        "shows the question).",
+        "Nothing will be compacted first: {turns} wait for your approval (`/context approve` "
+        "shows the question).",
     )
 
 

@@ -352,7 +352,7 @@ def _explain_ceiling(overview: Overview) -> str:
     if limits.strategy != "trim" or limits.max_tokens <= limits.ceiling:
         return ""
     return _(
-        " Besides the reply it has room for {ceiling}, so that is the budget rather than "
+        " Besides the reply, it has room for {ceiling}: this is the limit, not "
         "agent_max_context_tokens.",
         ceiling=amount(limits.ceiling),
     )
@@ -382,14 +382,14 @@ def next_cut(overview: Overview) -> str:
     if overview.due:
         due, strategy = overview.due, overview.limits.strategy
         done = sentence(f"{effect(due, strategy)}: {future_reason(due.why)}")
-        return f"{_('Next compaction: before the next step.')} {done}"
+        return f"{_('Next compaction: before the next request.')} {done}"
     cut = overview.next_cut
     if cut is None and overview.rules and overview.limits.strategy in BY_RULE:
         return _("Next compaction: when one of your rules triggers it (`/config hooks`).")
     if cut is None:
         return _("Next compaction: none expected.")
     is_known = cut.freed and all(number <= overview.view.newest for number in cut.removed)
-    tokens = _(", about {n} tokens", n=amount(cut.freed)) if is_known else ""
+    tokens = _(" (about {n} tokens)", n=amount(cut.freed)) if is_known else ""
     cost = overview.cache.clause(overview.cost)
     about = _("Next compaction: about t{turn}.", turn=cut.now.current)
     done = sentence(f"{describe_effects(cut, overview.limits.strategy)}{tokens}")

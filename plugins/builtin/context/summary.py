@@ -194,17 +194,14 @@ def _report(edited: EditedSummary) -> Reply:
     if event is None:
         text = phrase(
             after,
-            "{name} replaces {other}, and will be used once the compaction is done:\n\n{summary}",
-            other=before,
+            "Summary {name} will be used once the compaction is done:\n\n{summary}",
             summary=quote(after.text),
         )
         return Reply(text, _to_data(after), answers(after))
     text = phrase(
         event,
-        "{name} replaces {other} from the next request on: {tokens_before} → {tokens_after} "
-        "tokens.",
+        "Summary {name} is used from the next request on: {tokens_before} → {tokens_after} tokens.",
         name=after.name,
-        other=before,
     )
     text = "\n\n".join(filter(None, (text, receipts.describe(after.receipt))))
     sizes = pick(event, "tokens_before", "tokens_after")
