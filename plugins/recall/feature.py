@@ -13,7 +13,9 @@ from threading import Lock
 from typing import Any, Protocol
 
 from bot.app import Kernel
+from bot.checks import Finding
 from bot.ports import Processes
+from bot.settings import Settings
 from memory.record.database import Database, Step
 from memory.record.search.index import Ranges
 from memory.record.search.likeness import Likeness
@@ -241,3 +243,17 @@ def parley_likeness() -> type[Likeness]:
 @hookimpl
 def parley_tables() -> Sequence[Step]:
     return TABLES
+
+
+NAME = "Search by meaning"
+
+
+async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
+    """Check that the packages for the setting are installed."""
+    del may_connect
+    if not settings.section(SearchSettings).semantic:
+        return ()
+    if not is_installed():
+        advice = "Run: python main.py add semantic"
+        return (Finding(NAME, "broken", "The packages of search.semantic are missing.", advice),)
+    return (Finding(NAME, "ok", "Its model is installed."),)
