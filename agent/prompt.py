@@ -96,7 +96,9 @@ class Library:
             try:
                 skill = self._read(root, file, os.lstat(file))
             except OSError:
-                if wrong := [other for other in _names(f"{folder}/{name}") if _is_nearly(other)]:
+                if wrong := [
+                    other for other in _names(f"{folder}/{name}") if other.lower() == FILE.lower()
+                ]:
                     yield f"{folder}/{name}/{wrong[0]} is not read as a skill; rename it to {FILE}."
                 continue
             if isinstance(skill, SkillError):
@@ -123,10 +125,6 @@ def _names(folder: str) -> list[str]:
         return sorted(os.listdir(folder))
     except OSError:  # no skills here
         return []
-
-
-def _is_nearly(name: str) -> bool:
-    return name.lower() == FILE.lower()
 
 
 def _load(root: Path, file: Path, status: os.stat_result) -> Skill | SkillError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from bot.access import LOCAL, Access
 from bot.delivery import Delivery
@@ -19,7 +20,6 @@ from channels.message import Address, Outbound
 from channels.retry import MessageSkipped, reason_of
 from memory.keys import ConversationKey
 from memory.record import mailbox, people
-from memory.record.mailbox import AddressColumns
 from memory.record.store import Store, StoreError
 from memory.services import CutNotice
 from memory.tasks import BackgroundTasks
@@ -158,12 +158,9 @@ class Alerts:
         running = self._delivery.channels - {without}
         for channels in (running - {"web"}, running & {"web"}):
             reachable = [name for name in names if name.partition("/")[0] in channels]
-            if place := await self._last_place(reachable):
+            if place := await self._store.read(partial(people.last_place, people=reachable)):
                 return address_of(place)
         return None
-
-    async def _last_place(self, names: list[str]) -> AddressColumns | None:
-        return await self._store.read(lambda db: people.last_place(db, names))
 
 
 def _down(channel: str) -> str:

@@ -126,7 +126,8 @@ class Terminal:
         self._watching = ExitStack()
         self._follower: asyncio.Task[None] | None = None
         self._lines = early.lines if early else Lines(history)
-        self._screen = early.screen if early else self._make_screen()
+        make_screen = DumbScreen if is_dumb_terminal() else Screen
+        self._screen = early.screen if early else make_screen(self._lines, self)
         self._has_screen = asyncio.Event()
         if not early:
             self._has_screen.set()
@@ -137,9 +138,6 @@ class Terminal:
         self._turns = DisplayedTurns(self._screen, self._scroll, start)
         self._offers = Offers()
         self._has_copied = False
-
-    def _make_screen(self) -> Screen | DumbScreen:
-        return (DumbScreen if is_dumb_terminal() else Screen)(self._lines, self)
 
     async def listen(self, bot: Bot) -> None:
         self._bot = bot

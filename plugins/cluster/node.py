@@ -94,10 +94,8 @@ class ClusterSender(Sender):
         """Announce a reply; if that fails, a gateway finds it in the outbox."""
         address = outbound.address
         chat = (address.channel, address.chat, address.thread)
-        self.queues.put(chat, lambda: self._publish_reply(outbound))
-
-    async def _publish_reply(self, outbound: Outbound) -> None:
-        await self._publish_to_gateways(outbound.address.channel, wire.dump({"outbound": outbound}))
+        content = wire.dump({"outbound": outbound})
+        self.queues.put(chat, lambda: self._publish_to_gateways(address.channel, content))
 
     async def _publish_to_gateways(self, channel: str, body: bytes) -> None:
         """Publish to the gateways that run a channel."""

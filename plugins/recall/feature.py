@@ -195,12 +195,8 @@ class VectorLikeness(Likeness):
 def without(text: str, names: Collection[str]) -> str:
     """Return a text without the words that begin with one of these names ("Anna", "Anna's"); all of
     it if it has no others. Speakers are in many messages and carry no meaning."""
-    kept = (part for part in text.split() if names_none(part, names))
+    kept = (part for part in text.split() if not any(word in names for word in words(part)[:1]))
     return " ".join(kept) or text
-
-
-def names_none(part: str, names: Collection[str]) -> bool:
-    return not any(word in names for word in words(part)[:1])
 
 
 def find_nearest(model: Encoder, text: str, vectors: Mapping[int, bytes]) -> dict[int, float]:
