@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import astuple, replace
 
-from agent.models.answer import count
 from agent.models.anthropic_answer import AnthropicAnswer, layout
 from agent.models.anthropic_request import EFFORTS, to_body, to_neutral
 from agent.models.base import (
@@ -19,6 +18,7 @@ from agent.models.base import (
     Usage,
 )
 from agent.models.served import EndpointModel, Trial, encode
+from agent.models.shapes import count
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient

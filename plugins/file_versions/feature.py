@@ -18,8 +18,7 @@ from memory.record.forget import FeatureRows
 from plugins.api import Action, Ask, Command, Offer, Reply, command, hookimpl, refusal
 from plugins.file_versions.keeper import ChangeRow, FileStep
 from plugins.file_versions.versions import FilesPoint, FilesRestored, FileVersions
-from plugins.offers import numbers_in_context
-from plugins.turn_names import turns_of
+from plugins.turn_names import numbers_in_context, turns_of
 from plugins.wording import cell, clip, format_list, table
 
 YES = "all"

@@ -14,9 +14,9 @@ from bot.settings.schema import SETTINGS
 from channels.language import _
 from plugins.api import Action, Ask, CommandError, Form, Reply, command, refusal
 from plugins.jobs.orders import JobOrders, describe_bounds, describe_call, to_data
+from plugins.jobs.plans import JobView, describe_set
 from plugins.jobs.record import Kind, NewJob
 from plugins.jobs.when_words import EXAMPLES
-from plugins.jobs.wording import JobView, describe_set
 from plugins.wording import clip, literal
 
 if TYPE_CHECKING:

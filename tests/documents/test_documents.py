@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.tools.text_lines import label_of
+from agent.tools.charsets import label_of
 from plugins.documents import feature as documents
 from plugins.documents import reader
 from plugins.documents.feature import describe_end
