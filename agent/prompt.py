@@ -291,7 +291,7 @@ class Prompt:
     ) -> None:
         self._hooks, self._sections = tuple(hooks), sections
         self._prefixes: dict[tuple[str, NamedTexts, tuple[str, ...]], PromptPrefix] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
         self._named: tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]] = ((), ())
 
     def prefix(
@@ -328,8 +328,8 @@ class Prompt:
             if not isinstance(rewritten, str):
                 raise TypeError(f"it returned {rewritten!r}, not text")
         except Exception as error:
-            if (fault := (hook.plugin, repr(error))) not in self._told:
-                self._told.add(fault)
+            if (fault := (hook.plugin, repr(error))) not in self._reported:
+                self._reported.add(fault)
                 log.exception("parley_system_prompt of the plugin %s failed", hook.plugin)
             return system
         return rewritten

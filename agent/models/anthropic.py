@@ -99,7 +99,7 @@ class AnthropicModel(EndpointModel):
         for _ in range(_MOST_PAUSES):
             if not answer.is_paused or not content:
                 break
-            again = {**sent, "messages": [*sent["messages"], _as_said(content)]}
+            again = {**sent, "messages": [*sent["messages"], _as_unfinished(content)]}
             answer, before = AnthropicAnswer(), reply
             try:
                 reply = _join(before, await self._ask(answer, _made(again), on_delta, request))
@@ -116,13 +116,13 @@ class AnthropicModel(EndpointModel):
         return open_client(self._endpoint)
 
 
-def _as_said(content: list[dict[str, Any]]) -> dict[str, Any]:
+def _as_unfinished(content: list[dict[str, Any]]) -> dict[str, Any]:
     """Return an answer to be continued; it may not end in blanks (opencode#1295)."""
     *before, last = content
     if last.get("type") == "text":
         last = {**last, "text": last["text"].rstrip()}
-    said = [*before, last] if last.get("text", "-") else before
-    return {"role": "assistant", "content": said}
+    blocks = [*before, last] if last.get("text", "-") else before
+    return {"role": "assistant", "content": blocks}
 
 
 def _made(sent: Mapping[str, Any]) -> Callable[[], bytes]:

@@ -120,8 +120,8 @@ class AnthropicAnswer(Answer):
         self._counted |= {name: count(fields, name) for name in _COUNTS if fields.get(name)}
         if not self._counted:
             return
-        fresh, read, written, said = (self._counted.get(name, 0) for name in _COUNTS)
-        self._usage = Usage(fresh + read + written, said, cached=read, written=written)
+        fresh, read, written, output = (self._counted.get(name, 0) for name in _COUNTS)
+        self._usage = Usage(fresh + read + written, output, cached=read, written=written)
 
     @property
     def is_whole(self) -> bool:

@@ -21,7 +21,7 @@ _LONGEST = 24  # characters of a number
 _PROMPT = ("prompt_tokens", "input_tokens", "promptTokenCount", "prompt_token_count")
 _COMPLETION = ("completion_tokens", "output_tokens", "candidatesTokenCount", "generated_tokens")
 _DETAILS = ("prompt_tokens_details", "input_tokens_details")
-_SAID = ("completion_tokens_details", "output_tokens_details")
+_OUTPUT_DETAILS = ("completion_tokens_details", "output_tokens_details")
 _CACHED = (
     *("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens"),
     *("cache_read_tokens", "cachedContentTokenCount", "cached_prompt_tokens"),
@@ -129,9 +129,9 @@ def read_usage(fields: Mapping[str, Any], before: Usage | None) -> Usage | None:
     (sub2api#5771, vercel/ai#6082)."""
     if not fields:
         return before
-    details, said = _inner(fields, _DETAILS), _inner(fields, _SAID)
+    details, output_details = _inner(fields, _DETAILS), _inner(fields, _OUTPUT_DETAILS)
     prompt, completion = _any(_PROMPT, fields), _any(_COMPLETION, fields)
-    cached, reasoning = _any(_CACHED, details, fields), _any(_REASONING, said, fields)
+    cached, reasoning = _any(_CACHED, details, fields), _any(_REASONING, output_details, fields)
     total = _any(_TOTAL, fields)
     read = Usage(
         prompt=prompt,

@@ -114,7 +114,7 @@ class VectorBackfill:
         self._store, self._processes, self._is_on = store, processes, is_on
         self.tasks = BackgroundTasks()
         self._model: Encoder | None = None
-        self._is_told = False
+        self._is_reported = False
 
     @hookimpl
     def parley_background(self) -> Background:
@@ -154,8 +154,8 @@ class VectorBackfill:
     async def _load(self) -> bool:
         if self._model is None and is_installed():
             self._model = await asyncio.to_thread(load)
-        if self._model is None and not self._is_told:
-            self._is_told = True
+        if self._model is None and not self._is_reported:
+            self._is_reported = True
             log.warning("search.semantic is on, but its packages are missing; see doctor.")
         return self._model is not None
 

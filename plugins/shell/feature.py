@@ -209,7 +209,7 @@ def parley_open(kernel: Kernel) -> CommandsOfPeople:
     return CommandsOfPeople()
 
 
-SAID = "(The person ran this command.)"
+RUN_BY_PERSON = "(The person ran this command.)"
 """The end of a turn in which a person ran a command, for the model; no model was called."""
 
 
@@ -238,7 +238,7 @@ async def run_shell(ask: Ask) -> Reply:
     called = Message("assistant", tool_calls=(ran.call,))
     question = Message("user", f"!{line}", speaker=ask.speaker)
     (turn,) = await ask.conversation.turns.append(
-        [[question, called, result, Message("assistant", SAID)]]
+        [[question, called, result, Message("assistant", RUN_BY_PERSON)]]
     )
     text = _("{output}\n\nThe model sees it as {id}.", output=fence(ran.text), id=turn.id)
     data = {"turn": turn.id, "output": ran.text}
