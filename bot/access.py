@@ -232,9 +232,9 @@ class Access:
             return _(CROWDED)
         if kept is stranger:
             self._codes[kept.person] = code
-        if (code := self._codes.get(kept.person)) is None:
+        if (known := self._codes.get(kept.person)) is None:
             return _(ASKED)
-        return _(KNOCK, code=f"{code[:4]}-{code[4:]}")
+        return _(KNOCK, code=f"{known[:4]}-{known[4:]}")
 
     async def approve(self, code: str, role: Role, by: str) -> PendingPerson:
         """Grant access to the stranger with this code, and return that stranger. Raises

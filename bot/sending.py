@@ -97,8 +97,12 @@ class Sender:
             self.recent.channel_down(channel.name, error)
             return
         if outbound.id:
-            # Synced or not: a power cut just before it would have the reply sent again as well.
-            await self._store.write(lambda db: mailbox.mark_sent(db, outbound.id), is_synced=False)
+            await self._mark_sent(outbound)
+
+    async def _mark_sent(self, outbound: Outbound) -> None:
+        """Store that the platform has a reply. Raises StoreError."""
+        # Synced or not: a power cut just before it would have the reply sent again as well.
+        await self._store.write(lambda db: mailbox.mark_sent(db, outbound.id), is_synced=False)
 
     async def _attempt(self, channel: Channel, outbound: Outbound, tries: int) -> None:
         """Send a reply. A resent one may have crashed the previous process, so the attempt is

@@ -21,7 +21,7 @@ from channels.web.guard import HOLDER
 from channels.web.operations import Operation, Problem, as_json, body, in_their_language
 from channels.web.sessions import main_of
 from channels.web.shapes import StrictBody
-from plugins.connection.feature import ModelConnector, SubmittedModel
+from plugins.connection.connector import ModelConnector, SubmittedModel
 
 PATH = "/api/connection"
 WORDS = 20_000

@@ -19,7 +19,7 @@ from dotenv import dotenv_values
 from agent.models import embedded
 from bot.connecting import ServedModel, try_out
 from bot.settings import load_layers
-from plugins.connection.feature import ModelConnector
+from plugins.connection.connector import ModelConnector
 from plugins.connection.routes import ConnectionOffers
 from tests.fakes.openai_server import Answer, Body, Fail, Hang, OpenAIServer, Say, Script
 from tests.web.site import Json, Site, client_session, serving

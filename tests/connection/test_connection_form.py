@@ -9,7 +9,7 @@ from dotenv import dotenv_values
 from playwright.async_api import Browser, expect
 
 from agent.models import embedded
-from plugins.connection.feature import ModelConnector
+from plugins.connection.connector import ModelConnector
 from tests.fakes.openai_server import OpenAIServer, Say, echo
 from tests.web.browser import PHONE, browsing, needs_chromium
 from tests.web.conftest import browser
