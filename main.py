@@ -13,7 +13,7 @@ python main.py key add NAME    make a key to OpenAI's protocol; key list, key re
 
 from __future__ import annotations
 
-from bot.interrupts import end_silently
+from bot.own_python import end_silently
 
 if __name__ == "__main__":
     end_silently()  # what follows takes long enough to be interrupted

@@ -158,7 +158,7 @@ def without_pictures(
 ) -> list[Mapping[str, Any]]:
     """Return the messages with words in place of the pictures at these URLs."""
 
-    def told(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    def in_words(message: Mapping[str, Any]) -> Mapping[str, Any]:
         content = message.get("content")
         if not isinstance(content, list) or not {*picture_urls([message])}.intersection(urls):
             return message
@@ -171,7 +171,7 @@ def without_pictures(
         made = {**message, "content": parts}
         return made if has_pictures([made]) else blind([made])[0]
 
-    return [told(message) for message in messages]
+    return [in_words(message) for message in messages]
 
 
 def refused_part() -> dict[str, Any]:

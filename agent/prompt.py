@@ -96,7 +96,9 @@ class Library:
             try:
                 skill = self._read(root, file, os.lstat(file))
             except OSError:
-                if wrong := [other for other in _names(f"{folder}/{name}") if _is_nearly(other)]:
+                if wrong := [
+                    other for other in _names(f"{folder}/{name}") if other.lower() == FILE.lower()
+                ]:
                     yield f"{folder}/{name}/{wrong[0]} is not read as a skill; rename it to {FILE}."
                 continue
             if isinstance(skill, SkillError):
@@ -123,10 +125,6 @@ def _names(folder: str) -> list[str]:
         return sorted(os.listdir(folder))
     except OSError:  # no skills here
         return []
-
-
-def _is_nearly(name: str) -> bool:
-    return name.lower() == FILE.lower()
 
 
 def _load(root: Path, file: Path, status: os.stat_result) -> Skill | SkillError:
@@ -293,7 +291,7 @@ class Prompt:
     ) -> None:
         self._hooks, self._sections = tuple(hooks), sections
         self._prefixes: dict[tuple[str, NamedTexts, tuple[str, ...]], PromptPrefix] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
         self._named: tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]] = ((), ())
 
     def prefix(
@@ -330,8 +328,8 @@ class Prompt:
             if not isinstance(rewritten, str):
                 raise TypeError(f"it returned {rewritten!r}, not text")
         except Exception as error:
-            if (fault := (hook.plugin, repr(error))) not in self._told:
-                self._told.add(fault)
+            if (fault := (hook.plugin, repr(error))) not in self._reported:
+                self._reported.add(fault)
                 log.exception("parley_system_prompt of the plugin %s failed", hook.plugin)
             return system
         return rewritten

@@ -346,7 +346,7 @@ EVENTS: Mapping[str, EventReader] = {
         _line, ({"text": "a", "chat": "c", "user": "u", "attachments": []},)
     ),
     "slack.incoming.read_message": EventReader(
-        lambda body: at_slack.said_in(body) and at_slack.read_message(body, _SLACK),
+        lambda body: at_slack.message_in(body) and at_slack.read_message(body, _SLACK),
         (_SLACK_MESSAGE,),
     ),
     "slack.incoming.press": EventReader(

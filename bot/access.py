@@ -83,11 +83,6 @@ def is_local(address: Address) -> bool:
     return address.channel in LOCAL and not address.user
 
 
-def greet_stranger(code: str) -> str:
-    """Return the reply to a stranger: how to get access, and nothing about the bot."""
-    return _(KNOCK, code=f"{code[:4]}-{code[4:]}")
-
-
 def new_code() -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH))
 
@@ -237,7 +232,9 @@ class Access:
             return _(CROWDED)
         if kept is stranger:
             self._codes[kept.person] = code
-        return greet_stranger(self._codes[kept.person]) if kept.person in self._codes else _(ASKED)
+        if (known := self._codes.get(kept.person)) is None:
+            return _(ASKED)
+        return _(KNOCK, code=f"{known[:4]}-{known[4:]}")
 
     async def approve(self, code: str, role: Role, by: str) -> PendingPerson:
         """Grant access to the stranger with this code, and return that stranger. Raises

@@ -44,7 +44,7 @@ class EventBus:
         self._running = {}
 
     @property
-    def is_heard(self) -> bool:
+    def has_watchers(self) -> bool:
         """Return whether a topic is watched, or events are kept for later watchers."""
         return bool(self._watchers) or self._running is not None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from bot.access import LOCAL, Access
 from bot.delivery import Delivery
@@ -19,7 +20,6 @@ from channels.message import Address, Outbound
 from channels.retry import MessageSkipped, reason_of
 from memory.keys import ConversationKey
 from memory.record import mailbox, people
-from memory.record.mailbox import AddressColumns
 from memory.record.store import Store, StoreError
 from memory.services import CutNotice
 from memory.tasks import BackgroundTasks
@@ -63,16 +63,16 @@ class Alerts:
     def __init__(self, store: Store, delivery: Delivery, access: Access) -> None:
         self._store, self._delivery, self._access = store, delivery, access
         self._clock = time.monotonic
-        self._told: dict[str, float] = {}
+        self._notified: dict[str, float] = {}
         self._places: dict[str, Address] = {}
         self.tasks = BackgroundTasks()
 
-    def model_refused(self, sentence: str, heard_at: Address | None) -> None:
+    def model_refused(self, sentence: str, reported_at: Address | None) -> None:
         """Note that a provider refused the key or the account; `sentence` was the answer at
-        `heard_at`. A private conversation is not reported: the provider's words may quote the
+        `reported_at`. A private conversation is not reported: the provider's words may quote the
         question."""
         if not is_off_record.get():
-            self.tasks.start(self._notify_owner(sentence, sentence, heard_at=heard_at))
+            self.tasks.start(self._notify_owner(sentence, sentence, reported_at=reported_at))
 
     def channel_unreachable(self, channel: str, error: BaseException) -> None:
         """Note that a channel could not reach its platform for a while, or has skipped a
@@ -106,7 +106,7 @@ class Alerts:
         )
         self.tasks.start(self._notify_owner(_down(channel), sentence, without=channel))
 
-    def find_told(self, channel: str) -> Address | None:
+    def find_notified(self, channel: str) -> Address | None:
         """Return the address at which an owner was notified that this channel is down, or None."""
         return self._places.get(_down(channel))
 
@@ -125,23 +125,23 @@ class Alerts:
         """Send a feature's message to an owner, as soon as possible."""
         self.tasks.start(self._notify_owner(cause, sentence))
 
-    async def job_failed(self, job: int, sentence: str, heard_at: Address) -> None:
-        """Note that a job has failed for good; `sentence` was sent to `heard_at`."""
-        await self._notify_owner(f"job {job}", sentence, heard_at=heard_at)
+    async def job_failed(self, job: int, sentence: str, reported_at: Address) -> None:
+        """Note that a job has failed for good; `sentence` was sent to `reported_at`."""
+        await self._notify_owner(f"job {job}", sentence, reported_at=reported_at)
 
     async def _notify_owner(
-        self, cause: str, sentence: str, without: str = "", heard_at: Address | None = None
+        self, cause: str, sentence: str, without: str = "", reported_at: Address | None = None
     ) -> bool:
         """Notify an owner, unless that was done lately; return whether an owner was reachable."""
         now = self._clock()
-        if now - self._told.get(cause, -QUIET) < QUIET:
+        if now - self._notified.get(cause, -QUIET) < QUIET:
             return True
-        self._told[cause] = now
+        self._notified[cause] = now
         try:
             address = await self._owners_address(without)
             if address is None:
-                del self._told[cause]  # no owner was reachable
-            elif address != heard_at:
+                del self._notified[cause]  # no owner was reachable
+            elif address != reported_at:
                 with self._delivery.speaking_to(address):
                     text = _("To you as an owner: {sentence}", sentence=explain(sentence))
                 await self._delivery.notify(address, text)
@@ -158,12 +158,9 @@ class Alerts:
         running = self._delivery.channels - {without}
         for channels in (running - {"web"}, running & {"web"}):
             reachable = [name for name in names if name.partition("/")[0] in channels]
-            if place := await self._last_place(reachable):
+            if place := await self._store.read(partial(people.last_place, people=reachable)):
                 return address_of(place)
         return None
-
-    async def _last_place(self, names: list[str]) -> AddressColumns | None:
-        return await self._store.read(lambda db: people.last_place(db, names))
 
 
 def _down(channel: str) -> str:

@@ -133,7 +133,7 @@ class App(Kernel, frozen=True):
         """Notify an owner that a channel has ended, and the watchers of all other chats."""
         self.sender.recent.channel_down(channel, error)
         await self.alerts.tasks.idle()
-        owners = self.alerts.find_told(channel)
+        owners = self.alerts.find_notified(channel)
         self._announce(sentence, key_of(owners).id if owners else "")
 
     async def begin(self) -> None:

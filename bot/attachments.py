@@ -196,16 +196,16 @@ def data_of(files: Sequence[Stored]) -> tuple[str, ...]:
     return tuple(file.path for file in files if file.is_data)
 
 
-HEARD = "[heard] "
+TRANSCRIBED = "[heard] "
 """The mark before the transcription of a sound."""
-NOT_HEARD = "[not heard]"
+NOT_TRANSCRIBED = "[not heard]"
 """The mark for a sound whose transcription failed."""
 
 
 def ask_again(message: Message) -> tuple[str, tuple[Stored, ...]]:
     """Return the words and the files of a message that is asked again; sounds without transcription
     are transcribed anew."""
-    if NOT_HEARD not in message.text.split("\n"):
+    if NOT_TRANSCRIBED not in message.text.split("\n"):
         return message.text, find_stored(message)
     words, files = split_files(replace(message, notice=""))
     spoken = [
@@ -214,7 +214,7 @@ def ask_again(message: Message) -> tuple[str, tuple[Stored, ...]]:
         if not file.is_picture
     ]
     pictures = [file for file in find_stored(message) if file.sha256]
-    return "\n".join(line for line in words.split("\n") if line != NOT_HEARD), (
+    return "\n".join(line for line in words.split("\n") if line != NOT_TRANSCRIBED), (
         *pictures,
         *spoken,
     )
@@ -234,8 +234,8 @@ def find_stored(message: Message) -> tuple[Stored, ...]:
 def with_files(text: str, files: Sequence[Stored], *, is_unheard: bool = False) -> str:
     """Return the text of a message for the model: its words, transcriptions, and a line for each
     file except pictures. `is_unheard` says that transcription failed."""
-    lines = [f"{HEARD}{file.heard}" for file in files if file.heard]
-    lines += [NOT_HEARD] * is_unheard
+    lines = [f"{TRANSCRIBED}{file.heard}" for file in files if file.heard]
+    lines += [NOT_TRANSCRIBED] * is_unheard
     lines += [_line(file) for file in files if not (file.sha256 or file.is_told)]
     return "\n".join([*([text] if text.strip() else []), *lines]) or PICTURE
 

@@ -1,16 +1,16 @@
 """Checks: a feature's findings in an installation, for `python main.py doctor` and `audit`.
 
-A feature has its checks in a module `checks.py` of its folder, with some of these functions: `async
-examine(settings, may_connect) -> Sequence[Finding]`, which returns nothing if the feature is
-unused, and contacts no server unless it may connect; `list_risks(settings) -> Iterable[Finding]`,
-for enabled tools that reach beyond the chat's own folder; and `list_risks_with_users(settings) ->
-Iterable[Finding]`, for risks while others than the owners have access.
+A feature's module `feature.py` or `process.py` may have these functions: `async examine(settings,
+may_connect) -> Sequence[Finding]`, which returns nothing if the feature is unused, and contacts no
+server unless it may connect; `list_risks(settings) -> Iterable[Finding]`, for enabled tools that
+reach beyond the chat's own folder; and `list_risks_with_users(settings) -> Iterable[Finding]`, for
+risks while others than the owners have access.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -58,14 +58,18 @@ def list_risks(settings: Settings, *, with_users: bool = False) -> Iterator[Find
     """Yield the risks of the tools of all features; with `with_users` the risks while others than
     the owners have access."""
     name = "list_risks_with_users" if with_users else "list_risks"
-    for module in find_modules("checks"):
-        if hasattr(module, name):
-            yield from getattr(module, name)(settings)
+    for check in _find_checks(name):
+        yield from check(settings)
 
 
 async def examine_features(settings: Settings, may_connect: bool = True) -> list[Finding]:
     """Return the findings of all features. Nothing is changed."""
     if settings.broker and not any(find_modules("process")):
         return [Finding("broker", "broken", NO_CLUSTER)]
-    modules = [one for one in find_modules("checks") if hasattr(one, "examine")]
-    return [one for module in modules for one in await module.examine(settings, may_connect)]
+    checks = _find_checks("examine")
+    return [one for check in checks for one in await check(settings, may_connect)]
+
+
+def _find_checks(name: str) -> list[Any]:
+    modules = (*find_modules("feature"), *find_modules("process"))
+    return [getattr(module, name) for module in modules if hasattr(module, name)]

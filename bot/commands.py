@@ -231,7 +231,7 @@ class CommandRunner:
             with suppress(StoreError):  # a full disk must not keep anybody from /context
                 await self._delivery.begin(received)
             files = tuple(file.path for file in received.files)
-            reply = await self._run_unless_gone(received, line, files)
+            reply = await self._run_unless_deleted(received, line, files)
             is_asking = reply.form is not None
             reply = await self._ask_for_form(received.address, reply)
             if not is_asking and not received.run:
@@ -242,7 +242,7 @@ class CommandRunner:
             if not (received.run and await find_handler(self._runs).answer(received, reply)):
                 await self._delivery.answer(received, reply)
 
-    async def _run_unless_gone(
+    async def _run_unless_deleted(
         self, received: Received, line: CommandLine, files: tuple[str, ...]
     ) -> Reply:
         with self._delivery.speaking_to(received.address, received.key.id):

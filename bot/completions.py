@@ -124,7 +124,7 @@ class _RunningRequest(Output):
         self._agent, self._turn, self._is_streamed = agent, turn, is_streamed
         self._queue: asyncio.Queue[str | None] = asyncio.Queue()
         self._draft: list[str] = []
-        self._has_said = False
+        self._has_text = False
 
     async def events(self, seconds: float) -> AsyncGenerator[Delta | Completed, None]:
         """Yield the events of a request, for at most this many seconds. Its cost is always
@@ -180,8 +180,8 @@ class _RunningRequest(Output):
     def delta(self, text: str) -> None:
         if not text:
             return
-        gap = "\n\n" if self._has_said and not self._draft else ""
-        self._has_said = True
+        gap = "\n\n" if self._has_text and not self._draft else ""
+        self._has_text = True
         self._draft.append(text)
         self._queue.put_nowait(gap + text)
 

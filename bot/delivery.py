@@ -35,7 +35,7 @@ from memory.record.tables import UNREADABLE
 log = logging.getLogger(__name__)
 
 
-MOST_HEARD = 10_000
+MOST_LANGUAGES = 10_000
 """The maximum number of people whose language is remembered."""
 
 
@@ -45,13 +45,13 @@ class Languages:
 
     def __init__(self, book: SettingsStore, links: Links) -> None:
         self._book, self._links = book, links
-        self._said = LimitedDict[Address, str](MOST_HEARD)
+        self._reported = LimitedDict[Address, str](MOST_LANGUAGES)
 
     def remember_language(self, address: Address) -> None:
         """Remember the language that the platform reports in this context."""
         language = choose(asked_in.get()) if asked_in.get() else ""
-        if language and self._said.get(address) != language:
-            self._said[address] = language
+        if language and self._reported.get(address) != language:
+            self._reported[address] = language
 
     def of(self, address: Address, conversation: str = "") -> str:
         """Return the language of the person at an address, in this conversation ("": the current
@@ -60,7 +60,7 @@ class Languages:
         chosen = self._book.effective(where).language
         if chosen in LANGUAGES:
             return chosen
-        return self._said.get(address, ENGLISH)
+        return self._reported.get(address, ENGLISH)
 
 
 class ReplySender(Protocol):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.interrupts import end_silently, interrupt_again
+from bot.own_python import end_silently, interrupt_again
 from channels.program import as_place, usual_config, usual_data
 
 if TYPE_CHECKING:

@@ -152,7 +152,7 @@ def find_type(name: str, plugins: Path) -> ChannelType:
     if name in BUILT_IN:
         found: Any = importlib.import_module(f"channels.{name}").CHANNEL
     elif (file := plugins / f"{name}.py").is_file():
-        found = getattr(_load(file), "CHANNEL", None)
+        found = getattr(sys.modules.get(name_module(file)) or load_file(file), "CHANNEL", None)
     else:
         points = metadata.entry_points(group=ENTRY_POINTS, name=name)
         found = next((point.load() for point in points), None)
@@ -169,11 +169,6 @@ def find_type(name: str, plugins: Path) -> ChannelType:
             f"with a CHANNEL in it, nor a package that brings it.{hint}"
         )
     return found
-
-
-def _load(file: Path) -> Any:
-    """Return a module of the user's plugins, shared with the plugins' loader."""
-    return sys.modules.get(name_module(file)) or load_file(file)
 
 
 def describe_missing(kind: ChannelType, secrets: Mapping[str, str]) -> str:

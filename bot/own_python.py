@@ -1,9 +1,10 @@
-"""The Python with Parley's packages. This module needs none of them, so any Python can import
-it."""
+"""The Python with Parley's packages, and Ctrl-C while they are loaded. It imports only fast modules
+of Python itself, so any Python can import it."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,3 +28,16 @@ def restart_with_packages(root: Path) -> None:
     if not python.exists() or Path(sys.prefix).resolve() == venv.resolve():
         sys.exit(wrap_words(_MISSING, columns_of(sys.stderr)))
     os.execv(python, [str(python), *sys.argv])
+
+
+def end_silently() -> None:
+    """Have Ctrl-C end the process without a traceback: nothing needs to be stopped yet, and no code
+    would catch a KeyboardInterrupt."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def interrupt_again() -> None:
+    """Undo `end_silently`."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

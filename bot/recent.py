@@ -150,7 +150,7 @@ class OwnerAlerts(Protocol):
 
     def reply_put_aside(self, outbound: Outbound) -> None: ...
 
-    def model_refused(self, sentence: str, heard_at: Address | None) -> None: ...
+    def model_refused(self, sentence: str, reported_at: Address | None) -> None: ...
 
 
 class RecentActivity:
@@ -182,12 +182,12 @@ class RecentActivity:
         if call.first is not None:
             self._first_words.append(call.first)
 
-    def model_refused(self, sentence: str, heard_at: Address | None = None) -> None:
+    def model_refused(self, sentence: str, reported_at: Address | None = None) -> None:
         """Note that a provider refused the key or the account. The sentence was the answer at
-        `heard_at`; None: it was not sent, because another model answered or the request was for a
-        summary."""
+        `reported_at`; None: it was not sent, because another model answered or the request was for
+        a summary."""
         for alert in self.alerts:
-            alert.model_refused(sentence, heard_at)
+            alert.model_refused(sentence, reported_at)
 
     def spent(self, spent: Spent) -> None:
         """Note that a call to a model is in the ledger."""

@@ -268,7 +268,7 @@ class RunningBot(Struct, frozen=True):
         end = min(before, newest) if before else newest
         turns = await context.turns(range(max(1, end - most), end))
         with speaking(self.languages.of(address)):
-            messages = [_to_said(entry) for turn in turns for entry in turn.entries]
+            messages = [_to_transcript(entry) for turn in turns for entry in turn.entries]
         spoken = await asyncio.to_thread(list_spoken, conversation.folder)
         return _with_sounds(messages, spoken, f"{SESSIONS}/{conversation.folder.name}")
 
@@ -329,7 +329,7 @@ def _with_sounds(
     return messages
 
 
-def _to_said(entry: Entry) -> TranscriptMessage:
+def _to_transcript(entry: Entry) -> TranscriptMessage:
     """Return an entry of the transcript, as channels show it."""
     message = entry.message
     if message.notice:

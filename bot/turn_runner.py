@@ -167,7 +167,7 @@ class TurnOutput(Output):
 
     def delta(self, text: str) -> None:
         self._draft.write(text)
-        if self._bus.is_heard:
+        if self._bus.has_watchers:
             self._publish(Delta(text))
 
     def thought(self, text: str) -> None:

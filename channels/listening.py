@@ -157,7 +157,9 @@ class ConnectionRegistry:
         is_full = not connection.is_trusted and self._counts[origin] >= self.caps.of_one
         if is_full and not self._evict(origin):
             return False
-        if len(self) >= self.caps.in_all and not self._evict(self._busiest_origin()):
+        if len(self) >= self.caps.in_all and not self._evict(
+            max(self._waiting, key=lambda one: len(self._waiting[one]), default="")
+        ):
             return False
         self._by_number[connection.fileno()] = connection
         self._counts[origin] += 1
@@ -189,10 +191,6 @@ class ConnectionRegistry:
         waiting.pop(connection, None)
         if not waiting:
             self._waiting.pop(connection.origin, None)
-
-    def _busiest_origin(self) -> str:
-        """Return the origin with the most waiting connections."""
-        return max(self._waiting, key=lambda origin: len(self._waiting[origin]), default="")
 
     def _evict(self, origin: str) -> bool:
         """Shut down the longest-waiting connection of an origin; its server sees the end of the

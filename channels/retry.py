@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 Sleep = Callable[[float], Awaitable[None]]
 Trouble = Callable[[BaseException], None]
-Told = Callable[[BaseException], float | None]
+WaitReport = Callable[[BaseException], float | None]
 
 LONGEST_WAIT = 30.0  # seconds
 TROUBLE = 6
@@ -26,7 +26,7 @@ TROUBLE = 6
 
 def make_retrying(
     is_passing: Callable[[BaseException], bool],
-    report: Told,
+    report: WaitReport,
     trouble: Trouble,
     sleep: Sleep = asyncio.sleep,
 ) -> AsyncRetrying:

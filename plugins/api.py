@@ -453,8 +453,8 @@ class Ports(Struct, frozen=True):
     features have opened, by class. `context_parts` make their parts of `/context detail` and
     `/context search`. `stops` end the work of features in a conversation other than its turns.
     `in_force` describe what stays in force when turns are removed. `offers` make offers after a
-    conversation's last turn has changed (`plugins/offers.py`). `notify` shows a line to the people
-    who watch a conversation, outside of any answer.
+    conversation's last turn has changed. `notify` shows a line to the people who watch a
+    conversation, outside of any answer.
     """
 
     settings: SettingsPort

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from channels.message import Reply
+from memory.keys import ConversationKey
 from plugins.api import Ask, Command, Sub, Verb
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,27 @@ class GuardedWork(Struct, frozen=True):
 def is_notes(found: object) -> bool:
     """Return whether this is a list of texts, or of replies with buttons."""
     return isinstance(found, list | tuple) and all(isinstance(one, str | Reply) for one in found)
+
+
+async def with_offers(reply: Reply, ask: Ask, key: ConversationKey, turn: int | None) -> Reply:
+    """Return a reply after which a conversation ends with this turn (None: a chat has returned to
+    it unchanged), extended by the features' offers. An offer that fails is skipped."""
+    for offer in ask.bot.offers:
+        try:
+            found = await offer(ask, key, turn)
+            reply = reply if found is None else _extend(reply, found)
+        except Exception:
+            log.exception("an offer failed")
+    return reply
+
+
+def _extend(reply: Reply, offered: Reply) -> Reply:
+    return replace(
+        reply,
+        text=f"{reply.text}\n\n{offered.text}",
+        data={**(reply.data or {}), **(offered.data or {})},
+        actions=(*reply.actions, *offered.actions),
+    )
 
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")

@@ -222,8 +222,8 @@ def _migrate(name: str, steps: Sequence[Step], database: Database) -> None:
 def _reason(error: BaseException) -> str:
     """Return an error in one line; the log has the rest."""
     line = " ".join(str(error).split()).rstrip(".")
-    is_told = isinstance(error, PluginFault | feature_tables.NewerTablesError)
-    return line if is_told else f"{type(error).__name__}: {line or 'no reason'}"
+    is_known = isinstance(error, PluginFault | feature_tables.NewerTablesError)
+    return line if is_known else f"{type(error).__name__}: {line or 'no reason'}"
 
 
 def _sources(folder: Path) -> Iterator[tuple[str, Callable[[], ModuleType], bool]]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from channels.language import _, explain
+from memory.conversation import Conversation
 from memory.turns import runs, turn_number
 from plugins.api import refusal
 
@@ -76,3 +77,10 @@ def _turn(word: str, newest: int) -> int:
 def ids(numbers: tuple[int, ...]) -> list[str]:
     """Return turns in the notation of data."""
     return [f"t{number}" for number in numbers]
+
+
+def numbers_in_context(conversation: Conversation) -> list[int]:
+    """Return the turns in context, and those that a range summary covers."""
+    view = conversation.context.view()
+    numbers = [turn.number for turn in view.whole]
+    return [*numbers, *(turn for one in view.layout.ranges for turn in one.turns)]

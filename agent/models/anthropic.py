@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import astuple, replace
 
-from agent.models.answer import count
 from agent.models.anthropic_answer import AnthropicAnswer, layout
 from agent.models.anthropic_request import EFFORTS, to_body, to_neutral
 from agent.models.base import (
@@ -19,6 +18,7 @@ from agent.models.base import (
     Usage,
 )
 from agent.models.served import EndpointModel, Trial, encode
+from agent.models.shapes import count
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
@@ -99,7 +99,7 @@ class AnthropicModel(EndpointModel):
         for _ in range(_MOST_PAUSES):
             if not answer.is_paused or not content:
                 break
-            again = {**sent, "messages": [*sent["messages"], _as_said(content)]}
+            again = {**sent, "messages": [*sent["messages"], _as_unfinished(content)]}
             answer, before = AnthropicAnswer(), reply
             try:
                 reply = _join(before, await self._ask(answer, _made(again), on_delta, request))
@@ -116,13 +116,13 @@ class AnthropicModel(EndpointModel):
         return open_client(self._endpoint)
 
 
-def _as_said(content: list[dict[str, Any]]) -> dict[str, Any]:
+def _as_unfinished(content: list[dict[str, Any]]) -> dict[str, Any]:
     """Return an answer to be continued; it may not end in blanks (opencode#1295)."""
     *before, last = content
     if last.get("type") == "text":
         last = {**last, "text": last["text"].rstrip()}
-    said = [*before, last] if last.get("text", "-") else before
-    return {"role": "assistant", "content": said}
+    blocks = [*before, last] if last.get("text", "-") else before
+    return {"role": "assistant", "content": blocks}
 
 
 def _made(sent: Mapping[str, Any]) -> Callable[[], bytes]:

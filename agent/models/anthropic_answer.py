@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
-from agent.models.answer import Answer, count
+from agent.models.answer import Answer
 from agent.models.base import ModelReply, Usage, read_finish
 from agent.models.partial_calls import LONGEST_NAME
-from agent.models.shapes import as_list, as_mapping, get_string, join_halves, read_json
+from agent.models.shapes import as_list, as_mapping, count, get_string, join_halves, read_json
 from memory.messages import ToolCall
 
 PAUSED = "pause_turn"
@@ -120,8 +120,8 @@ class AnthropicAnswer(Answer):
         self._counted |= {name: count(fields, name) for name in _COUNTS if fields.get(name)}
         if not self._counted:
             return
-        fresh, read, written, said = (self._counted.get(name, 0) for name in _COUNTS)
-        self._usage = Usage(fresh + read + written, said, cached=read, written=written)
+        fresh, read, written, output = (self._counted.get(name, 0) for name in _COUNTS)
+        self._usage = Usage(fresh + read + written, output, cached=read, written=written)
 
     @property
     def is_whole(self) -> bool:

@@ -112,8 +112,8 @@ def to_body(neutral: Mapping[str, Any], beside: RequestExtras) -> Json:
     rest in the API's; `is_once` says that it will not be sent again, so that nothing is marked.
     `beside` is the data that OpenAI's shape has no place for."""
     history, beside = read_history(neutral, beside)
-    system, said = _split(history)
-    messages = _to_messages(said, beside)
+    system, dialogue = _split(history)
+    messages = _to_messages(dialogue, beside)
     tools = [_to_tool(tool) for tool in neutral.get("tools", ())]
     body = {name: value for name, value in neutral.items() if name not in OWN}
     if system:
@@ -155,10 +155,10 @@ def _mark_messages(system: list[Json], messages: list[Json]) -> None:
 # --- messages ---
 
 
-def _to_messages(said: Sequence[Mapping[str, Any]], beside: RequestExtras) -> list[Json]:
+def _to_messages(dialogue: Sequence[Mapping[str, Any]], beside: RequestExtras) -> list[Json]:
     ids = _Ids()
     messages: list[Json] = []
-    for one in said:
+    for one in dialogue:
         role, blocks = _to_blocks(one, beside, ids)
         if not blocks:
             continue
@@ -198,8 +198,8 @@ def _assistant(one: Mapping[str, Any], beside: RequestExtras, ids: _Ids) -> list
     calls = {call["id"]: _to_use(call, ids) for call in one.get("tool_calls") or ()}
     content = one.get("content") or ""
     if not isinstance(content, str):
-        said = [block for block in _blocks(content) if block["type"] == "text"]
-        return [*said, *calls.values()]
+        texts = [block for block in _blocks(content) if block["type"] == "text"]
+        return [*texts, *calls.values()]
     thoughts = beside.thoughts.get(next(iter(calls), ""), "")
     return _without_idle(list(_in_order(content, calls, read_layout(thoughts))))
 

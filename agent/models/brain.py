@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -132,7 +132,7 @@ def find_provider(name: str, base_url: str, quirks: Quirks = ()) -> Provider:
     """Return the provider with this name in the settings, or, without a name, at this address, with
     the configured `quirks` applied."""
     known = _find(name, base_url)
-    return replace(known, **_by_field(quirks)) if quirks else known
+    return replace(known, **{_FIELDS.get(name, name): value for name, value in quirks})
 
 
 def _find(name: str, base_url: str) -> Provider:
@@ -143,10 +143,6 @@ def _find(name: str, base_url: str) -> Provider:
     except ValueError:
         host = ""
     return next((known for known in PROVIDERS.values() if known.is_at(host)), NOBODY)
-
-
-def _by_field(quirks: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    return {_FIELDS.get(name, name): value for name, value in quirks}
 
 
 _FIELDS = {"local": "is_free"}

@@ -49,14 +49,11 @@ def parameters_of(model: str) -> float:
     "SmolLM2-135M"); otherwise 0."""
     sizes = ((float(number), unit) for number, unit in _SIZE.findall(model.casefold()))
     billions = (
-        size if unit == "b" else size / 1_000 for size, unit in sizes if _is_size(size, unit)
+        size if unit == "b" else size / 1_000
+        for size, unit in sizes
+        if unit == "b" or size >= _LEAST_MILLIONS
     )
     return max(billions, default=0.0)
-
-
-def _is_size(size: float, unit: str) -> bool:
-    """Return whether this is a number of parameters; "1m" is a window."""
-    return unit == "b" or size >= _LEAST_MILLIONS
 
 
 _SIZE = lazy(r"(?<![a-z\d.])(\d{1,4}(?:\.\d{1,3})?)([bm])(?![a-z\d])")

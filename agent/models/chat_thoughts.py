@@ -170,7 +170,9 @@ class ThoughtFilter:
         text = self._tail + piece
         place = text.lower().find(self._end)
         if place < 0:
-            ends = (n for n in range(len(self._end) - 1, 0, -1) if _ends_in(text, self._end[:n]))
+            ends = (
+                n for n in range(len(self._end) - 1, 0, -1) if text[-n:].lower() == self._end[:n]
+            )
             known = len(text) - next(ends, 0)
             self.thought += text[:known]
             self._tail = text[known:]
@@ -204,10 +206,6 @@ class ThoughtFilter:
         held, self._held = self._held or "", None
         self.thought, self._tail = self._tail, ""
         return held.lstrip() if self._has_thought else held
-
-
-def _ends_in(text: str, tag: str) -> bool:
-    return text[-len(tag) :].lower() == tag
 
 
 def may_have_marks(text: str) -> bool:

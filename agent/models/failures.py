@@ -94,9 +94,9 @@ def _describe_wait(url: str, wait: float) -> str:
 def _refusal(endpoint: Endpoint, status: int, body: str, wait: float = 0.0) -> ModelError:
     if limit := _TOO_LARGE.search(body):
         return _over_limit(endpoint, int(limit[1]))
-    said = f"{body}\n{reason_of(body)}"  # in the body it may be escaped
-    if status == 413 or (status not in _NEVER_OVERFLOW and is_overflow(said)):
-        return overflow(endpoint, said)
+    wording = f"{body}\n{reason_of(body)}"  # in the body it may be escaped
+    if status == 413 or (status not in _NEVER_OVERFLOW and is_overflow(wording)):
+        return overflow(endpoint, wording)
     if status == 402 or any(words in body.lower() for words in _NO_CREDIT):
         return AccountRefused(
             f"The account at {endpoint.shown_url} has no credit left; top it up, or choose "
@@ -335,8 +335,8 @@ def find_error(event: Mapping[str, Any]) -> object:
 def find_words(event: Mapping[str, Any]) -> str:
     """Return a server's message in place of an answer; "" for none."""
     text = orjson.dumps(event, default=str).decode()
-    said = reason_of(text)
-    return "" if said == text else said
+    wording = reason_of(text)
+    return "" if wording == text else wording
 
 
 def error_in_answer(endpoint: Endpoint, error: object) -> ModelError:
@@ -385,8 +385,8 @@ def empty_answer_error(endpoint: Endpoint, finish: str) -> ModelAnswerBroken:
 def _quote(endpoint: Endpoint, body: str) -> str:
     """Return the provider's own message: one line of limited length, without the key, ended like a
     sentence."""
-    said = " ".join(endpoint.without_key(reason_of(body)).split())
-    line = said if len(said) <= _LONGEST_QUOTE else f"{said[:_LONGEST_QUOTE]}…"
+    wording = " ".join(endpoint.without_key(reason_of(body)).split())
+    line = wording if len(wording) <= _LONGEST_QUOTE else f"{wording[:_LONGEST_QUOTE]}…"
     return line if line.endswith((".", "!", "?")) else f"{line}."
 
 

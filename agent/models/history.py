@@ -142,8 +142,8 @@ def spell_out(messages: Messages) -> list[Mapping[str, Any]]:
             plain = {name: value for name, value in message.items() if name != "tool_calls"}
             made.append(_with_joined(plain, ["\n".join(lines)]))
         elif message["role"] == "tool":
-            told = f"[{names[message['tool_call_id']]} returned]"
-            made.append(_with_joined({"role": "user", "content": told}, [message["content"]]))
+            line = f"[{names[message['tool_call_id']]} returned]"
+            made.append(_with_joined({"role": "user", "content": line}, [message["content"]]))
         else:
             made.append(message)
     return made
@@ -204,8 +204,8 @@ def _alternate(messages: Messages) -> bool:
     if not all(isinstance(text, str) and text and not text.isspace() for text in texts):
         return False
     roles = [one["role"] for one in messages]
-    said = roles[1:] if roles[:1] == ["system"] else roles
-    return bool(said) and said == (["user", "assistant"] * len(said))[: len(said)]
+    dialogue = roles[1:] if roles[:1] == ["system"] else roles
+    return bool(dialogue) and dialogue == (["user", "assistant"] * len(dialogue))[: len(dialogue)]
 
 
 _SYSTEM: Json = {"role": "system"}

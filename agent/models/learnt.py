@@ -236,8 +236,10 @@ class ModelFacts:
 
     def describe(self) -> list[str]:
         """Return the known facts, in short sentences for `/model` and `doctor`."""
-        said = (_SENTENCES[name](value) for name, value in self.facts.items() if name in _SENTENCES)
-        return [sentence for sentence in said if sentence]
+        described = (
+            _SENTENCES[name](value) for name, value in self.facts.items() if name in _SENTENCES
+        )
+        return [sentence for sentence in described if sentence]
 
 
 _SENTENCES: Mapping[str, Callable[[Any], str]] = {

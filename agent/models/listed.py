@@ -86,13 +86,8 @@ async def ask_window(client: SdkClient, endpoint: Endpoint) -> int:
         return 0
     place, *path = provider.window
     if place != "/models":
-        place = root_of(endpoint.base_url) + place
+        place = re.sub(r"/v\d+/?$", "", endpoint.base_url.rstrip("/")) + place
     return find_window(await client.fetch(place, None, PATIENCE), path, endpoint.model)
-
-
-def root_of(base_url: str) -> str:
-    """Return the address of a server without the path of the protocol."""
-    return re.sub(r"/v\d+/?$", "", base_url.rstrip("/"))
 
 
 def find_window(answer: object, path: Sequence[str], model: str) -> int:

@@ -91,8 +91,8 @@ def to_body(neutral: Mapping[str, Any], beside: RequestExtras) -> Mapping[str, A
     """Return the body to be sent: its history keeps the rules of the protocol, ids of calls have
     the provider's length, and the thoughts in `beside` are added if the provider requires them."""
     length, field = neutral.get(CALL_IDS, 0), neutral.get(THOUGHTS)
-    said, beside = read_history(neutral, beside)
-    messages: Iterable[Mapping[str, Any]] = said
+    dialogue, beside = read_history(neutral, beside)
+    messages: Iterable[Mapping[str, Any]] = dialogue
     if field:
         is_everywhere = bool(neutral.get(EVERYWHERE))
         messages = [_with_thoughts(one, field, beside, is_everywhere) for one in messages]

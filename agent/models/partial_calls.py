@@ -117,8 +117,8 @@ class Piece:
     def __init__(self, part: Mapping[str, Any]) -> None:
         function = as_mapping(part.get("function")) or part
         self.name = get_string(function, "name")[:LONGEST_NAME]
-        said = function.get("arguments")
-        self.arguments = to_text(function.get("parameters") if said is None else said)
+        given = function.get("arguments")
+        self.arguments = to_text(function.get("parameters") if given is None else given)
         own = part.get("id")
         self.id = str(own) if isinstance(own, int | str) and own != "" else ""
         index = part.get("index")
@@ -225,7 +225,7 @@ def _is_next(piece: Piece, call: PartialCall) -> bool:
     if not call.name:
         return False
     if piece.id and call.id:
-        is_said = piece.arguments == call.arguments.getvalue()  # a repetition of the whole call
-        is_more = piece.index is None and call.is_complete and not is_said
+        is_repeated = piece.arguments == call.arguments.getvalue()  # a repetition of the whole call
+        is_more = piece.index is None and call.is_complete and not is_repeated
         return is_more or piece.id != call.id
     return not piece.id and call.is_complete

@@ -162,48 +162,48 @@ def find_lesson(
     if isinstance(error, ContextOverflow):
         is_size = is_too_large(error) and error.sent >= SMALLEST_BODY
         return _too_large(endpoint, error.sent) if is_size else None
-    said = error.detail or str(error)
-    if not _may_teach(error, said):
+    reason = error.detail or str(error)
+    if not _may_teach(error, reason):
         return None
-    return next(filter(None, _lessons(endpoint, body, said, learnt, given)), None)
+    return next(filter(None, _lessons(endpoint, body, reason, learnt, given)), None)
 
 
-def _may_teach(error: ModelError, said: str) -> bool:
+def _may_teach(error: ModelError, reason: str) -> bool:
     """Return whether it is a refusal of the request. For a server error (llama.cpp without --jinja
     answers 500) only known messages count."""
-    if error.status in (401, 402, 403, 429) or not said:
+    if error.status in (401, 402, 403, 429) or not reason:
         return False
     known = (_NO_TOOLS, _NO_SYSTEM, _ONE_SYSTEM, _NO_PICTURES)
-    is_known = any(one.search(said) for one in known)
+    is_known = any(one.search(reason) for one in known)
     return error.status < 500 or isinstance(error, UnexplainedRefusal) or is_known
 
 
 def _lessons(
-    endpoint: Endpoint, body: Body, said: str, learnt: ModelFacts, given: Sequence[str]
+    endpoint: Endpoint, body: Body, reason: str, learnt: ModelFacts, given: Sequence[str]
 ) -> Iterator[Lesson | None]:
-    if _NO_TOOLS.search(said):
-        yield _tools(endpoint, body, said)
-    yield _thoughts(body, said)
-    yield _length(body, said)
-    yield _parameter(body, said, learnt, given)
-    yield _tools(endpoint, body, said)
-    yield _learn_vision(endpoint, body, said)
-    if _ONE_SYSTEM.search(said) and not body.get("one_system"):
+    if _NO_TOOLS.search(reason):
+        yield _tools(endpoint, body, reason)
+    yield _thoughts(body, reason)
+    yield _length(body, reason)
+    yield _parameter(body, reason, learnt, given)
+    yield _tools(endpoint, body, reason)
+    yield _learn_vision(endpoint, body, reason)
+    if _ONE_SYSTEM.search(reason) and not body.get("one_system"):
         yield Lesson("system", "one")
-    elif _NO_SYSTEM.search(said) and not body.get("no_system"):
+    elif _NO_SYSTEM.search(reason) and not body.get("no_system"):
         yield Lesson("system", False)
 
 
-def _said(body: Body) -> Sequence[Mapping[str, Any]]:
+def _messages(body: Body) -> Sequence[Mapping[str, Any]]:
     messages: Sequence[Mapping[str, Any]] = body["messages"]
     return messages
 
 
-def _tools(endpoint: Endpoint, body: Body, said: str) -> Lesson | None:
+def _tools(endpoint: Endpoint, body: Body, reason: str) -> Lesson | None:
     if "tools" not in body:
         return None
-    is_general = bool(_SOME_TOOLS.search(said) and _NOT_TAKEN.search(said))
-    if not (_NO_TOOLS.search(said) or (is_general and not _ABOUT_ONE.search(said))):
+    is_general = bool(_SOME_TOOLS.search(reason) and _NOT_TAKEN.search(reason))
+    if not (_NO_TOOLS.search(reason) or (is_general and not _ABOUT_ONE.search(reason))):
         return None
     return Lesson(
         "tools",
@@ -213,7 +213,7 @@ def _tools(endpoint: Endpoint, body: Body, said: str) -> Lesson | None:
     )
 
 
-def _thoughts(body: Body, said: str) -> Lesson | None:
+def _thoughts(body: Body, reason: str) -> Lesson | None:
     """Return the field in which thoughts are sent back, or that they are not (Kimi K2, DeepSeek:
     opencode#10996, deer-flow#3043; Groq and Mistral refuse the field), or that answers need them as
     well as calls (kimi-cli#2141)."""
@@ -221,14 +221,14 @@ def _thoughts(body: Body, said: str) -> Lesson | None:
         return None
     sent = body.get(THOUGHTS, "")
     for field, word in ((TEXT, TEXT), (DETAILS, DETAILS), (SIGNATURES, "thought_signature")):
-        if word not in said and not (field == sent and field in said):
+        if word not in reason and not (field == sent and field in reason):
             continue
-        is_refused = bool(_NOT_TAKEN.search(said) or f"remove the {field}" in said)
-        if field != sent and _WANTED.search(said) and not is_refused:
+        is_refused = bool(_NOT_TAKEN.search(reason) or f"remove the {field}" in reason)
+        if field != sent and _WANTED.search(reason) and not is_refused:
             return Lesson("thoughts", field)
-        if field == sent and is_refused and field in said:
+        if field == sent and is_refused and field in reason:
             return Lesson("thoughts", "none")
-        if field == sent == TEXT and _WANTED.search(said) and not body.get(EVERYWHERE):
+        if field == sent == TEXT and _WANTED.search(reason) and not body.get(EVERYWHERE):
             return Lesson("thoughts_everywhere", True)
     return None
 
@@ -238,38 +238,38 @@ def find_length(body: Body) -> str:
     return next((name for name in _LENGTHS if name in body), "")
 
 
-def _length(body: Body, said: str) -> Lesson | None:
+def _length(body: Body, reason: str) -> Lesson | None:
     """Return the maximum length of an answer: the largest number in a complaint about the length
     that is smaller than the requested one."""
-    if not (name := find_length(body)) or not _OF_LENGTH.search(said) or _TOO_FEW.search(said):
+    if not (name := find_length(body)) or not _OF_LENGTH.search(reason) or _TOO_FEW.search(reason):
         return None
-    named = (int(found[1].replace(",", "")) - bool(found[2]) for found in _NUMBER.finditer(said))
+    named = (int(found[1].replace(",", "")) - bool(found[2]) for found in _NUMBER.finditer(reason))
     longest = max((number for number in named if number < body[name]), default=0)
-    is_one = longest >= _SHORTEST and _TOO_MANY.search(said)
+    is_one = longest >= _SHORTEST and _TOO_MANY.search(reason)
     return Lesson("longest", longest) if is_one else None
 
 
-def _parameter(body: Body, said: str, learnt: ModelFacts, given: Sequence[str]) -> Lesson | None:
+def _parameter(body: Body, reason: str, learnt: ModelFacts, given: Sequence[str]) -> Lesson | None:
     """Return a lesson to leave out a parameter that the refusal names. Parameters that Anthropic's
     models want in another form are not refused altogether."""
-    if "adaptive" in said and _type(body, "thinking") == "adaptive":
+    if "adaptive" in reason and _type(body, "thinking") == "adaptive":
         return Lesson("budget", True)
     has_effort = "effort" in (body.get("output_config") or {})
-    if "effort" in said and has_effort and learnt.facts.get("effort") is not False:
+    if "effort" in reason and has_effort and learnt.facts.get("effort") is not False:
         return Lesson("effort", False)
     optional = [name for name in body if name not in _NEEDED and name not in given]
     if body.get("protocol") == ANTHROPIC:
         optional = [name for name in optional if name != "max_tokens"]
     for name in sorted(optional, key=len, reverse=True):  # max_tokens is a part of other names
-        is_named = name not in _ENGLISH and _has_word(said, re.escape(name))
+        is_named = name not in _ENGLISH and _has_word(reason, re.escape(name))
         others = _ALIASES.get(name, ())
-        if is_named or (_REFUSED.search(said) and any(_has_word(said, one) for one in others)):
+        if is_named or (_REFUSED.search(reason) and any(_has_word(reason, one) for one in others)):
             return Lesson("without", [name])
     return None
 
 
-def _has_word(said: str, word: str) -> bool:
-    return re.search(rf"(?<![\w-]){word}(?![\w-])", said, re.IGNORECASE) is not None
+def _has_word(reason: str, word: str) -> bool:
+    return re.search(rf"(?<![\w-]){word}(?![\w-])", reason, re.IGNORECASE) is not None
 
 
 def _type(body: Body, name: str) -> object:
@@ -277,9 +277,9 @@ def _type(body: Body, name: str) -> object:
     return value.get("type") if isinstance(value, dict) else None
 
 
-def _learn_vision(endpoint: Endpoint, body: Body, said: str) -> Lesson | None:
-    is_blind = _BLIND.search(said) and not _ONE_PICTURE.search(said)
-    if not has_pictures(_said(body)) or not (is_blind or _NO_PICTURES.search(said)):
+def _learn_vision(endpoint: Endpoint, body: Body, reason: str) -> Lesson | None:
+    is_blind = _BLIND.search(reason) and not _ONE_PICTURE.search(reason)
+    if not has_pictures(_messages(body)) or not (is_blind or _NO_PICTURES.search(reason)):
         return None
     return Lesson(
         "pictures",
@@ -304,8 +304,8 @@ def _too_large(endpoint: Endpoint, size: int) -> Lesson:
 def is_about_thoughts(error: ModelError) -> bool:
     """Return whether a refusal may concern thoughts that were sent back: those of another model or
     key can't be read (OpenRouter: oh-my-pi#3399, Roo-Code#10640)."""
-    said = error.detail or str(error)
-    return error.status < 500 and _SEALED.search(said) is not None
+    reason = error.detail or str(error)
+    return error.status < 500 and _SEALED.search(reason) is not None
 
 
 def find_bad_picture(body: Body, error: ModelError, accepted: frozenset[str]) -> str:
@@ -313,7 +313,7 @@ def find_bad_picture(body: Body, error: ModelError, accepted: frozenset[str]) ->
     accepted before; "" if it concerns something else."""
     if error.status >= 500 or not _PICTURES.search(error.detail or str(error)):
         return ""
-    urls = [*dict.fromkeys(picture_urls(_said(body)))]
+    urls = [*dict.fromkeys(picture_urls(_messages(body)))]
     return next(
         (url for url in reversed(urls) if digest(url) not in accepted), urls[-1] if urls else ""
     )

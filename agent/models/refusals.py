@@ -45,7 +45,7 @@ _KNOWN = (
     "超过最大长度",
     "上下文长度",
 )
-_SAID_LIMIT = r"(?:prompt|inputs?|context|conversation|messages?|request(?:ed)?|tokens?)"
+_LIMITED = r"(?:prompt|inputs?|context|conversation|messages?|request(?:ed)?|tokens?)"
 _LONG = (
     r"(?:too (?:long|large|many|big)|exceed\w*|(?:longer|larger|greater|less) than|beyond"
     r"|only supports?|over the (?:limit|maximum)|but the (?:configured|maximum))"
@@ -53,9 +53,9 @@ _LONG = (
 _MEASURE = r"(?:context|window|tokens?|length|sequence|max_\w+)"
 _NEAR = r"(?:[^.{}]|\.(?=\d)){0,80}?"
 _TOO_LONG = lazy(
-    rf"\b{_SAID_LIMIT}\b{_NEAR}\b{_LONG}\b{_NEAR}\b{_MEASURE}\b"
-    rf"|\b{_SAID_LIMIT}\b[^.{{}}]{{0,20}}?\b{_MEASURE}\b{_NEAR}\b{_LONG}\b"
-    rf"|\b{_MEASURE}\b[^.{{}}]{{0,20}}?\b{_SAID_LIMIT}\b{_NEAR}\b{_LONG}\b"
+    rf"\b{_LIMITED}\b{_NEAR}\b{_LONG}\b{_NEAR}\b{_MEASURE}\b"
+    rf"|\b{_LIMITED}\b[^.{{}}]{{0,20}}?\b{_MEASURE}\b{_NEAR}\b{_LONG}\b"
+    rf"|\b{_MEASURE}\b[^.{{}}]{{0,20}}?\b{_LIMITED}\b{_NEAR}\b{_LONG}\b"
     r"|\bcontext (?:size|length|limit)\b[^.{}]{0,20}exceeded"
     r"|(?<!system )\b(?:prompt|conversation|context|input|request)(?: text)? (?:is |was )?"
     r"too long\b"
@@ -160,7 +160,7 @@ _UNITS = {
 _UNIT = "|".join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True) if unit)
 _PART = lazy(rf"(\d{{1,15}}(?:\.\d{{1,9}})?|\.\d{{1,9}}) ?({_UNIT})?(?![a-z])", re.IGNORECASE)
 _SPAN = rf"(?:\d{{1,15}}(?:\.\d{{1,9}})? ?(?:{_UNIT})(?:,? (?:and )?)?)+"
-_SAID_WAIT = lazy(
+_WAIT_IN_TEXT = lazy(
     rf"(?:\bagain|\bretry|\bwait|\bresets?|\breset|retryDelay)\b[^.\d]{{0,20}}?(?P<span>{_SPAN})"
     r"|\bretry after (?P<number>\d{1,7})\b"
     rf"|(?P<late>{_SPAN})后",
@@ -173,10 +173,10 @@ def read_wait(headers: Mapping[str, str], status: int = 0) -> float:
     """Return the wait in seconds that an endpoint requests: in whole seconds, with fractions, in
     milliseconds, with units, or as a date; 0 if there is none. With 429, the reset time of the
     used-up limit counts, too."""
-    said = headers.get("retry-after", "").strip()[:_LONGEST]
+    written = headers.get("retry-after", "").strip()[:_LONGEST]
     milliseconds = headers.get("retry-after-ms", "").strip()[:16]
-    wait = parse_span(f"{milliseconds}ms") if milliseconds else parse_span(said)
-    if not wait and not said and status == 429:
+    wait = parse_span(f"{milliseconds}ms") if milliseconds else parse_span(written)
+    if not wait and not written and status == 429:
         wait = max(_until_reset(headers, kind) for kind in _LIMITS)
     return min(max(wait, 0.0), MOST_WAIT)
 
@@ -184,16 +184,16 @@ def read_wait(headers: Mapping[str, str], status: int = 0) -> float:
 def _until_reset(headers: Mapping[str, str], kind: str) -> float:
     for name in ("x-ratelimit", "ratelimit"):
         is_used_up = headers.get(f"{name}-remaining{kind}", "0") == "0"
-        if is_used_up and (said := headers.get(f"{name}-reset{kind}", "").strip()[:_LONGEST]):
-            return parse_span(said)
+        if is_used_up and (written := headers.get(f"{name}-reset{kind}", "").strip()[:_LONGEST]):
+            return parse_span(written)
     return 0.0
 
 
 def find_wait(text: str) -> float:
     """Return the seconds after which a message permits a retry; 0 if it does not say."""
-    found = _SAID_WAIT.search(text)
-    said = found and next(filter(None, found.groups()))
-    return min(parse_span(said.strip(" ,").removesuffix(" and")), MOST_WAIT) if said else 0.0
+    found = _WAIT_IN_TEXT.search(text)
+    written = found and next(filter(None, found.groups()))
+    return min(parse_span(written.strip(" ,").removesuffix(" and")), MOST_WAIT) if written else 0.0
 
 
 def parse_span(text: str) -> float:

@@ -12,14 +12,22 @@ import orjson
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agent.models.answer import Answer, count, read_usage
+from agent.models.answer import Answer
 from agent.models.base import ModelReply, ModelRequest, read_finish
 from agent.models.brain import Provider
 from agent.models.endpoint import RESPONSES, Endpoint
 from agent.models.history import NOTHING, OWN, inspect, read_history
 from agent.models.openai_request import shorten_id
 from agent.models.partial_calls import LONGEST_NAME, MOST_CALLS
-from agent.models.shapes import as_list, as_mapping, get_string, join_halves, read_json
+from agent.models.shapes import (
+    as_list,
+    as_mapping,
+    count,
+    get_string,
+    join_halves,
+    read_json,
+    read_usage,
+)
 from memory.messages import RequestExtras, ToolCall
 
 _TEXTS = ("response.output_text.delta", "response.refusal.delta")

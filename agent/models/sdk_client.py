@@ -424,12 +424,12 @@ class SdkClient:
     def _unread(self, kind: str, words: str) -> ModelError:
         """Return the error for a response that is not an answer: a web page, or a server's plain
         message."""
-        said = words.strip()
-        if said.startswith("<") or not is_words(said.encode(errors="replace")):
+        plain = words.strip()
+        if plain.startswith("<") or not is_words(plain.encode(errors="replace")):
             return failures.wrong_protocol_error(
-                self._endpoint, "html" if said[:1] == "<" else kind
+                self._endpoint, "html" if plain[:1] == "<" else kind
             )
-        return failures.error_in_answer(self._endpoint, said)
+        return failures.error_in_answer(self._endpoint, plain)
 
     def _failure(self, error: Exception) -> ModelError:
         """Return the error of a request whose answer had not begun."""
@@ -454,8 +454,8 @@ class SdkClient:
 
     def _break(self, error: Exception) -> ModelError:
         """Return the error of an answer that had begun."""
-        is_said = isinstance(error, self._kinds.error)
-        if is_said and not isinstance(error, self._kinds.connection_error):
+        is_reported = isinstance(error, self._kinds.error)
+        if is_reported and not isinstance(error, self._kinds.connection_error):
             return failures.error_in_answer(self._endpoint, getattr(error, "body", None))
         if isinstance(error, wire.NoProgress):
             return failures.no_progress(self._endpoint, error.seconds)

@@ -284,12 +284,12 @@ class Models:
         place = place_of(choice.brain, self._credentials)
         if place.missing:
             is_key = any(place.missing == one.key_name for one in PROVIDERS.values())
-            told = (
+            problem = (
                 _require_key(choice.model, place.missing)
                 if is_key
                 else _require_model(place.missing)
             )
-            return _UnavailableModel(choice.model, told)
+            return _UnavailableModel(choice.model, problem)
         if choice.brain.backend == ANTHROPIC and not is_anthropic_installed():
             return _UnavailableModel(choice.model, _require_sdk(choice.model))
         if choice.model != AUTO:

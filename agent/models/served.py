@@ -132,7 +132,7 @@ class EndpointModel(Model):
                 reply = await self._stream_conversation(body, adapted, watch)
             except ModelError as error:
                 trial.lessons += 1
-                if watch.has_told or trial.lessons > MOST_LESSONS:
+                if watch.has_streamed or trial.lessons > MOST_LESSONS:
                     raise
                 if not self._learn(body, adapted, error, trial):
                     raise
@@ -341,10 +341,10 @@ class _Watch:
     """A callback that forwards streamed text, and records whether there was any."""
 
     def __init__(self, on_delta: OnDelta) -> None:
-        self._on_delta, self.has_told = on_delta, False
+        self._on_delta, self.has_streamed = on_delta, False
 
     def __call__(self, piece: str) -> None:
-        self.has_told = True
+        self.has_streamed = True
         self._on_delta(piece)
 
 

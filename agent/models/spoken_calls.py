@@ -190,8 +190,9 @@ def _of_json(body: str) -> Iterator[_SpokenCall]:
             arguments: object = next((fields[key] for key in _ARGUMENTS if key in fields), {})
             if not isinstance(fields.get("name"), str) or not isinstance(arguments, dict | str):
                 return
-            said = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
-            found.append(_SpokenCall(fields["name"], said))
+            if not isinstance(arguments, str):
+                arguments = orjson.dumps(arguments).decode()
+            found.append(_SpokenCall(fields["name"], arguments))
         place += len(body[place:]) - len(body[place:].lstrip(" \n\t;,"))
     yield from found
 
@@ -230,16 +231,16 @@ def _of_python(body: str) -> Iterator[_SpokenCall]:
 
 
 def _to_call(spoken: _SpokenCall, tools: Collection[str]) -> ToolCall:
-    said = spoken.json
-    if not said:
+    arguments_text = spoken.json
+    if not arguments_text:
         schema = as_mapping(tools[spoken.name]) if isinstance(tools, Mapping) else {}
         properties = as_mapping(schema.get("properties"))
         values = {
             name: _value(text, as_mapping(properties.get(name)))
             for name, text in spoken.values.items()
         }
-        said = orjson.dumps(values).decode()
-    return ToolCall(f"call_{uuid4().hex[:16]}", spoken.name, repair(said))
+        arguments_text = orjson.dumps(values).decode()
+    return ToolCall(f"call_{uuid4().hex[:16]}", spoken.name, repair(arguments_text))
 
 
 def _value(text: str, schema: Mapping[str, object]) -> object:

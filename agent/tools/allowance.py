@@ -132,7 +132,7 @@ def record_own(root: Path, target: Path, content: bytes) -> None:
         target,
         *(folder for folder in target.parents if folder.is_relative_to(root / WRITABLE)),
     ]
-    lines = {_of_content(content), *(_of_name(root, place) for place in places)}
+    lines = {hashlib.sha256(content).hexdigest(), *(_of_name(root, place) for place in places)}
     new = sorted(lines - _own(root))
     if new:
         folders.check_may_write()
@@ -178,10 +178,6 @@ def _digest(file: BinaryIO) -> str:
     while piece := file.read(1 << 20):
         sha256.update(piece)
     return sha256.hexdigest()
-
-
-def _of_content(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _of_name(root: Path, target: Path) -> str:

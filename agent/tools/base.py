@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct, field
 
 from agent.prompt import Skill
+from agent.settings import ToolSettings
 from agent.tools import ToolError
-from agent.tools.settings import ToolSettings
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.record.mailbox import AddressColumns

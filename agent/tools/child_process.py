@@ -77,7 +77,7 @@ ALONE: Mapping[str, Any] = {"env": _NEEDED, "cwd": "/", "start_new_session": Tru
 """Arguments that give such a process nothing of the bot's environment."""
 
 _MEGABYTES, _SECONDS = 400, 10  # the base for any content
-_SAID = 2_000  # characters of a process's error output
+_MOST_OUTPUT = 2_000  # characters of a process's error output
 _TOO_MUCH = "takes more than {0.megabytes} MB of memory or {0.seconds} seconds to read"
 
 
@@ -142,5 +142,5 @@ def run_limited(script: Path, content: bytes, *arguments: str) -> bytes:
         raise ReaderFailure(_TOO_MUCH.format(reader), takes_too_much=True)
     if done.returncode:
         errors = done.stderr.decode("utf-8", "replace").strip()
-        raise ReaderFailure(f"exit code {done.returncode}: {errors[-_SAID:]}")
+        raise ReaderFailure(f"exit code {done.returncode}: {errors[-_MOST_OUTPUT:]}")
     return done.stdout

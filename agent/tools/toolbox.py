@@ -16,11 +16,11 @@ from typing import Any
 from msgspec.structs import replace
 from pydantic_core import to_json
 
+from agent.settings import ToolSettings
 from agent.tools import ToolError
 from agent.tools.base import Approve, Permission, RemoteTools, Tool, ToolContext
 from agent.tools.lean import GUIDE, list_groups, make_lean_tools, unwrap_call
 from agent.tools.schema import takes
-from agent.tools.settings import ToolSettings
 from memory.messages import ToolCall
 from memory.patterns import lazy
 from memory.plain_text import without_controls

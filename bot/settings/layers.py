@@ -13,17 +13,20 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from bot.settings.agents import (
+from bot.settings.files import (
     AGENTS,
     IN_AGENT,
     IN_RUNTIME,
     RUNTIME_STRATEGIES,
     AgentBlock,
     blocks,
+    line_of,
+    read_env,
+    read_text,
+    read_tree,
     with_strategy,
     with_whole_endpoints,
 )
-from bot.settings.files import line_of, read_env, read_text, read_tree
 from bot.settings.schema import (
     BRAIN,
     SECRET_NAME,

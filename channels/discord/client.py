@@ -23,7 +23,7 @@ from channels.limited import LimitedDict
 
 log = logging.getLogger(__name__)
 
-_HEARD = {"connect", "resumed", "message", "raw_message_edit", "interaction", "raw_reaction_add"}
+_EVENTS = {"connect", "resumed", "message", "raw_message_edit", "interaction", "raw_reaction_add"}
 _MOST_PARTS = 4_000
 """The maximum number of objects and lists of a message. It may have ten embeds of 25 fields and
 mention a hundred people, and it contains the message that it replies to."""
@@ -88,7 +88,7 @@ class DiscordClient(discord.Client):
         self._begun = asyncio.get_running_loop().time()
 
     def dispatch(self, event: str, /, *args: Any, **_kwargs: Any) -> None:
-        if event in _HEARD:
+        if event in _EVENTS:
             self.happened.put_nowait((event, args[0] if args else None))
 
     async def run_gateway(self) -> None:

@@ -60,7 +60,7 @@ def read_message(
     return IncomingMessage(
         place,
         Author(str(author.id), author.display_name, language),
-        _said(message, me),
+        _text_of(message, me),
         tuple(_files(message)),
         is_for_bot=not place.is_group or _is_for(message, me),
         quoted=_quoted(message, me) if place.is_group else None,
@@ -143,7 +143,7 @@ def _is_for(message: discord.Message, me: int) -> bool:
     return is_reply or is_named or _own_role(message) in message.raw_role_mentions
 
 
-def _said(message: discord.Message, me: int) -> str:
+def _text_of(message: discord.Message, me: int) -> str:
     """Return the text, with names in place of Discord's numbers."""
     text = message.content.strip()
     role = _own_role(message)
@@ -170,7 +170,7 @@ def _quoted(message: discord.Message, me: int) -> tuple[str, str] | None:
     first = message.reference.resolved if message.reference else None
     if not isinstance(first, discord.Message) or first.author.id == me or not first.content:
         return None
-    return first.author.display_name, _said(first, me)
+    return first.author.display_name, _text_of(first, me)
 
 
 def _files(message: discord.Message) -> Iterator[File]:

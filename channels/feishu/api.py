@@ -136,13 +136,12 @@ class WireFrame(Struct):
         parts = [_tag(n, 0) + _number(getattr(self, name)) for n, name in enumerate(_NUMBERS, 1)]
         for key, value in self.headers.items():
             parts.append(_bytes(5, _bytes(1, key.encode()) + _bytes(2, value.encode())))
-        parts += [_bytes(n, getattr(self, _TEXTS[n]).encode()) for n in (6, 7) if self._has(n)]
+        parts += [
+            _bytes(n, getattr(self, _TEXTS[n]).encode()) for n in (6, 7) if getattr(self, _TEXTS[n])
+        ]
         parts += [_bytes(8, self.payload)] if self.payload else []
         parts += [_bytes(9, self.new_log.encode())] if self.new_log else []
         return b"".join(parts)
-
-    def _has(self, number: int) -> bool:
-        return bool(getattr(self, _TEXTS[number]))
 
     @classmethod
     def load(cls, content: bytes) -> WireFrame:

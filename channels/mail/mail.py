@@ -45,9 +45,8 @@ from channels.kit.platform import (
 )
 from channels.mail import MailSettings
 from channels.mail.bounds import MOST_PARTS
-from channels.mail.inbox import Host, Inbox
+from channels.mail.inbox import Host, Inbox, is_verified, parse
 from channels.mail.reading import Letter, read, read_head
-from channels.mail.verification import is_verified, parse
 from channels.mail.writing import MailThread, begin_thread, make_mail, make_mail_with
 from channels.message import LARGEST_ATTACHMENT, Address
 from channels.retry import MessageSkipped

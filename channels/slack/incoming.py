@@ -24,7 +24,7 @@ Json = Mapping[str, Any]
 MESSAGE_ID = re.compile(r"\d+\.\d+(?:\.\w+)*")
 """The id of a message; with more parts, that of a slash command's trigger, which is not a
 message."""
-_SAID = (None, "file_share", "thread_broadcast", "me_message")
+_SUBTYPES = (None, "file_share", "thread_broadcast", "me_message")
 """Subtypes of messages that people write; the others report joins, and come from bots."""
 _MARK = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")
 _EMOJI = {
@@ -54,7 +54,7 @@ class EventContext(Struct, frozen=True):
         return self.senders.get(user, Author(user))
 
 
-def said_in(event: Json) -> Json | None:
+def message_in(event: Json) -> Json | None:
     """Return the message that a person wrote or changed; None for any other event."""
     if event.get("subtype") == "message_changed":
         message, before = event["message"], event.get("previous_message", {})
@@ -62,7 +62,7 @@ def said_in(event: Json) -> Json | None:
             return None  # a preview was added, or its language detected
         event = {**message, "channel": event["channel"]}
     user = event.get("user", "USLACKBOT")
-    if event.get("subtype") not in _SAID or event.get("bot_id") or user == "USLACKBOT":
+    if event.get("subtype") not in _SUBTYPES or event.get("bot_id") or user == "USLACKBOT":
         return None
     return event
 
@@ -111,7 +111,7 @@ def _is_thread_known(parent: Json, message: Json, known: EventContext) -> bool:
     """Return whether the beginning of a thread is in its conversation: a person sent it to the bot,
     and was answered in that thread."""
     is_to_bot = mentions(parent, known.bot) or not is_group(message["channel"])
-    is_of_person = parent.get("subtype") in _SAID and not parent.get("bot_id")
+    is_of_person = parent.get("subtype") in _SUBTYPES and not parent.get("bot_id")
     return known.opens and is_to_bot and is_of_person and parent.get("user") != known.bot
 
 

@@ -192,7 +192,7 @@ class Slack(Platform):
 
     async def _on_message(self, event: Json, context: Json) -> None:
         handler: IncomingHandler = context["handler"]
-        message = incoming.said_in(event)
+        message = incoming.message_in(event)
         if message is None:
             return
         line = self._lines.setdefault(message["channel"], asyncio.Lock())

@@ -71,11 +71,9 @@ def _words(element: Json) -> str:
 
 def _mark(element: Json, number: int) -> str:
     margin = "  " * int(element["indent"])
-    return margin + (f"{element.get('offset', 0) + number}." if _is_ordered(element) else "•")
-
-
-def _is_ordered(element: Json) -> bool:
-    return bool(element["style"] == "ordered")
+    return margin + (
+        f"{element.get('offset', 0) + number}." if element["style"] == "ordered" else "•"
+    )
 
 
 def _size(elements: Sequence[Json]) -> int:

@@ -235,17 +235,15 @@ class Lines(FileHistory):
         rest = (
             []
             if texts is None
-            else [line for line in self._load_all() if not _is_either(line, texts)]
+            else [
+                line for line in [*self.load_history_strings()][::-1] if not _is_either(line, texts)
+            ]
         )
         self._path.unlink(missing_ok=True)
         self._path.touch(mode=0o600)
         for line in rest:
             self.store_string(line)
         self._loaded = False  # the next typed line reloads the file
-
-    def _load_all(self) -> list[str]:
-        """Return all lines, the oldest first."""
-        return list(self.load_history_strings())[::-1]
 
 
 def _is_either(line: str, texts: Collection[str]) -> bool:

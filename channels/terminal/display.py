@@ -125,7 +125,7 @@ def next_steps(actions: Sequence[Action], width: int, text: str = "") -> str:
     actions = [action for action in actions if f"`{action.command}`" not in text]
     if not actions:
         return ""
-    commands = [_said(action) for action in actions[:_MOST_STEPS]]
+    commands = [_label_of(action) for action in actions[:_MOST_STEPS]]
     if len(actions) > _MOST_STEPS:
         commands.append("…")
     return _render(
@@ -134,7 +134,7 @@ def next_steps(actions: Sequence[Action], width: int, text: str = "") -> str:
     )
 
 
-def _said(action: Action) -> str:
+def _label_of(action: Action) -> str:
     """Return a command; one that answers a question with its label, since its name is a code."""
     command = one_line(action.command)
     return f"{action.label}: {command}" if action.question else command

@@ -130,7 +130,7 @@ class InputLine:
         """A flag: whether the form changes the last question."""
         self._hint = ("", "")
         self._unsent = ""  # the text of the line before a form or a list was opened
-        self._told = ""  # the text whose unknown files were reported
+        self._reported = ""  # the text whose unknown files were reported
         self.buffer = Buffer(
             history=history,
             completer=_Completer(screen),
@@ -248,11 +248,11 @@ class InputLine:
         elif form := self.form:
             self.close()
             listener.on_form(form.command, text)
-        elif text != self._told and (unknown := describe_unknown(text)):
-            self._told = text
+        elif text != self._reported and (unknown := describe_unknown(text)):
+            self._reported = text
             self.hint(unknown, "class:bar.warm")
         else:
-            self._told = ""
+            self._reported = ""
             self.buffer.reset(append_to_history=len(text) <= _LONGEST_REMEMBERED)
             listener.on_text(text)
 

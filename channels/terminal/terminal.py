@@ -29,7 +29,7 @@ from channels.message import (
     Reply,
     read_attachment,
 )
-from channels.terminal import completion, conversations, copying, mentions
+from channels.terminal import completion, conversations, mentions
 from channels.terminal.completion import (
     SOURCES,
     Lines,
@@ -126,7 +126,8 @@ class Terminal:
         self._watching = ExitStack()
         self._follower: asyncio.Task[None] | None = None
         self._lines = early.lines if early else Lines(history)
-        self._screen = early.screen if early else self._make_screen()
+        make_screen = DumbScreen if is_dumb_terminal() else Screen
+        self._screen = early.screen if early else make_screen(self._lines, self)
         self._has_screen = asyncio.Event()
         if not early:
             self._has_screen.set()
@@ -137,9 +138,6 @@ class Terminal:
         self._turns = DisplayedTurns(self._screen, self._scroll, start)
         self._offers = Offers()
         self._has_copied = False
-
-    def _make_screen(self) -> Screen | DumbScreen:
-        return (DumbScreen if is_dumb_terminal() else Screen)(self._lines, self)
 
     async def listen(self, bot: Bot) -> None:
         self._bot = bot
@@ -287,15 +285,15 @@ class Terminal:
             self._scroll.note(_("The last answer came without reasoning."))
 
     async def _copy(self, words: str) -> None:
-        messages = await self._bot.transcript(self._address, most=copying.TURNS)
+        messages = await self._bot.transcript(self._address, most=conversations.TURNS)
         try:
-            copied = copying.find(messages, words)
-        except copying.NothingToCopy as nothing:
+            copied = conversations.find_copy(messages, words)
+        except conversations.NothingToCopy as nothing:
             self._scroll.note(str(nothing))
             return
         if isinstance(self._screen, Screen):
             self._screen.copy(copied.text)
-            self._scroll.note(copying.describe(copied, is_first=not self._has_copied))
+            self._scroll.note(conversations.describe(copied, is_first=not self._has_copied))
             self._has_copied = True
         else:
             self._scroll.as_it_is(copied.text)

@@ -144,7 +144,7 @@ class AnswerReader(Vt100Parser):
         self, feed_key_callback: Callable[[KeyPress], None], on_answer: Callable[[bool], None]
     ) -> None:
         super().__init__(feed_key_callback)
-        self._heard, self._held = on_answer, ""
+        self._on_answer, self._held = on_answer, ""
 
     def feed(self, data: str) -> None:
         """Remove the answers from the input; the rest are keys."""
@@ -154,7 +154,7 @@ class AnswerReader(Vt100Parser):
             return
         if found := _PASTED_OR_ANSWER.search(data):
             if found[1]:
-                self._heard(_is_bright(found.groups()))
+                self._on_answer(_is_bright(found.groups()))
                 super().feed(data[: found.start()])
             else:
                 super().feed(data[: found.end()])

@@ -81,7 +81,7 @@ class PageLogins(Logins):
                 await self._store.write(
                     lambda db: record.mark_used(db, row.id, now), is_synced=False
                 )
-        return _to_login(row)
+        return Login(row.id, row.person.partition("/")[2], row.browser, _at(row.at), _at(row.used))
 
     async def _has_access(self, row: LoginRow, proof: str) -> bool:
         if row.person == _OWNER:
@@ -189,10 +189,6 @@ def _verify(kept: str, password: str) -> bool:
         return PasswordHasher().verify(kept, password)
     except (VerificationError, InvalidHashError, UnicodeError):
         return False
-
-
-def _to_login(row: LoginRow) -> Login:
-    return Login(row.id, row.person.partition("/")[2], row.browser, _at(row.at), _at(row.used))
 
 
 def _at(seconds: float) -> datetime:

@@ -17,7 +17,7 @@ from memory.messages import PICTURE, Message
 from memory.turns import Turn, turn_number
 from plugins.api import Action, Ask, BranchInfo, Command, Form, Reply, command, hookimpl, refusal
 from plugins.builtin.session import LONGEST_TITLE, last_turns
-from plugins.offers import with_offers
+from plugins.guarding import with_offers
 from plugins.turn_names import turns_of
 from plugins.wording import cell, clip, format_list, literal, name_branch, table
 

@@ -28,8 +28,9 @@ from plugins.api import (
 from plugins.builtin.context.receipts import add_in_force
 from plugins.builtin.context.show import undo_of
 from plugins.builtin.context.state import refuse_removed
+from plugins.guarding import with_offers
 from plugins.health import describe_channels, describe_failures, describe_processes, describe_recent
-from plugins.offers import numbers_in_context, with_offers
+from plugins.turn_names import numbers_in_context
 from plugins.wording import clip, count, duration, literal, quoted
 
 LONGEST_TITLE = 80  # maximum characters

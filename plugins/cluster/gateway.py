@@ -310,7 +310,7 @@ class Gateway(NodeListener):
         self._ended: asyncio.Queue[str] = asyncio.Queue()
         for name, channel in app.channels.items():
             if not is_everywhere(channel):
-                group = _name_of(name)
+                group = f"channel.{name}"
                 node.ownerships[group] = Ownership(node.broker, self, [group])
 
     async def run(self, until: str = "") -> bool:
@@ -476,7 +476,3 @@ class Gateway(NodeListener):
 def _of_channel(channel: str) -> Callable[[Hashable], bool]:
     """Return a predicate for the queues of this channel's replies."""
     return lambda queue: isinstance(queue, tuple) and queue[0] == channel
-
-
-def _name_of(channel: str) -> str:
-    return f"channel.{channel}"

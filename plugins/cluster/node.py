@@ -94,10 +94,8 @@ class ClusterSender(Sender):
         """Announce a reply; if that fails, a gateway finds it in the outbox."""
         address = outbound.address
         chat = (address.channel, address.chat, address.thread)
-        self.queues.put(chat, lambda: self._publish_reply(outbound))
-
-    async def _publish_reply(self, outbound: Outbound) -> None:
-        await self._publish_to_gateways(outbound.address.channel, wire.dump({"outbound": outbound}))
+        content = wire.dump({"outbound": outbound})
+        self.queues.put(chat, lambda: self._publish_to_gateways(address.channel, content))
 
     async def _publish_to_gateways(self, channel: str, body: bytes) -> None:
         """Publish to the gateways that run a channel."""
@@ -228,7 +226,7 @@ class Node(BrokerListener):
         assert isinstance(app.sender, ClusterSender), "what goes out goes through the gateways"
         app.sender.node = self
         app.processes.survey = self
-        self._heard: dict[str, float] = {}
+        self._last_beats: dict[str, float] = {}
         self._begun = time.monotonic()
         broker.listener = self
 
@@ -327,9 +325,9 @@ class Node(BrokerListener):
         data = wire.parse(body)
         process = str(data["me"])
         if "version" in data:
-            self._heard[process] = time.monotonic()
+            self._last_beats[process] = time.monotonic()
         else:
-            self._heard.pop(process, None)  # it has announced its end
+            self._last_beats.pop(process, None)  # it has announced its end
         for group, ownership in self.ownerships.items():
             if group in data["groups"]:
                 ownership.record_heartbeat(process)
@@ -346,7 +344,7 @@ class Node(BrokerListener):
         silent = [
             row.id
             for row in rows
-            if row.id != self.me and now - self._heard.get(row.id, self._begun) > FORGOTTEN
+            if row.id != self.me and now - self._last_beats.get(row.id, self._begun) > FORGOTTEN
         ]
         if silent:
             await self.app.store.write(lambda db: record.forget(db, silent))
@@ -358,7 +356,7 @@ class Node(BrokerListener):
         if self.broker.is_up:
             with suppress(BrokerError):
                 queued = await self.broker.count_waiting(record.SLICE_NAMES)
-        alive = {name for name, at in self._heard.items() if now - at < SILENCE}
+        alive = {name for name, at in self._last_beats.items() if now - at < SILENCE}
         if now - self._begun < SILENCE:  # too early for heartbeats
             alive |= {row.id for row in recorded.processes}
         return record.sum_up(recorded, queued, alive, time.time())

@@ -5,15 +5,37 @@ from __future__ import annotations
 import argparse
 import os
 import socket
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bot import process
+from bot.checks import Finding
 from bot.command_line import CommandRefused
 from bot.data_folder import check_moved, find_database
 from bot.process import announced
-from bot.settings import SettingsStore
+from bot.settings import Settings, SettingsStore
 from bot.start import BotStart
-from plugins.cluster.checks import INSTALL
+from memory.record.engines import engine_for
+
+INSTALL = "python main.py add rabbitmq"
+
+
+async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
+    """Check the broker, the processes and the queues, if the setting broker is set."""
+    if not settings.broker:
+        return ()
+    if not settings.database:
+        advice = "Set database, too: several processes can't share an SQLite file."
+        return [Finding("cluster", "broken", "broker is set without database.", advice)]
+    try:
+        from plugins.cluster import checkup  # noqa: PLC0415 - its client is an optional package
+    except ModuleNotFoundError as error:
+        sentence = f"The setting broker needs a package that is not installed ({error.name})."
+        return [Finding("broker", "broken", sentence, f"Install it: {INSTALL}")]
+    if not may_connect:
+        return ()
+    return await checkup.examine(settings.broker, engine_for(settings.database))
+
 
 if TYPE_CHECKING:
     from plugins.cluster.run import ProcessTask

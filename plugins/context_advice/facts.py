@@ -18,9 +18,8 @@ from memory.ledger import Bill
 from memory.messages import SEARCHES, Message
 from memory.turns import Turn
 from plugins.api import Ask
-from plugins.builtin.context.cost import Cache, cache_of
+from plugins.builtin.context.cost import Cache, SoftLimit, cache_of, soft_limit_of
 from plugins.builtin.context.show import enough, too_small
-from plugins.builtin.context.soft_limit import SoftLimit, soft_limit_of
 from plugins.rules import find_compacting, parse
 
 LOOKED_AT = 100

@@ -20,10 +20,17 @@ from memory.context.limits import Limits
 from memory.context.view import View
 from memory.turns import Turn
 from plugins.api import Ask, Reply
-from plugins.builtin.context import blocks
-from plugins.builtin.context.blocks import LOG, RANGE, RUNNING, SUMMARY, TURN, RequestBlock
+from plugins.builtin.context import values
 from plugins.builtin.context.overview import parts
 from plugins.builtin.context.state import TurnStates, states
+from plugins.builtin.context.values import (
+    LOG,
+    RANGE,
+    RUNNING,
+    SUMMARY,
+    TURN,
+    RequestBlock,
+)
 from plugins.turn_names import spell
 from plugins.wording import amount, clip, clip_words, shrink
 
@@ -52,7 +59,7 @@ class MapBlock(Struct, frozen=True):
 def list_blocks(view: View, system: str = "", most: int = MOST) -> list[MapBlock]:
     """Return the next request in order; the tokens add up to its size. `system` is the text of the
     system prompt."""
-    sizes, known = parts(view), [*blocks.list_blocks(view)]
+    sizes, known = parts(view), [*values.list_blocks(view)]
     front = {block.part: block for block in known if block.part in (SUMMARY, LOG)}
     fixed = [
         _in_front(name, tokens, front.get(name), system)

@@ -24,8 +24,7 @@ from plugins.file_versions.versions import (
     FileVersions,
     find_line,
 )
-from plugins.offers import numbers_in_context
-from plugins.turn_names import turns_of
+from plugins.turn_names import numbers_in_context, turns_of
 from plugins.wording import cell, clip, format_list, table
 
 YES = "all"
@@ -103,7 +102,7 @@ async def _list(ask: Ask, versions: FileVersions) -> Reply:
     lines = [
         (
             _("restored after t{turn}", turn=turn) if is_restore else f"t{turn}",
-            cell(_report_changes(changes)),
+            cell(_name([*dict.fromkeys(row.path for row in changes)])),
         )
         for (turn, is_restore), changes in shown
     ]
@@ -123,10 +122,6 @@ def _report_damage() -> str:
         "The list of file changes was damaged, so some are not known any more; the damaged file is "
         "kept as `log.jsonl.damaged`."
     )
-
-
-def _report_changes(changes: Sequence[ChangeRow]) -> str:
-    return _name(list(dict.fromkeys(row.path for row in changes)))
 
 
 def _name(paths: Sequence[str]) -> str:
@@ -257,10 +252,6 @@ def _as_data(steps: Sequence[FileStep]) -> list[dict[str, Any]]:
     ]
 
 
-def make_offer(versions: FileVersions) -> Offer:
-    return partial(offer, versions)
-
-
 class VersionsFeature:
     """The feature's service, created from the kernel's."""
 
@@ -273,7 +264,7 @@ class VersionsFeature:
 
     @hookimpl
     def parley_offers(self) -> Offer:
-        return make_offer(self._versions)
+        return partial(offer, self._versions)
 
     @hookimpl
     def parley_rows(self) -> FeatureRows:

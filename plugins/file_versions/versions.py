@@ -24,7 +24,7 @@ from plugins.api import Ask, refusal
 from plugins.file_versions.archive import Running, TooManyFiles, VersionArchive
 from plugins.file_versions.keeper import ChangeRow, FileStep, Line, find_end, find_leaving
 from plugins.file_versions.settings import VersionSettings
-from plugins.offers import numbers_in_context
+from plugins.turn_names import numbers_in_context
 
 log = logging.getLogger(__name__)
 

@@ -217,8 +217,8 @@ async def _add(ask: Ask, rest: str) -> Reply:
     standing, key = ask.service(StandingInstructions), ask.conversation.key
     rule = await standing.add(key, ask.person, text, scope, is_proposal=is_proposal)
     if is_proposal:
-        said = _("An owner has to keep this rule first: /rules keep {n}.", n=rule.id)
-        shown = f"{said}\n\n{await _line(ask, rule)}"
+        sentence = _("An owner has to keep this rule first: /rules keep {n}.", n=rule.id)
+        shown = f"{sentence}\n\n{await _line(ask, rule)}"
         return Reply(shown, await _to_data(ask, [rule]), _buttons(rule))
     return await _confirm_kept(ask, [rule])
 
@@ -290,8 +290,8 @@ async def _revoke(ask: Ask, rest: str) -> Reply:
     else:
         found = _numbered(ask, rest, "revoke")
     await _apply(ask, "revoke", found, state="revoked")
-    said = number_of(len(found), "{n} rule was revoked.", "{n} rules were revoked.")
-    return await _describe_done(ask, said)
+    sentence = number_of(len(found), "{n} rule was revoked.", "{n} rules were revoked.")
+    return await _describe_done(ask, sentence)
 
 
 async def _move(ask: Ask, rest: str) -> Reply:
@@ -306,8 +306,8 @@ async def _move(ask: Ask, rest: str) -> Reply:
     _require(ask, [rule, moved])
     standing = ask.service(StandingInstructions)
     await standing.apply(ask.conversation.key, ask.person.id, "move", [moved])
-    said = _("Rule {n} holds {place} now.", n=rule.id, place=_(PLACES[scope]))
-    return await _describe_done(ask, said)
+    sentence = _("Rule {n} holds {place} now.", n=rule.id, place=_(PLACES[scope]))
+    return await _describe_done(ask, sentence)
 
 
 async def _undo(ask: Ask, rest: str) -> Reply:
@@ -347,11 +347,11 @@ async def _apply(ask: Ask, kind: str, found: Sequence[Instruction], **to: Any) -
     return await standing.apply(ask.conversation.key, ask.person.id, kind, wanted)
 
 
-async def _describe_done(ask: Ask, said: str) -> Reply:
+async def _describe_done(ask: Ask, sentence: str) -> Reply:
     ask.conversation.context.notify()
     standing = ask.service(StandingInstructions)
     data = await _to_data(ask, standing.find(ask.conversation.key, "active", "proposed"))
-    return Reply(said, data, tuple(await _list_undo(ask)))
+    return Reply(sentence, data, tuple(await _list_undo(ask)))
 
 
 async def _list_undo(ask: Ask) -> list[Action]:
@@ -415,14 +415,14 @@ def list_notes(standing: StandingInstructions, turn: OpenTurn) -> list[str | Rep
         notes.append(_("/rules lists {n} more that await your approval.", n=len(asked) - ASKED))
     for rule, is_ended in standing.find_endings(key, turn.number):
         if is_ended:
-            said = _("Rule {n} was revoked: “{text}”", n=rule.id, text=literal(rule.text))
+            sentence = _("Rule {n} was revoked: “{text}”", n=rule.id, text=literal(rule.text))
             action = Action(_("Undo"), f"/rules undo {rule.id}")
         else:
-            said = _("Revoke rule {n}? “{text}”", n=rule.id, text=literal(rule.text))
+            sentence = _("Revoke rule {n}? “{text}”", n=rule.id, text=literal(rule.text))
             action = Action(_("Revoke {n}", n=rule.id), f"/rules revoke {rule.id}")
-        notes.append(Reply(said, actions=(action,)))
+        notes.append(Reply(sentence, actions=(action,)))
     for rule, text in standing.find_rewordings(key, turn.number):
-        said = _("Change rule {n} to “{text}”?", n=rule.id, text=literal(text))
+        sentence = _("Change rule {n} to “{text}”?", n=rule.id, text=literal(text))
         action = Action(_("Change {n}", n=rule.id), f"/rules edit {rule.id} {text}")
-        notes.append(Reply(said, actions=(action,)))
+        notes.append(Reply(sentence, actions=(action,)))
     return notes

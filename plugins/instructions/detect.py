@@ -11,7 +11,7 @@ from math import sqrt
 
 from msgspec import Struct
 
-from bot.attachments import HEARD
+from bot.attachments import TRANSCRIBED
 from memory.linear import read_weights
 from memory.patterns import lazy
 
@@ -295,7 +295,7 @@ def cut_forwarded(text: str) -> str:
     """Return a message without file names, and without the text after the mark of a forwarded
     message."""
     lines = takewhile(lambda line: not _FORWARDED.fullmatch(line.strip()), text.split("\n"))
-    return "\n".join(line.removeprefix(HEARD) for line in lines if not _FILE.fullmatch(line))
+    return "\n".join(line.removeprefix(TRANSCRIBED) for line in lines if not _FILE.fullmatch(line))
 
 
 def is_forwarded(text: str) -> bool:

@@ -8,15 +8,19 @@ from functools import partial
 
 from agent.prompt import PromptSection
 from bot.app import Kernel
+from bot.checks import Finding
 from bot.sending import address_of
+from bot.settings import Settings
 from channels.message import Reply
 from memory.record.database import Step
 from memory.record.forget import FeatureRows
 from memory.turn_log import OpenTurn
 from plugins.api import Command, InForce, Tool, ToolContext, ToolError, UserWords, hookimpl, tool
 from plugins.hookspecs import Background
+from plugins.instructions import detect
 from plugins.instructions.commands import list_notes, rules
 from plugins.instructions.record import TABLES, InstructionRows
+from plugins.instructions.settings import RuleSettings
 from plugins.instructions.standing import SECTION, StandingInstructions
 
 
@@ -89,3 +93,13 @@ def parley_commands() -> list[Command]:
 @hookimpl
 def parley_tools() -> list[Tool]:
     return [propose_rule]
+
+
+async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
+    """Check that the file for rules.detect exists."""
+    del may_connect
+    if settings.section(RuleSettings).detect == "off" or detect.is_there():
+        return ()
+    sentence = f"{detect.NAME} is missing or damaged: no rule is found in what people say."
+    advice = "Install the bot anew, or set rules.detect to off; /rules add works without it."
+    return (Finding("Standing instructions", "broken", sentence, advice),)

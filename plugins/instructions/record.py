@@ -201,7 +201,7 @@ def mark_undone(database: Database, changes: Sequence[InstructionChange]) -> Non
         database.execute_sql(query, (time.time(), change.id))
 
 
-def list_said(database: Database, home: str, person: str) -> list[str]:
+def list_words(database: Database, home: str, person: str) -> list[str]:
     """Return the newest messages that a person has written in a chat, without questions that were
     asked again, which may be somebody else's."""
     rows = branches.list_rows(database, home)
@@ -217,11 +217,11 @@ def list_said(database: Database, home: str, person: str) -> list[str]:
     return [text for (text,) in found]
 
 
-def find_said(database: Database, home: str, person: str, text: str) -> str | None:
+def find_words(database: Database, home: str, person: str, text: str) -> str | None:
     """Return the sentence of a person's own messages that a text repeats, as it was written."""
     wanted = [normalise(one) for one in own_sentences(text)]
-    said = list_said(database, home, person) if len(wanted) == 1 else ()
-    sentences = chain.from_iterable(map(own_sentences, said))
+    own_words = list_words(database, home, person) if len(wanted) == 1 else ()
+    sentences = chain.from_iterable(map(own_sentences, own_words))
     return next((one for one in sentences if normalise(one) == wanted[0]), None)
 
 
@@ -230,9 +230,9 @@ class InstructionRows:
 
     noun = "standing rule"
 
-    def __init__(self, on_gone: Callable[[], None]) -> None:
-        """Call `on_gone` when rules are deleted, before the transaction is committed."""
-        self._on_gone = on_gone
+    def __init__(self, on_deleted: Callable[[], None]) -> None:
+        """Call `on_deleted` when rules are deleted, before the transaction is committed."""
+        self._on_deleted = on_deleted
 
     def count(self, database: Database, key: ConversationKey, turns: Sequence[str] | None) -> int:
         return len(self._find(database, key, turns))
@@ -268,4 +268,4 @@ class InstructionRows:
             database.execute_sql("DELETE FROM instructions_change WHERE rule = ?", (rule,))
             database.execute_sql("DELETE FROM instructions_rule WHERE id = ?", (rule,))
         if rules:
-            self._on_gone()
+            self._on_deleted()

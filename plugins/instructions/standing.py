@@ -291,7 +291,7 @@ class StandingInstructions:
         if self.settings(key).detect == "off":
             return "Not proposed: rules.detect is off. The person can give it with /rules add."
         person = name_of(address)
-        words = await self._store.read(lambda db: rows.find_said(db, key.home, person, text))
+        words = await self._store.read(lambda db: rows.find_words(db, key.home, person, text))
         if words is None or len(normalise(words)) < SHORTEST:
             return (
                 "Not proposed: these are no words of the person's own messages here. Only what the "
@@ -301,8 +301,11 @@ class StandingInstructions:
             new = replace(self._make(key, words, "model", person), turn=turn)
             known = self._find_like(new)
             if known is not None and known.state != "revoked":
-                told = {"active": "It holds already.", "dismissed": "The person said no to it."}
-                return told.get(known.state, "The person was asked already.")
+                sentences = {
+                    "active": "It holds already.",
+                    "dismissed": "The person said no to it.",
+                }
+                return sentences.get(known.state, "The person was asked already.")
             if self._is_full(key, self._access.identify(address)):
                 return "Not proposed: too many rules of this person wait for a yes (/rules)."
             await self._save("", key, person, [in_place_of(known, new)])

@@ -14,9 +14,9 @@ from bot.settings.schema import SETTINGS
 from channels.language import _
 from plugins.api import Action, Ask, CommandError, Form, Reply, command, refusal
 from plugins.jobs.orders import JobOrders, describe_bounds, describe_call, to_data
+from plugins.jobs.plans import JobView, describe_set
 from plugins.jobs.record import Kind, NewJob
 from plugins.jobs.when_words import EXAMPLES
-from plugins.jobs.wording import JobView, describe_set
 from plugins.wording import clip, literal
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _with_options(new: NewJob, options: dict[str, str]) -> NewJob:
             new = replace(new, grants=_tools_of(value))
         elif name == "if":
             new = replace(new, condition=value)
-        elif name == "budget" and _is_amount(value):
+        elif name == "budget" and re.fullmatch(r"\d{1,3}(\.\d+)?", value):
             new = replace(new, budget=float(value))
         elif name == "branch" and value.isdecimal():
             new = replace(new, branch=int(value[:9]))
@@ -90,10 +90,6 @@ def _with_options(new: NewJob, options: dict[str, str]) -> NewJob:
 def _tools_of(value: str) -> tuple[str, ...]:
     """Return the tools in a comma-separated list."""
     return tuple(filter(None, (name.strip() for name in value.split(","))))
-
-
-def _is_amount(text: str) -> bool:
-    return re.fullmatch(r"\d{1,3}(\.\d+)?", text) is not None
 
 
 def _confirm(view: JobView, when: When) -> Reply:

@@ -43,10 +43,10 @@ from plugins.jobs.orders import (
     to_data,
     to_line,
 )
+from plugins.jobs.plans import JobView, describe_when
 from plugins.jobs.record import JobRows, Kind, NewJob
 from plugins.jobs.recurrence import format_seconds
 from plugins.jobs.runs import JobRunner, JobTurns
-from plugins.jobs.wording import JobView, describe_when
 from plugins.wording import literal
 
 SHORTEST_FOR_MODEL = 900

@@ -46,7 +46,7 @@ from plugins.wording import money
 
 log = logging.getLogger(__name__)
 
-TOLD, RESTS = 3, 10
+REPORTED, RESTS = 3, 10
 """The number of consecutive failed checks after which the chat is notified, and after which the job
 is paused."""
 AT_ONCE = 4
@@ -152,7 +152,7 @@ class JobConditions:
         after = replace(moved, failures=job.failures + 1)
         if after.failures >= RESTS and after.state == "active":
             after = replace(after, state="paused", why=f"{RESTS} runs in a row failed")
-        if after.failures not in (TOLD, RESTS):
+        if after.failures not in (REPORTED, RESTS):
             await self._runner.note_run(job, after, "failed", why, now)
             return
         with self._runner.speaking_to(job):

@@ -22,12 +22,18 @@ from plugins.api import Ask, CommandError, refusal
 from plugins.jobs import record as rows
 from plugins.jobs.calls import HookCalls, secret_name
 from plugins.jobs.firing import JobConditions
-from plugins.jobs.plans import quiet_hours_of, to_reminder
+from plugins.jobs.plans import (
+    JobView,
+    describe_last,
+    describe_made,
+    describe_when,
+    quiet_hours_of,
+    to_reminder,
+)
 from plugins.jobs.record import JobRow, NewJob, RunDelivery
 from plugins.jobs.recurrence import format_time, next_time, postpone
 from plugins.jobs.runs import JobRunner
 from plugins.jobs.settings import JobSettings
-from plugins.jobs.wording import JobView, describe_last, describe_made, describe_when
 from plugins.wording import clip, format_list, literal, money
 
 MOST_A_TURN = 5

@@ -9,10 +9,14 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import shutil
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from bot.app import Kernel
+from bot.checks import Finding
+from bot.settings import Settings
 from channels.language import _, explain, format_datetime
 from plugins.api import (
     Action,
@@ -30,7 +34,7 @@ from plugins.mcp.health import ServerView, describe_cost, format_servers, format
 from plugins.mcp.offers import ManagedServers, ServerOffers
 from plugins.mcp.pasted import make_name, read_pasted
 from plugins.mcp.servers import Servers
-from plugins.mcp.settings import NAME, find_plain_secret
+from plugins.mcp.settings import NAME, McpServer, McpSettings, find_plain_secret
 from plugins.wording import count, literal
 
 ADDED, HIDDEN = "mcp.added", "mcp.hidden"
@@ -341,3 +345,25 @@ def parley_commands() -> list[Command]:
 @hookimpl
 def parley_context_parts() -> Mapping[str, ContextPart]:
     return {"detail": describe_in_context}
+
+
+async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
+    """Check the requirements of the configured servers on this machine, without starting them."""
+    del may_connect
+    servers = settings.section(McpSettings).all.values()
+    return [check_servers(servers, find_spec("mcp") is not None)] if servers else ()
+
+
+def check_servers(servers: Collection[McpServer], has_sdk: bool) -> Finding:
+    """Check the requirements of these servers, without starting them."""
+    if not has_sdk:
+        advice = "Run: python main.py add mcp"
+        return Finding("MCP servers", "broken", "The package mcp is missing.", advice)
+    programs = [one for one in servers if one.is_process]
+    missing = [f"{one.name} ({one.command})" for one in programs if not shutil.which(one.command)]
+    if missing:
+        advice = "Install them, or correct mcp.servers."
+        return Finding(
+            "MCP servers", "broken", f"Programs are missing: {', '.join(missing)}.", advice
+        )
+    return Finding("MCP servers", "ok", f"What {len(servers)} of them need is there.")

@@ -30,7 +30,7 @@ from plugins.mcp.health import Health, Rate
 from plugins.mcp.messages import ServerAnswers, StreamLines, TooMuchError
 
 _GRACE = 0.5  # seconds for each step of ending a server
-_SAID = 8_000  # bytes of its last output on standard error that are kept
+_MOST_STDERR = 8_000  # bytes of its last output on standard error that are kept
 NO_PROGRAM = "it is no program of this machine"
 _NEEDED = ("TMPDIR", "LANG", "LC_ALL", "XDG_RUNTIME_DIR", "PYTHONUTF8")
 
@@ -138,7 +138,7 @@ async def _collect_stderr(process: Process, health: Health) -> None:
     assert process.stderr is not None
     rate = Rate()
     while piece := await process.stderr.read(65_536):
-        health.said = (health.said + piece)[-_SAID:]
+        health.said = (health.said + piece)[-_MOST_STDERR:]
         await rate.wait(len(piece))
 
 

@@ -175,7 +175,7 @@ class Distillation:
         self._services, self._distiller, self._order = services, distiller, order
         self._conversation, self._memory = conversation, conversation.long_term
         self._window = 0
-        self._said = DistillResult()
+        self._result = DistillResult()
 
     async def run(self, on_progress: OnProgress = lambda progress: None) -> DistillResult:
         """Distil. Raises StoreError."""
@@ -189,24 +189,24 @@ class Distillation:
                 await self._memory.approve("")
         finally:
             state.is_distilling = False
-        return self._said
+        return self._result
 
     async def _run(self, on_progress: OnProgress) -> None:
         self._window = self._distiller.models.summary_window(self._memory.key)
         waiting, away = await self._find_waiting()
-        self._said = replace(self._said, total=len(waiting), away=away)
-        while waiting and not self._said.fault:
+        self._result = replace(self._result, total=len(waiting), away=away)
+        while waiting and not self._result.fault:
             try:
                 taken = await self._distill_first(waiting)
             except NoAnswerError as error:
                 if 0 < error.window < self._window:
                     self._window = error.window
                     continue
-                self._said = replace(self._said, fault=str(error))
+                self._result = replace(self._result, fault=str(error))
                 return
             waiting = waiting[taken:]
-            self._said = replace(self._said, done=self._said.total - len(waiting))
-            on_progress(DistillProgress(self._said.done, self._said.total))
+            self._result = replace(self._result, done=self._result.total - len(waiting))
+            on_progress(DistillProgress(self._result.done, self._result.total))
 
     async def _find_waiting(self) -> tuple[list[Note], int]:
         """Return the sections to distil, oldest first, and the number of skipped ones."""
@@ -252,7 +252,7 @@ class Distillation:
             found = await self._drop_removed(found)
             sections = [note.digest for note in piece]
             await run_shielded(memory.propose(found, sections, f"model {by}"))
-        self._said = replace(self._said, operations=self._said.operations + len(found))
+        self._result = replace(self._result, operations=self._result.operations + len(found))
         return len(piece)
 
     async def _as_shown(self, sections: Sequence[Note]) -> list[Note]:
@@ -298,7 +298,7 @@ class Distillation:
     async def _ask(self, text: str) -> tuple[str, str]:
         """Return an answer, and bill its cost. Raises NotAskedError."""
         order = self._order
-        if order.budget and (self._said.cost or 0.0) >= order.budget:
+        if order.budget and (self._result.cost or 0.0) >= order.budget:
             raise NoAnswerError(_SPENT)
         spent: list[Spent] = []
         request = DistillRequest(
@@ -314,10 +314,10 @@ class Distillation:
         finally:
             for call in spent:
                 await run_shielded(self._conversation.context.pay(call))
-                so_far = self._said
+                so_far = self._result
                 is_known = so_far.cost is not None and call.cost is not None
                 cost = (so_far.cost or 0.0) + (call.cost or 0.0) if is_known else None
-                self._said = replace(so_far, calls=so_far.calls + 1, cost=cost)
+                self._result = replace(so_far, calls=so_far.calls + 1, cost=cost)
 
 
 class Distillations:

@@ -9,8 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date, datetime
 
 from bot.app import Kernel
+from bot.checks import Finding
+from bot.settings import Settings
 from channels.language import _, format_date, format_weekday, number_of
 from memory.audience_memory import WaitingSection
+from memory.corrections import score as correction_score
 from memory.corrections.finder import may_correct
 from memory.record.daily import Note
 from memory.turn_log import OpenTurn
@@ -354,3 +357,13 @@ def parley_tools() -> list[Tool]:
 @hookimpl
 def parley_commands() -> list[Command]:
     return [memory, long_term.remember]
+
+
+async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
+    """Check that the file for detecting corrections exists."""
+    del settings, may_connect
+    if correction_score.is_there():
+        return ()
+    name = correction_score.WEIGHTS
+    sentence = f"{name} is missing or damaged: values that people correct stay in summaries."
+    return (Finding("Corrections", "broken", sentence, "Install the bot anew."),)

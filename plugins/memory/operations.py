@@ -30,8 +30,8 @@ from memory.patterns import lazy
 from memory.record.daily import Note
 from plugins.api import Action, Ask, Reply, refusal
 from plugins.jobs.orders import JobOrders
+from plugins.jobs.plans import JobView, describe_when
 from plugins.jobs.record import NewJob
-from plugins.jobs.wording import JobView, describe_when
 from plugins.wording import money
 
 MOST_OPERATIONS = 20

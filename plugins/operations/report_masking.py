@@ -187,12 +187,8 @@ def mask_traceback(lines: Sequence[str]) -> list[str]:
         if hidden:
             shown.append(_count_hidden(hidden))
         hidden = 0
-        shown.append(f"{_plain_indent(indent)}{known}")
+        shown.append(f"{indent[:40]}{known}")
     return [*shown, *([_count_hidden(hidden)] if hidden else [])]
-
-
-def _plain_indent(indent: str) -> str:
-    return indent[:40]
 
 
 def _count_hidden(lines: int) -> str:

@@ -13,7 +13,9 @@ from threading import Lock
 from typing import Any, Protocol
 
 from bot.app import Kernel
+from bot.checks import Finding
 from bot.ports import Processes
+from bot.settings import Settings
 from memory.record.database import Database, Step
 from memory.record.search.index import Ranges
 from memory.record.search.likeness import Likeness
@@ -112,7 +114,7 @@ class VectorBackfill:
         self._store, self._processes, self._is_on = store, processes, is_on
         self.tasks = BackgroundTasks()
         self._model: Encoder | None = None
-        self._is_told = False
+        self._is_reported = False
 
     @hookimpl
     def parley_background(self) -> Background:
@@ -152,8 +154,8 @@ class VectorBackfill:
     async def _load(self) -> bool:
         if self._model is None and is_installed():
             self._model = await asyncio.to_thread(load)
-        if self._model is None and not self._is_told:
-            self._is_told = True
+        if self._model is None and not self._is_reported:
+            self._is_reported = True
             log.warning("search.semantic is on, but its packages are missing; see doctor.")
         return self._model is not None
 
@@ -193,12 +195,8 @@ class VectorLikeness(Likeness):
 def without(text: str, names: Collection[str]) -> str:
     """Return a text without the words that begin with one of these names ("Anna", "Anna's"); all of
     it if it has no others. Speakers are in many messages and carry no meaning."""
-    kept = (part for part in text.split() if names_none(part, names))
+    kept = (part for part in text.split() if not any(word in names for word in words(part)[:1]))
     return " ".join(kept) or text
-
-
-def names_none(part: str, names: Collection[str]) -> bool:
-    return not any(word in names for word in words(part)[:1])
 
 
 def find_nearest(model: Encoder, text: str, vectors: Mapping[int, bytes]) -> dict[int, float]:
@@ -241,3 +239,17 @@ def parley_likeness() -> type[Likeness]:
 @hookimpl
 def parley_tables() -> Sequence[Step]:
     return TABLES
+
+
+NAME = "Search by meaning"
+
+
+async def examine(settings: Settings, may_connect: bool) -> Sequence[Finding]:
+    """Check that the packages for the setting are installed."""
+    del may_connect
+    if not settings.section(SearchSettings).semantic:
+        return ()
+    if not is_installed():
+        advice = "Run: python main.py add semantic"
+        return (Finding(NAME, "broken", "The packages of search.semantic are missing.", advice),)
+    return (Finding(NAME, "ok", "Its model is installed."),)

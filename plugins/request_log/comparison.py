@@ -128,7 +128,7 @@ def _merge(
     def inside(sign: Sign, part: RequestPart, tokens: int = 0) -> PartLine:
         old = there.get(part.id, part)
         either = replace(part.sent, has_summary=part.sent.has_summary or old.sent.has_summary)
-        why = tuple(f"e{event.id}" for event in find_causes(either, events))
+        why = tuple(f"e{event.id}" for event in events if _touches(event, either))
         return PartLine(sign, part.name, part.tokens, part.words, tokens, True, why)
 
     there = {part.id: part for part in before}
@@ -364,12 +364,6 @@ class SentPart(Struct, frozen=True):
     entry: Entry | None = None
     has_summary: bool = False
     """A summary is sent with it, before its own text."""
-
-
-def find_causes(part: SentPart, events: Iterable[ViewEvent]) -> list[ViewEvent]:
-    """Return the events between two requests that may have changed a part of both, or of the
-    first."""
-    return [event for event in events if _touches(event, part)]
 
 
 def _touches(event: ViewEvent, part: SentPart) -> bool:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta, tzinfo
 from typing import Any
 
@@ -13,6 +13,8 @@ from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from bot.app import Kernel
+from bot.checks import Finding
+from bot.settings import Settings
 from channels.language import _, figure, format_weekday
 from memory.keys import ConversationKey, home_of
 from memory.ledger import Bill
@@ -20,6 +22,7 @@ from plugins.api import Action, Ask, BranchInfo, Command, Reply, command, hookim
 from plugins.spending import record
 from plugins.spending.accounts import Account
 from plugins.spending.saving import MonthSpending
+from plugins.spending.settings import SpendingSettings
 from plugins.wording import amount, cell, clip, literal, money, name_branch, series, table
 
 DAYS = 7
@@ -281,3 +284,11 @@ def parley_commands() -> list[Command]:
 @hookimpl
 def parley_ledger() -> object:
     return record
+
+
+def list_risks_with_users(settings: Settings) -> Iterator[Finding]:
+    """Yield the risk of unlimited spending by people other than the owners."""
+    limits = settings.section(SpendingSettings)
+    if not (limits.spend_limit_total or limits.spend_limit_user):
+        sentence = "Others have access, and nothing limits what they can spend."
+        yield Finding("spending", "low", sentence, "/config spend_limit_user 5")

@@ -13,7 +13,7 @@ TABLES = (
 )
 _ASKED = "SELECT turn, title FROM titles_asked WHERE home = ?"
 _GIVEN = "SELECT title FROM conversation WHERE key = ?"
-_SAID = """SELECT 1 FROM message JOIN conversation ON conversation.id = message.conversation
+_HAS_MESSAGE = """SELECT 1 FROM message JOIN conversation ON conversation.id = message.conversation
     WHERE key = ? AND turn = ? LIMIT 1"""
 _RENAME = "UPDATE conversation SET title = ? WHERE key = ? AND title = ?"
 
@@ -23,7 +23,7 @@ def begin(database: Database, home: str, turn: int, dropped: Collection[int] = (
     before, or if the turn was deleted. A title made from a turn that a person has `dropped` is
     deleted and requested again."""
     given = database.execute_sql(_GIVEN, (home,)).fetchone()
-    if database.execute_sql(_SAID, (home, turn)).fetchone() is None:
+    if database.execute_sql(_HAS_MESSAGE, (home, turn)).fetchone() is None:
         return False
     known = database.execute_sql(_ASKED, (home,)).fetchone()
     is_dropped = known is not None and known[0] in dropped

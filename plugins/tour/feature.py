@@ -88,7 +88,8 @@ async def _fill(ask: Ask) -> Reply:
         turns=number_of(len(turns), "{n} turn", "{n} turns"),
         tokens=amount(sum(turn.tokens for turn in turns)),
     )
-    return Reply(text, {}, (*_buttons("forecast", "compact"), _remove_example(turns)))
+    remove = Action(_("Remove the example"), f"/context drop {turns[0].id}-{turns[-1].id}")
+    return Reply(text, {}, (*_buttons("forecast", "compact"), remove))
 
 
 async def _forecast(ask: Ask) -> Reply:
@@ -130,10 +131,6 @@ async def _load(ask: Ask, step: str) -> tuple[Turn, ...]:
 
 def _buttons(*steps: str) -> tuple[Action, ...]:
     return tuple(Action(_(STARTERS[step]), f"/tour {step}") for step in steps)
-
-
-def _remove_example(turns: tuple[Turn, ...]) -> Action:
-    return Action(_("Remove the example"), f"/context drop {turns[0].id}-{turns[-1].id}")
 
 
 # --- the example ----------------------------------------------------------------------------------

@@ -249,7 +249,7 @@ LONGEST_TRANSCRIPT = 100_000
 """The maximum of characters kept of a file's transcript."""
 LONGEST_SPEECH = 4_096
 """The maximum of characters per speech request in the protocol."""
-HEARD, SPOKEN = "voice heard", "voice answered"
+TRANSCRIPTION, SPEECH = "voice heard", "voice answered"
 """The names of these calls in the ledger."""
 _TAKEN = frozenset(
     {".flac", ".mp3", ".mp4", ".mpeg", ".mpga", ".m4a", ".ogg", ".opus", ".wav", ".webm", ".aac"}
@@ -312,7 +312,7 @@ class Voice:
             )
         rate = self._rates.characters
         cost = 0.0 if self.is_free else len(text) * rate / 1e6 if rate else None
-        return sound, Spent(SPOKEN, self._endpoint.model, 0, 0, 0, cost, is_reported=False)
+        return sound, Spent(SPEECH, self._endpoint.model, 0, 0, 0, cost, is_reported=False)
 
     async def close(self) -> None:
         if self._client is not None:
@@ -328,7 +328,9 @@ class Voice:
             minutes = _count(reported.get("seconds")) / 60
             cost = minutes * self._rates.minute if minutes and self._rates.minute else None
         cost = 0.0 if cost is None and self.is_free else cost
-        return Spent(HEARD, self._endpoint.model, prompt, 0, output, cost, bool(prompt or output))
+        return Spent(
+            TRANSCRIPTION, self._endpoint.model, prompt, 0, output, cost, bool(prompt or output)
+        )
 
     def _connect(self) -> SdkClient:
         if self._client is None:

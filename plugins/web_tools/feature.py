@@ -17,6 +17,8 @@ from pydantic import Field
 from yarl import URL
 
 from agent.tools import ToolError
+from bot.checks import Finding
+from bot.settings import Settings
 from plugins.api import Permission, Tool, ToolContext, hookimpl, tool
 from plugins.web_tools.settings import WebSearch, WebToolSettings
 
@@ -271,3 +273,19 @@ def format_results(found: Sequence[WebResult], query: str) -> str:
 @hookimpl
 def parley_tools() -> list[Tool]:
     return [make_tool(), web_search]
+
+
+def list_risks(settings: Settings) -> Iterator[Finding]:
+    """Yield the tools that are on, as risks."""
+    tools = settings.section(WebToolSettings)
+    if tools.web_fetch:
+        yield Finding(
+            "web tools", "note", "The model may ask to read pages.", "/config tools.web_fetch false"
+        )
+    if tools.can_search:
+        yield Finding(
+            "web tools",
+            "note",
+            "The model may ask to search the web.",
+            'take "web_search" out of the configuration',
+        )

@@ -14,7 +14,7 @@ from memory.context.view import View
 from memory.long_term.prompt import find_lines
 from memory.messages import ToolCall
 from memory.turns import Turn
-from plugins.builtin.context.blocks import LOG, SUMMARY, RequestBlock, list_blocks, name_run
+from plugins.builtin.context.values import LOG, SUMMARY, RequestBlock, list_blocks, name_run
 
 Kind = Literal["system prompt", "tools", "memory", "summary", "log", "turn", "question", "result"]
 

@@ -15,7 +15,7 @@ import pytest
 from agent.models.selection import Credentials, place_of
 from bot.choices import choice_of, summary_choice_of
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
-from bot.settings.agents import RUNTIME_CONTEXT
+from bot.settings.files import RUNTIME_CONTEXT
 from bot.stages import credentials
 
 RUNTIME_CONTEXT_BLOCK = """\

@@ -34,7 +34,7 @@ from plugins.builtin.help import GROUPS, STRATEGIES, THE_BOT
 from plugins.file_versions.feature import VersionRows
 from plugins.instructions.record import InstructionRows
 from plugins.jobs import feature as job_feature
-from plugins.jobs import recurrence, wording
+from plugins.jobs import plans, recurrence
 from plugins.loader import load
 from plugins.spending import feature as usage
 from plugins.tour import feature as tour_feature
@@ -102,7 +102,7 @@ def _named() -> Iterator[str]:
     yield from (*state.STATES, *overview.BECAUSE.values(), *ranges.PLACES)
     yield from (text for standing in session.STANDINGS.values() for text in standing)
     yield from (*usage.HEADINGS, *usage.COLUMNS, *usage.PURPOSES, account_feature.OWN)
-    yield from (*DAYS, *MONTHS, *wording.OUTCOMES)
+    yield from (*DAYS, *MONTHS, *plans.OUTCOMES)
     for unit in recurrence.UNITS.values():
         yield from (f"every {unit}", f"every {{n}} {unit}s")
     for change in job_feature.CHANGES.values():

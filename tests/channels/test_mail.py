@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from channels.kit.platform import Media, Post
 from channels.mail import MailSettings
 from channels.mail.bounds import TooManyParts, parse_bounded
-from channels.mail.inbox import Inbox
+from channels.mail.inbox import Inbox, is_verified, parse
 from channels.mail.reading import Letter, cut_quotation, read, read_html, thread_of
-from channels.mail.verification import is_verified, parse
 from channels.mail.writing import MailThread, make_mail, make_mail_with
 from tests.tables import each_row
 from tests.waiting import PATIENCE

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from channels.base import Delta, Thought, TranscriptMessage
-from channels.terminal import copying
+from channels.terminal import conversations
 from channels.terminal.conversations import describe_way_back, format_day
 from channels.terminal.mentions import describe_unknown
 from tests.channels.at_terminal import TerminalUser, at_terminal, says, silent
@@ -126,9 +126,9 @@ async def test_a_dumb_terminal_shows_what_is_to_be_copied(
 
 def test_there_may_be_nothing_to_copy() -> None:
     for words, told in (("", "no answer here"), ("code", "no code here"), ("0", "Write /copy")):
-        with pytest.raises(copying.NothingToCopy, match=told):
-            copying.find([], words)
-    assert copying.find(SAID, "").text == CODE
+        with pytest.raises(conversations.NothingToCopy, match=told):
+            conversations.find_copy([], words)
+    assert conversations.find_copy(SAID, "").text == CODE
 
 
 # Reasoning

@@ -16,8 +16,7 @@ from memory.context.cut_cost import InputPrice
 from memory.context.forms import SUMMARY, assign_form
 from memory.context.limits import Limits
 from memory.ledger import Bill
-from plugins.builtin.context.cost import Cache
-from plugins.builtin.context.soft_limit import SoftLimit
+from plugins.builtin.context.cost import Cache, SoftLimit
 from plugins.context_advice.facts import Facts, Results
 from plugins.context_advice.feature import as_text
 from plugins.context_advice.rows import CALLS_RULE, ROWS, Advice, advice

@@ -14,7 +14,7 @@ from agent.models.endpoint import INSTALL_ANTHROPIC
 from agent.models.selection import Models, place_of, protocol_of
 from bot.choices import choice_of, summary_choice_of
 from bot.settings import Layers, SettingsStore, load_layers
-from bot.settings.agents import RUNTIME_CONTEXT
+from bot.settings.files import RUNTIME_CONTEXT
 from bot.stages import credentials
 from plugins.spending.settings import SpendingSettings
 from tests.docs.pages import ROOT, example

@@ -12,7 +12,7 @@ import pytest
 
 from bot.settings.schema import validate
 from memory import linear
-from plugins.instructions import checks, detect
+from plugins.instructions import detect, feature
 from plugins.instructions.detect import find_instructions
 from tests.fakes.openai_server import echo
 from tests.weights import weights_in
@@ -47,15 +47,15 @@ def test_a_missing_or_damaged_file_finds_nothing_and_the_doctor_says_so(
         if content is not None:
             weights.write_bytes(content)
         assert find_instructions(ORDER) == []
-        (finding,) = asyncio.run(checks.examine(validate({}), may_connect=False))
+        (finding,) = asyncio.run(feature.examine(validate({}), may_connect=False))
         assert finding.severity == "broken"
         assert (
-            asyncio.run(checks.examine(validate({"rules.detect": "off"}), may_connect=False)) == ()
+            asyncio.run(feature.examine(validate({"rules.detect": "off"}), may_connect=False)) == ()
         )
     linear.read_weights.cache_clear()
     weights.write_bytes(WHOLE)
     assert [one.text for one in find_instructions(ORDER)] == [ORDER]
-    assert asyncio.run(checks.examine(validate({}), may_connect=False)) == ()
+    assert asyncio.run(feature.examine(validate({}), may_connect=False)) == ()
 
 
 async def test_the_bot_goes_on_without_the_file_and_keeps_what_is_added(

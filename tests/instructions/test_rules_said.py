@@ -13,7 +13,7 @@ from channels.kit.platform import IncomingMessage
 from channels.message import Attachment, Reply
 from channels.whatsapp import letters
 from plugins.instructions.detect import cut_forwarded, find_instructions, is_forwarded, own_words
-from plugins.instructions.record import list_said
+from plugins.instructions.record import list_words
 from plugins.instructions.standing import MOST_OPEN
 from tests.fakes.openai_server import Answer, Call, Received, Say, echo
 from tests.tables import each_row
@@ -186,7 +186,7 @@ async def test_what_is_asked_again_is_not_said_again(tmp_path: Path) -> None:
         await say_all(bot, BOSS, "/config rules.detect auto")
         await again(bot, "/regenerate")
         assert await list_rules(bot) == []
-        said = await bot.app.store.read(lambda db: list_said(db, "pipe/main", "pipe/"))
+        said = await bot.app.store.read(lambda db: list_words(db, "pipe/main", "pipe/"))
         assert said == [BOSS]
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.checks import Finding
-from plugins.mcp.checks import check_servers
+from plugins.mcp.feature import check_servers
 from plugins.mcp.health import add_stderr_reason, find_reason
 from plugins.mcp.settings import parse_servers
 from plugins.operations.doctor import Probes, examine

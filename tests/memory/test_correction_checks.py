@@ -12,7 +12,7 @@ import pytest
 from bot.settings.schema import validate
 from memory.corrections import score as correction_score
 from memory.corrections.finder import find_corrections
-from plugins.memory import checks
+from plugins.memory import feature
 from tests.weights import weights_in
 
 SAID = ("We meet on 3 May.", "We meet on 4 May now.")
@@ -30,7 +30,7 @@ def _weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_the_doctor_looks_for_the_weights(weights: Path, content: bytes | None) -> None:
     if content is not None:
         weights.write_bytes(content)
-    findings = asyncio.run(checks.examine(validate({}), may_connect=False))
+    findings = asyncio.run(feature.examine(validate({}), may_connect=False))
     found = [(one.old, one.new) for one in find_corrections(SAID)]
     if content == WHOLE:
         assert not findings

@@ -15,10 +15,10 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.settings import ToolSettings
 from agent.tools import text_lines
 from agent.tools.allowance import measure_usage
 from agent.tools.base import ToolContext
-from agent.tools.settings import ToolSettings
 from agent.tools.text_lines import Search
 from agent.tools.toolbox import Toolbox
 from memory.keys import ConversationKey

@@ -14,7 +14,7 @@ from bot.settings.schema import validate
 from memory.record import feature_tables
 from memory.record.database import Database
 from memory.record.search import index
-from plugins.recall import checks, feature, record
+from plugins.recall import feature, record
 from plugins.recall.feature import VectorBackfill, VectorLikeness, without
 from tests.memory.harness import MemoryHarness
 from tests.memory.test_recall import MONDAY, STRANGER, recalled, tell
@@ -199,7 +199,7 @@ def test_names_of_those_who_speak_are_no_meaning(
 async def test_the_doctor_says_whether_the_model_is_there(
     monkeypatch: pytest.MonkeyPatch, values: Mapping[str, bool], is_installed: bool, said: list[str]
 ) -> None:
-    monkeypatch.setattr(checks, "is_installed", lambda: is_installed)
-    found = await checks.examine(validate(values), may_connect=True)
+    monkeypatch.setattr(feature, "is_installed", lambda: is_installed)
+    found = await feature.examine(validate(values), may_connect=True)
     assert [one.sentence for one in found] == said
     assert all(one.is_ok is is_installed for one in found)

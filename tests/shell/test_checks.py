@@ -10,7 +10,7 @@ import pytest
 from bot.checks import Finding
 from bot.settings.schema import validate
 from plugins.shell import feature as plugin
-from plugins.shell.checks import check_box, examine, list_risks
+from plugins.shell.feature import check_box, examine, list_risks
 from tests.tables import each_row
 from tests.waiting import until
 from tests.whole.testbot import run_bot

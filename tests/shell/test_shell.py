@@ -12,10 +12,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from agent.settings import ToolSettings
 from agent.tools import allowance
 from agent.tools.allowance import measure_usage
 from agent.tools.base import Permission, ToolContext
-from agent.tools.settings import ToolSettings
 from agent.tools.toolbox import Toolbox
 from bot.settings import Settings
 from memory.keys import ConversationKey

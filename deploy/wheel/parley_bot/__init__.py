@@ -13,7 +13,7 @@ from pathlib import Path
 def main() -> int:
     """Run the program that `_app` holds; the command `parley`."""
     sys.path.insert(0, str(Path(__file__).resolve().with_name("_app")))
-    from bot.interrupts import end_silently  # noqa: PLC0415 - it is found only now
+    from bot.own_python import end_silently  # noqa: PLC0415 - it is found only now
 
     end_silently()
     from bot import early as steps  # noqa: PLC0415 - what it needs takes longer to load

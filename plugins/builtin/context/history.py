@@ -22,7 +22,8 @@ from plugins.builtin.context.show import by, explain_hold, name_kind, undo_of
 from plugins.builtin.context.state import IN_PLAY, TurnStates, name_states, states
 from plugins.builtin.context.turns import name_role, role
 from plugins.builtin.context.values import as_data, phrase, sentence_about
-from plugins.offers import numbers_in_context, with_offers
+from plugins.guarding import with_offers
+from plugins.turn_names import numbers_in_context
 from plugins.wording import (
     amounts,
     aside,

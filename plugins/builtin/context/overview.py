@@ -27,8 +27,7 @@ from memory.long_term.prompt import PromptMemory
 from memory.messages import Role
 from memory.services import CutNotice
 from plugins.api import Ask
-from plugins.builtin.context.cost import Cache, cache_of
-from plugins.builtin.context.soft_limit import SoftLimit, soft_limit_of
+from plugins.builtin.context.cost import Cache, SoftLimit, cache_of, soft_limit_of
 from plugins.builtin.context.values import pick, sentence_about
 from plugins.context_usage import usage_of
 from plugins.rules import find_compacting, parse

@@ -14,12 +14,18 @@ from memory.context.plan import Plan
 from memory.context.strategies.stubs import count_freed
 from memory.context.view import View
 from plugins.api import Ask, Reply
-from plugins.builtin.context.blocks import LOG, RANGE, SUMMARY, list_blocks, name_run
 from plugins.builtin.context.cost import cache_of
 from plugins.builtin.context.overview import CompactionHold, effect, hold, plan_data
 from plugins.builtin.context.show import explain_hold, future_reason
 from plugins.builtin.context.turns import name_role, role, summarize
-from plugins.builtin.context.values import sentence_about
+from plugins.builtin.context.values import (
+    LOG,
+    RANGE,
+    SUMMARY,
+    list_blocks,
+    name_run,
+    sentence_about,
+)
 from plugins.wording import amount, clip, clip_words, count, literal, shorten, shrink, table
 
 Row = tuple[str, str, int | None, str]

@@ -1,4 +1,5 @@
-"""Values in replies: their fields are inserted into sentences, and returned as data to programs.
+"""Values in replies: their fields are inserted into sentences, and returned as data to programs;
+and the next request as a list of blocks, for lists, figures and questions about the context.
 
 A field with a tuple of numbers refers to turns: a sentence formats them ("t1 to t3"), data has
 their names. A field with `tokens` in its name is an amount.
@@ -7,7 +8,7 @@ their names. A field with `tokens` in its name is an amount.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +16,9 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from channels.language import _
+from memory.context.view import View
 from memory.text.receipt import Receipt
+from memory.turns import Turn
 from plugins.turn_names import ids
 from plugins.wording import amount, amounts, format_turns
 
@@ -68,3 +71,43 @@ def sentence_about(numbers: Sequence[int], one: str, many: str, **values: Any) -
     English."""
     named = format_turns(numbers)
     return _(one if len(numbers) == 1 else many, turns=named, turn=named, **values)
+
+
+SUMMARY, LOG, RANGE = "summary", "activity log", "summaries of turns"
+TURN, RUNNING = "turns", "running turn"
+
+
+class RequestBlock(Struct, frozen=True):
+    """A named part of the request: its raw tokens, its text, and the `turns` that it contains or
+    represents; `turn` is set if it is a single turn."""
+
+    part: str
+    raw: int
+    text: str
+    turns: tuple[int, ...]
+    turn: Turn | None = None
+
+
+def list_blocks(view: View) -> Iterator[RequestBlock]:
+    """Yield the blocks in the order of the request: a range summary comes where it is sent, after
+    the turns that it represents and the turns before these."""
+    front = view.preface
+    if front:
+        yield RequestBlock(SUMMARY, front.tokens, front.text, view.layout.turns("summary"))
+    if log := view.log:
+        raw = view.front_tokens - (front.tokens if front else 0)
+        yield RequestBlock(LOG, raw, "\n".join(line.text for line in log), view.logged)
+    waiting = [one for one in view.layout.ranges if one.summary in view.summaries]
+    for turn in (*view.turns, None):
+        while waiting and (turn is None or waiting[0].turns[-1] < turn.number):
+            one = waiting.pop(0)
+            summary = view.summaries[one.summary]
+            yield RequestBlock(RANGE, summary.tokens, summary.text, one.turns)
+        if turn is not None:
+            part = RUNNING if turn.number == view.current else TURN
+            yield RequestBlock(part, turn.tokens, turn.question.text, (turn.number,), turn)
+
+
+def name_run(turns: Sequence[int]) -> str:
+    """Return neighbouring turns as commands accept them: "t3", "t3-t5"."""
+    return f"t{turns[0]}" if turns[0] == turns[-1] else f"t{turns[0]}-t{turns[-1]}"
