@@ -158,9 +158,7 @@ class PrivateConversations:
     def status(self, key: ConversationKey) -> PrivateInfo | None:
         talk = self._talks.get(key.home)
         if talk is not None:
-            shown = talk.in_view
-            tokens = sum(turn.tokens for turn in shown)
-            return PrivateInfo(len(talk.turns), len(shown), tokens, is_alive=True)
+            return PrivateInfo(len(talk.turns), talk.in_view, talk.tokens, is_alive=True)
         return PrivateInfo(0, 0, 0, is_alive=False) if self.covers(key) else None
 
     async def begin(self, key: ConversationKey, address: Address) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection
-from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -164,11 +163,10 @@ class Compactor:
         await self._services.on_cut(self._state.key, notice)
 
     async def compact_as_due(
-        self, prefix: PromptPrefix | None = None, *, wait: bool, by_rule: bool = False
+        self, planner: Planner, *, wait: bool, prefix: PromptPrefix | None = None
     ) -> Compacted | None:
         """Make the compaction of the strategy. If old tool results become stubs first, also make
         the one that is still due after that, for the same request."""
-        planner = partial(self.forecaster.due_in, by_rule=by_rule)
         done = await self.compact(planner, "strategy", wait=wait, prefix=prefix)
         if done is None or done.event is None or done.event.name != "stub":
             return done
@@ -229,6 +227,11 @@ class Compactor:
             lambda view, limits: emergency.halve(view, limits, ASKED), "emergency", wait=False
         )
         return done.event if done else None
+
+    async def restore_recent(self) -> None:
+        """Compact as a restart under `trim` with `restore: recent` does (CowAgent)."""
+        if self._state.limits.strategy == "trim":
+            await self.compact(trim.restart, "restart", wait=False)
 
     def describe_restart(self, turn: int) -> str:
         """Return a sentence, once, on the turns that the restart before this turn removed from the
@@ -302,7 +305,9 @@ class Compactor:
         `_auto_compact`)."""
         if not self._state.strategy.by_rule or self._is_cooling:
             return
-        done = await self.compact_as_due(by_rule=True, wait=True)
+        done = await self.compact_as_due(
+            lambda view, limits: self.forecaster.due_in(view, limits, by_rule=True), wait=True
+        )
         if done and done.event and done.event.name != "stub":
             self._last_at_start = self._clock()
 

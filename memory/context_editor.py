@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal
 
@@ -85,7 +85,7 @@ class ContextEditor:
             cleared = ClearResult(
                 tuple(sorted({*view.logged, *summed, *(turn.number for turn in removed)})),
                 sum(len(turn.entries) for turn in removed),
-                view.scale.part(sum(turn.tokens for turn in removed) + view.count_ranges()),
+                view.scale.part(sum(turn.tokens for turn in removed) + view.range_tokens),
             )
             if kind == "clear":
                 await self._compactor.summaries.cancel()
@@ -101,9 +101,10 @@ class ContextEditor:
         last = max(last, *cleared.turns, *(span.last for span in view.layout.forms), 0)
         removed = TurnForm("gone", CLEARED if kind == "clear" else ASIDE)
         # A clear includes turns that were summarised or dropped before.
-        away = view.layout.removed_turns
-        numbers = [n for n in range(1, last + 1) if kind == "clear" or not away.has(n)]
-        change = Change(assign_form(numbers, removed), reference="")
+        numbers = (
+            range(1, last + 1) if kind == "clear" else self._without_removed(range(1, last + 1))
+        )
+        change = Change.clearing(assign_form(numbers, removed))
         after = replace(view.apply(change), preface=None).tokens
         plan = Plan(change, ASKED, cleared.turns)
         job, untold = None, tuple(turn for turn in cleared.turns if turn not in told)
@@ -113,6 +114,10 @@ class ContextEditor:
         event = await self._compactor.record(self._state.event(plan, view, after), job)
         await self._compactor.approval.drop()
         return event
+
+    def _without_removed(self, numbers: Iterable[int]) -> list[int]:
+        away = self._state.layout.removed_turns
+        return [number for number in numbers if not away.has(number)]
 
     async def undo(self, event_id: int = 0) -> ViewEvent | None:
         """Undo an event (0: the newest, `newest_undoable`); return it, or None if there is no such
@@ -145,9 +150,7 @@ class ContextEditor:
             whole = {turn.number for turn in state.view().turns} - {*state.layout.turns("tail")}
             away = [n for n in numbers if n in there and taken.has(n)]
             wanted = sorted({n for n in numbers if n in there} - whole - {*away}, reverse=True)
-            limits = state.limits
-            most = min(limits.threshold or limits.ceiling, limits.ceiling)
-            room = max(0, most - state.view().tokens)
+            room = self._tokens_left()
             back = await self._find_fitting(wanted, room)
             found = ExpandResult(
                 None, tuple(sorted(back)), tuple(sorted({*wanted} - {*back})), tuple(away), room
@@ -192,12 +195,18 @@ class ContextEditor:
         own = next((event.leaving for event in events if event.id == front), ())
         return not set(own).isdisjoint(back) and set(own).isdisjoint(left)
 
+    def _tokens_left(self) -> int:
+        """Return the tokens that are free before turns are removed again."""
+        limits = self._state.limits
+        most = min(limits.threshold or limits.ceiling, limits.ceiling)
+        return max(0, most - self._state.view().tokens)
+
     async def _find_fitting(self, wanted: Sequence[int], room: int) -> list[int]:
         """Return the first of these turns that fit into this many tokens; all of them if they fit
         once the summaries that cover them are removed."""
         view = self._state.view()
         part, layout = view.scale.part, view.layout.apply(Change(assign_form(wanted, WHOLE)))
-        freed = view.count_ranges() - replace(view, layout=layout).count_ranges()
+        freed = view.range_tokens - replace(view, layout=layout).range_tokens
         size, fitting = 0, list[int]()
         for first in range(0, len(wanted), _READ_AT_ONCE):
             turns = await self._state.turns(wanted[first : first + _READ_AT_ONCE])
@@ -211,11 +220,11 @@ class ContextEditor:
 
     async def pin(self, turns: Collection[int]) -> ViewEvent | None:
         """Pin turns, for a person; turns that do not exist yet are ignored."""
-        return await self._put_unless_empty(Change(pin=self._known(turns)))
+        return await self._put_unless_empty(Change.pinning(self._known(turns)))
 
     async def unpin(self, turns: Collection[int]) -> ViewEvent | None:
         """Unpin turns."""
-        return await self._put_unless_empty(Change(unpin=self._known(turns)))
+        return await self._put_unless_empty(Change.unpinning(self._known(turns)))
 
     def _known(self, turns: Collection[int]) -> frozenset[int]:
         return frozenset(range(1, self._state.newest + 1)).intersection(turns)

@@ -353,7 +353,7 @@ class ContextState:
     ) -> ViewEvent:
         """Undo or redo an event; return the event for that. Raises StoreError."""
         before = self.view()
-        move = self.event(Plan(Change(target=event.id), why), before, 0, actor, kind)
+        move = self.event(Plan(Change.moving(event.id), why), before, 0, actor, kind)
         return await self.record_measured(move, before)
 
     async def _move_by(self, event: ViewEvent) -> None:

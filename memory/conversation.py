@@ -31,7 +31,6 @@ from memory.calibration import Anchor, Calibration, CutPrompts, KnownModels
 from memory.compactor import Compactor
 from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns
 from memory.context.limits import Limits
-from memory.context.strategies import trim
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
 from memory.corrections.finder import may_correct
@@ -122,7 +121,7 @@ class Conversation:
         if is_restart and self.context.layout.removed_turns != NO_REMOVED_TURNS:
             await self._follow(self.context.layout.removed_turns)  # a crash may have come between
         if is_restart and not self._services.rules.restores_exactly():
-            await self.compactor.compact(trim.restart, "restart", wait=False)
+            await self.compactor.restore_recent()
 
     async def _load(self) -> None:
         ledger = self._services.ledger

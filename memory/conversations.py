@@ -310,7 +310,10 @@ class Conversations:
         with suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL):
                 await asyncio.gather(*endings)
-        await self.abandon()
+        await self._mirror.close()
+        for conversation in self.list_loaded():
+            await conversation.compactor.summaries.close()
+        await self._indexer.close()
 
     async def abandon(self) -> None:
         """Stop background work without notifying listeners: other processes have taken over."""

@@ -151,7 +151,7 @@ class Forecaster:
     async def _with_late(self, now: View) -> View:
         if not (late := await self.find_late_summaries()):
             return now
-        layout = now.layout.apply(Change(texts=late))
+        layout = now.layout.apply(Change.showing(late))
         texts = await self._state.read_texts(layout, now.layout)
         return replace(now, layout=layout, **texts)
 

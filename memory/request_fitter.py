@@ -97,7 +97,9 @@ class RequestFitter:
         if settled is not None or now is not limits:  # or a limit was changed meanwhile
             limits, view = now, state.view(prefix, now)
         if self._forecaster.due_in(view, limits) is not None:
-            await self._compactor.compact_as_due(prefix, wait=state.strategy.waits)
+            await self._compactor.compact_as_due(
+                self._forecaster.due_in, wait=state.strategy.waits, prefix=prefix
+            )
         elif view.tokens <= limits.ceiling:
             return view, limits  # the usual case
         limits = state.limits
@@ -107,6 +109,8 @@ class RequestFitter:
         """Restore turns that `slim` has folded with lower settings than those in force; one event
         records the result."""
         state = self._state
+        if self._forecaster.plan_unfold(limits) is None:
+            return
         async with state.changing:
             if (back := self._forecaster.plan_unfold(limits)) is None:
                 return
@@ -286,10 +290,9 @@ class RequestFitter:
         """Show the summaries that came late, and a reference to what left; between turns only, so
         that no request of a running turn is rewritten."""
         state, late = self._state, await self._forecaster.find_late_summaries()
-        layout, front = state.layout, state.layout.front
-        kept = self._compactor.summaries.reference
-        if kept == layout.reference or not (front in late or state.view().front):
-            kept = ""  # the model knows it, or nothing represents the removed turns
+        layout = state.replayed.layout
+        front = layout.front
+        kept = self._new_reference(is_late=front in late)
         if not kept and not late:
             return
         ranges = sorted(turn for one in layout.ranges if one.event in late for turn in one.turns)
@@ -298,6 +301,14 @@ class RequestFitter:
             why = f"the summary of {format_turns(ranges)} is ready"
         if front in late:
             why = "the summary of the compaction is ready"
-        plan = Plan(Change(texts=late, after=front or 0, reference=kept or None), why)
+        plan = Plan(Change.showing(late, front or 0, kept or None), why)
         event = state.event(plan, state.view(), 0, kind="text")
         await state.record(replace(event, tokens_before=0))  # its size is known once it is there
+
+    def _new_reference(self, *, is_late: bool) -> str:
+        """Return the reference to what left, where the model does not know it, and something stands
+        for what left."""
+        kept = self._compactor.summaries.reference
+        if not kept or kept == self._state.layout.reference:
+            return ""
+        return kept if is_late or self._state.view().front else ""

@@ -22,6 +22,8 @@ from memory.turns import format_turns
 
 SHARE = 2
 """A person's summary may take this part of the maximum context: one half."""
+
+
 _AT_A_TIME = 50  # turns of a summary that are read at once
 
 
@@ -238,17 +240,14 @@ class SummaryEditor:
             after = await self._compactor.approval.edit(chosen.waits_for, made)
             return EditedSummary(before, after, None)
         made = replace(made, section="")
-        state, view = self._state, self._state.view()
-        then = await state.with_summary(view, made, is_range=chosen.is_range)
-        draft = state.event(Plan(Change(), ""), view, then.tokens, kind="edit")
-        event = state.count_broken(draft, view, then)
+        event = await self._to_event(chosen, made)
 
         def name(after: Summary) -> ViewEvent:
-            shown = Change(texts={chosen.slot: after.id})
+            shown = Change.showing({chosen.slot: after.id})
             reason = why or f"{before.name} was changed to {after.name}"
             return replace(event, change=shown, reason=reason)
 
-        stored, after = await state.record_summary(made, name)
+        stored, after = await self._state.record_summary(made, name)
         return EditedSummary(before, after, stored, chosen.is_range)
 
     async def find_editable(self, number: int = 0) -> CurrentSummary:
@@ -293,3 +292,10 @@ class SummaryEditor:
         is_doubted, edits = before.is_untrusted or is_untrusted, before.origin
         new = {"text": text, "tokens": raw, "edits": edits, "receipt": receipt}
         return replace(before, is_untrusted=is_doubted, **new)
+
+    async def _to_event(self, standing: CurrentSummary, made: Summary) -> ViewEvent:
+        """Return the event that puts a summary in force, before the summary has an id."""
+        state, view = self._state, self._state.view()
+        shown = await state.with_summary(view, made, is_range=standing.is_range)
+        event = state.event(Plan(Change(), ""), view, shown.tokens, kind="edit")
+        return state.count_broken(event, view, shown)

@@ -58,8 +58,7 @@ class UnrecordedTurn(OpenTurn):
 
     def view(self, prefix: PromptPrefix) -> View:
         """Return the model's current view."""
-        layout = Layout().apply(self.cuts)
-        whole = (*self.earlier, Turn(self.number, tuple(self.entries)))
+        layout, whole = self._layout, (*self.earlier, Turn(self.number, tuple(self.entries)))
         return View(
             whole,
             apply_layout(whole, layout),
@@ -69,6 +68,10 @@ class UnrecordedTurn(OpenTurn):
             current=self.number,
             newest=self.number,
         )
+
+    @property
+    def _layout(self) -> Layout:
+        return Layout().apply(self.cuts)
 
     async def fit(self, prefix: PromptPrefix) -> View:
         """Return the model's view, shortened by the emergency ladder to fit the window. Raises
@@ -275,9 +278,15 @@ class PrivateConversation:
         self.cuts = Change()
 
     @property
-    def in_view(self) -> tuple[Turn, ...]:
-        """The turns that the model still sees, as it sees them."""
-        return apply_layout(self.turns, Layout().apply(self.cuts))
+    def tokens(self) -> int:
+        """Return the size of the turns, in the meter's tokens."""
+        layout = Layout().apply(self.cuts)
+        return sum(turn.tokens for turn in apply_layout(tuple(self.turns), layout))
+
+    @property
+    def in_view(self) -> int:
+        """Return the number of turns that the model still sees."""
+        return len(apply_layout(tuple(self.turns), Layout().apply(self.cuts)))
 
     async def open(self, text: str, speaker: str, person: str) -> PrivateTurn:
         """Return the turn of a question. It belongs to the conversation once `keep` is called."""

@@ -132,7 +132,8 @@ def find_provider(name: str, base_url: str, quirks: Quirks = ()) -> Provider:
     """Return the provider with this name in the settings, or, without a name, at this address, with
     the configured `quirks` applied."""
     known = _find(name, base_url)
-    return replace(known, **{_FIELDS.get(name, name): value for name, value in quirks})
+    fields = {_FIELDS.get(name, name): value for name, value in quirks}
+    return replace(known, **fields) if fields else known
 
 
 def _find(name: str, base_url: str) -> Provider:

@@ -3,7 +3,7 @@ of summaries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from math import inf
 from typing import Any, Literal
@@ -77,6 +77,42 @@ class Change(Struct, frozen=True):
     rolled: ShortenedLog | None = None
     target: int = 0
 
+    @classmethod
+    def clipping(cls, clips: Mapping[int, Clip]) -> Change:
+        """Clip messages, given by seq."""
+        return cls(clip=clips)
+
+    @classmethod
+    def stubbing(cls, results: Iterable[int], tokens: int) -> Change:
+        """Replace tool results, given by seq, by stubs; each counts this many raw tokens at
+        first."""
+        return cls(stub=dict.fromkeys(results, tokens))
+
+    @classmethod
+    def pinning(cls, turns: Collection[int]) -> Change:
+        return cls(pin=frozenset(turns))
+
+    @classmethod
+    def unpinning(cls, turns: Collection[int]) -> Change:
+        return cls(unpin=frozenset(turns))
+
+    @classmethod
+    def clearing(cls, forms: Forms) -> Change:
+        """Give turns these forms, and name no place that keeps removed turns."""
+        return cls(forms, reference="")
+
+    @classmethod
+    def moving(cls, event: int) -> Change:
+        """Undo or redo an event."""
+        return cls(target=event)
+
+    @classmethod
+    def showing(
+        cls, summaries: Mapping[int, int], after: int = 0, reference: str | None = None
+    ) -> Change:
+        """Show summaries, each for the event that removed its turns."""
+        return cls(texts=summaries, after=after, reference=reference)
+
     @property
     def is_empty(self) -> bool:
         return self == _NONE
@@ -96,6 +132,11 @@ class Change(Struct, frozen=True):
         """Return whether it may change the text in front of the messages, or a summary between
         them."""
         return bool(self.forms or self.texts) or self.folds or self.reference is not None
+
+    @property
+    def shortened(self) -> tuple[int, int]:
+        """The number of messages that it clips, and of tool results that it replaces by stubs."""
+        return len(self.clip), len(self.stub)
 
     @property
     def summaries(self) -> Collection[int]:
@@ -119,6 +160,14 @@ class Change(Struct, frozen=True):
         forms = (span.form for span in self.forms)
         return any(form == TurnForm(kind) or (is_half and form.by == OWN) for form in forms)
 
+    def freed_tokens(self, seq: int, tokens: int) -> int:
+        """Return the raw tokens that it frees by replacing this message by a stub."""
+        return tokens - self.stub[seq] if seq in self.stub else 0
+
+    def clips(self, seq: int) -> bool:
+        """Return whether it clips this message."""
+        return seq in self.clip
+
     def with_forms(self, forms: Forms) -> Change:
         """Return the change with these forms added; they replace the forms of the same turns."""
         return replace(self, forms=overlay(self.forms, forms))
@@ -141,17 +190,13 @@ class Change(Struct, frozen=True):
     def up_to(self, turn: int, seq: int | None = None) -> Change:
         """Return the change without its effect on later turns or messages."""
         last = inf if seq is None else seq
-        left = self._only(lambda number: number <= turn, lambda place: place <= last)
-        return replace(left, forms=up_to(self.forms, turn))
-
-    def _only(self, has_turn: Callable[[int], bool], has_seq: Callable[[int], bool]) -> Change:
-        """Return the change with the pins of these turns and the display of these messages."""
         return replace(
             self,
-            pin=frozenset(filter(has_turn, self.pin)),
-            unpin=frozenset(filter(has_turn, self.unpin)),
-            clip={seq: clip for seq, clip in self.clip.items() if has_seq(seq)},
-            stub={seq: tokens for seq, tokens in self.stub.items() if has_seq(seq)},
+            forms=up_to(self.forms, turn),
+            pin=frozenset(number for number in self.pin if number <= turn),
+            unpin=frozenset(number for number in self.unpin if number <= turn),
+            clip={place: clip for place, clip in self.clip.items() if place <= last},
+            stub={place: size for place, size in self.stub.items() if place <= last},
         )
 
     def without(
@@ -163,10 +208,13 @@ class Change(Struct, frozen=True):
     ) -> Change:
         """Return the change without these turns, messages and summaries. `unmade` are the events
         that no longer have a summary, each with the event whose summary its own continued."""
-        left = self._only(lambda number: number not in turns, lambda place: place not in seqs)
         return replace(
-            left,
+            self,
             forms=without_turns(self.forms, turns),
+            clip={seq: clip for seq, clip in self.clip.items() if seq not in seqs},
+            stub={seq: tokens for seq, tokens in self.stub.items() if seq not in seqs},
+            pin=self.pin.difference(turns),
+            unpin=self.unpin.difference(turns),
             texts={
                 slot: text
                 for slot, text in self.texts.items()
@@ -249,7 +297,10 @@ _JSON: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "pin": (sorted, frozenset),
     "unpin": (sorted, frozenset),
     "texts": (_by_number, _load_numbers),
-    **dict.fromkeys(("after", "target", "reference", "folded"), (_as_it_is, _as_it_is)),
+    "after": (_as_it_is, _as_it_is),
+    "target": (_as_it_is, _as_it_is),
+    "reference": (_as_it_is, _as_it_is),
+    "folded": (_as_it_is, _as_it_is),
     "rolled": (lambda rolled: [rolled.lines, rolled.told], lambda data: ShortenedLog(*data)),
 }
 """The functions that convert each field of a change to JSON and back."""

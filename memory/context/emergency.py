@@ -77,9 +77,9 @@ async def step_of_ladder(view: View, limits: Limits, step: int, meter: Meter) ->
     """Return the plan of this step of the emergency ladder, with its clips counted. They are made
     smaller if the estimate by which they were chosen was too low."""
     made = plan(view, limits, step)
-    for _ in range(_ESTIMATES if made.change.clip else 0):
+    for _ in range(_ESTIMATES if made.change.shortened[0] else 0):
         change = await measure(made.change, view, meter)
-        more = _clip_current(view.apply(change), limits) if step in (0, 3) else Change()
+        more = clip_further(view.apply(change), limits, step)
         made = replace(made, change=change.combine(more))
         if more.is_empty:
             break
@@ -174,7 +174,7 @@ def _describe_done(steps: Sequence[ViewEvent], view: View, turn: int) -> str:
         entry
         for one in view.whole
         for entry in one.entries
-        if any(entry.seq in event.change.clip for event in steps)
+        if any(event.change.clips(entry.seq) for event in steps)
     )
     clipped = {entry.message.role if entry.turn == turn else "earlier" for entry in entries}
     parts = [
@@ -253,6 +253,11 @@ def _find_even_clips(view: View, limits: Limits, others: Change, *, has_calls: b
     return clips(max(LEAST_SHOWN, longest - cut))
 
 
+def clip_further(view: View, limits: Limits, step: int) -> Change:
+    """Return the further clips that are needed once the clips of a step are counted."""
+    return _clip_current(view, limits) if step in (0, 3) else Change()
+
+
 def _aggressively(view: View, limits: Limits) -> Change:
     change = _clips(view, limits, LONGEST)
     surplus = view.movable[: max(0, len(view.turns) - MOST_TURNS)]
@@ -283,16 +288,19 @@ def _clips(
         for entry in view.entries
         if (not only or entry.turn == only)
         and (has_calls or entry.message.role != "assistant")
-        and max(map(len, entry.message.texts), default=0)
-        > chars + (_NOTICE if entry.seq in view.layout.clipped else 0)
+        and _is_longer(entry, chars + (_NOTICE if entry.seq in view.layout.clipped else 0))
     }
-    return Change(clip=clips)
+    return Change.clipping(clips)
 
 
 def _clip(entry: Entry, chars: int, is_snipped: bool) -> Clip:
     lengths = [len(text) for text in entry.message.texts]
     left = sum(min(length, chars) for length in lengths)
     return Clip(chars, max(1, entry.tokens * left // sum(lengths)), is_snipped)
+
+
+def _is_longer(entry: Entry, chars: int) -> bool:
+    return any(len(text) > chars for text in entry.message.texts)
 
 
 def _current(view: View) -> int:

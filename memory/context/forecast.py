@@ -132,9 +132,7 @@ def _make_projection(view: View, sizes: Sizes) -> Callable[[int], View]:
         now = replace(view, whole=whole, turns=(*view.turns[:-1], over), lines=_log(view, [over]))
         now = replace(now, current=0)
     newest = max(view.newest, now.turns[-1].number if now.turns else 0)
-    # Future turns come after all that was clipped or became a stub, in context or not.
-    shown = now.whole[-1].entries[-1].seq if now.whole else 0
-    last = max(shown, *now.layout.clipped, *now.layout.stubbed, 0)
+    last = _last_seq(now)
 
     @cache
     def imagine(place: int, is_over: bool) -> Turn:
@@ -151,15 +149,8 @@ def _make_projection(view: View, sizes: Sizes) -> Callable[[int], View]:
 
     def ahead(count: int) -> View:
         over = [imagine(place, True) for place in range(1, count)]
-        coming = (*over, imagine(count, False))
-        return replace(
-            now,
-            whole=now.whole + coming,
-            turns=now.turns + coming,
-            lines=_log(now, over),
-            current=newest + count,
-            newest=newest + count,
-        )
+        later = _with_turns(now, (*over, imagine(count, False)))
+        return replace(later, lines=_log(now, over))
 
     return ahead
 
@@ -170,10 +161,26 @@ def _log(view: View, over: Sequence[Turn]) -> tuple[LogLine, ...]:
     return (*view.lines, *new) if view.rendering == "exchange" else ()
 
 
+def _with_turns(view: View, coming: tuple[Turn, ...]) -> View:
+    """Return the view with these turns added, the last of which is running."""
+    whole, turns, last = view.whole + coming, view.turns + coming, coming[-1].number
+    return replace(view, whole=whole, turns=turns, current=last, newest=last)
+
+
+def _last_seq(view: View) -> int:
+    """Return the last seq of the view: future turns come after all clipped and cleared turns, and
+    after the summaries in place of turns."""
+    whole = view.whole[-1].entries[-1].seq if view.whole else 0
+    clipped = max((*view.layout.clipped, *view.layout.stubbed), default=0)
+    return max(whole, clipped)
+
+
+def _average(sizes: Sequence[int]) -> int:
+    return sum(sizes) // len(sizes)
+
+
 def find_sizes(
-    view: View,
-    pick: Callable[[Sequence[int]], int] = lambda sizes: sum(sizes) // len(sizes),
-    times: int = 1,
+    view: View, pick: Callable[[Sequence[int]], int] = _average, times: int = 1
 ) -> Sizes:
     """Return the sizes of a turn as those in context are on average; or of the shortest or the
     longest, so many times as long."""
@@ -181,9 +188,12 @@ def find_sizes(
     if not turns:
         return _TYPICAL // 3, _TYPICAL, 0
     asked = times * pick([turn.entries[0].tokens for turn in turns])
-    tools = [[e.tokens for e in turn.entries if e.message.role == "tool"] for turn in turns]
-    results = times * pick([sum(tokens) for tokens in tools])
+    results = times * pick([_count_results(turn) for turn in turns])
     return asked, max(asked, times * pick([turn.tokens for turn in turns])), results
+
+
+def _count_results(turn: Turn) -> int:
+    return sum(entry.tokens for entry in turn.entries if entry.message.role == "tool")
 
 
 def with_question(view: View) -> View:

@@ -273,10 +273,7 @@ class ReplayedState(Struct, frozen=True):
         """
         layout = self.layout
         if _applies(event, strategy) and event.kind in _VIEW:
-            # The texts of these are a person's choice of a summary's text.
-            is_shown_again = event.kind == "view" and event.name in ("expand", "drop")
-            is_edit = event.kind == "edit" or is_shown_again
-            layout = layout.apply(event.change, event.id, is_edit=is_edit)
+            layout = layout.apply(event.change, event.id, is_edit=_is_edit(event))
         is_of_people = event.kind in _OF_PEOPLE
         is_last = is_of_people and event.name not in ("pin", "unpin")
         return ReplayedState(
@@ -290,6 +287,11 @@ class ReplayedState(Struct, frozen=True):
 
 def _applies(event: ViewEvent, strategy: str) -> bool:
     return event.actor != "strategy" or event.strategy == strategy
+
+
+def _is_edit(event: ViewEvent) -> bool:
+    """Return whether the texts of an event are a person's choice of a summary's text."""
+    return event.kind == "edit" or (event.kind == "view" and event.name in ("expand", "drop"))
 
 
 def _moves(event: ViewEvent) -> bool:

@@ -40,6 +40,12 @@ class Plan(Struct, frozen=True):
         return name_of(self.change)
 
     @property
+    def only_tells_lines(self) -> bool:
+        """Return whether the daily memory is told of the lines of the log that it removes, as they
+        are, and nothing replaces them."""
+        return self.change.rolled is not None and not self.change.makes("summary")
+
+    @property
     def removed(self) -> frozenset[int]:
         """The turns that are removed by it, or become lines of the log."""
         return frozenset((*self.leaving, *self.change.turns("line")))
@@ -237,8 +243,8 @@ def plan_range(view: View, numbers: Collection[int], focus: str) -> Plan | None:
     swallowed = [one for one in view.loose if not wanted.isdisjoint(one.turns)]
     if len(turns) + len(swallowed) < (1 if turns else 2):
         return None  # a new summary of one summary alone would be the same
-    covered = (number for one in swallowed for number in one.turns)
-    leaving = tuple(sorted({*(turn.number for turn in turns), *covered}))
+    removed = {turn.number for turn in turns}.union(*(one.turns for one in swallowed))
+    leaving = tuple(sorted(removed))
     return _plan_asked(Change(assign_form(leaving, RANGE)), leaving, focus)
 
 

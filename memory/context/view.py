@@ -114,7 +114,7 @@ class View(Struct, frozen=True, dict=True):
 
     @cached_property
     def raw_tokens(self) -> int:
-        turns = sum(turn.tokens for turn in self.turns) + self.count_ranges()
+        turns = sum(turn.tokens for turn in self.turns) + self.range_tokens
         calls = self.prefix.per_call and self.prefix.per_call * self._count_calls()
         return self.prefix.system + self.prefix.tools + self.front_tokens + turns + calls
 
@@ -127,6 +127,11 @@ class View(Struct, frozen=True, dict=True):
         """The range summaries that a strategy may remove: those without a pinned turn."""
         pinned = self.layout.pinned
         return tuple(one for one in self.layout.ranges if pinned.isdisjoint(one.turns))
+
+    @property
+    def range_tokens(self) -> int:
+        """The raw tokens of the range summaries."""
+        return self.count_ranges() if self.layout.ranges else 0
 
     def count_ranges(self, before: int | None = None) -> int:
         """Count the raw tokens of the range summaries sent before this turn (None: of all)."""

@@ -178,8 +178,17 @@ class Hermes(ForeignSource):
         return own
 
     def _read(self, row: Row) -> list[ForeignMessage]:
-        role, at = as_text(row.get("role")), as_time(row.get("timestamp"))
-        content: object = row.get("content")
+        text, pictures = self._read_content(row.get("content"))
+        has_summary, text = split_summary(text) if row.get("role") != "tool" else (False, text)
+        if not has_summary:
+            if row.get("_compressed_summary"):
+                return [_SUMMARY]
+            return self._read_part(row, text, pictures)
+        is_more = bool(text or row.get("tool_calls"))
+        return [_SUMMARY, *(self._read_part(row, text, pictures) if is_more else ())]
+
+    def _read_content(self, content: object) -> tuple[str, list[str]]:
+        """Return the text and the pictures of a message."""
         if isinstance(content, str) and content.startswith(_JSON):
             content = load_json(content.removeprefix(_JSON))
         parts = [as_mapping(one) for one in as_list(content)]
@@ -188,12 +197,10 @@ class Hermes(ForeignSource):
             if part.get("type") not in ("text", "image_url"):
                 self.skipped.add_unread("content", as_text(part.get("type")))
         texts = filter(None, (as_text(one.get("text")) for one in parts))
-        text = as_text(content) or "\n\n".join(texts)
-        has_summary, text = split_summary(text) if role != "tool" else (False, text)
-        if has_summary or row.get("_compressed_summary"):
-            kept = {**row, "content": text, "_compressed_summary": None} if has_summary else {}
-            is_more = bool(text or kept.get("tool_calls"))
-            return [_SUMMARY, *(self._read(kept) if is_more else ())]
+        return as_text(content) or "\n\n".join(texts), pictures
+
+    def _read_part(self, row: Row, text: str, pictures: Sequence[str]) -> list[ForeignMessage]:
+        role, at = as_text(row.get("role")), as_time(row.get("timestamp"))
         if role == "user":
             if is_of_program(text) or _NO_PERSON.fullmatch(as_text(row.get("display_kind"))):
                 self.skipped.add_some(1, "message", "that Hermes wrote in a person's place")

@@ -84,8 +84,8 @@ def style_of(plan: Plan, limits: Limits, actor: Actor) -> Style:
     if plan.style:
         return plan.style
     strategy = STRATEGIES[limits.strategy]
-    if plan.change.rolled is not None and not plan.change.makes("summary"):
-        return "lines"  # the daily memory gets the removed lines, and nothing replaces them
+    if plan.only_tells_lines:
+        return "lines"
     if actor == "strategy":
         return strategy.style
     if actor == "emergency":

@@ -83,8 +83,7 @@ def _pays(view: View, old: tuple[Turn, ...], limits: Limits) -> bool:
     lines = Counter[int]()
     for line in view.lines:
         lines[line.turn] += line.brief_tokens
-    roles = ((entry.message.role for entry in turn.entries) for turn in view.turns)
-    requests = [sum(role == "assistant" for role in of_turn) for of_turn in roles]
+    requests = [_count_requests(turn) for turn in view.turns]
     if not view.turns[-1].is_complete:
         requests[-1] = max(requests[-1] + 1, *requests[-2:-1], 0)
     waited = {
@@ -94,6 +93,10 @@ def _pays(view: View, old: tuple[Turn, ...], limits: Limits) -> bool:
     sizes = ((t.number, max(t.tokens - lines[t.number], t.tokens // 2)) for t in old)
     kept = sum(waited[number] * saved for number, saved in sizes)
     return _CACHED * kept >= (1 - _CACHED) * _count_cached_behind(view, old)
+
+
+def _count_requests(turn: Turn) -> int:
+    return sum(entry.message.role == "assistant" for entry in turn.entries)
 
 
 def _count_cached_behind(view: View, old: tuple[Turn, ...]) -> int:

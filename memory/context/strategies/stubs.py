@@ -27,7 +27,7 @@ def plan(view: View, limits: Limits) -> Plan | None:
     """Return the batch that is due: one that frees enough, or any if the request exceeds the
     ceiling."""
     old = _find_old(view, limits)
-    change = Change(stub=dict.fromkeys((entry.seq for entry in old), STUB))
+    change = Change.stubbing((entry.seq for entry in old), STUB)
     freed = view.scale.part(count_freed(view, change))
     is_enough = freed >= limits.stub_batch or view.tokens > limits.ceiling
     if not old or not is_enough:
@@ -44,13 +44,13 @@ def may_stub(limits: Limits) -> bool:
 
 def count_freeable(view: View, limits: Limits) -> int:
     """Return the tokens that old results would free as stubs now, regardless of `stub_batch`."""
-    return view.scale.part(sum(entry.tokens - STUB for entry in _find_old(view, limits)))
+    old = Change.stubbing((entry.seq for entry in _find_old(view, limits)), STUB)
+    return view.scale.part(count_freed(view, old))
 
 
 def count_freed(view: View, change: Change) -> int:
     """Return the raw tokens that the stubs of a change free in this view."""
-    stub = change.stub
-    return sum(entry.tokens - stub[entry.seq] for entry in view.entries if entry.seq in stub)
+    return sum(change.freed_tokens(entry.seq, entry.tokens) for entry in view.entries)
 
 
 def _find_old(view: View, limits: Limits) -> list[Entry]:

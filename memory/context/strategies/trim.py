@@ -60,11 +60,8 @@ def plan(view: View, limits: Limits) -> Plan | None:
 
 
 def restart(view: View, limits: Limits) -> Plan | None:
-    """Plan the restart under `trim` with `restore: recent` (as CowAgent does): the last `max(3,
-    turns // 6)` turns stay, each with the user's text and the final reply; an interrupted turn is
-    resumed unchanged. None under the other strategies."""
-    if limits.strategy != "trim":
-        return None
+    """Plan the restart under `trim` (as CowAgent does): the last `max(3, turns // 6)` turns stay,
+    each with the user's text and the final reply; an interrupted turn is resumed unchanged."""
     complete = view.movable
     stay = max(3, limits.max_turns // 6)
     leaving = complete[:-stay] if len(complete) > stay else ()
@@ -96,7 +93,7 @@ def _clip(draft: _Draft) -> _Draft:
         and entry.seq not in draft.view.layout.clipped
     }
     why = f"a tool result of an earlier turn was over {LONG_RESULT:,} characters"
-    return draft.after(Change(clip=clips), why) if clips else draft
+    return draft.after(Change.clipping(clips), why) if clips else draft
 
 
 def _cut_turns(draft: _Draft, limits: Limits) -> _Draft:

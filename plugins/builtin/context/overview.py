@@ -183,7 +183,7 @@ def parts(view: View) -> dict[str, int]:
         "tools": part(view.prefix.tools),
         "summary": summary,
         "activity log": part(view.front_tokens) - summary,
-        "summaries of turns": part(view.count_ranges()),
+        "summaries of turns": part(view.range_tokens),
         "turns": part(complete),
         "running turn": part(running),
     }
@@ -255,7 +255,7 @@ def effect(plan: Plan, strategy: str) -> str:
         if style == "reminder"
         else sentence_about(plan.leaving, "{turn} will be summarised", "{turns} will be summarised")
     )
-    clips, stubs = len(change.clip), len(change.stub)
+    clips, stubs = change.shortened
     done = (
         plan.leaving and removed,
         folded
