@@ -44,7 +44,9 @@ _NO = lazy(
     r"|sobald|wenn|erst|bis|nach|später|falls|offen|open)\b",
     re.IGNORECASE,
 )
-_DONE_AFTER = lazy(r"(\b(?:was|were|has been|have been|had been) \w+(?: [^\s.,;]+){0,4}?) (?:after|when|once)\b")
+_DONE_AFTER = lazy(
+    r"(\b(?:was|were|has been|have been|had been) \w+(?: [^\s.,;]+){0,4}?) (?:after|when|once)\b"
+)
 """A deed that was done after another one, which is done too."""
 _IRREGULAR = """
 sent send bought buy paid pay told tell wrote writ written writ made make given give sold sell
