@@ -45,7 +45,8 @@ _NO = lazy(
     re.IGNORECASE,
 )
 _DONE_AFTER = lazy(
-    r"(\b(?:was|were|has been|have been|had been) \w+(?: [^\s.,;]+){0,4}?) (?:after|when|once)\b"
+    r"(\b(?:was|were|has been|have been) \w+(?: [^\s.,;]+){0,4}?) (?:after|when|once)\b",
+    re.IGNORECASE,
 )
 """A deed that was done after another one, which is done too."""
 _IRREGULAR = """

@@ -165,9 +165,10 @@ _UNDONE = lazy(
 _NUMBERS = lazy(r"\d{3,}")
 _ALL_NUMBERS = lazy(r"\d{1,2}[.:]\d\d|\d+")
 _WAS_DONE = lazy(
-    r"\b(?:was|were|has been|have been) \w+ed\b|\b(?:I|we)(?: have|['’]ve)?(?: already)? \w{2,14}ed\b"
-    r"|\b(?:I|we)(?: have|['’]ve)?(?: already)? (?:sent|wrote|written|found|made|bought|drew|chose)\b"
-    r"|\bw[ua]rden?\b|\b(?:habe ich|ich habe)\b[^.;,]{0,80}\b\w*(?:ge|ent|be|ver|er)\w{3,12}(?:t|en)\b"
+    r"\b(?:was|were|has been|have been) \w+ed\b"
+    r"|\b(?:I|we)(?: have|['’]ve)?(?: already)?"
+    r" (?:\w{2,14}ed|sent|wrote|written|found|made|bought|drew|chose)\b|\bw[ua]rden?\b"
+    r"|\b(?:habe ich|ich habe)\b[^.;,]{0,80}\b\w*(?:ge|ent|be|ver|er)\w{3,12}(?:t|en)\b"
     r"|已|我[^，。；]{0,6}了"
 )
 _WAITS = lazy(
