@@ -43,10 +43,6 @@ PENALTY, OF_WORDS = 0.01, 0.3
 """The share by which a weight is reduced in each step, and the same for a word's weight."""
 PLAIN = 3
 """The number of times that the plain dialogues of the tests count."""
-SEEN, SHORT = "seen", ("seen", "phrases")
-"""The beginnings of the names of files that count twice, and of those with short messages as people
-chat."""
-STEPS = 150
 OFTEN = 3.0
 """The weight of a correction relative to another message when word weights are learnt."""
 LEAST = 4
@@ -92,13 +88,7 @@ def read_all() -> Iterator[Row]:
     also names the old value corrects it even if the value was mentioned long before."""
     dialogues = (path for path in HERE.glob("*.jsonl") if not path.stem.startswith("fresh"))
     plain = (*TESTS.glob("*.tsv"), *TESTS.glob("*.txt"))
-    short, long = [], []
-    for path in sorted(dialogues):
-        (short if path.stem.startswith(SHORT) else long).append(path)
-    for path in short:
-        for _ in range(1 + path.stem.startswith(SEEN)):
-            yield from read_rows(path)
-    for path in (*long, *sorted(plain) * PLAIN):
+    for path in (*sorted(dialogues), *sorted(plain) * PLAIN):
         before: list[str] = []
         for row in read_rows(path):
             yield row
@@ -175,7 +165,7 @@ def learn(said: Pairs) -> tuple[Integers, Floats]:
         wrong = (odds / total[said.messages] - wanted) * said.factors
         return np.bincount(places, wrong[owners], minlength=len(weights)) + PENALTY * weights
 
-    return kept, descend(np.zeros(len(kept)), find_slope, STEPS)
+    return kept, descend(np.zeros(len(kept)), find_slope)
 
 
 def learn_words(corrections: Sequence[str], others: Sequence[str]) -> tuple[Integers, Floats]:
@@ -197,7 +187,7 @@ def learn_words(corrections: Sequence[str], others: Sequence[str]) -> tuple[Inte
         wrong = (1 / (1 + np.exp(-score(weights))) - corrects) * counted
         return np.bincount(places, wrong[owners], minlength=len(weights)) + OF_WORDS * weights
 
-    weights = descend(np.zeros(len(kept)), find_slope, STEPS)
+    weights = descend(np.zeros(len(kept)), find_slope)
     passed = score(weights) > correction_score.LEAST
     print(
         f"{passed[corrects].mean():.3f} of corrections and {passed[~corrects].mean():.3f} of others"

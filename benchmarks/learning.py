@@ -17,14 +17,14 @@ STEPS = 300
 RATE = 0.3
 
 
-def descend(weights: Floats, find_slope: Callable[[Floats], Floats], steps: int = STEPS) -> Floats:
+def descend(weights: Floats, find_slope: Callable[[Floats], Floats]) -> Floats:
     """Return weights with a smaller loss, by Adam over all messages at once."""
     mean, square = np.zeros_like(weights), np.zeros_like(weights)
-    for step in range(1, steps + 1):
+    for step in range(1, STEPS + 1):
         slope = find_slope(weights)
         mean = 0.9 * mean + 0.1 * slope
         square = 0.999 * square + 0.001 * slope**2
-        rate = RATE * (1 - step / steps)
+        rate = RATE * (1 - step / STEPS)
         weights = weights - rate * (mean / (1 - 0.9**step)) / (
             np.sqrt(square / (1 - 0.999**step)) + 1e-8
         )
