@@ -30,6 +30,7 @@ more mehr 多 | less fewer weniger 少
 farther further weiter 远 | nearer closer näher 近
 warmer hotter wärmer 热 | colder cooler kälter 冷
 stronger stärker | weaker schwächer 弱
+harder schwieriger 难 | easier einfacher
 """
 _WAY_OF = {
     word: (number, way)

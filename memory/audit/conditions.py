@@ -53,6 +53,10 @@ _IF = lazy(
     r"|如果|要是|假如|万一|若(?!干)",
     re.IGNORECASE,
 )
+_NO_CAUSE = lazy(
+    r"\b(?:no|not|nothing|without|nicht|kein\w{0,2}|nichts|ohne)\b[^.;]{0,60}[,:：→]|[不没未无][^。；]{0,20}[，,:：]",
+    re.IGNORECASE,
+)
 _END_OF_IF = lazy(r"[,，;；:]|\b(?:then|dann)\b|[就则]")
 _DEPENDS = lazy(
     r"\b(?:if|when|once|as soon as|unless|until|only|except|else|otherwise|whether|subject to"
@@ -160,6 +164,7 @@ def find_unconditioned(text: str, conditions: Sequence[Condition]) -> list[str]:
     without the condition."""
     sentences = split_sentences(text) if conditions else ()
     depends = [(one, _stems(one), bool(_DEPENDS.search(one))) for one in sentences]
+    denied = [words for one, words, _ in depends if _NO_CAUSE.search(one)]
     flat = [
         _stems(part) for one, _, is_open in depends if not is_open for part in _CLAUSE.split(one)
     ]
@@ -167,6 +172,8 @@ def find_unconditioned(text: str, conditions: Sequence[Condition]) -> list[str]:
     for known in conditions:
         if any(is_open and _is_near(known, words) for _, words, is_open in depends):
             continue
+        if any(shared(known.cause, words) and shared(known.effect, words) for words in denied):
+            continue  # "no reply by Friday: we ask Tom"
         if any(_is_stated(known.cause, words) or _is_of(words, known.effect) for words in flat):
             found.append(known.text)
     return found
@@ -195,7 +202,8 @@ def _is_of(words: set[str], effect: frozenset[str]) -> bool:
     """Return whether most words of a clause are of what depends on a condition."""
     least = _TWO * (1 + any(map(is_wide, words)))
     both = shared(words, set(effect) | {one[:4] for one in effect})
-    return len(both) >= max(least, _OF_EFFECT * len(words))
+    is_all = len(both) == len(effect) > _TWO
+    return is_all or len(both) >= max(least, _OF_EFFECT * len(words))
 
 
 def find_refusals(said: Sequence[str]) -> list[Refusal]:

@@ -44,6 +44,11 @@ _NO = lazy(
     r"|sobald|wenn|erst|bis|nach|später|falls|offen|open)\b",
     re.IGNORECASE,
 )
+_DONE_AFTER = lazy(
+    r"(\b(?:was|were|has been|have been) \w+(?: [^\s.,;]+){0,4}?) (?:after|when|once)\b",
+    re.IGNORECASE,
+)
+"""A deed that was done after another one, which is done too."""
 _IRREGULAR = """
 sent send bought buy paid pay told tell wrote writ written writ made make given give sold sell
 chosen choo taken take shown show begun begi built buil spent spen got get held hold hung hang
@@ -123,7 +128,7 @@ def find_told_as_done(text: str, put_off: Sequence[PutOff]) -> list[str]:
     for sentence in split_sentences(text) if put_off else ():
         about = stems(sentence)
         for clause in _CLAUSES.split(sentence):
-            if _NO.search(clause):
+            if _NO.search(_DONE_AFTER.sub(r"\1", clause)):
                 continue
             for deed in _deeds_in(clause):
                 for one in put_off:

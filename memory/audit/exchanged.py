@@ -249,6 +249,14 @@ class _Neighbours:
                     found.setdefault(other, []).append(place)
         return self._of[word]
 
+    def have_one_with(self, both: tuple[str, str], of: tuple[str, str]) -> bool:
+        """Return whether a clause has two words; if they have numbers, together with one of
+        these."""
+        places = self.of(both[0]).get(both[1], ())
+        if not (of[0][0].isdigit() and of[1][0].isdigit()):
+            return bool(places)
+        return any(not self.clauses.words[at].isdisjoint(of) for at in places)
+
     def are_in_one_without(self, word: str, other: str, third: str) -> bool:
         """Return whether a sentence has the first two words and not the third."""
         of = self.clauses.sentences
@@ -271,7 +279,9 @@ def find_exchanged(told: Clauses, said: Clauses) -> list[str]:
         for x, y, at in _near(first, second):
             if len(found) >= _MOST_FOUND:
                 return list(found)
-            if y in here.of(x) or y in there.of(x) or not _are_alike((a, b), (x, y), names):
+            if not _are_alike((a, b), (x, y), names) or any(
+                of.have_one_with((x, y), (a, b)) for of in (here, there)
+            ):
                 continue
             if not (here.are_in_one_without(x, b, a) or here.are_in_one_without(y, a, b)):
                 found[said.texts[at].strip()] = None

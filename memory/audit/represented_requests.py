@@ -164,7 +164,13 @@ _UNDONE = lazy(
 )
 _NUMBERS = lazy(r"\d{3,}")
 _ALL_NUMBERS = lazy(r"\d{1,2}[.:]\d\d|\d+")
-_WAS_DONE = lazy(r"\b(?:was|were|has been|have been) \w+ed\b|\bw[ua]rden?\b|已")
+_WAS_DONE = lazy(
+    r"\b(?:was|were|has been|have been) \w+ed\b"
+    r"|\b(?:I|we)(?: have|['’]ve)?(?: already)?"
+    r" (?:\w{2,14}ed|sent|wrote|written|found|made|bought|drew|chose)\b|\bw[ua]rden?\b"
+    r"|\b(?:habe ich|ich habe)\b[^.;,]{0,80}\b\w*(?:ge|ent|be|ver|er)\w{3,12}(?:t|en)\b"
+    r"|已|我[^，。；]{0,6}了"
+)
 _WAITS = lazy(
     r"\b(?:wait(?:s|ing)?|on hold|once|until|as soon as|after|later|unresolved|undecided)\b"
     r"|\b(?:wartet|warten|sobald|erst|nach|später|offen|ungeklärt|ab)\b|待|等|以后|之后|后再|还没",

@@ -280,7 +280,8 @@ _UNDERTAKES = lazy(
     rf"(?:I(?:['’]ll| will|['’]m going to| am going to)\b|(?:(?!{_THINKS})\w+e ich"
     rf"|ich (?!{_THINKS})\w+e)\b"
     r"|wird (?:gemacht|erledigt)\b|(?:on it|will do)\b|\w+ (?:folgt|kommt (?:gleich|sofort))\b"
-    r"|(?:[^，。！]{0,12}?)?我(?:来|会|这就|马上|接下来|稍后|去))",
+    r"|(?:[^，。！]{0,12}?)?我(?:来|会|这就|马上|接下来|稍后|去)|马上|这就|立刻|现在就"
+    r"|(?<=[，, ])我(?![们觉想认建看猜推记知是有也没不已]))",
     re.IGNORECASE,
 )
 """The beginning of a reply with which the bot undertakes work."""

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from memory.audit.judge import Audit, Candidate, audit
 from memory.audit.source import AuditSource
 from memory.text.requests import find_requests
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row
+
+
+@each_row(
+    ("agrees", "begins"),
+    [*product(["好，", "好的，", "行，", "没问题，"], ["我", "马上", "这就", "我来", "现在就"])],
+)
+def test_a_promise_in_chinese_needs_no_verb_of_its_own(agrees: str, begins: str) -> None:
+    lines = ["帮我找三家卖窗帘的店，要在朝阳区。", f"{agrees}{begins}找三家朝阳区的窗帘店。"]
+    assert [one.turn for one in find_requests(turns_of(lines)).open] == [1]
 
 
 def judge(lines: list[str], text: str) -> Audit:
@@ -17,6 +28,57 @@ def judge(lines: list[str], text: str) -> Audit:
 @each_row(
     ("kind", "lines", "right", "wrong"),
     [
+        (
+            "swapped",
+            ["语法比听力难，我听力上次考了45分，语法28分。", "听力45，语法28。"],
+            "上次听力45分，语法28分。",
+            "上次听力28分，语法45分。",
+        ),
+        (
+            "swapped",
+            ["Grammar is harder than listening for me.", "Noted: grammar is harder."],
+            "Grammar is harder than listening.",
+            "Listening is harder than grammar.",
+        ),
+        (
+            "condition",
+            ["如果橱柜周五前不到货，就换成欧派。", "好，周五前不到就换。"],
+            "橱柜周五前没到货，换成欧派。",
+            "橱柜已经换成欧派了。",
+        ),
+        (
+            "condition",
+            [
+                "Falls die Bank bis Freitag nicht zusagt, müssen wir zur Sparkasse wechseln.",
+                "Verstanden.",
+            ],
+            "Ohne Zusage der Bank bis Freitag: Wechsel zur Sparkasse.",
+            "Wir müssen zur Sparkasse wechseln.",
+        ),
+        (
+            "undone",
+            [
+                "Monday then. But don't book the boat yet, Raoul has to ask his boss first.",
+                "I won't book the boat until Raoul has confirmed.",
+            ],
+            "The boat is not to be booked before Raoul has asked his boss.",
+            "The boat was booked after Raoul confirmed.",
+        ),
+        (
+            "undone",
+            [
+                "Please compare three dishwashers under 45 cm for me.",
+                "I'll compare three slim dishwashers and get back to you.",
+            ],
+            "Open: a comparison of three dishwashers under 45 cm.",
+            "I compared three dishwashers under 45 cm for them.",
+        ),
+        (
+            "undone",
+            ["Entwirf bitte ein Plakat fürs Sommerfest.", "Ich entwerfe ein Plakat."],
+            "Offen: ein Plakat fürs Sommerfest entwerfen.",
+            "Das Plakat fürs Sommerfest habe ich entworfen.",
+        ),
         (
             "swapped",
             ["Das Corva wiegt 13,4 kg, das Hagel 11,9. Was meinst du?", "Beide sind gute Räder."],
