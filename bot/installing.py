@@ -3,7 +3,8 @@
 `--new FOLDER` makes a virtual environment first. uv is used if it is installed, since it takes a
 fifth of pip's time. pip is used if uv is missing or failed: pip may know an index that uv does not.
 pip reports which package it fetches next and the size of a file; the downloaded size and the number
-of installed packages are read from the disk. Only standard library modules are imported.
+of installed packages are read from the disk. uv reports the size of each large file, and when it is
+there. Only standard library modules are imported.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ _PIP = (
 _UV = "uv>=0.5"
 _FETCHED = re.compile(r"Collecting |Requirement already satisfied: ")
 _FILE = re.compile(r"\s*Downloading (\S+) \(([\d.]+) ([kMG]B)\)")
+_UV_FILE = re.compile(r"Downloading (\S+) \(([\d.]+) ?([KMG]iB)\)")
+_UV_FETCHED = re.compile(r"\s*(?:Downloaded|Prepared|Built) (\S+)")
 _UNITS = {"kB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
+_UNITS |= {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _LARGE = 20_000_000  # bytes of a file that has a line of its own
 _PAUSE = 0.2  # seconds between two updates
 
@@ -92,6 +96,41 @@ class PackageInstallation:
         return len([*self._installed.glob("*.dist-info")])
 
 
+class UvInstallation:
+    """The state of an installation, from uv's output, and its progress line: the bytes of the large
+    files, which uv names as soon as it knows all packages. `messages` is the rest of the output."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+        self._sizes: dict[str, int] = {}
+        self._left: dict[str, int] = {}
+        self._shown = ProgressLine("Downloading", BYTES)
+
+    def read_line(self, line: str) -> None:
+        """Process a line of uv's output."""
+        if found := _UV_FILE.match(line):
+            size = round(float(found[2]) * _UNITS[found[3]])
+            self._sizes[found[1]] = self._left[found[1]] = size
+        elif found := _UV_FETCHED.match(line):
+            self._left.pop(found[1], 0)
+        else:
+            self.messages.append(line)
+
+    @property
+    def downloaded(self) -> tuple[int, int]:
+        """The bytes that are there, and those of all large files."""
+        total = sum(self._sizes.values())
+        return total - sum(self._left.values()), total
+
+    def show(self) -> None:
+        """Show the progress."""
+        if self._sizes:
+            self._shown.show_progress(*self.downloaded)
+
+    def close(self) -> None:
+        self._shown.close()
+
+
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
@@ -125,23 +164,33 @@ def install(arguments: Sequence[str], errors: IO[bytes]) -> int:
             errors="replace",
         )
         state = PackageInstallation(packages, Path(work), Path(sysconfig.get_path("purelib")))
-        reading = Thread(target=_read, args=(process, state), daemon=True)
-        reading.start()
-        try:
-            while reading.is_alive():
-                state.show()
-                reading.join(_PAUSE)
-            return process.wait()
-        finally:
-            state.close()
-            process.kill()
-            process.wait()  # it writes into the folder that is deleted now
+        return _follow(process, process.stdout, state)
 
 
-def _read(process: subprocess.Popen[str], state: PackageInstallation) -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        state.read_line(line)
+def _follow(
+    process: subprocess.Popen[str],
+    output: IO[str] | None,
+    state: PackageInstallation | UvInstallation,
+) -> int:
+    """Show the progress of a process until it ends; return its exit code."""
+    reading = Thread(target=_read, args=(output, state), daemon=True)
+    reading.start()
+    try:
+        while reading.is_alive():
+            state.show()
+            reading.join(_PAUSE)
+        return process.wait()
+    finally:
+        state.close()
+        process.kill()
+        process.wait()  # it may write into a folder that is deleted next
+
+
+def _read(output: IO[str] | None, state: PackageInstallation | UvInstallation) -> None:
+    assert output is not None
+    with output:
+        for line in output:
+            state.read_line(line)
 
 
 def find_uv(python: Path) -> str | None:
@@ -156,17 +205,14 @@ def make_environment(folder: Path) -> int:
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not find_uv(python):
         _is_done(sys.executable, "-m", "pip", "--python", str(python), "install", _UV)
-    if (uv := find_uv(python)) and _is_done(*_by_uv(uv, python), "pip"):
+    uv = find_uv(python)
+    if uv and _is_done(uv, "pip", "install", "--quiet", "--python", str(python), "pip"):
         return 0
     return subprocess.run([str(python), "-m", "ensurepip"], check=False).returncode
 
 
 def _is_done(*command: str) -> bool:
     return not subprocess.run(command, check=False, capture_output=True).returncode
-
-
-def _by_uv(uv: str, python: Path) -> Sequence[str]:
-    return (uv, "pip", "install", "--quiet", "--python", str(python))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -188,9 +234,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _try_uv(uv: str, python: Path, arguments: Sequence[str]) -> int:
-    """Install with uv, which draws its own progress on a terminal."""
-    command = [part for part in _by_uv(uv, python) if part != "--quiet" or not sys.stderr.isatty()]
-    return subprocess.run([*command, *arguments], check=False).returncode
+    """Install with uv; return its exit code. Its messages go to stderr if it failed."""
+    command = [uv, "pip", "install", "--python", str(python), *arguments]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
+    )
+    state = UvInstallation()
+    if code := _follow(process, process.stderr, state):
+        sys.stderr.writelines(state.messages)
+    return code
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bot.installing import count_requirements
+from bot.installing import UvInstallation, count_requirements
 from bot.progress import BYTES, ProgressLine, format_left, format_progress
 from bot.settings.schema import SETTINGS
 from channels.language import LANGUAGES, _, speaking
@@ -133,6 +133,32 @@ def test_requirements_are_counted_without_comments_and_options() -> None:
 
 
 @pytest.mark.usefixtures("processes")
+def test_the_downloads_of_uv_are_counted_in_bytes_and_the_rest_is_kept() -> None:
+    """The lines of uv 0.13.9, without a terminal."""
+    state = UvInstallation()
+    for line in (
+        "Resolved 13 packages in 360ms",
+        "Downloading pygments (1.2MiB)",
+        "Downloading numpy (16.1MiB)",
+        "Downloading tiny (300.5KiB)",
+        " Downloaded pygments",
+        " Downloaded elsewhere",
+    ):
+        state.read_line(line)
+    there, total = state.downloaded
+    assert there == round(1.2 * 2**20)
+    assert total == there + round(16.1 * 2**20) + round(300.5 * 2**10)
+    for line in (
+        " Downloaded numpy",
+        " Downloaded tiny",
+        "error: no space left",
+        "Prepared 13 packages",
+    ):
+        state.read_line(line)
+    assert state.downloaded == (total, total)
+    assert state.messages == ["Resolved 13 packages in 360ms", "error: no space left"]
+
+
 def test_an_installation_is_interrupted_without_a_traceback() -> None:
     with socket.create_server(("127.0.0.1", 0)) as index:
         index.settimeout(PATIENCE)

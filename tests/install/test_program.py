@@ -7,6 +7,7 @@ import ast
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -91,28 +92,35 @@ def test_each_requirement_file_of_the_program_is_an_extra() -> None:
     assert {file.relative_to(ROOT).as_posix() for file in files} == {*EXTRAS.values()}
 
 
-def test_an_extra_is_installed_by_pip_or_by_uv(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("processes")
+def test_an_extra_is_installed_by_pip_or_by_uv(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """uv is a script here, which writes its arguments down."""
     called: list[Sequence[str]] = []
-    codes = {"uv": 0, "pip": 0}
+    codes = {"pip": 0}
+    uv, written = tmp_path / "uv", tmp_path / "written"
 
-    def run(words: Sequence[str], **_: object) -> subprocess.CompletedProcess[str]:
-        called.append(words)
-        return subprocess.CompletedProcess(words, codes["uv"])
+    def write_uv(code: int) -> None:
+        lines = ("#!/bin/sh", f'echo "$*" >>"{written}"', "echo No index >&2", f"exit {code}", "")
+        uv.write_text("\n".join(lines))
+        uv.chmod(0o755)
 
     def by_pip(words: Sequence[str], _: object) -> int:
-        called.append(("pip", *words))
+        called.append(words)
         return codes["pip"]
 
-    monkeypatch.setattr("bot.installing.subprocess.run", run)
     monkeypatch.setattr("bot.installing.install", by_pip)
-    monkeypatch.setattr("bot.installing.find_uv", lambda python: "/bin/uv")
+    monkeypatch.setattr("bot.installing.find_uv", lambda python: str(uv))
     wanted = ("-r", str(ROOT / EXTRAS["discord"]))
+    write_uv(0)
     assert main(["add", "discord"]) == 0
-    (by_uv,) = called
-    assert (*by_uv[:3], *by_uv[-2:]) == ("/bin/uv", "pip", "install", *wanted)
-    codes["uv"] = 2
+    assert written.read_text() == f"pip install --python {sys.executable} {' '.join(wanted)}\n"
+    assert (called, "No index" in capfd.readouterr().err) == ([], False)
+    write_uv(2)
     assert main(["add", "discord"]) == 0
-    assert called[1:] == [by_uv, ("pip", *wanted)], "pip may know of an index that uv does not"
+    assert called == [wanted], "pip may know of an index that uv does not"
+    assert "No index" in capfd.readouterr().err
     codes["pip"] = 1
     assert main(["add", "discord"]) == 1
     monkeypatch.setattr("bot.installing.find_uv", lambda python: None)
