@@ -109,5 +109,5 @@ const row = (name, size, more, isCurrent, onclick) => h("li", {}, h("button", { 
 /** A model's window and price, in words. */
 const figures = ({ window, price }) => [
   window ? t("window: {n} tokens", { n: amount(window) }) : t("window unknown"),
-  price ? t("{read} read, {written} written, per million tokens", { read: money(price[0]), written: money(price[1]) }) : "",
+  price ? t("{read} input, {written} output, per million tokens", { read: money(price[0]), written: money(price[1]) }) : "",
 ];
