@@ -175,7 +175,7 @@ async def steers(keys: Keys) -> None:
     await keys.does("Edit", "Shift+Tab")
     area = page.locator("#log .cut textarea")
     await expect(area).to_have_value("They talked of Lisbon.")
-    await keys.reaches("Text for /context summary edit s1")
+    await keys.comes_to("Text for /context summary edit s1")
     await keys.press("Control+a")
     await keys.types("They talked of Porto.")
     await keys.does("Save")
