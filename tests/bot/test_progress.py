@@ -132,7 +132,6 @@ def test_requirements_are_counted_without_comments_and_options() -> None:
     assert count_requirements(lines) == 2
 
 
-@pytest.mark.usefixtures("processes")
 def test_the_downloads_of_uv_are_counted_in_bytes_and_the_rest_is_kept() -> None:
     """The lines of uv 0.13.9, without a terminal."""
     state = UvInstallation()
@@ -159,6 +158,7 @@ def test_the_downloads_of_uv_are_counted_in_bytes_and_the_rest_is_kept() -> None
     assert state.messages == ["Resolved 13 packages in 360ms", "error: no space left"]
 
 
+@pytest.mark.usefixtures("processes")
 def test_an_installation_is_interrupted_without_a_traceback() -> None:
     with socket.create_server(("127.0.0.1", 0)) as index:
         index.settimeout(PATIENCE)
