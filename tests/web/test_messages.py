@@ -344,7 +344,7 @@ async def test_who_answers_is_in_sight_and_is_changed_here_or_everywhere(
         await tab.opens(site.url)
         await expect(tab.page.locator("#model")).to_have_text("gpt-4o-mini")
         await tab.page.click("#model")
-        await tab.sees("#dialog .models li:has-text('128k tokens'):has-text('$0.15 read')")
+        await tab.sees("#dialog .models li:has-text('128k tokens'):has-text('$0.15 input')")
         await tab.page.get_by_role("button", name="fake-model").click()
         await expect(tab.page.locator("#model")).to_have_text("fake-model")
         await tab.page.click("#model")
