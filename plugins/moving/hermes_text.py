@@ -24,16 +24,16 @@ _OF_PROGRAM = (
     "You just executed tool calls but returned an empty response. Please process",
 )
 _NOTES = re.compile(
-    r"\A(?>"
+    r"(?>"
     r"\[The user (?:attached|sent) an image[.~] Here's what (?:it contains|I can see):\n(?>.*?\]\n"
     r"\[If you need a closer look, use vision_analyze with image_url: )(?P<seen>[^\n]*?)(?: ~)?\]"
-    r"|\[The user (?:attached|sent) an image but [^\n]*image_url: (?P<unseen>[^\n]*)\]"
-    r"|\[The user sent an? [^\n]* (?P<file>saved at: [^\n]*)\]"
+    r"|\[The user (?:attached|sent) an image but (?>[^\n]*?image_url: )(?P<unseen>[^\n]*)\]"
+    r"|\[The user sent an? (?>[^\n]*? saved at: )(?P<file>[^\n]*)\]"
     r"|\[Triggering message id: [^\n]*\]"
     r")(?:\n\n|\Z)",
     re.DOTALL,
 )
-_PLACES = re.compile(r"(?:\n+\[Image attached(?: at)?: [^\n]*\])+\s*\Z")
+_PLACE = re.compile(r"\[Image attached(?: at)?: .*\]")
 _STRIPPED = "[Attached image — stripped after compression]"
 _INSTRUCTIONS = (
     "\nThe user has provided the following instruction alongside the skill invocation: ",
@@ -64,15 +64,27 @@ def is_of_program(text: str) -> bool:
 def drop_notes(text: str) -> tuple[str, list[str], int]:
     """Return a person's message without the notes on its files, the paths of its pictures, and the
     number of other files."""
-    pictures, files = list[str](), 0
-    while found := _NOTES.match(text):
+    pictures, files, begin = list[str](), 0, 0
+    while found := _NOTES.match(text, begin):
         pictures += filter(None, (found["seen"], found["unseen"]))
         files += found["file"] is not None
-        text = text[found.end() :]
-    text = _PLACES.sub("", text).replace(_STRIPPED, "").partition(f"\n\n{_TASKS}")[0]
+        begin = found.end()
+    text = _drop_places(text[begin:]).replace(_STRIPPED, "").partition(f"\n\n{_TASKS}")[0]
     if text.startswith(_SKILL):
         text = _read_invocation(text)
     return text.strip("\n"), pictures, files
+
+
+def _drop_places(text: str) -> str:
+    """Return the text without the lines at its end that say where pictures are."""
+    first, *lines = text.split("\n")
+    end = len(lines)
+    for place in range(len(lines) - 1, -1, -1):
+        if _PLACE.fullmatch(lines[place].rstrip()):
+            end = place
+        elif lines[place].strip():
+            break
+    return "\n".join((first, *lines[:end])).rstrip("\n") if end < len(lines) else text
 
 
 def _read_invocation(text: str) -> str:

@@ -45,7 +45,7 @@ _CLOSING = "</details>"
 _ATTRIBUTE = re.compile(r'\b(id|name|arguments|result|output)="([^"]*)"')
 _FENCE = re.compile(r"\A```\w*\n(.*)\n```\Z", re.DOTALL)
 _CODE = "code_interpreter"
-_SUMMARY = re.compile(r"\s*<summary>[^<]*</summary>\s*")
+_SUMMARY = re.compile(r"<summary>[^<]*</summary>")
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _OTHER_TABLES = {
     "prompt": ("prompt by a slash command", "prompts by a slash command"),

@@ -46,6 +46,7 @@ from plugins.mcp.health import find_reason
 from plugins.mcp.layers import UnreadableAnswerError
 from plugins.mcp.messages import encode, read_messages
 from plugins.mcp.pasted import read_pasted
+from plugins.moving.hermes_text import drop_notes, split_summary
 from plugins.voice.feature import to_spoken
 from plugins.wording import clip, literal
 from tests.memory.audit_turns import turns_of
@@ -173,6 +174,19 @@ def _audited(text: str) -> None:
 
 _SECRETS = ["a" * 8, "sk-secret", "1" * 6]
 
+
+def _imported(text: str) -> None:
+    """Read the text alone, and behind the beginnings of notes that Hermes writes."""
+    for begin in (
+        "",
+        "[The user sent a file ",
+        "[The user sent an image but ",
+        "\n[Image attached: ",
+    ):
+        split_summary(begin + text)
+        drop_notes(begin + text)
+
+
 PARSERS: dict[str, Callable[[str], object]] = {
     "the splitting of replies": lambda text: list(split(text, 4096)),
     "a reply at Telegram": _at_telegram,
@@ -202,6 +216,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "an MCP server's message": _mcp_message,
     "an MCP server's last words": lambda text: find_reason(text.encode()[-8_000:]),
     "pasted MCP servers": lambda text: (read_pasted(text), read_pasted(f'{{"a":"{text}')),
+    "an imported message": _imported,
     "wording": lambda text: (literal(text), clip(text)),
 }
 DRAWN: dict[str, Callable[[str], object]] = {
