@@ -346,6 +346,8 @@ async def test_what_is_deleted_is_shown_nowhere_any_more(tmp_path: Path, browser
         for tab in (here, there):
             await expect(tab.page.locator("#log [data-turn=t2]")).to_have_count(0)
             await expect(tab.page.locator("#log [data-turn]")).to_have_count(2)
+        await site.commands("/context clear")
+        await there.sees("#log .cut")  # a line that is not a turn, and goes with the turns
         await site.commands("/forget chat yes")
         for tab in (here, there):
             await expect(tab.page.locator("#log [data-turn]")).to_have_count(0)

@@ -236,7 +236,8 @@ export class Chat {
     for (const article of this.#log.querySelectorAll("[data-turn]")) {
       if (!turns.length || turns.includes(article.dataset.turn)) article.remove();
     }
-    if (!this.#log.children.length) this.#log.append(greeting(this.#page));
+    // What belonged to deleted turns, such as the line of a cut, is no content.
+    if (!this.#log.querySelector(".turn, .card")) this.#log.replaceChildren(greeting(this.#page));
   }
 
   /** A message that is shown elsewhere, or not at all. */
