@@ -99,7 +99,7 @@ def _on_record() -> Reply:
 
 
 def _end() -> Action:
-    return Action("End and forget it", "/private off")
+    return Action("End and delete these messages", "/private off")
 
 
 @hookimpl
