@@ -15,15 +15,16 @@ class LongTermSettings(StrictModel):
 
     approve: Literal["ask", "auto"] = Field(
         default="ask",
-        description="Treatment of the lines that /memory distill proposes for MEMORY.md. ask: "
-        "they apply once a person has approved them (/memory diff). auto: they apply "
-        "at once, and /memory undo removes them.",
+        description="Lines that /memory distill suggests for MEMORY.md. ask: each applies "
+        "after your approval (/memory diff). auto: all apply at once, and /memory "
+        "undo removes them.",
         json_schema_extra={"here": True, "holds": "from the next /memory distill on"},
     )
     prompt_tokens: Annotated[int, Field(ge=0, le=20_000)] = Field(
         default=600,
-        description="Share of MEMORY.md in the system prompt: its first lines, never more than a "
-        "sixteenth of the window. The rest is found by memory_search.",
+        description="Tokens of MEMORY.md in the system prompt: its first lines, at most a "
+        "sixteenth of the model's window. The model finds the rest by "
+        "memory_search.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
     left_out: tuple[str, ...] = Field(
@@ -53,9 +54,9 @@ class MemorySettings(StrictModel):
     )
     restore: Literal["recent", "exact"] = Field(
         default="exact",
-        description="Context after a restart. exact: the same as before. recent, with the "
-        "strategy trim: only the newest turns, a sixth of agent_max_context_turns but "
-        "at least 3, each as its question and final answer.",
+        description="exact: the context is the same as before the restart. recent (strategy "
+        "trim only): the newest turns alone, a sixth of agent_max_context_turns "
+        "but at least 3, each as its question and its final answer.",
         json_schema_extra={"holds": "from the next start on"},
     )
     session_retention_days: Annotated[int, Field(ge=0, le=36_500)] = Field(

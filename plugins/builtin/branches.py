@@ -266,8 +266,8 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
     if len(found) == 1:
         return Reply(
             _(
-                "This chat has one conversation and no branches. /fork branches off from here, "
-                "/fork t5 from after turn t5."
+                "This conversation has no branches. /fork makes one from here, /fork t5 one "
+                "after turn t5."
             ),
             data,
             (Action(_("Fork"), "/fork"),),
@@ -284,7 +284,7 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
         )
         for one in found
     ]
-    text = table(("branch", "title", "begins after", "last turn", "last said"), rows)
+    text = table(("branch", "title", "begins after", "last turn", "last message"), rows)
     here = next((one.number for one in found if one.is_current), 1)
     others = [one for one in found if not one.is_current][-_MOST_BUTTONS:]
     actions = tuple(

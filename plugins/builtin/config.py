@@ -328,7 +328,7 @@ def _all(settings: Sequence[SettingInfo]) -> Reply:
     groups = Counter(group_of(setting.key) for setting in settings)
     named = ", ".join(f"`/config {group}` ({size})" for group, size in groups.items())
     text = _(
-        "{table}All of them, by group: {named}.\n\n{how}", table=table, named=named, how=_(_HOW)
+        "{table}All settings, by group: {named}.\n\n{how}", table=table, named=named, how=_(_HOW)
     )
     actions = tuple(Action(group, f"/config {group}") for group in groups)
     # The web page requests it after each turn; rebuilding 118 settings took a millisecond.
@@ -336,7 +336,7 @@ def _all(settings: Sequence[SettingInfo]) -> Reply:
     return Reply(text, {"settings": rows}, actions)
 
 
-_HOW = "`/config KEY` explains one; `/config KEY VALUE` changes it."
+_HOW = "`/config KEY` explains a setting; `/config KEY VALUE` changes it."
 
 
 def group_of(key: str) -> str:

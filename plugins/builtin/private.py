@@ -14,7 +14,7 @@ _WORDS = ("on", "off")
     "private",
     "Talk off the record: nothing of it is kept, and it ends with /private off",
     "[on|off]",
-    subs=[("on", "begin a conversation off the record"), ("off", "end and forget it")],
+    subs=[("on", "begin a conversation off the record"), ("off", "end and delete these messages")],
     leads=True,
     interrupted="The bot was restarted; send /private to see whether this chat is off the record.",
 )
@@ -99,7 +99,7 @@ def _on_record() -> Reply:
 
 
 def _end() -> Action:
-    return Action("End and forget it", "/private off")
+    return Action("End and delete these messages", "/private off")
 
 
 @hookimpl

@@ -205,7 +205,7 @@ def describe_match(again: RebuiltRequest) -> str:
     sent = again.sent
     if again.is_same:
         return _(
-            "This is byte for byte what was sent: {size:,} bytes, SHA-256 `{digest}…`.",
+            "The JSON is byte for byte what was sent: {size:,} bytes, SHA-256 `{digest}…`.",
             size=sent.size,
             digest=sent.digest[:16],
         )

@@ -524,7 +524,7 @@ async def test_a_refused_command_looks_like_none_that_was_carried_out_and_says_w
 ) -> None:
     await tab.writes("/contxt")
     refused = tab.page.locator(".card.refused")
-    await expect(refused).to_contain_text("Not carried out")
+    await expect(refused).to_contain_text("Not done")
     await expect(refused).to_contain_text("did you mean /context?")
     await tab.writes("/context turns")
     await tab.sees(".card:not(.refused):has-text('There are no turns yet')")

@@ -219,7 +219,7 @@ async def test_the_preview_says_what_goes_by_which_rule(tmp_path: Path) -> None:
         await talk(bot, 3, start=4)
         reply = await bot.says("/context preview")
     assert "Before that, t1 to t3 will be summarised (about" in reply.text
-    assert "7 turns will be over the limit of 6. Their summary is ready" in reply.text
+    assert "7 turns will be over the limit of 6. The summary is ready" in reply.text
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ async def test_what_was_sent_is_looked_through_by_buttons(tmp_path: Path) -> Non
 async def test_settings_with_few_values_are_changed_by_buttons(tmp_path: Path) -> None:
     async with at_telegram(tmp_path) as bot:
         bot.ann.says("/config")
-        settings = await bot.telegram.shown("/config KEY explains one")
+        settings = await bot.telegram.shown("/config KEY explains a setting")
         bot.ann.presses(settings, "general")
         settings = await bot.telegram.shown("spend_limit_total")
         bot.ann.presses(settings, "log_level")

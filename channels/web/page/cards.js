@@ -19,7 +19,7 @@ export function card(line, reply, run, ask) {
   const element = h("section", { class: `card${isRefused ? " refused" : reply.problem ? " problem" : ""}`, "aria-label": line || t("Reply") },
     h("header", {}, line && h("p", { class: "line" }, line),
       iconButton("close", t("Close"), () => element.remove())),
-    isRefused && h("p", { class: "verdict" }, t("Not carried out")),
+    isRefused && h("p", { class: "verdict" }, t("Not done")),
     Array.isArray(reply.data?.compared) ? compared(cleaned(reply.html), reply.data.compared) : cleaned(reply.html), ...pictures,
     reply.form && field(reply.form, async (written) => {
       const saved = await run(written);

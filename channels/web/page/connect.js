@@ -69,7 +69,7 @@ class ConnectForm {
   #names = h("datalist", { id: `${this.#id}-models` });
   #more = h("div", { class: "wanted" });
   #status = h("p", { class: "status", role: "status" });
-  #submit = h("button", { type: "submit", class: "primary" }, t("Try and connect"));
+  #submit = h("button", { type: "submit", class: "primary" }, t("Test and connect"));
 
   constructor(offers, done) {
     this.#offers = offers;
@@ -159,7 +159,7 @@ class ConnectForm {
   #again() {
     this.#mayReplace = false;
     this.#status.replaceChildren();
-    this.#submit.textContent = t("Try and connect");
+    this.#submit.textContent = t("Test and connect");
   }
 
   async #connect() {

@@ -281,7 +281,7 @@ async function offRecord(is) {
   bar.hidden = !is;
   bar.replaceChildren(...(is ? [
     h("span", { role: "status" }, h("strong", {}, t("Off the record.")), " ", t("Messages are not saved.")),
-    h("button", { type: "button", onclick: () => run(OFF) }, t("End and forget it"))] : []));
+    h("button", { type: "button", onclick: () => run(OFF) }, t("End and delete these messages"))] : []));
 }
 
 /** The address is that of another session: the browser's Back leads to the one that is left, and New to a text

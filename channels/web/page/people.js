@@ -32,7 +32,7 @@ export class People {
       await released();
       const parts = [
         isOwner && this.#people(users.data.known, found), isOwner && this.#forms.invitation,
-        found.length > 0 ? this.#logins(found, me, isOwner) : !isOwner && h("p", { class: "help" }, t("Nobody is signed in on the page.")),
+        found.length > 0 ? this.#logins(found, me, isOwner) : !isOwner && h("p", { class: "help" }, t("Nobody is signed in with a name.")),
         me.user && this.#forms.password,
       ];
       this.#boxes.forEach((box, at) => fill(box, ...[parts[at]].filter(Boolean)));

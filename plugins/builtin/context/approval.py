@@ -38,8 +38,8 @@ def describe(notice: CutNotice) -> Reply:
             name=name,
         )
         how = _(
-            "You can edit the summary first. Nothing is compacted before you answer, unless ten "
-            "minutes pass or the model's window is full."
+            "You can edit the summary first. If you do not answer within 10 minutes, or the "
+            "model's window is full, it is used as it is."
         )
         return Reply(f"{question}\n\n{quoted}\n\n{how}", data, answers(made))
     text = phrase(

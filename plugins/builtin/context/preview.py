@@ -150,10 +150,10 @@ def _summary(plan: Plan, preview: Preview, is_first: bool) -> str:
     if plan.name == "fold":
         return _(" Their lines go to the daily memory.")
     if is_first and preview.is_ready:
-        return _(" Their summary is ready and replaces them.")
+        return _(" The summary is ready.")
     if preview.now.rendering == "system":  # strategies that wait for the summary
-        return _(" Their summary is written first and replaces them.")
-    return _(" Their summary is written in the background and replaces them from the turn after.")
+        return _(" The summary is written first.")
+    return _(" The summary is written in the background and used from the turn after that.")
 
 
 def _data(preview: Preview, strategy: str, rows: list[Row]) -> dict[str, Any]:

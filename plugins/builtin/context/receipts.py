@@ -65,18 +65,18 @@ def _describe_choice(receipt: Receipt) -> str:
     why = "; ".join(_(REASONS[kind]) for kind in kinds if kind in REASONS)
     if receipt.taken == "second":
         sentence = _(
-            "The model's second summary is used; the first was rejected, since {why}.", why=why
+            "The model's second summary is used. The first was rejected, because {why}.", why=why
         )
     elif receipt.taken != "extract":
         sentence = _("The model's summary is used, although {why}.", why=why)
     elif NEVER_WRITTEN.isdisjoint(kinds):
         sentence = _(
-            "The summary was made of sentences of the turns; the model's summary was "
-            "rejected, since {why}.",
+            "The summary is sentences copied from the turns. The model's own summary was "
+            "rejected, because {why}.",
             why=why,
         )
     else:
-        sentence = _("The summary was made of sentences of the turns, since {why}.", why=why)
+        sentence = _("The summary is sentences copied from the turns, because {why}.", why=why)
     return " ".join(filter(None, (sentence, added if receipt.taken != "extract" else "")))
 
 

@@ -157,7 +157,7 @@ def _explain_unfreeable(view: View, keep_recent: int) -> str:
 
 
 def _report_compaction(summary: Summary, event: ViewEvent) -> Reply:
-    who = _("The summary (extracted without a model)")
+    who = _("The summary (sentences copied from the turns)")
     who = phrase(summary, "The summary, by {model}") if summary.model else who
     text, data = receipts.report(event, summary, f"{who}:")
     is_in_front = event.change.makes("summary") and summary.id in event.change.summaries

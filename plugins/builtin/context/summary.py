@@ -119,7 +119,7 @@ def _author(one: Summary) -> str:
 
 def name_author(one: Summary) -> str:
     """Return the author of a summary, regardless of later edits."""
-    return phrase(one, "by {model}") if one.model else _("extracted without a model")
+    return phrase(one, "by {model}") if one.model else _("sentences copied from the turns")
 
 
 def edit_action(name: str) -> Action:
