@@ -29,6 +29,7 @@ from plugins.wording import clip
 LONGEST_TITLE = 60
 """The maximum number of characters of a title made from the first words."""
 _AT_START = re.compile(r"^(#{1,6}|[-*>]) (?=[^\W\d]|\*)")
+_FENCE = re.compile(r"\s*(```|~~~)\s*[\w+#.-]*\s*$")  # begins or ends code, and says nothing of it
 _AROUND = 60  # characters shown before and after a match
 
 
@@ -108,7 +109,8 @@ def _near(one: ListedConversation) -> MatchScore:
 def title_of(beginning: str) -> str:
     """Return a conversation's title from its first words. Markup is removed where it makes a
     heading, an item, a quotation or bold words; other signs stay."""
-    line = next((line for line in without_files(beginning).split("\n") if line.strip()), "")
+    lines = [line for line in without_files(beginning).split("\n") if line.strip()]
+    line = next((line for line in lines if not _FENCE.match(line)), lines[0] if lines else "")
     words = without_bold(_AT_START.sub("", " ".join(line.split())))
     if len(words) <= LONGEST_TITLE:
         return words

@@ -167,8 +167,16 @@ _LABEL = lazy(
     r"betreff|thema|topic|name)\W*[:：](?:\*+(?=\s))?\s*",
     re.IGNORECASE,
 )
+_LEAD_IN = lazy(
+    r"^(?:(?:sure|certainly|okay|ok|of course|gladly|here|hier|klar|gern|natürlich)\b"
+    r"|好的|当然|以下|这是|a (?:good|short|possible|suitable|concise|fitting)\b|the title\b)"
+    r"[^:：]{0,80}?(?:title|titel|标题|is|would be)[^:：]{0,40}[:：]\s*(?=\S)",
+    re.IGNORECASE,
+)
+"""The words before a title in the same line: "Sure! Here is a title: …"."""
 _EMPHASIS = (
-    re.compile(r"(\*+|~~)(?=\S)(.+?)(?<=\S)\1"),
+    # A mark within a word or a number, or that has only a beginning, is a sign of the title.
+    re.compile(r"(?<![A-Za-z0-9*])(\*+|~~)(?=[^\s*])(.+?)(?<=[^\s*])\1(?![A-Za-z0-9*])"),
     re.compile(r"(`+)(.+?)\1"),
     re.compile(r"(?<!\w)(_+)(?=[^\s_])(.+?)(?<=[^\s_])\1(?!\w)"),
 )
@@ -223,7 +231,7 @@ def _strip_wrapping(line: str) -> str:
     line = _unquote(line)
     if len(line) > 1 and any(line[0] + line[-1] == pair for pair in _PAIRED):
         line = line[1:-1]
-    return _LABEL.sub("", line).strip()  # last: it may be within the marks
+    return _LABEL.sub("", _LEAD_IN.sub("", line)).strip()  # last: it may be within the marks
 
 
 def _unmark(found: re.Match[str]) -> str:
