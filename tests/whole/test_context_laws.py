@@ -247,7 +247,8 @@ class History:
             old, new = self.chat.last[1], real
             assert new[: len(old)] == old, "prefix"
         last = [m for m in requests[-1].body["messages"] if m.get("content") != NOTHING]
-        self.chat.last = ((place, await self.changed_at()), last)
+        is_late = any(one.kind == "text" for one in events)  # a summary came after this request
+        self.chat.last = None if is_late else ((place, await self.changed_at()), last)
 
     def same_prefix(self, requests: list[Received], events: list[Any]) -> None:
         if events:
