@@ -48,8 +48,8 @@ CROWDED = (
 )
 GUESSED = "You tried too many wrong codes; try again in {seconds} s."
 TOO_FAST = (
-    "You have reached the limit of messages in a minute (messages_per_minute). This one was not "
-    "taken; send it again in a moment."
+    "You have reached the limit of messages in a minute (messages_per_minute). This one was "
+    "not accepted; send it again in a moment."
 )
 KNOCK = (
     "You have no access to this bot yet. Ask the bot's owner to send `/pair {code}` to the bot "

@@ -73,8 +73,8 @@ async def store(
         if why := await asyncio.to_thread(_space_fault, folder, attachments, megabytes):
             raise AttachmentRefused(
                 _(
-                    "Your message was not taken, because {why}. Delete some files, or ask the "
-                    "bot's owner; then send it again.",
+                    "Your message was not accepted, because {why}. Delete some files, or ask "
+                    "the bot's owner; then send it again.",
                     why=explain(why),
                 ),
                 "full",
@@ -85,8 +85,8 @@ async def store(
         reason = _("the disk is full") if full else explain(error.strerror or str(error))
         raise AttachmentRefused(
             _(
-                "Your message was not taken: its files can't be saved ({reason}). Tell the bot's "
-                "owner, and send it again later.",
+                "Your message was not accepted: its files can't be saved ({reason}). Tell the "
+                "bot's owner, and send it again later.",
                 reason=reason,
             ),
             "full" if full else "failed",
@@ -105,7 +105,7 @@ def _attachments_fault(attachments: Sequence[Attachment]) -> str:
     if large is None:
         return ""
     return _(
-        "Your message was not taken: {name} is larger than {largest_attachment} MB. Send a "
+        "Your message was not accepted: {name} is larger than {largest_attachment} MB. Send a "
         "smaller one.",
         name=large.name or _("a file"),
         largest_attachment=LARGEST_ATTACHMENT // _MEGABYTE,

@@ -91,7 +91,7 @@ MEANT = (
 )
 FAILED = "/{name} failed inside the bot; the log has the details (`python main.py logs`)."
 UNWRITTEN = (
-    "/{name} was not carried out, or not in full: {file} can't be used ({why}). Tell the bot's "
+    "/{name} was not done, or only in part: {file} can't be used ({why}). Tell the bot's "
     "owner, and send it again later."
 )
 

@@ -148,7 +148,7 @@ def _with_question(text: str, form: Form, address: Address) -> str:
         if address.is_private or not address.user
         else _("Reply to this message with the new text")
     )
-    now = _("This is what is there now:\n\n{fence}", fence=_fence(form.text)) if form.text else ""
+    now = _("The present text:\n\n{fence}", fence=_fence(form.text)) if form.text else ""
     what = _(
         "{ask}, within {patience:g} minutes. It is used for `{command}` and not sent to the "
         "model. /{cancel} cancels that.",

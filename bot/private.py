@@ -82,19 +82,20 @@ READ_BY_CHANNELS = frozenset(
     )
 )
 """The lines by which the page and the terminal read the public conversation, to show it."""
-FOOTER = "*Off the record: nothing of this is kept.*"
+FOOTER = "*Off the record: this is not saved.*"
 REFUSED = (
     "/{name} needs saved messages, and this conversation is off the record, so nothing was done. "
     "/private off ends it; /context shows it."
 )
 NO_FILES = (
-    "Files would be kept on the disk, and this conversation is off the record, so your message was "
-    "not taken in. Send its text alone, or end the private conversation with /private off."
+    "This conversation is off the record, and files would be saved on the disk, so your "
+    "message was not accepted. Send its text alone, or end the private conversation with "
+    "/private off."
 )
 GONE = (
-    "The private conversation here ended when the bot was restarted, and nothing is left of it. "
-    "This message was not taken in. /private on begins a new one; /private off goes on with the "
-    "conversation on the record."
+    "The private conversation here ended when the bot was restarted, and nothing is left of "
+    "it. This message was not accepted. /private on begins a new one; /private off continues "
+    "the saved conversation."
 )
 FULL = "{n} of your messages wait for their answers; send this one again when some are answered."
 TOGETHER = (

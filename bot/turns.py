@@ -45,7 +45,7 @@ LONGEST_LINE = 100
 """The maximum number of messages that may wait in one conversation; further ones get a "busy"
 reply."""
 BUSY = (
-    f"{LONGEST_LINE} of your messages are already waiting, so this one was not taken. Wait for "
+    f"{LONGEST_LINE} of your messages are already waiting, so this one was not accepted. Wait for "
     "the answers, or send /stop."
 )
 INTERRUPTED = "Stopped, because you wrote again."

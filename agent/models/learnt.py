@@ -257,7 +257,7 @@ _SENTENCES: Mapping[str, Callable[[Any], str]] = {
         else f"Its reasoning is sent back ({value})."
     ),
     "thoughts_everywhere": lambda value: "Its answers have a field for reasoning, too.",
-    "protocol": lambda value: "It is asked by the Responses API.",
+    "protocol": lambda value: "It uses the Responses API.",
     "bytes": lambda value: f"Requests stay below {int(value) // 1000:,} kB.",
     "longest": lambda value: f"An answer has at most {int(value):,} tokens.",
     "budget": lambda value: "It reasons by a number of tokens.",

@@ -208,8 +208,8 @@ def _tools(endpoint: Endpoint, body: Body, reason: str) -> Lesson | None:
     return Lesson(
         "tools",
         False,
-        f"{endpoint.model} takes no tools at {endpoint.shown_url}, so it is asked without them. "
-        "`/model forget` tries again.",
+        f"{endpoint.model} accepts no tools at {endpoint.shown_url}, so requests are sent "
+        "without them. `/model forget` tries again.",
     )
 
 
@@ -284,8 +284,8 @@ def _learn_vision(endpoint: Endpoint, body: Body, reason: str) -> Lesson | None:
     return Lesson(
         "pictures",
         False,
-        f"{endpoint.model} takes no pictures at {endpoint.shown_url}, so it is told of them in "
-        "words. `/model forget` tries again.",
+        f"{endpoint.model} accepts no pictures at {endpoint.shown_url}, so it gets their "
+        "description in words. `/model forget` tries again.",
     )
 
 

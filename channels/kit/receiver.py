@@ -64,8 +64,8 @@ LEFT_OUT = (
 )
 """The kinds of content that no model is given, as named in `IncomingMessage.left_out`."""
 NOT_TAKEN = (
-    "Something went wrong inside the bot, so this message was not taken; the log has the details "
-    "(`python main.py logs`). Send it again, or put it in other words."
+    "Something went wrong inside the bot, so this message was not accepted; the log has the "
+    "details (`python main.py logs`). Send it again, or put it in other words."
 )
 TOO_LARGE = "I did not get {name}: files of more than {most} MB can't be taken here."
 NOT_FETCHED = "I did not get {name}; please send it again."

@@ -58,7 +58,7 @@ WORDS = 2_000_000
 ASYNC = "respond-async"
 """The preference (RFC 7240) of a client that reads the answer from the session's events."""
 STOPPING = "The bot is shutting down; your message is kept, and will be answered at the next start."
-ON_RECORD = "The private conversation has ended, so this message, written for it, was not taken in."
+ON_RECORD = "The private conversation has ended, so this message, written for it, was not accepted."
 KNOWN = "This message has already been taken; its answer is among the session's messages."
 
 _ROOT = "/api/sessions"

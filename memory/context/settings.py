@@ -170,8 +170,9 @@ class ContextSettings(BaseModel):
     )
     auto_compact: bool = Field(
         default=True,
-        description="Let truncate and summarize act on their own; if off, only your own hook "
-        "rules, /context compact, and the emergency compaction when the window is full do.",
+        description="Compact automatically under the strategies truncate and summarize. If "
+        "off, compaction happens only by your own hook rules, by /context compact, "
+        "and when the window is full.",
         json_schema_extra={"here": True},
     )
     trigger_ratio: float = Field(
@@ -196,9 +197,9 @@ class ContextSettings(BaseModel):
     summary_template: str = Field(
         default="",
         max_length=20_000,
-        description="Form in which structured writes a summary into the context, with fields of "
-        "the schema in braces, like {task_overview}; nothing else may be in braces. Empty means "
-        "Parley's own form.",
+        description="Format of the summaries of the strategy structured: its fields in braces, "
+        "like {task_overview}; nothing else may be in braces. Empty: Parley's own "
+        "format.",
         json_schema_extra={"wants": "text of at most 20000 characters", "here": True},
     )
     summary_schema: Annotated[str, BeforeValidator(_schema_text)] = Field(

@@ -149,7 +149,7 @@ def _describe(
     tools = list(dict.fromkeys(e.message.tool for e in turn.entries if e.message.role == "tool"))
     if tools:
         did = format_list([f"`{name}`" for name in filter(None, tools)], "and")
-        text += _(" Anything {did} did there is not undone, and may be done again.", did=did)
+        text += _(" Changes by {did} there are not undone, and may be made again.", did=did)
     return text
 
 
@@ -333,8 +333,8 @@ def _format_name(one: BranchInfo) -> str:
 
 def _describe_still_running(one: BranchInfo) -> str:
     return _(
-        " The answer that is being written in branch {number} goes on, and comes here when it is "
-        "done, with a note; /stop ends it.",
+        " The answer in branch {number} continues, and is sent here when it is complete; /stop "
+        "ends it.",
         number=one.number,
     )
 

@@ -109,8 +109,7 @@ def _question(request: Request, kept: ForgetReport) -> Reply:
         )
     confirm = f"/forget {request.words} {YES}"
     text = _(
-        "This would delete {what}. {shared}Nothing can bring it back. {stays} To do it, send "
-        "`{confirm}`.",
+        "This would delete {what}. {shared}It can't be undone. {stays} To do it, send `{confirm}`.",
         what=_describe(request, kept),
         shared=_describe_branches(request, kept),
         stays=_(_STAYS[request.scope]),
@@ -125,7 +124,7 @@ def _describe(request: Request, kept: ForgetReport) -> str:
     turns = format_turns(kept.turns) if request.scope == "turns" else count(len(kept.turns), "turn")
     parts = [(turns or _("no turn")) + aside(count(kept.messages, "message"))]
     if kept.sections:
-        others = _(" (what these say about other turns is rewritten)")
+        others = _(" (the parts about other turns are rewritten)")
         anew = others if request.scope == "turns" else ""
         parts.append(
             _(

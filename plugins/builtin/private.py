@@ -12,7 +12,7 @@ _WORDS = ("on", "off")
 
 @command(
     "private",
-    "Talk off the record: nothing of it is kept, and it ends with /private off",
+    "Talk off the record: nothing is saved, and it ends with /private off",
     "[on|off]",
     subs=[("on", "begin a conversation off the record"), ("off", "end and delete these messages")],
     leads=True,
@@ -42,7 +42,7 @@ async def private(ask: Ask) -> Reply:
 
 def _describe_beginning(ask: Ask) -> Reply:
     everybody = _(
-        "It holds for everybody in this chat: all see it, and each may end it with /private off."
+        "This applies to everybody in this chat: all see it, and each may end it with /private off."
     )
     text = _(
         "**Off the record.** Messages from now on are not written to disk, and are deleted with "
@@ -74,7 +74,7 @@ def _describe(now: PrivateInfo) -> Reply:
         return Reply(
             _(
                 "The private conversation here ended when the bot was restarted. /private on "
-                "begins a new one, /private off goes on with the conversation on the record."
+                "begins a new one, /private off continues the saved conversation."
             ),
             {"private": asdict(now)},
             (Action("Private again", "/private on"), Action("Go on", "/private off")),

@@ -69,7 +69,7 @@ def check(database: Database, process: str) -> None:
     statement = f'SELECT is_fenced FROM "process" WHERE id = ?{database.shared_lock}'
     found = database.execute_sql(statement, (process,)).fetchone()
     if found is None or found[0]:
-        raise FencedError("Another process has taken over what this one was working on.")
+        raise FencedError("Another process has taken over this work.")
 
 
 def take(database: Database, name: str, process: str) -> OwnerRow:

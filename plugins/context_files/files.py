@@ -249,7 +249,7 @@ def _attach_lines(turns: dict[str, list[Message]], lines: Iterable[_LogLineRow])
         by_turn.setdefault(line.turnId, []).append(line)
     if strangers := by_turn.keys() - turns.keys():
         raise Unreadable(
-            f"Its context.terse.json speaks of turn {min(strangers)!r}, which it does not have."
+            f"Its context.terse.json has a line for turn {min(strangers)!r}, which does not exist."
         )
     for turn_id, mine in by_turn.items():
         turns[turn_id] = with_lines(turns[turn_id], [(line.role, line.summary) for line in mine])

@@ -96,8 +96,8 @@ async def _list(ask: Ask) -> Reply:
     if not (active or proposed):
         return Reply(
             _(
-                "No standing rule holds here. Say one (“Never …”, “From now on …”), or /rules add "
-                "TEXT; it then holds in every turn, until you revoke it."
+                "There is no standing rule here. Say one (“Never …”, “From now on …”), or use "
+                "/rules add TEXT. It then applies in every turn, until you revoke it."
             ),
             data,
         )
@@ -271,7 +271,7 @@ async def _edit(ask: Ask, rest: str) -> Reply:
     number, text = (*rest.split(None, 1), "", "")[:2]
     (rule,) = _numbered(ask, number, "edit")
     if not text.strip():
-        raise refusal("Say the rule in its new words: /rules edit {n} TEXT.", n=rule.id)
+        raise refusal("Write the new text of the rule: /rules edit {n} TEXT.", n=rule.id)
     await _apply(ask, "edit", [rule], text=text.strip())
     return await _describe_done(
         ask, _("Rule {n} is now: {text}", n=rule.id, text=literal(text.strip()))
@@ -300,7 +300,7 @@ async def _move(ask: Ask, rest: str) -> Reply:
     scope = SCOPES.get(where.strip().lower().removeprefix("--"))
     if scope is None:
         raise refusal(
-            "Say where it is to hold: /rules move {n} here, chat or everywhere.", n=rule.id
+            "Say where it applies from now on: /rules move {n} here, chat or everywhere.", n=rule.id
         )
     moved = place_at(rule, ask.conversation.key, scope)
     _require(ask, [rule, moved])

@@ -156,7 +156,7 @@ class JobConditions:
             await self._runner.note_run(job, after, "failed", why, now)
             return
         with self._runner.speaking_to(job):
-            text = _("Job {n} could not look what is new: {why}", n=job.id, why=why)
+            text = _("Job {n} could not check for news: {why}", n=job.id, why=why)
             if after.state == "paused":
                 text += "\n\n" + _("It is paused now; /jobs resume {n} resumes it.", n=job.id)
         await self._runner.notify_run(job, after, Reply(text), "failed", now, why)

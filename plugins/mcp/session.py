@@ -167,7 +167,7 @@ class ServerSession:
     def _note_silence(self) -> None:
         self._silent += 1
         if self._silent >= MOST_SILENT and self._ready is not None and self.is_running:
-            self._connected().health.end(f"{MOST_SILENT} calls in a row came to no answer")
+            self._connected().health.end(f"{MOST_SILENT} calls in a row got no answer")
 
     async def _connection(self) -> ServerConnection:
         while not self._is_alive or self._ready is None:

@@ -152,7 +152,7 @@ class DistillResult(Struct, frozen=True):
 OnProgress = Callable[[DistillProgress], None]
 
 
-BUSY = "The memory of this chat is being distilled already; /memory diff shows what comes of it."
+BUSY = "The memory of this chat is being distilled already; /memory diff shows the result."
 _BAD = (
     "{model} gave an answer that can't be used, twice ({why}); nothing was changed by it. Where "
     "that happens often, a larger model does better (context.summary_brain.model)."

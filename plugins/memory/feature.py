@@ -221,9 +221,9 @@ async def _status(ask: Ask) -> Reply:
 
 def _describe_pending(pending: int) -> str:
     if pending == 1:
-        return _("1 summary is still being written.")
+        return _("one summary is being written.")
     if not pending:
-        return _("no summaries are still being written.")
+        return _("no summary is being written.")
     return _("{n} summaries are still being written.", n=pending)
 
 

@@ -480,7 +480,9 @@ def _line_of(words: str, lines: Lines) -> tuple[int, MemoryLine]:
     wanted = MemoryLine(words).words
     best = max(enumerate(there, 1), key=lambda one: len(one[1].words & wanted), default=None)
     if best is None or not best[1].words & wanted:
-        raise refusal("No line holds {words!r}; /memory list shows all of them.", words=words[:60])
+        raise refusal(
+            "No line contains {words!r}; /memory list shows all of them.", words=words[:60]
+        )
     return best
 
 

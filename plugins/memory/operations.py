@@ -286,7 +286,7 @@ def _report(ask: Ask, view: JobView, *, is_new: bool) -> Reply:
         else _("The memory is distilled already: {when}.", when=describe_when(view)),
         _("It is in force at once, as memory.approve says.")
         if ask.bot.settings.describe("memory.approve", ask.conversation.key.id).value == "auto"
-        else _("The result waits for your approval: /memory diff."),
+        else _("The suggestions wait for your approval: /memory diff."),
         _("A night without anything new costs nothing."),
     ]
     if job.run_budget:

@@ -240,9 +240,7 @@ async def _execute(ask: Ask, what: WrongValues, edits: Edits) -> Reply:
     else:
         text += " " + _("It is in 0 lines, summaries and search results that the model can read.")
     if turns:
-        text += " " + _(
-            "It was said in {turns}, which are in context as they were said.", turns=turns
-        )
+        text += " " + _("It was said in {turns}, which are in context word for word.", turns=turns)
     data = {"diff": to_data(edits.changes), "left": left, "is_waiting": False}
     return Reply(text, data, (LIST,))
 
@@ -277,8 +275,6 @@ async def _report_nothing(conversation: Conversation, what: WrongValues) -> Repl
     turns = _turns_with(conversation, what.values)
     text = _("No line of the memory and no summary says that.")
     if turns:
-        text += " " + _(
-            "It was said in {turns}, which are in context as they were said.", turns=turns
-        )
+        text += " " + _("It was said in {turns}, which are in context word for word.", turns=turns)
     words = literal(what.values[0].old) if what.values else ""
     return Reply(text, {"diff": [], "is_waiting": False, "old": words}, (LIST,))

@@ -25,8 +25,8 @@ from plugins.wording import amount, clip, fence, literal, money, table
 LONGEST_JSON = 12_000
 """The maximum of characters of a request shown as JSON in a chat; `data` has all of it."""
 NONE_KEPT = (
-    "No request is kept here: `context.keep_requests` is 0, so what is sent to the model is not "
-    "noted. /config context.keep_requests 20 --here keeps the last 20 from now on."
+    "No request is kept here, because `context.keep_requests` is 0. /config "
+    "context.keep_requests 20 --here keeps the last 20 from now on."
 )
 NONE_SENT = (
     "No request of this conversation is kept yet. Those of its own turns are, from the next "

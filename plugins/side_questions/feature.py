@@ -197,7 +197,7 @@ _CUT_OFF = "it was cut off by a restart, or is still being answered"
 
 @command(
     "btw",
-    "Ask a side question: the model sees the whole context, and the context does not grow",
+    "Ask a side question: the model sees the whole context, and the answer is not added to it",
     "[QUESTION]",
     slow=[EVERYTHING],
     interrupted="The bot was restarted before your side question was answered; ask it again.",

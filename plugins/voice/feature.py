@@ -116,7 +116,7 @@ class VoiceMessages:
         state.book(spent, person)
         if not transcribed.heard:
             raise _NotTranscribedError(
-                _("Nothing was said in your voice message, as far as I can hear. Send it again?")
+                _("I heard no words in your voice message. Please send it again.")
             )
         return replace(received, files=files)
 

@@ -256,7 +256,7 @@ async def test_who_wrote_a_message_that_could_not_be_taken_is_told() -> None:
         ann = server.person("Ann", 42)
         ann.says("trip")
         ann.says("Hello!")
-        await server.shown("this message was not taken")
+        await server.shown("this message was not accepted")
         await said(bot, 1)
     assert [inbound.text for inbound in bot.submitted] == ["Hello!"]
 

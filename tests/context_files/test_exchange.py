@@ -114,7 +114,7 @@ def refusal(content: bytes, *terse: bytes) -> str:
 
 
 WRONG_LINES: list[tuple[object, str]] = [
-    ({**LINE, "turnId": "t9"}, "speaks of turn 't9', which it does not have"),
+    ({**LINE, "turnId": "t9"}, "has a line for turn 't9', which does not exist"),
     ({**LINE, "role": "user"}, "at entries[0].role"),
     ({**LINE, "timestamp": "yesterday"}, "at entries[0].timestamp"),
     ({**LINE, "timestamp": "2024-01-15T10:30:00"}, "at entries[0].timestamp"),

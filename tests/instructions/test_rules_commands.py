@@ -27,7 +27,7 @@ async def texts(bot: TestBot) -> list[str]:
 @pytest.mark.databases
 async def test_rules_are_given_changed_moved_revoked_and_undone(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        assert "No standing rule holds here" in (await bot.says("/rules")).text
+        assert "There is no standing rule here" in (await bot.says("/rules")).text
         kept = await bot.says(f"/rules add {BOSS}")
         assert commands(kept) == ["/rules undo c1", "/rules move 1 everywhere"]
         await bot.says(f"/rules add --everywhere {JOKES}")

@@ -118,7 +118,7 @@ async def test_a_look_that_fails_is_told_after_three_and_the_job_rests_after_ten
         for number in range(1, 12):
             await tick_after(bot, clock, 10 * number + 1)
             assert len(told(bot)) == (number >= 3) + (number >= 10)
-        assert "could not look what is new" in told(bot)[0]
+        assert "could not check for news" in told(bot)[0]
         assert "It is paused now" in told(bot)[1]
         job = await find_job(bot)
         assert (job.state, job.failures) == ("paused", 10)

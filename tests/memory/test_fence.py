@@ -94,7 +94,7 @@ def contents(data: Path) -> dict[str, bytes]:
 
 
 def refuse() -> None:
-    raise FencedError("Another process has taken over what this one was working on.")
+    raise FencedError("Another process has taken over this work.")
 
 
 def test_who_was_taken_for_dead_changes_no_file_and_all_others_do(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ async def test_a_failing_endpoint_is_a_sentence_and_the_message_can_be_tried_aga
         (lambda: web.json_response({"no": "text"}), "something that is no transcript"),
         (lambda: web.json_response([1]), "could not be transcribed"),
         (_huge, "could not be transcribed"),
-        (lambda: web.json_response({"text": "  "}), "Nothing was said in your voice message"),
+        (lambda: web.json_response({"text": "  "}), "I heard no words in your voice message"),
     ]
     async with run_bot(tmp_path, [Say("Green.")], VOICE) as bot:
         for number, (answer, sentence) in enumerate(failing):

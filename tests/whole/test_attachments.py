@@ -129,7 +129,7 @@ async def test_too_large_and_too_many_are_refused_with_a_sentence(tmp_path: Path
     async with run_bot(tmp_path) as bot:
         large = Attachment("film.mp4", "video/mp4", bytes(20_000_001))
         assert (await bot.says("Look!", files=(large,))).text == (
-            "Your message was not taken: film.mp4 is larger than 20 MB. Send a smaller one."
+            "Your message was not accepted: film.mp4 is larger than 20 MB. Send a smaller one."
         )
         many = (PHOTO,) * 11
         assert "has 11 files; at most 10" in (await bot.says("Look!", files=many)).text
@@ -141,7 +141,7 @@ async def test_a_folder_that_cannot_be_written_is_told_and_the_bot_goes_on(tmp_p
         await bot.says("Hi")
         (tmp_path / AUDIENCE / "data").write_text("a file where a folder should be")
         reply = await bot.says("Look!", files=(PHOTO,))
-        assert reply.text.startswith("Your message was not taken: its files can't be saved (")
+        assert reply.text.startswith("Your message was not accepted: its files can't be saved (")
         assert (await bot.says("Still there?")).text == "I see."
 
 
@@ -238,7 +238,7 @@ async def test_no_more_files_are_taken_than_a_chat_may_keep(tmp_path: Path) -> N
         for one in (photo, replace(large, name="other.txt", data=b"y" * 600_000)):
             refused = await bot.says("And this.", files=(one,))
             assert refused.text == (
-                "Your message was not taken, because this chat may keep 1 MB of files "
+                "Your message was not accepted, because this chat may keep 1 MB of files "
                 "(tools.files_quota). Delete some files, or ask the bot's owner; then send it "
                 "again."
             )

@@ -76,9 +76,7 @@ async def test_a_summary_that_held_a_forgotten_turn_is_told_anew_without_it(tmp_
         await says_many(bot, "I am Ann.", f"I live in {MARK}.", "I like tea.", "So?", "Well?")
         assert found_in(tmp_path)
         question = await bot.says("/forget t2")
-        assert (
-            "of the daily memory (what these say about other turns is rewritten)" in question.text
-        )
+        assert "of the daily memory (the parts about other turns are rewritten)" in question.text
         await bot.says("/forget t2 yes")
         assert found_in(tmp_path) == []
         await bot.app.conversations.flush()

@@ -49,7 +49,7 @@ async def test_a_model_that_takes_no_tools_is_asked_without_and_that_is_said_onc
     async with run_bot(tmp_path, script) as bot:
         first = await bot.says("One?")
         assert first.text.startswith("Yes.")
-        assert "takes no tools at" in first.text
+        assert "accepts no tools at" in first.text
         sent = len(bot.server.requests)
         assert (await bot.says("Two?")).text == "Yes."
         assert len(bot.server.requests) == sent + 1
@@ -219,7 +219,7 @@ async def test_a_model_that_sees_nothing_is_told_in_words_and_that_is_said_once(
     photos = [Attachment(f"{n}.png", "image/png", PNG + n.encode()) for n in "ab"]
     script = refusing(lambda body: "image_url" in str(body), "unknown variant `image_url`")
     async with run_bot(tmp_path, script) as bot:
-        assert "takes no pictures" in (await bot.says("One?", files=(photos[0],))).text
+        assert "accepts no pictures" in (await bot.says("One?", files=(photos[0],))).text
         assert (await bot.says("Two?", files=(photos[1],))).text == "Yes."
         assert len(bot.server.requests) == 3
 

@@ -119,7 +119,7 @@ async def test_status_says_how_much_there_is_and_how_long_it_is_kept(tmp_path: P
         await bot.says("Hi")
         text = await reads(bot, "/memory status")
         assert text.startswith(f"2 daily files, {days[0]} to {days[1]}, 0.2 kB, in `")
-        assert "1 conversation can be searched; no summaries are still being written" in text
+        assert "1 conversation can be searched; no summary is being written" in text
         assert "30 days" in text
         await bot.says("/config session_retention_days 0")
         assert "never deleted" in await reads(bot, "/memory status")

@@ -30,7 +30,7 @@ from tests.links.test_link import two_channels
 from tests.waiting import until
 from tests.whole.testbot import TestBot, run_bot, running
 
-FOOTER = "\n\n*Off the record: nothing of this is kept.*"
+FOOTER = "\n\n*Off the record: this is not saved.*"
 MARK = "zebra-4711"
 
 

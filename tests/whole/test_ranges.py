@@ -526,7 +526,7 @@ async def test_the_only_summary_is_meant_and_one_of_several_is_named(tmp_path: P
         assert stale.text.startswith("s1 is not in the context; s2 is.")
         await bot.says("/context compact t5-t6")
         shown = await bot.says("/context summary")
-        assert shown.text == "There are several summaries: s2, s3. Name the one you want."
+        assert shown.text == "There are several summaries: s2, s3. Name one of them."
         names = ["/context summary s2", "/context summary s3"]
         assert [action.command for action in shown.actions] == names
         refused = await bot.says("/context summary edit More.")

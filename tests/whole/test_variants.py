@@ -83,7 +83,7 @@ async def test_what_runs_is_stopped_if_it_is_asked_again(tmp_path: Path) -> None
             await bot.server.reached.acquire()
         told, answer = await again(bot, "/edit t2 Two, please")
         assert told.text.startswith("I stopped the running answer.")
-        assert "Anything `calculate` did there is not undone, and may be done again." in told.text
+        assert "Changes by `calculate` there are not undone, and may be made again." in told.text
         assert answer == "Better."
         assert asked(bot) == ["one", "Two, please"]
         stopped = (await bot.reply_to("two")).reply.text

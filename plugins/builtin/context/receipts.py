@@ -57,7 +57,7 @@ def _describe_choice(receipt: Receipt) -> str:
     kinds = [kind for kind in receipt.findings if kind not in MENDED]
     more = (
         ("open", _("Open requests were added to it.")),
-        ("orders", _("Orders that still hold were added to it.")),
+        ("orders", _("Orders that still apply were added to it.")),
     )
     added = " ".join(sentence for kind, sentence in more if kind in receipt.findings)
     if not kinds:

@@ -119,7 +119,7 @@ def _below(view: View, limits: Limits) -> str:
     if not view.movable or find_stuck(view, limits) != "prompt":
         return _explain_fixed(view)
     return _(
-        "Compressing would not help: {sizes}, which the system prompt and the tools alone fill.",
+        "Compacting would not help: the system prompt and the tools alone fill {sizes}.",
         sizes=sizes,
     )
 

@@ -53,9 +53,7 @@ async def _show_none(editor: SummaryEditor) -> Reply:
             "There is no summary in the context yet; one of {turns} is being written.", turns=turns
         )
     elif names := [one.summary.name for one in await editor.list_standing()]:
-        why = _(
-            "There are several summaries: {names}. Name the one you want.", names=", ".join(names)
-        )
+        why = _("There are several summaries: {names}. Name one of them.", names=", ".join(names))
         shown = ((_("Show {name}", name=name), f"/context summary {name}") for name in names[:4])
         actions = [Action(*one) for one in shown]
     return Reply(why, {"summary": None}, tuple(actions))
