@@ -43,6 +43,16 @@ def shrink(sizes: Sequence[int], total: int) -> list[int]:
     return [end - begin for begin, end in pairwise(ends)]
 
 
+def spread(total: int, weights: Sequence[int]) -> list[int]:
+    """Return integer shares of a total by weight, which add up to it; without any weight, equal
+    shares."""
+    if not weights:
+        return []
+    shares = weights if any(weights) else [1] * len(weights)
+    factor = -(-total // sum(shares))
+    return shrink([share * max(1, factor) for share in shares], total)
+
+
 def money(cost: float, unknown: int = 0) -> str:
     """Format US dollars; mentions omitted calls of unknown price."""
     if unknown and not cost:

@@ -33,7 +33,6 @@ SHOWN = 12
 """The number of parts that are listed; the rest are summed."""
 _BUTTONS = 3
 _KINDS = {
-    "system prompt": "system prompt",
     "tools": "tools",
     "memory": "memory line {name}",
     "summary": "summary of {turns}",
@@ -119,6 +118,8 @@ async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
 
 def describe_part(part: AnswerPart) -> str:
     """Return a part's name for people."""
+    if part.kind == "system prompt":
+        return _(part.name or part.kind)
     return _(_KINDS[part.kind], name=literal(clip(part.name)), turns=", ".join(ids(part.turns)))
 
 

@@ -74,7 +74,7 @@ async def test_a_block_says_what_it_is_and_leads_to_its_turn(site: Site, tab: Ta
     await expect(about).to_contain_text("t1 · ")
     await expect(about).to_contain_text("question 1 many words")
     await site.says("question 8")
-    await expect(tab.page.locator("#map .marks")).to_contain_text("8 of 20 turns")
+    await expect(tab.page.locator("#map .marks")).to_contain_text("Limit: 20 turns")
     await expect(about).to_contain_text(" tokens")  # of what is below the mouse now
     await expect(tab.page.locator("#map .marks")).to_contain_text("Next compaction: about t21")
     await tab.page.mouse.move(10, 10)

@@ -107,8 +107,8 @@ export function field({ command, text }, run, { label = t("Text for {command}", 
   const area = h("textarea", { class: "answer", dir: "auto", rows: Math.min(16, text.split("\n").length + 2), "aria-label": label });
   area.value = text;
   const form = h("form", { class: "field" }, area, h("div", { class: "choices" },
-    h("button", { type: "submit", class: "primary" }, action),
-    h("button", { type: "button", onclick: () => { form.remove(); left(); } }, t("Cancel"))));
+    h("button", { type: "button", onclick: () => { form.remove(); left(); } }, t("Cancel")),
+    h("button", { type: "submit", class: "primary" }, action)));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const written = area.value.trim();

@@ -42,9 +42,10 @@ export class Panel {
   usage({ tokens, max_tokens: budget, turns, max_turns: most, nearest, share: part, cost, model }) {
     showModel(model);
     const share = Math.round(part * 100);
-    byId("share").replaceChildren(...nearest === "turns"
-      ? brief("{n} turns", { n: `${turns}/${most}` })
-      : brief("{n} of {budget} tokens", { n: amount(tokens), budget: amount(budget) }));
+    const [whole, brief] = nearest === "turns"
+      ? [ofTurns(turns, most).join(""), t("{n} turns", { n: turns > most ? turns : `${turns}/${most}` })]
+      : [t("{n} of {budget} tokens", { n: amount(tokens), budget: amount(budget) }), t("{n} tokens", { n: amount(tokens) })];
+    byId("share").replaceChildren(h("span", { class: "whole" }, whole), h("span", { class: "brief" }, brief));
     byId("gauge").style.inlineSize = `${Math.min(100, share)}%`;
     byId("usage").setAttribute("aria-label", t("Context: {share}% full{cost}", { share, cost: cost ? marks.comma + money(cost) : "" }));
   }
@@ -119,7 +120,7 @@ export class Panel {
     const { tokens, budget, parts, free, usage: { turns, max_turns: most, nearest } } = overview;
     const [size, used] = [amount(tokens), turns].map((number) => h("strong", {}, number));
     const full = [h("span", {}, pieces("{used} of {most} tokens", { used: size, most: amount(budget) })),
-      most ? h("span", {}, most === 1 ? pieces("{used} of 1 turn", { used }) : pieces("{used} of {most} turns", { used, most })) : ""];
+      most ? h("span", {}, ofTurns(used, most, turns)) : ""];
     if (nearest === "turns") full.reverse();
     const legend = [...Object.entries(parts), ["free", free]].filter(([, size]) => size > 0);
     return h("section", { "aria-label": t("Size") },
@@ -205,8 +206,9 @@ function expanded(runs) {
 
 const numberOf = (turn) => Number(turn?.turn.slice(1) ?? 1);
 
-/** A text of which a narrow window shows only the number `n`. */
-const brief = (text, values) => pieces(text, values).map((piece) => (piece === values.n ? piece : h("span", { class: "whole" }, piece)));
+/** The number of turns, which may be an element, and its limit. */
+const ofTurns = (used, most, turns = used) => (turns > most ? pieces("{used} turns (limit {most})", { used, most })
+  : most === 1 ? pieces("{used} of 1 turn", { used }) : pieces("{used} of {most} turns", { used, most }));
 
 const section = (title, ...content) => h("section", {}, h("h3", {}, title), ...content.filter(Boolean));
 
@@ -225,7 +227,8 @@ function drawnEvent(event) {
   ];
 }
 
-function nextCut({ due, next_cut: next, held_off_until: held }) {
+function nextCut({ due, next_cut: next, held_off_until: held, waiting_cut: waiting }) {
+  if (waiting) return t("{turns}, once you have answered the question.", { turns: spanOf(waiting) });
   if (held) return t("none before t{turn} begins, because of your undo, unless the context grows to {tokens} tokens first.", { turn: held.turn, tokens: amount(held.tokens) });
   if (due) return t("before the next request; {effect} ({why}).", { effect: due.effect, why: due.why });
   if (!next) return t("none expected.");
@@ -233,9 +236,9 @@ function nextCut({ due, next_cut: next, held_off_until: held }) {
   return tokens ? t("about {at}; {effect} (about {n} tokens).", { at, effect, n: amount(tokens) }) : t("about {at}; {effect}.", { at, effect });
 }
 
-/** Show the cost of a chat, including summaries, as in /context. */
+/** Return the cost of a conversation, including summaries, as in /context. */
 function costOf({ cost, calls, calls_of_unknown_price: unknown }) {
-  if (unknown === calls && !cost) return t("Cost of this chat, summaries included: unknown; this model has no price.");
-  const said = calls === 1 ? t("Cost of this chat: {cost} for 1 call.", { cost: money(cost) }) : t("Cost of this chat: {cost} for {calls} calls.", { cost: money(cost), calls });
-  return unknown ? said + marks.space + t("Calls of unknown price: {n}.", { n: unknown }) : said;
+  if (unknown === calls && !cost) return t("Cost of this conversation, summaries included: unknown; the model has no price.");
+  const said = calls === 1 ? t("Cost of this conversation: {cost} for 1 request.", { cost: money(cost) }) : t("Cost of this conversation: {cost} for {calls} requests, summaries included.", { cost: money(cost), calls });
+  return unknown ? said + marks.space + t("Requests of unknown price: {n}.", { n: unknown }) : said;
 }

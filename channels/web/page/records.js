@@ -33,6 +33,7 @@ export function timeline(requests, run) {
       bar, h("span", { class: "tokens" }, amount(size), one.cost ? ` · ${money(one.cost)}` : ""),
       before && h("button", { type: "button", "aria-label": t("Changes in {id}", { id: one.id }), onclick: () => explore(t("Changes in {id}", { id: one.id }), `/context diff ${before.id} ${one.id}`, run) }, t("Changes")));
   })) : h("p", { class: "faint" }, t("No request of this conversation is kept.")));
+  if (requests.length) section.append(h("p", { class: "faint" }, t("Requests for summaries are not listed.")));
   return section;
 }
 
