@@ -6,6 +6,7 @@ import { t } from "./language.js";
 import { cleaned } from "./text.js";
 
 const ANSWERS = /^\/(approve|deny|context (approve|decline))\b/; // these answer a question
+const BACK = "/private off"; // the bar above the chat offers it
 const REFUSED = "command_refused"; // the server's name for it: the text says what to do instead
 
 /** A card. `run` carries a command out and returns its answer, null if it could not; `ask` does so
@@ -13,7 +14,8 @@ const REFUSED = "command_refused"; // the server's name for it: the text says wh
 export function card(line, reply, run, ask) {
   const pictures = reply.images.map((address) => h("img", { src: address, alt: t("The picture in this reply"),
     onclick: () => shown(address, line) }));
-  const buttons = reply.actions.map((action) => h("button", { type: "button", "data-question": action.question, onclick: () => press(action) }, action.label));
+  const actions = reply.actions.filter(({ command }) => command !== BACK);
+  const buttons = actions.map((action) => h("button", { type: "button", "data-question": action.question, onclick: () => press(action) }, action.label));
   const choices = buttons.length ? h("div", { class: "choices" }, ...buttons) : null;
   const isRefused = reply.problem === REFUSED;
   const element = h("section", { class: `card${isRefused ? " refused" : reply.problem ? " problem" : ""}`, "aria-label": line || t("Reply") },
@@ -27,7 +29,7 @@ export function card(line, reply, run, ask) {
       return saved;
     }),
     choices);
-  const buttonsOf = (name) => buttons.filter((_, at) => lastWord(reply.actions[at].command) === name);
+  const buttonsOf = (name) => buttons.filter((_, at) => lastWord(actions[at].command) === name);
   const waiting = ask && waitsFor(reply);
   const isOpen = () => buttonsOf(waiting).some((button) => button.isConnected && !button.ariaDisabled);
   if (waiting) approval(element, waiting, { run, ask, isOpen });

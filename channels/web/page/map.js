@@ -225,7 +225,7 @@ class ContextMap {
     const focused = this.#ribbon.contains(document.activeElement) ? this.#at : null;
     const block = this.#blocks[at ?? focused];
     this.#about.replaceChildren(...block ? [h("b", {}, longName(block)), ` · ${sized(block)}`, block.words ? h("span", { dir: "auto" }, ` · ${block.words}`) : ""]
-      : !this.#blocks.some(isTurn) ? [t("The turns of this conversation will appear here.")]
+      : !this.#blocks.some(isTurn) ? []
       : [matchMedia("(pointer: coarse), (max-width: 720px)").matches ? t("Tap a block, then another, to select turns.") : t("Click a block to show its turn, drag to select turns.")]);
   }
 
@@ -251,7 +251,7 @@ class ContextMap {
       h("button", { type: "button", disabled: !count, onclick: () => this.#page.show(`t${blocks[0].first}`) }, t("Show")),
       button(t("Compact"), `/context compact ${names}`),
       button(isPinned ? t("Unpin") : t("Pin"), `/context ${isPinned ? "unpin" : "pin"} ${names}`),
-      button(t("Remove"), `/context drop ${names}`));
+      button(t("Drop"), `/context drop ${names}`));
   }
 
   #selected() {

@@ -109,11 +109,11 @@ export class Panel {
       this.#controls(overview, events),
       section(t("Turns"), turns.length
         ? h("ul", { class: "turns" }, turns.toReversed().map((turn) => this.#turn(turn, overview)))
-        : h("p", { class: "faint" }, t("Nothing has been said yet.")), this.#older(turns)),
-      section(t("Changes"), events.length
+        : h("p", { class: "faint" }, t("None yet. A turn is a message and its answer.")), this.#older(turns)),
+      turns.length > 0 && section(t("Changes"), events.length
         ? h("ol", { class: "events" }, this.#events(events))
-        : h("p", { class: "faint" }, t("Nothing yet: every turn is in context."))),
-    ];
+        : h("p", { class: "faint" }, t("None yet: every turn is in context."))),
+    ].filter(Boolean);
   }
 
   #size(overview) {
@@ -134,7 +134,7 @@ export class Panel {
       h("p", { class: "faint" }, t("When the conversation gets long"), marks.colon, nameOfStrategy(overview.strategy)),
       this.#costs.element,
       overview.preface
-        ? h("details", { id: "preface" }, h("summary", {}, t("The summary at the beginning")), h("blockquote", {}, cleaned(overview.preface_html)))
+        ? h("details", { id: "preface" }, h("summary", {}, t("Summary of the oldest turns")), h("blockquote", {}, cleaned(overview.preface_html)))
         : null);
   }
 
@@ -149,8 +149,8 @@ export class Panel {
     const [undo, redo] = ["undo", "redo"].map((way) => events.find(({ next }) => next === way));
     const controls = [
       [t("Compact"), "/context compact", t("Replace older turns with a summary"), overview.turns.length > 0],
-      [t("Free up space"), "/context free", t("Remove all but the newest messages at once"), overview.turns.length > 0],
-      [t("Clear"), "/context clear", t("Remove all turns from the context; nothing is deleted"), overview.turns.length > 0],
+      [t("Compact at once"), "/context free", t("Keep only the newest messages now; the summary follows"), overview.turns.length > 0],
+      [t("Clear"), "/context clear", t("Drop all turns from the context; nothing is deleted"), overview.turns.length > 0],
       [t("Undo"), `/context undo ${undo?.id}`, undo ? t("Undo: {kind}", { kind: titleOf(undo) }) : t("Undo the last change"), undo],
       [t("Redo"), `/context redo ${redo?.id}`, redo ? t("Redo: {kind}", { kind: titleOf(redo) }) : t("Redo the last undo"), redo],
     ];
@@ -170,7 +170,7 @@ export class Panel {
       h("span", { class: "tokens" }, amount(tokens)),
       isIn && h("span", { class: "acts" },
         button("pin", isPinned ? t("Unpin {turn}", { turn }) : t("Pin {turn}", { turn }), `/context ${isPinned ? "unpin" : "pin"} ${turn}`),
-        turn !== overview.running_turn && button("drop", t("Remove {turn}", { turn }), `/context drop ${turn}`)),
+        turn !== overview.running_turn && button("drop", t("Drop {turn}", { turn }), `/context drop ${turn}`)),
       badges.length > 0 && h("span", { class: "badges" }, badges.map((word) => h("span", { class: "badge", "data-state": word }, nameOfState(word)))));
   }
 
@@ -183,7 +183,7 @@ export class Panel {
   }
 
   async #run(line, isAsked = false) {
-    if (isAsked && await asked({ question: t("Remove all turns from the context? Undo restores them."), action: t("Clear") }) === null) return;
+    if (isAsked && await asked({ question: t("Clear the context? Nothing is deleted, and Undo brings the turns back."), action: t("Clear") }) === null) return;
     this.#panel.setAttribute("aria-busy", "true");
     try {
       this.#page.tell(plain((await this.#page.run(line)).text));

@@ -439,7 +439,7 @@ def reason(why: str) -> str:
         return _("the request was too long for the model")
     if why.startswith(ASKED):
         focus = why.removeprefix(ASKED).removeprefix(": ")
-        return labelled(_("on request"), focus) if focus else _("on request")
+        return labelled(_("by a person"), focus) if focus else _("by a person")
     return _limit(why, _BEFORE) or explain(why)
 
 
