@@ -95,7 +95,8 @@ class SummaryEditor:
         """Return the summaries in force: the one in front, then those that stand where their turns
         stood."""
         state, count = self._state, self._services.meter.text
-        layout, front, scale = state.layout, state.layout.front or 0, state.view().scale
+        layout, front, view = state.layout, state.layout.front or 0, state.view()
+        shown = {**view.summaries} | ({layout.preface: view.preface} if view.preface else {})
         late, events = await self._compactor.forecaster.find_late_summaries(), await state.history()
         places = [(late.get(front) or layout.preface, front, tuple[int, ...]())]
         places += [(one.summary, one.event, one.turns) for one in layout.ranges]
@@ -106,7 +107,9 @@ class SummaryEditor:
                 one = CurrentSummary(
                     summary,
                     turns or await self._covered_turns(summary),
-                    scale.part(await count(summary.text)),
+                    view.scale.part(
+                        shown[number].tokens if number in shown else await count(summary.text)
+                    ),
                     is_late=not turns and front in late,
                     coming=() if turns else await self.find_pending_turns(),
                     event=_find_showing(events, summary.id) or slot,

@@ -43,6 +43,16 @@ def shrink(sizes: Sequence[int], total: int) -> list[int]:
     return [end - begin for begin, end in pairwise(ends)]
 
 
+def spread(total: int, weights: Sequence[int]) -> list[int]:
+    """Return integer shares of a total by weight, which add up to it; without any weight, equal
+    shares."""
+    if not weights:
+        return []
+    shares = weights if any(weights) else [1] * len(weights)
+    factor = -(-total // sum(shares))
+    return shrink([share * max(1, factor) for share in shares], total)
+
+
 def money(cost: float, unknown: int = 0) -> str:
     """Format US dollars; mentions omitted calls of unknown price."""
     if unknown and not cost:
@@ -113,7 +123,7 @@ def localize_marks(shown: str) -> str:
 
 def name_layer(layer: str) -> str:
     """Return the words for the source of a setting's value."""
-    return explain(_(layer))
+    return _("the configuration file") if layer == "file" else explain(_(layer))
 
 
 def bar(share: float, width: int = 20) -> str:

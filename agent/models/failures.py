@@ -25,6 +25,7 @@ from agent.models.base import (
     UnexplainedRefusal,
     read_finish,
 )
+from agent.models.brain import find_provider
 from agent.models.endpoint import Endpoint
 from agent.models.refusals import find_wait, is_overflow, parse_room, parse_window
 from memory.patterns import lazy
@@ -163,12 +164,12 @@ def _over_limit(endpoint: Endpoint, limit: int) -> ContextOverflow:
 def _refusal_sentence(endpoint: Endpoint, status: int, meant: int, body: str) -> str:
     if meant == 400 and any(words in body for words in _FILTERED):
         return (
-            f"The content filter of {endpoint.shown_url} blocked the question; try putting it in "
+            f"The content filter of {_name(endpoint)} blocked the question; try putting it in "
             "other words."
         )
     match meant:
         case 401:
-            return f"{endpoint.shown_url} refused the API key; check {endpoint.key_name}."
+            return f"{_name(endpoint)} refused the API key; check {endpoint.key_name}."
         case 404 if not endpoint.model:
             return (
                 f"{endpoint.shown_url} lists no models, or is not the address of "
@@ -177,7 +178,7 @@ def _refusal_sentence(endpoint: Endpoint, status: int, meant: int, body: str) ->
         case 403:
             what = repr(endpoint.model) if endpoint.model else "its list of models"
             return (
-                f"{endpoint.shown_url} does not let this API key use {what}; "
+                f"{_name(endpoint)} does not let this API key use {what}; "
                 f"check the key's rights or choose another model.{_quote_reason(endpoint, body)}"
             )
         case 404:
@@ -192,6 +193,11 @@ def _refusal_sentence(endpoint: Endpoint, status: int, meant: int, body: str) ->
                 f"{_quote(endpoint, body)} If this happens again, send less (`/context compact`), "
                 "start over (`/context clear`), or choose another model."
             )
+
+
+def _name(endpoint: Endpoint) -> str:
+    """Return the provider's name; its address if it is not a known one."""
+    return find_provider(endpoint.provider, endpoint.base_url).title or endpoint.shown_url
 
 
 def _setting(endpoint: Endpoint) -> str:
@@ -373,7 +379,7 @@ def empty_answer_error(endpoint: Endpoint, finish: str) -> ModelAnswerBroken:
             )
         case "filtered":
             return ModelAnswerBroken(
-                f"The content filter of {endpoint.shown_url} blocked the answer; try putting the "
+                f"The content filter of {_name(endpoint)} blocked the answer; try putting the "
                 "question in other words."
             )
         case _:

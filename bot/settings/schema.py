@@ -117,9 +117,8 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
         default=(),
         strict=False,  # lists become tuples; the names in them stay strict
         max_length=1_000,
-        description="The owners of the bot; everyone at its terminal is one, too. Others get "
-        "access "
-        "by a code (/pair).",
+        description="Owners besides everyone at the bot's terminal. Other people get access by "
+        "a code (/pair).",
         json_schema_extra={"wants": "a list of people as CHANNEL/USER: telegram/42, pipe/ann"},
     )
     users_may_set: tuple[
@@ -128,10 +127,10 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
         default=HARMLESS,
         strict=False,
         max_length=100,
-        description="Settings that users who are not owners may change in their own conversations "
-        "(--here), with their bounds: KEY for any value, KEY down for nothing above the value for "
-        "everybody, KEY 1..20, KEY ..600, KEY one|other. `model a|b` and `agent a|b` let them "
-        "choose.",
+        description="Settings that users may change for their own conversations, each with the "
+        "values they may choose: `KEY` any value, `KEY down` nothing above your "
+        "value, `KEY 1..20` a number in this range, `KEY one|other` one of these. "
+        "`model a|b` and `agent a|b` offer models and agents.",
         json_schema_extra={
             "wants": "a list of entries like KEY, KEY down, KEY 1..20, KEY one|other"
         },
@@ -185,9 +184,8 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
     )
     hooks: Annotated[tuple[Rule, ...], BeforeValidator(parse)] = Field(
         default=(),
-        description="Rules for actions on events "
-        '(documentation: "Hook rules"); in the configuration '
-        "they may also be under runtime.",
+        description="Your own hook rules: each carries out an action, such as a compaction, on "
+        "an event (see “Hook rules” in the documentation).",
         json_schema_extra={
             "wants": "a list of rules, each with an id, on and action",
             "holds": "from the next event on",

@@ -195,8 +195,9 @@ class Approvals:
         who = "" if is_alone or not address.user else _(" Only an owner may allow it.")
         text = _(
             "Allow the model to do this?\n\n{what}\n\n"
-            "Without an answer within {minutes}, it is denied.{who}",
+            "Without an answer within {minutes}, it is denied.{lasts}{who}",
             what=explain(wanted.what),
+            lasts=_(" A wider permission lasts until the bot is restarted.") * bool(wanted.covers),
             minutes=_minutes(self._patience),
             who=who,
         )

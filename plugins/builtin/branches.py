@@ -31,7 +31,7 @@ _INTERRUPTED = (
 
 @command(
     "regenerate",
-    "Ask a question again in a new branch, also with another model",
+    "Retry a question in a new branch, also with another model",
     "[t5] [MODEL]",
     leads=True,
     interrupted=_INTERRUPTED,
@@ -163,7 +163,7 @@ _DIGITS = re.compile(r"\d+")
 
 @command(
     "fork",
-    "Branch off: a conversation of its own from here, or from a turn",
+    "Branch off: continue in a branch of its own, from here or from a turn",
     "[t5] [TITLE]",
     leads=True,
 )
@@ -270,7 +270,7 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
                 "after turn t5."
             ),
             data,
-            (Action(_("Fork"), "/fork"),),
+            (Action(_("Branch off"), "/fork"),),
         )
     titles = [one.title for one in found]
     alike = {one.number for one in found if one.answer and titles.count(one.title) > 1}
@@ -284,7 +284,11 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
         )
         for one in found
     ]
-    text = table(("branch", "title", "begins after", "last turn", "last message"), rows)
+    text = (
+        table(_COLUMNS, rows)
+        if any(row[2] for row in rows)
+        else table(_without_origin(_COLUMNS), map(_without_origin, rows))
+    )
     here = next((one.number for one in found if one.is_current), 1)
     others = [one for one in found if not one.is_current][-_MOST_BUTTONS:]
     actions = tuple(
@@ -298,13 +302,23 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
     )
     return Reply(
         _(
-            "{branches}\n\nYou are in branch {here}. /branches N goes to another.",
+            "{branches}\n\nYou are in branch {here}, the bold one. `/branches {there}` goes to "
+            "branch {there}.",
             branches=text,
             here=here,
+            there=others[0].number,
         ),
         data,
         actions,
     )
+
+
+_COLUMNS = ("branch", "title", "branches off after", "last turn", "last message")
+
+
+def _without_origin(row: Sequence[object]) -> tuple[Any, ...]:
+    """Return a row without the turn at which the branch begins."""
+    return (*row[:2], *row[3:])
 
 
 def _label(one: BranchInfo, is_alike: bool) -> str:

@@ -232,7 +232,7 @@ def about(setting: SettingInfo) -> str:
         "`{key}` is **{value}**{unit} ({origin}). {meaning}\n\nIt can be "
         "{wants}. Change it with `/config {key} VALUE`{local}; `{unset}` resets it.",
         key=setting.key,
-        value=quote(setting.value),
+        value=quote(setting.value) if setting.value != [] else _("empty"),
         unit=unit,
         origin=_describe_origin(setting),
         meaning=setting.meaning,
@@ -326,9 +326,9 @@ def _all(settings: Sequence[SettingInfo]) -> Reply:
     moved = [setting for setting in settings if setting.layer != "default"]
     table = f"{_table(moved)}\n\n" if moved else _("Every setting is at its default.\n\n")
     groups = Counter(group_of(setting.key) for setting in settings)
-    named = ", ".join(f"`/config {group}` ({size})" for group, size in groups.items())
+    named = ", ".join(f"`/config {group}`" for group in groups)
     text = _(
-        "{table}All settings, by group: {named}.\n\n{how}", table=table, named=named, how=_(_HOW)
+        "{table}The settings by group: {named}.\n\n{how}", table=table, named=named, how=_(_HOW)
     )
     actions = tuple(Action(group, f"/config {group}") for group in groups)
     # The web page requests it after each turn; rebuilding 118 settings took a millisecond.
@@ -361,7 +361,7 @@ def _table(settings: list[SettingInfo]) -> str:
         f"| {setting.key} | {cell(quote(setting.value))} | {name_layer(setting.layer)} |"
         for setting in settings
     )
-    return _("| setting | value | from |\n|---|---|---|\n{rows}", rows=rows)
+    return _("| setting | value | set by |\n|---|---|---|\n{rows}", rows=rows)
 
 
 _FIELDS = SettingInfo.__struct_fields__

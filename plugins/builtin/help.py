@@ -111,15 +111,15 @@ def _every(commands: Mapping[str, Command]) -> Iterator[str]:
 def _first(commands: Mapping[str, Command]) -> Iterator[str]:
     """Yield the most important commands, and then the names of all, to fit on one screen."""
     yield _list([commands[name] for name in FIRST if name in commands])
+    yield _("All commands by group; `/help all` says what each does:")
     for group, names in grouped(commands).items():
         yield labelled(f"**{_(group)}**", ", ".join(f"/{name}" for name in names))
 
 
 def _more() -> str:
     return _(
-        "Anything else goes to the model; `//text` sends it a text that begins with a slash. "
-        "`/help all` says what each command does, `/help COMMAND` explains one, `/help strategies` "
-        "what can happen to older turns."
+        "`/help COMMAND` explains a command, `/help strategies` what can happen to older turns. A "
+        "text without a slash goes to the model, and so does one after two: `//text`."
     )
 
 

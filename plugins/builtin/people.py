@@ -67,8 +67,8 @@ async def users(ask: Ask) -> Reply:
         *((_format_person(one.person, one.name), "waits", _age(ask, one.at)) for one in pending),
     ]
     ends = _(
-        "Everyone at the terminal is an owner. `/pair CODE` gives access to a person who is "
-        "waiting."
+        "Nobody but the owner at the bot's terminal has access. To let a person in, send "
+        "`/pair CODE` with the code that the bot has given them."
     )
     shown = table(("who", "may", "since"), [tuple(map(cell, row)) for row in rows])
     data = {

@@ -38,7 +38,7 @@ UNSET = "--unset"
 _TURN = re.compile(r"t\d+", re.ASCII)
 
 
-@command("new", "Start over: remove all turns from the context")
+@command("new", "Start over: clear the context")
 async def new(ask: Ask) -> Reply:
     """Stop the running turn, then remove all turns from the context."""
     if ask.words:
@@ -79,8 +79,8 @@ async def title(ask: Ask) -> Reply:
     called = await ask.conversation.title()
     if not called:
         text = _(
-            "This conversation has no title, so lists show its first question. /title WORDS gives "
-            "it one."
+            "This conversation has no title yet. /title WORDS gives it one; until then, lists "
+            "show its first question."
         )
     elif words:
         text = _("This conversation is now called “{called}”.", called=literal(called))
@@ -190,9 +190,9 @@ async def status(ask: Ask) -> Reply:
         _("Model: {name} ({where}).", name=model.name, where=explain(model.where))
         + fallback_in_use,
         _(
-            "Channels: {channels}. Plugins: {plugins}.",
+            "Channels: {channels}. Plugins: {n}.",
             channels=", ".join(now.channels),
-            plugins=", ".join(now.plugins),
+            n=len(now.plugins),
         ),
         *describe_channels(channels, ask.bot.zone()),
         *([_("Data folder: `{data}`.", data=now.data)] if now.data else ()),
@@ -243,7 +243,7 @@ async def whoami(ask: Ask) -> Reply:
     )
 
 
-@command("undo", "Remove the last turns from the context", "[N]")
+@command("undo", "Drop the last turns from the context", "[N]")
 async def undo(ask: Ask) -> Reply:
     """Run `/undo [N]`. A running turn is stopped and counts as the last one."""
     taken = await last_turns(ask, _number(ask.text))
@@ -267,7 +267,7 @@ async def undo(ask: Ask) -> Reply:
     return await _offer(reply, ask, taken)
 
 
-@command("retry", "Undo the last turn and ask its question again", "[t5]")
+@command("retry", "Retry: undo the last turn and ask its question again", "[t5]")
 async def retry(ask: Ask) -> Reply:
     """Run `/retry`: the answer is a new turn. `/retry t5`, as buttons send it, is refused if t5 is
     no longer the last turn, since somebody was faster."""

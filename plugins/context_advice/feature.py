@@ -49,9 +49,9 @@ def format_figures(facts: Facts) -> str:
     often = _(", one every {distance:.1f} turns", distance=facts.distance) if facts.distance else ""
     results = sum(facts.results.tokens.values())
     return _(
-        "Strategy {strategy}: {turns}, {cuts}{often}, {overflows}. {tokens} of {budget} tokens in "
-        "use, {results} of them tool results. {calls} for summaries, {cost}; {saved}, "
-        "{cached} tokens read from the provider's cache.",
+        "Context: {tokens} of {budget} tokens, {results} of them tool results.\n\nCompactions: "
+        "{cuts} in {turns}{often}, by the strategy {strategy}; {overflows}.\n\nSummaries: "
+        "{calls}, {cost}; {saved}, {cached} read from the provider's cache.",
         strategy=limits.strategy,
         turns=count(facts.turns, "turn"),
         cuts=count(len(facts.cuts), "compaction"),

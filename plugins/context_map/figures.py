@@ -20,8 +20,7 @@ from memory.context.limits import Limits
 from memory.context.view import View
 from memory.turns import Turn
 from plugins.api import Ask, Reply
-from plugins.builtin.context import values
-from plugins.builtin.context.overview import parts
+from plugins.builtin.context.overview import block_sizes, parts
 from plugins.builtin.context.state import TurnStates, states
 from plugins.builtin.context.values import (
     LOG,
@@ -32,7 +31,7 @@ from plugins.builtin.context.values import (
     RequestBlock,
 )
 from plugins.turn_names import spell
-from plugins.wording import amount, clip, clip_words, shrink
+from plugins.wording import amount, clip, clip_words
 
 MOST = 150
 """The maximum of blocks of turns, and of points of a line, which can still be distinguished."""
@@ -59,19 +58,15 @@ class MapBlock(Struct, frozen=True):
 def list_blocks(view: View, system: str = "", most: int = MOST) -> list[MapBlock]:
     """Return the next request in order; the tokens add up to its size. `system` is the text of the
     system prompt."""
-    sizes, known = parts(view), [*values.list_blocks(view)]
-    front = {block.part: block for block in known if block.part in (SUMMARY, LOG)}
+    sizes, known = parts(view), block_sizes(view)
+    front = {block.part: block for block, __ in known if block.part in (SUMMARY, LOG)}
     fixed = [
         _in_front(name, tokens, front.get(name), system)
         for name, tokens in sizes.items()
         if tokens and name not in _INSIDE
     ]
-    shares = {
-        part: iter(spread(sizes[part], [block.raw for block in known if block.part == part]))
-        for part in _INSIDE
-    }
     where = states(view)
-    inside = [_inside(b, next(shares[b.part]), where) for b in known if b.part in _INSIDE]
+    inside = [_inside(b, tokens, where) for b, tokens in known if b.part in _INSIDE]
     return fixed + _merge(inside, view, most)
 
 
@@ -139,16 +134,6 @@ def _name(block: MapBlock, whole: Mapping[int, Turn]) -> MapBlock:
     if block.words or turn is None:
         return block
     return replace(block, words=clip(turn.question.text, _WORDS))
-
-
-def spread(total: int, weights: Sequence[int]) -> list[int]:
-    """Return integer shares of a total by weight, which add up to it; without any weight, equal
-    shares."""
-    if not weights:
-        return []
-    shares = weights if any(weights) else [1] * len(weights)
-    factor = -(-total // sum(shares))
-    return shrink([share * max(1, factor) for share in shares], total)
 
 
 def find_limit(view: View, limits: Limits) -> dict[str, Any]:

@@ -92,7 +92,10 @@ async def _list(ask: Ask, versions: FileVersions) -> Reply:
     rows = [row for row in every if row.path and row.is_within(last.get(row.conversation, -1))]
     damage = [_report_damage()] * any(row.kind == "lost" for row in every)
     if not rows:
-        sentence = _("No tool has changed a file in this conversation.")
+        sentence = _(
+            "No tool has changed a file in this conversation. /files lists such "
+            "changes and takes them back."
+        )
         return Reply(damage[0] if damage else sentence, {"changes": []})
     used = await versions.measure(key)
     by_turn: dict[tuple[int, bool], list[ChangeRow]] = {}

@@ -15,7 +15,7 @@ from plugins.instructions.detect import LONGEST, normalise
 from plugins.instructions.record import Instruction, Scope, place_at
 from plugins.instructions.standing import StandingInstructions
 
-FILE, NOUN, WHERE = "rules.json", "standing rule", "/rules"
+FILE, NOUN, WHERE = "rules.json", "standing instruction", "/rules"
 
 
 class CarriedRule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -58,7 +58,7 @@ _CHANGE = lazy(r"c(\d{1,15})")
 
 @command(
     "rules",
-    "Show and change the standing rules: your orders that apply until you revoke them",
+    "Show and change the standing instructions: rules that apply until you revoke them",
     "[add TEXT|keep N|dismiss N|edit N TEXT|revoke N|undo|move N WHERE|history]",
     (
         (
@@ -96,8 +96,9 @@ async def _list(ask: Ask) -> Reply:
     if not (active or proposed):
         return Reply(
             _(
-                "There is no standing rule here. Say one (“Never …”, “From now on …”), or use "
-                "/rules add TEXT. It then applies in every turn, until you revoke it."
+                "There are no standing instructions here. Give one in a message (“Never …”, "
+                "“From now on …”) or with /rules add TEXT; it then applies in every turn, "
+                "until you revoke it."
             ),
             data,
         )
@@ -108,7 +109,7 @@ async def _list(ask: Ask) -> Reply:
             tokens=amount(data["tokens"]),
             most=amount(data["max_tokens"]),
         )
-        head = number_of(len(active), "{n} rule in force", "{n} rules in force")
+        head = number_of(len(active), "{n} standing instruction", "{n} standing instructions")
         parts += [f"**{head}**{aside(tokens)}", *[await _line(ask, rule) for rule in active]]
     if proposed:
         parts += [f"**{_('Awaiting approval')}**", *[await _line(ask, rule) for rule in proposed]]

@@ -228,7 +228,7 @@ def find_words(database: Database, home: str, person: str, text: str) -> str | N
 class InstructionRows:
     """Rows of standing instructions for the kernel (`memory.record.forget.FeatureRows`)."""
 
-    noun = "standing rule"
+    noun = "standing instruction"
 
     def __init__(self, on_deleted: Callable[[], None]) -> None:
         """Call `on_deleted` when rules are deleted, before the transaction is committed."""

@@ -15,16 +15,17 @@ class RuleSettings(SettingsSection):
     SECTION: ClassVar[str] = "rules"
     detect: Literal["ask", "auto", "off"] = Field(
         default="ask",
-        description="Treatment of a lasting order of yours (“never …”, “always …”, “from now on "
-        "…”). ask: you are asked below the answer whether to keep it as a rule. auto: it is kept "
-        "at once where it is plainly yours, and you are told. off: only /rules add keeps one.",
+        description="Standing instructions in your messages (“never …”, “always …”, “from now "
+        "on …”). ask: you are asked below the answer whether to keep one as a "
+        "rule. auto: it is kept at once if it is plainly yours, and you are told. "
+        "off: only /rules add keeps one.",
         json_schema_extra={"here": True, "holds": "from the next message on"},
     )
     max_tokens: int = Field(
         default=1_000,
         ge=50,
         le=100_000,
-        description="Maximum tokens of all standing rules of a conversation together. They "
-        "are sent with every request; a rule that would exceed this is refused.",
+        description="Maximum tokens of all standing instructions of a conversation together. "
+        "They are sent with every request; one that would exceed this is refused.",
         json_schema_extra={"unit": "tokens", "holds": "from the next rule on"},
     )

@@ -238,9 +238,8 @@ async def _list(ask: Ask) -> Reply:
     if not every:
         return Reply(
             _(
-                "No reminders or jobs here yet. `/remind tomorrow 9:00 TEXT` sets a reminder, "
-                "`/jobs "
-                "add every day 8:00 PROMPT` a job."
+                "No reminders or jobs here yet. `/remind tomorrow 9:00 TEXT` reminds you of "
+                "TEXT; `/jobs add every day 8:00 PROMPT` sends PROMPT to the model each day."
             ),
             data,
         )

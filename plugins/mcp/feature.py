@@ -51,8 +51,8 @@ async def show(ask: Ask, rest: str) -> Reply:
     servers = await _visible(ask)
     if not servers:
         text = _(
-            "There are no MCP servers here. An owner adds one with /mcp add, or in the "
-            "configuration (mcp.servers)."
+            "There are no MCP servers here; such servers offer tools to the model. An owner "
+            "adds one with /mcp add, or in the configuration (mcp.servers)."
         )
         return Reply(text, {"servers": []})
     data = {"servers": [to_data(one) for one in servers]}

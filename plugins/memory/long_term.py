@@ -462,7 +462,7 @@ async def why(ask: Ask, rest: str) -> Reply:
     found = [await origins(ask, source, line) for source in line.sources]
     text = "\n\n".join(origin.text for origin in found)
     nobody = _("Its source is not known.")
-    wrong_line = Action(_("That's wrong"), f"/memory wrong line {number}")
+    wrong_line = Action(_("Correct a fact"), f"/memory wrong line {number}")
     data = {**_line_data(number, line), "sources": [origin.data for origin in found]}
     return Reply(f"**{number}.** {_show_line(line)}\n\n{text or nobody}", data, (wrong_line, LIST))
 

@@ -221,7 +221,7 @@ Written on {day}. Each folder here is one chat: a private one, or a group with a
   `data/` of the chat, by their SHA-256.
 - `about.json` says what the conversation is called, and whether it is a branch of another one,
   whose beginning it shares.
-- `rules.json` has the standing rules (`/rules`) that were given in the conversation.
+- `rules.json` has the standing instructions (`/rules`) that were given in the conversation.
 - `memory/` is what was remembered: `MEMORY.md` for good, and a file for each day.
 - `files/` are the files of the chat.
 

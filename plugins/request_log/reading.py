@@ -225,7 +225,8 @@ class StoredRequests:
         """Return the model's view of the conversation in this request, and its prefix, built from
         the data that is still stored."""
         tools = tuple(orjson.loads(sent.prefix.tools)) if sent.prefix.tools else ()
-        prefix = PromptPrefix(sent.prefix.system, tools)
+        system, now = sent.prefix.system, self._state.prefix.sections
+        prefix = PromptPrefix(system, tools, _find_sections(system, now))
         past = await self._state.under(sent.strategy, sent.event, sent.seq)
         view = past.view(prefix)
         return replace(
@@ -237,6 +238,19 @@ class StoredRequests:
         deleted since."""
         there = {turn.number for turn in await self._state.turns(range(sent.first, sent.turn + 1))}
         return [number for number in range(sent.first, sent.turn + 1) if number not in there]
+
+
+def _find_sections(system: str, now: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return the sections of a stored system prompt: those in force `now` begin with the same
+    line."""
+    found = []
+    for name, text in reversed(now):
+        first = text.partition("\n")[0]
+        ahead, heading, rest = system.rpartition(f"\n\n{first}\n")
+        if text and heading:
+            system = ahead
+            found.append((name, f"{heading.lstrip()}{rest}"))
+    return tuple(reversed(found))
 
 
 class RebuiltRequest(Struct, frozen=True):

@@ -133,8 +133,8 @@ def _lift_command(account: Account) -> str:
 
 
 _WHOSE = {
-    "total": "all chats together have spent {cost} of this month's {limit}{besides}",
-    "chat": "this chat has spent {cost} of this month's {limit}{besides}",
+    "total": "all conversations together have spent {cost} of this month's {limit}{besides}",
+    "chat": "this conversation has spent {cost} of this month's {limit}{besides}",
     "user": "you have spent {cost} of this month's {limit}{besides}",
 }
 

@@ -56,7 +56,7 @@ _Day = tuple[date, Bill, Bills]
 """A day with model calls: its total cost, and the cost of the most expensive chats."""
 
 
-@command("usage", "Show tokens and cost, of this chat and of all chats", subs=SUBS)
+@command("usage", "Show the tokens and the cost of this conversation and of all others", subs=SUBS)
 async def usage(ask: Ask) -> Reply:
     """Show the cost; `/usage lift` suspends limits."""
     match ask.words:
@@ -200,9 +200,20 @@ def _rows(
     title: str, bills: Bills, names: Mapping[str, str], columns: Sequence[str]
 ) -> Iterable[tuple[str, ...]]:
     if title and bills:
-        yield (f"**{_(title)}**", *[""] * len(columns))
+        yield (f"**{_shown(title)}**", *[""] * len(columns))
     for name, bill in bills.items():
-        yield (cell(names.get(name, _(name))), *(_COLUMNS[column](bill) for column in columns))
+        yield (cell(names.get(name, _shown(name))), *(_COLUMNS[column](bill) for column in columns))
+
+
+def _shown(name: str) -> str:
+    """Return the label of a heading or a row by its name in the data."""
+    labels = {
+        HERE: _("this conversation, total"),
+        BY_CHAT: _("this month by conversation"),
+        ALL: _("all conversations"),
+        EVER: _("in total"),
+    }
+    return labels.get(name) or _(name)
 
 
 def _cost(bill: Bill) -> str:
@@ -210,11 +221,11 @@ def _cost(bill: Bill) -> str:
 
 
 _COLUMNS: Mapping[str, Callable[[Bill], str]] = {
-    "calls:": lambda bill: figure(f"{bill.calls:,}"),
-    "prompt:": lambda bill: amount(bill.prompt),
+    "requests:": lambda bill: figure(f"{bill.calls:,}"),
+    "input tokens:": lambda bill: amount(bill.prompt),
     "cached:": lambda bill: amount(bill.cached),
     WRITTEN: lambda bill: amount(bill.written),
-    "completion:": lambda bill: amount(bill.completion),
+    "output tokens:": lambda bill: amount(bill.completion),
     THOUGHT: lambda bill: amount(bill.reasoning),
     "cost:": _cost,
 }
@@ -223,19 +234,21 @@ COLUMNS = tuple(_COLUMNS)
 
 def _limit(account: Account) -> str:
     """Describe an account of the month in a sentence."""
-    whose = {"total": _("All chats together"), "chat": _("This chat"), "user": _("You")}[
-        account.kind
-    ]
+    whose = {
+        "total": _("All conversations together"),
+        "chat": _("This conversation"),
+        "user": _("You"),
+    }[account.kind]
     spent = _(
         "{whose}, this month: {cost}",
         whose=whose,
         cost=money(account.bill.cost, account.bill.unknown),
     )
     if not account.limit:
-        return _("{spent}; no limit ({setting}).", spent=spent, setting=account.setting)
+        return _("{spent}; no budget is set (`{setting}`).", spent=spent, setting=account.setting)
     rest = _(", lifted until the month ends") if account.is_lifted else ""
     return _(
-        "{spent} of {limit} ({setting}{rest}).",
+        "{spent} of a budget of {limit} (`{setting}`{rest}).",
         spent=spent,
         limit=money(account.limit),
         setting=account.setting,
@@ -247,7 +260,7 @@ def _data(bills: Bills) -> dict[str, Any]:
     return {name: asdict(bill) for name, bill in bills.items()}
 
 
-_LIFTED_FOR = {"total": "", "chat": " for this chat", "user": " for this user"}
+_LIFTED_FOR = {"total": "", "chat": " for this conversation", "user": " for this user"}
 
 
 async def _lift(ask: Ask, who: str) -> Reply:

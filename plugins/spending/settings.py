@@ -16,19 +16,19 @@ class SpendingSettings(SettingsSection):
 
     spend_limit_chat: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)] = Field(
         default=0,
-        description="Budget of one chat for a calendar month; once it is spent, no message "
-        "is sent to a model that costs money.",
+        description="Budget of one conversation for a calendar month; once it is spent, no "
+        "message is sent to a model that costs money.",
         json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
     )
     spend_limit_user: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)] = Field(
         default=0,
-        description="Budget of each user, except owners, for a calendar month, in all chats "
-        "together.",
+        description="Budget of each user, except owners, for a calendar month, in all "
+        "conversations together.",
         json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
     )
     spend_limit_total: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)] = Field(
         default=0,
-        description="Budget of all chats together for a calendar month.",
+        description="Budget of all conversations together for a calendar month.",
         json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
     )
     spend_soft_limit: Annotated[int, Field(ge=1, le=100)] = Field(

@@ -24,9 +24,9 @@ def parley_commands() -> list[Command]:
 
 
 STARTERS = {
-    "fill": "Fill a context",
-    "forecast": "See the next compaction",
-    "compact": "Compact, then undo",
+    "fill": "Load an example conversation",
+    "forecast": "See its next compaction",
+    "compact": "Compact it, then undo",
 }
 """The steps of the tour, with their labels."""
 

@@ -33,7 +33,6 @@ SHOWN = 12
 """The number of parts that are listed; the rest are summed."""
 _BUTTONS = 3
 _KINDS = {
-    "system prompt": "system prompt",
     "tools": "tools",
     "memory": "memory line {name}",
     "summary": "summary of {turns}",
@@ -69,8 +68,9 @@ async def why(ask: Ask) -> Reply:
         model=literal(sent.model),
         tokens=amount(sent.total),
     )
-    way = _("`/without NAME` asks the same again without a turn, a summary or a memory line.")
-    text = "\n\n".join((head, table((_("part"), _("tokens:"), _("beginning")), rows), way))
+    names = [part.name for part in answered.parts if part.can_go][:1]
+    ways = [_("`/without {name}` retries without that part, in a branch.", name=n) for n in names]
+    text = "\n\n".join((head, table((_("part"), _("tokens:"), _("beginning")), rows), *ways))
     data = {"turn": f"t{answered.turn}", "request": sent.name, "tokens": sent.total}
     data["parts"] = [_as_data(part) for part in answered.parts]
     return Reply(mask_secrets(ask, text), mask_secrets(ask, data), _actions(answered))
@@ -119,6 +119,8 @@ async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
 
 def describe_part(part: AnswerPart) -> str:
     """Return a part's name for people."""
+    if part.kind == "system prompt":
+        return _(part.name or part.kind)
     return _(_KINDS[part.kind], name=literal(clip(part.name)), turns=", ".join(ids(part.turns)))
 
 
@@ -138,7 +140,7 @@ def _actions(answered: ExplainedAnswer) -> tuple[Action, ...]:
     sent, turn = answered.sent, answered.turn
     return (
         *(
-            Action(_("Ask without {name}", name=part.name), f"/without {part.name} t{turn}")
+            Action(_("Retry without {name}", name=part.name), f"/without {part.name} t{turn}")
             for part in can_go
         ),
         Action(_("Show the request"), f"/context request {sent.name}"),
@@ -240,7 +242,7 @@ def clip_text(text: str) -> str:
 
 @command(
     "without",
-    "Ask again without a turn, a summary or a memory line, in a branch, and compare",
+    "Retry without a turn, a summary or a memory line, in a branch, and compare",
     USAGE,
     leads=True,
     interrupted=_INTERRUPTED,

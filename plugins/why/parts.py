@@ -14,14 +14,15 @@ from memory.context.view import View
 from memory.long_term.prompt import find_lines
 from memory.messages import ToolCall
 from memory.turns import Turn
-from plugins.builtin.context.values import LOG, SUMMARY, RequestBlock, list_blocks, name_run
+from plugins.builtin.context.overview import block_sizes, parts
+from plugins.builtin.context.values import LOG, SUMMARY, RequestBlock, name_run
 
 Kind = Literal["system prompt", "tools", "memory", "summary", "log", "turn", "question", "result"]
 
 
 class AnswerPart(Struct, frozen=True):
-    """A part of a request. `name` is its name for `/without` if it `can_go`; `turns` are those that
-    a summary covers."""
+    """A part of a request. `name` is its name for `/without` if it `can_go`, or that of a section
+    of the system prompt; `turns` are those that a summary covers."""
 
     kind: Kind
     name: str
@@ -34,26 +35,30 @@ class AnswerPart(Struct, frozen=True):
 def list_parts(view: View, prefix: PromptPrefix, turn: int, meter: Meter) -> list[AnswerPart]:
     """Return the parts of a request of this turn, largest first. Tokens are the meter's."""
     found = [*_before(view, prefix, meter)]
-    for block in list_blocks(view):
+    for block, tokens in block_sizes(view):
         is_own = block.turn is not None and block.turn.number == turn
-        found += _own(block.turn, view) if block.turn and is_own else [_part_of(block, view)]
+        found += _own(block.turn, view) if block.turn and is_own else [_part_of(block, tokens)]
     return sorted((part for part in found if part.tokens), key=lambda part: -part.tokens)
 
 
 def _before(view: View, prefix: PromptPrefix, meter: Meter) -> Iterator[AnswerPart]:
-    scale = view.scale.part
-    lines = find_lines(prefix.system)
-    remembered = sum(map(meter.count, lines))
-    system = max(0, view.prefix.system - remembered)
-    yield AnswerPart("system prompt", "", scale(system), prefix.system)
+    sizes, lines = parts(view), find_lines(prefix.system)
+    remembered = [view.scale.part(meter.count(line)) for line in lines]
+    around = {"system prompt": sizes["system prompt"]}
+    around |= {name: sizes[name] for name, text in prefix.sections if text}
+    holder = "memory" if "memory" in around else "system prompt"
+    around[holder] = max(0, around[holder] - sum(remembered))
+    yield AnswerPart("system prompt", "", around["system prompt"], prefix.base)
+    for name, text in prefix.sections:
+        yield AnswerPart("system prompt", name, around.get(name, 0), text)
     names = ", ".join(tool["function"]["name"] for tool in prefix.tools)
-    yield AnswerPart("tools", "", scale(view.prefix.tools), names)
-    for number, line in enumerate(lines, 1):
-        yield AnswerPart("memory", f"m{number}", scale(meter.count(line)), line, can_go=True)
+    yield AnswerPart("tools", "", sizes["tools"], names)
+    for number, (line, tokens) in enumerate(zip(lines, remembered, strict=True), 1):
+        yield AnswerPart("memory", f"m{number}", tokens, line, can_go=True)
 
 
-def _part_of(block: RequestBlock, view: View) -> AnswerPart:
-    tokens, turns = view.scale.part(block.raw), block.turns
+def _part_of(block: RequestBlock, tokens: int) -> AnswerPart:
+    turns = block.turns
     if block.part == LOG:
         return AnswerPart("log", "", tokens, block.text.replace("\n", "; "))
     if block.turn is not None:

@@ -101,7 +101,7 @@ def _named() -> Iterator[str]:
     yield from (*GROUPS, THE_BOT, *PARTS, *show.KINDS.values(), *LAYERS)
     yield from (*state.STATES, *overview.BECAUSE.values(), *ranges.PLACES)
     yield from (text for standing in session.STANDINGS.values() for text in standing)
-    yield from (*usage.HEADINGS, *usage.COLUMNS, *usage.PURPOSES, account_feature.OWN)
+    yield from (usage.BY_DAY, usage.BY_MODEL, *usage.COLUMNS, *usage.PURPOSES, account_feature.OWN)
     yield from (*DAYS, *MONTHS, *plans.OUTCOMES)
     for unit in recurrence.UNITS.values():
         yield from (f"every {unit}", f"every {{n}} {unit}s")

@@ -313,8 +313,9 @@ def test_cuts_that_cost_more_than_they_save_until_the_next_one_are_told_with_the
     often = cuts(28, 32, 36, strategy="truncate", sizes=sizes, broken=8_500, anew=5_500)
     one = only(advice(facts("truncate", events=often, cache=cache)))
     assert one.found == (
-        "Compactions cost more than they save: each one loses 8.5k cached tokens ($0.0495) "
-        "and pays back after 17 turns, but the next comes after 4.0 turns."
+        "Compactions cost more than they save: each one takes 8.5k tokens out of the "
+        "provider's cache ($0.0495), which pays off after 17 turns, but the next comes after 4.0 "
+        "turns."
     )
     assert one.commands == ("/config context.compression_trigger 0.85 --here",)
     seldom = cuts(0, 20, 40, strategy="truncate", sizes=sizes, broken=8_500, anew=5_500)

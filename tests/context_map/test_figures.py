@@ -22,8 +22,9 @@ from plugins.builtin.context.state import STATES
 from plugins.builtin.context.turns import Row
 from plugins.context_map import feature as context_map
 from plugins.context_map.feature import Picture, flow, render, svg
-from plugins.context_map.figures import downsample, find_limit, list_blocks, spread
+from plugins.context_map.figures import downsample, find_limit, list_blocks
 from plugins.turn_names import spell, turns_of
+from plugins.wording import spread
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.tables import each_row
 from tests.whole.requests import data

@@ -34,7 +34,7 @@ SUMMARY = (
     "EUR a night); from the airport by the red and the green line."
 )
 STEPS = (
-    ("context", "/context", "Cost of this chat"),
+    ("context", "/context", "Cost of this conversation"),
     ("", "/config agent_max_context_turns 4", "everywhere"),
     ("preview", "/context preview", "will be summarised"),
     ("", [*TALK][5], "it is small"),

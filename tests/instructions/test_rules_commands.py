@@ -27,7 +27,7 @@ async def texts(bot: TestBot) -> list[str]:
 @pytest.mark.databases
 async def test_rules_are_given_changed_moved_revoked_and_undone(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        assert "There is no standing rule here" in (await bot.says("/rules")).text
+        assert "There are no standing instructions here" in (await bot.says("/rules")).text
         kept = await bot.says(f"/rules add {BOSS}")
         assert commands(kept) == ["/rules undo c1", "/rules move 1 everywhere"]
         await bot.says(f"/rules add --everywhere {JOKES}")
@@ -119,7 +119,7 @@ async def test_the_context_shows_them_and_what_removes_turns_says_that_they_stay
             data = (await bot.says(line)).data or {}
             assert data["parts"]["standing instructions"] > 40, line
         assert sum(data["parts"].values()) == ((await bot.says("/context")).data or {})["tokens"]
-        said = "2 rules stay in force: “Never send anything"
+        said = "2 standing instructions stay in force: “Never send anything"
         for line in (
             "/context clear",
             "/context summary",

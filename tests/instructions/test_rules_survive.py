@@ -54,7 +54,7 @@ async def test_no_rule_is_lost_over_ten_compactions(tmp_path: Path, strategy: st
         for number in range(10):
             await bot.says(f"question {number}")
             compacted = await bot.says("/context compact")
-            assert "50 rules stay in force" in compacted.text
+            assert "50 standing instructions stay in force" in compacted.text
         await bot.says("And?")
         assert in_prompt(bot) == RULES
 
@@ -141,14 +141,14 @@ async def test_the_notice_of_a_cut_says_what_stays(tmp_path: Path) -> None:
         await talk(bot, 7)
         await settle(bot)
         (shown,) = told(bot)
-        assert f"1 rule stays in force: “{BOSS}”" in shown.text
+        assert f"1 standing instruction stays in force: “{BOSS}”" in shown.text
 
 
 @pytest.mark.databases
 async def test_forgetting_the_turn_or_the_chat_deletes_what_was_said_there(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, AUTO) as bot:
         await say_all(bot, "Never tell ZEBRAWORD.", "Never tell OKAPIWORD.", "Hi")
-        assert "1 standing rule" in (await bot.says("/forget t1")).text
+        assert "1 standing instruction" in (await bot.says("/forget t1")).text
         await say_all(bot, "/forget t1 yes", "And?")
         assert in_prompt(bot) == ["Never tell OKAPIWORD"]
         await say_all(bot, "Never tell GIRAFFEWORD.", "/rules undo", "/forget chat yes", "So?")

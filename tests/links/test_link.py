@@ -326,7 +326,7 @@ async def test_what_both_chats_cost_counts_as_one_budget(tmp_path: Path) -> None
     async with two_channels(tmp_path, [Say("dear")], **limits) as bot:
         await bot.links()
         await bot.from_afar("one")
-        assert "this chat has spent" in (await bot.here.says("two")).text
+        assert "this conversation has spent" in (await bot.here.says("two")).text
 
 
 async def test_a_question_of_a_tool_is_asked_where_the_message_came_from_and_answered_from_either(

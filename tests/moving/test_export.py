@@ -202,9 +202,9 @@ async def test_standing_rules_come_back_and_those_of_others_wait_for_a_yes(homes
         lines = ("Hi", f"/rules add {orders[0]}", f"/rules add --everywhere {orders[1]}")
         await say_all(bot, *lines, orders[2], "/rules dismiss 3", "/rules add Gone", "/rules undo")
     await homes.leaves()
-    assert "4 standing rules, for its chats\n" in await homes.arrives("--mine", "--dry-run")
-    assert "4 standing rules, for its chats\n" in await homes.arrives("--mine")
-    assert "standing rule" not in await homes.arrives("--mine")
+    assert "4 standing instructions, for its chats\n" in await homes.arrives("--mine", "--dry-run")
+    assert "4 standing instructions, for its chats\n" in await homes.arrives("--mine")
+    assert "standing instruction" not in await homes.arrives("--mine")
     async with run_bot(homes.new, echo) as bot:
         found = ((await bot.says("/rules")).data or {})["rules"]
         assert [(one["text"], one["scope"]) for one in found] == [

@@ -268,7 +268,7 @@ async def test_the_comparison_says_what_is_new_and_what_broke(tmp_path: Path) ->
     assert "-t1 user" in [line["sign"] + line["name"] for line in cut.data["lines"]]
     assert "were not cached" in cut.text
     assert "The earlier part of the request was changed by:\n- e1, " in cut.text
-    assert ": compaction t1 (on request)" in cut.text
+    assert ": compaction t1 (by a person)" in cut.text
     (gone, *_others) = (line for line in cut.data["lines"] if line["name"] == "t1 user")
     assert gone["events"] == ["e1"]
     assert cut.data["kept"] + cut.data["anew"] == pytest.approx(

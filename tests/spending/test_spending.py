@@ -62,7 +62,7 @@ async def test_usage_shows_days_chats_models_and_purposes(tmp_path: Path) -> Non
     assert today == pytest.approx(usage.data["all chats"]["ever"])  # the sum in another order
     assert today["calls"] == sum(b["calls"] for b in usage.data["this month by model"].values())
     assert today["cost"] > 0
-    assert "no limit (spend_limit_chat)" in usage.text
+    assert "no budget is set (`spend_limit_chat`)" in usage.text
     assert "| gpt-4o-mini, summary | " in usage.text
 
 
@@ -174,7 +174,7 @@ async def test_an_owner_lifts_a_limit_until_the_month_ends_or_raises_it(tmp_path
         assert "nothing to lift" in (await bot.says("/usage lift")).text
         await limit(bot, "spend_limit_total", 0.5)
         refused = await bot.says("Two", chat="other")
-        assert "all chats together have spent" in refused.text
+        assert "all conversations together have spent" in refused.text
         assert "/config spend_limit_total" in refused.text
         usage = await bot.says("/usage")
         assert [action.command for action in usage.actions] == ["/usage lift"]

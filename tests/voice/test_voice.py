@@ -205,7 +205,7 @@ async def test_a_used_up_limit_is_not_spent_on_listening(tmp_path: Path) -> None
         heard = (await bot.says("", files=NOTE)).text
         assert "was reached meanwhile, so no more was sent to the model" in heard
         told = (await bot.says("", files=NOTE)).text
-        assert "all chats together have spent" in told
+        assert "all conversations together have spent" in told
         assert len(bot.server.voice.uploads) == 1
 
 

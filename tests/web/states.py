@@ -125,7 +125,7 @@ async def first_visit(stage: Stage) -> None:
 @state("demo")
 async def tour_filled(stage: Stage) -> None:
     await stage.opens(f"tour-{stage.is_phone}")
-    await stage.tab.presses("Fill a context")
+    await stage.tab.presses("Load an example conversation")
     await stage.tab.sees("#log > .card")
 
 

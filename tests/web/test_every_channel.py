@@ -305,5 +305,5 @@ async def test_it_is_done_on_the_page_as_well(tmp_path: Path, browser: Browser) 
         await place.says("/config agent_max_context_turns 20", "20")
         for steps in (steer, edit_a_summary, look_at_requests):
             await place.tab.opens(place.url, steps.__name__)
-            await place.tab.sees("#panel :text-is('Nothing has been said yet.')")
+            await place.tab.sees("#panel :text-is('None yet. A turn is a message and its answer.')")
             await steps(place)

@@ -32,10 +32,10 @@ async def test_the_focus_stays_where_a_button_was_pressed_and_all_is_drawn_anew(
         for name, then in (
             ("Pin t2", "Undo: Pinned t2"),
             ("Unpin t2", "Undo: Unpinned t2"),
-            ("Remove t2", "Undo: Removed t2"),
-            ("Undo", "Redo: Removed t2"),
-            ("Redo", "Undo: Removed t2"),
-            ("Undo", "Redo: Removed t2"),
+            ("Drop t2", "Undo: Dropped t2"),
+            ("Undo", "Redo: Dropped t2"),
+            ("Redo", "Undo: Dropped t2"),
+            ("Undo", "Redo: Dropped t2"),
         ):
             await context.get_by_role("button", name=name, exact=True).focus()
             await tab.page.keyboard.press("Enter")

@@ -143,7 +143,7 @@ async def signs_in(keys: Keys, site: Site) -> None:
     await keys.page.goto(site.url)
     await expect(keys.page.locator("#dialog")).to_be_visible()
     assert (await keys.focus()).startswith("Name")
-    await keys.reaches("Password or token")
+    await keys.reaches("Password or access key")
     await keys.types(TOKEN)
     await keys.press("Enter")
     await expect(keys.page.locator("#text")).to_be_focused()
@@ -233,7 +233,7 @@ async def chooses_commands(keys: Keys) -> None:
     await keys.does("Previous", "Shift+Tab")
     await expect(page.locator("#log .variants")).to_contain_text("1/2")
     await keys.focus()
-    await keys.does("Remove from context", "Shift+Tab")
+    await keys.does("Drop from the context", "Shift+Tab")
     await expect(page.locator("#log .turn.out")).to_have_count(1)
     await keys.focus()
 

@@ -74,7 +74,7 @@ async def test_a_block_says_what_it_is_and_leads_to_its_turn(site: Site, tab: Ta
     await expect(about).to_contain_text("t1 · ")
     await expect(about).to_contain_text("question 1 many words")
     await site.says("question 8")
-    await expect(tab.page.locator("#map .marks")).to_contain_text("8 of 20 turns")
+    await expect(tab.page.locator("#map .marks")).to_contain_text("Limit: 20 turns")
     await expect(about).to_contain_text(" tokens")  # of what is below the mouse now
     await expect(tab.page.locator("#map .marks")).to_contain_text("Next compaction: about t21")
     await tab.page.mouse.move(10, 10)
@@ -151,7 +151,7 @@ async def test_turns_are_selected_pinned_and_dropped_with_the_keyboard_alone(
     await tab.shows_state("t4", "in context")
     await block(tab, "t1").focus()
     await press("Space")
-    await tab.presses("Remove", "#map")
+    await tab.presses("Drop", "#map")
     await tab.shows_state("t1", "dropped")
     await expect(block(tab, "t1")).to_have_count(0)
     await block(tab, "t5").press("Enter")
@@ -173,7 +173,7 @@ async def test_on_a_phone_a_tap_begins_a_selection_and_another_ends_it(
             size = await button.bounding_box()
             assert size
             assert size["height"] >= 44
-        await tab.page.locator("#map .selected").get_by_role("button", name="Remove").tap()
+        await tab.page.locator("#map .selected").get_by_role("button", name="Drop").tap()
         await tab.shows_state("t3", "dropped")
         await tab.page.locator("#map .selected").get_by_role("button", name="Undo").tap()
         await tab.shows_state("t3", "in context")

@@ -109,10 +109,10 @@ async def test_a_turn_is_pinned_and_dropped_and_both_are_undone(tab: Tab) -> Non
         await tab.asks(number, number)
     await tab.presses("Pin t1")
     await tab.shows_state("t1", "pinned")
-    await tab.presses("Remove t2")
+    await tab.presses("Drop t2")
     await tab.shows_state("t2", "dropped")
     await tab.sees("#log .turn.out[data-turn=t2]")
-    await tab.presses("Undo: Removed t2", ".events")
+    await tab.presses("Undo: Dropped t2", ".events")
     await tab.shows_state("t2", "in context")
     await tab.presses("Undo: Pinned t1", ".events")
     await tab.shows_state("t1", "in context")
@@ -132,7 +132,7 @@ async def test_a_button_of_the_panel_is_about_what_it_says_when_somebody_else_is
     controls = tab.page.locator(".controls")
     for way, before, after, states in (
         ("Undo", "Undo: Pinned t1", "/context drop t2", (("in context",), ("dropped",))),
-        ("Redo", "Redo: Removed t2", "/context pin t1", (("pinned",), ("in context",))),
+        ("Redo", "Redo: Dropped t2", "/context pin t1", (("pinned",), ("in context",))),
     ):
         button = controls.get_by_role("button", name=way)
         await expect(button).to_have_attribute("title", before)
@@ -144,7 +144,7 @@ async def test_a_button_of_the_panel_is_about_what_it_says_when_somebody_else_is
         for turn, state in zip(("t1", "t2"), states, strict=True):
             await tab.shows_state(turn, *state)
         if way == "Undo":
-            await tab.presses("Undo: Removed t2", ".events")
+            await tab.presses("Undo: Dropped t2", ".events")
     await expect(tab.page.locator("#notice")).to_contain_text("is not the change that was undone")
 
 
@@ -159,7 +159,7 @@ async def test_the_context_is_compacted_brought_back_and_cleared_after_a_questio
 ) -> None:
     for number in range(5):
         await site.says(f"{number}: {'many words ' * 50}")
-    await tab.presses("Free up space")
+    await tab.presses("Compact at once")
     await tab.shows_state("t1", "summarised")
     await tab.sees(".events b:text-is('Compaction')")
     await expect(tab.page.locator("#notice")).to_contain_text("Freed")

@@ -434,13 +434,13 @@ async def test_each_button_says_that_the_bot_is_away(tab: Tab) -> None:
     await tab.shows_state("t1", "in context")
     await tab.page.route("**/commands/**", lambda route: route.abort())
     notice = tab.page.locator("#notice")
-    buttons = "Ask again", "Pin", "Edit the question"
+    buttons = "Retry in a new branch", "Pin", "Edit the question"
     places = [("#log", name) for name in buttons]
     for place, name in (*places, *(("#panel", name) for name in ("Compact", "Pin t1"))):
         await tab.page.evaluate("document.querySelector('#notice').textContent = ''")
         await tab.presses(name, place)
         await expect(notice, name).to_contain_text("be reached")
-    for name in ("Ask another model", "Branch off from here"):
+    for name in ("Retry with another model", "Branch off from here"):
         await tab.page.evaluate("document.querySelector('#notice').textContent = ''")
         await tab.chooses_more("t1", name)
         await expect(notice, name).to_contain_text("be reached")

@@ -67,7 +67,7 @@ async def test_a_setting_is_changed_here_or_everywhere_and_reset(
         assert await value_of(site, "context.strategy", "other") == "trim"
         await tab.presses("Reset When the conversation gets long")
         await expect(strategy).to_contain_text("Default")
-        await strategy.locator("select[data-scope]").select_option(label="Applies everywhere")
+        await strategy.locator("select[data-scope]").select_option(label="For all conversations")
         await site.commands("/config agent_max_context_turns 7")
         await expect(row(tab, "agent_max_context_turns")).to_contain_text("Set everywhere")
         await tab.page.select_option("#setting-context-strategy", label="Send everything")
@@ -102,7 +102,7 @@ async def test_all_others_are_searched_and_what_no_chat_may_change_looks_so(
     await search.fill("shell run")
     await expect(row(tab, "tools.shell")).to_be_visible()
     await expect(row(tab, "database")).to_be_hidden()
-    await expect(row(tab, "tools.shell")).to_contain_text("Applies everywhere")
+    await expect(row(tab, "tools.shell")).to_contain_text("For all conversations")
     nothing = tab.page.locator("#preferences .nothing")
     await search.fill("zeppelin")
     await expect(nothing).to_be_visible()

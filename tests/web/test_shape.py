@@ -327,7 +327,7 @@ async def test_what_is_done_seldom_is_in_a_menu_under_the_answer(tab: Tab) -> No
         items = tab.page.get_by_role("menuitem")
         await expect(items.first).to_be_focused()
         await expect(items).to_have_text(
-            ["Ask another model", "Branch off from here", "Quote", "Why this answer?"]
+            ["Retry with another model", "Branch off from here", "Quote", "Why this answer?"]
         )
         await find_nothing(tab)
         await tab.page.keyboard.press("Escape")

@@ -59,7 +59,7 @@ async def test_show_tells_of_a_cut_that_was_made_with_edit_and_undo(tmp_path: Pa
         await settle(bot)
         (shown,) = told(bot)
         assert shown.text.startswith(
-            "t1 to t3 removed from the context (7 turns were over the limit of 6)"
+            "t1 to t3 removed from the context (there were 7 turns, and the limit is 6)"
         )
         assert "> They talked about Lisbon." in shown.text
         edit, undo = shown.actions
@@ -76,7 +76,7 @@ async def test_show_tells_of_a_cut_that_was_made_with_edit_and_undo(tmp_path: Pa
 async def test_ask_waits_and_a_yes_cuts_with_the_summary_seen(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, ASK) as bot:
         question = await questioned(bot)
-        assert question.text.startswith("Compact the context? t1 to t3 will be removed")
+        assert question.text.startswith("Compact the context? Summary s1 will replace t1 to t3")
         beginning = question.text.partition("\n\nYou can edit")[0]
         page = (ROOT / "docs" / "context.md").read_text("utf-8")
         assert without_sizes(f"```markdown\n{beginning}\n```") in without_sizes(page)

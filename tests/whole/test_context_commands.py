@@ -101,7 +101,7 @@ async def test_after_a_cut_the_glance_shows_the_summary_and_the_sizes(tmp_path: 
         reply = await bot.says("/context")
     assert "| summary |" in reply.text
     assert "t1 to t3," in reply.text
-    assert "(strategy trim: 7 turns were over the limit of 6)" in reply.text
+    assert "(strategy trim: there were 7 turns, and the limit is 6)" in reply.text
     assert reply.data is not None
     last = reply.data["last_change"]
     assert (last["kind"], last["turns"]) == ("compact", ["t1", "t2", "t3"])
@@ -219,7 +219,7 @@ async def test_the_preview_says_what_goes_by_which_rule(tmp_path: Path) -> None:
         await talk(bot, 3, start=4)
         reply = await bot.says("/context preview")
     assert "Before that, t1 to t3 will be summarised (about" in reply.text
-    assert "7 turns will be over the limit of 6. The summary is ready" in reply.text
+    assert "there will be 7 turns, and the limit is 6. The summary is ready" in reply.text
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ async def test_the_history_names_who_did_what_and_what_was_undone(tmp_path: Path
     assert {one["strategy"] for one in events} == {"trim"}
     assert "~~drop~~ undone · " in reply.text
     assert "**undo of e3 (drop)** · " in reply.text
-    assert "7 turns were over the limit of 6" in reply.text
+    assert "there were 7 turns, and the limit is 6" in reply.text
 
 
 # --- steering ---

@@ -43,7 +43,7 @@ async def test_it_shows_what_stands_there_and_what_can_be_done_about_it(tmp_path
         assert shown.text.startswith("Summary **s1** replaces t1 to t2 · ")
         assert "by gpt-4o-mini" in shown.text
         assert "> They talked about Lisbon." in shown.text
-        assert [action.label for action in shown.actions] == ["Edit", "Undo", "That's wrong"]
+        assert [action.label for action in shown.actions] == ["Edit", "Undo", "Correct a fact"]
         await bot.says(shown.actions[1].command)
         assert (await bot.says("/context summary")).text.startswith("There is no summary")
         assert "is not in the context now" in (await bot.says("/context summary s1")).text
@@ -77,7 +77,7 @@ async def test_an_edit_stands_from_the_next_request_on_and_can_be_undone(tmp_pat
         assert OWN in asked(bot)
         assert "from your next message on" not in (await bot.says("/context")).text
         assert "Lisbon" not in asked(bot)
-        assert "edited by hand" in (await bot.says("/context summary")).text
+        assert "edited by a person" in (await bot.says("/context summary")).text
         assert "edit of the summary" in (await bot.says("/context history")).text
         assert "edit of the summary" in (await bot.says(done.actions[0].command)).text
         await bot.says("question 5")
@@ -181,7 +181,7 @@ async def test_a_summary_that_is_being_replaced_is_not_changed(tmp_path: Path) -
         assert "is being written and will replace s1; nothing was changed" in refused.text
         shown = await bot.says("/context summary")
         assert "which will replace it" in shown.text
-        assert [action.label for action in shown.actions] == ["Undo", "That's wrong"]
+        assert [action.label for action in shown.actions] == ["Undo", "Correct a fact"]
         await bot.says("/context clear")
 
 

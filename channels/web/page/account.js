@@ -56,8 +56,8 @@ export async function signIn(problem = "", before = "") {
     problem,
     words: t("No account yet? Ask the owner of this bot for an invitation link."),
     fields: [
-      { name: "name", value: before, label: t("Name (leave it empty to sign in with the owner's token)"), autocomplete: "username" },
-      { name: "password", label: t("Password or token"), type: "password", autocomplete: "current-password", autofocus: problem !== "" },
+      { name: "name", value: before, label: t("Name (empty: sign in with the owner's access key)"), autocomplete: "username" },
+      { name: "password", label: t("Password or access key"), type: "password", autocomplete: "current-password", autofocus: problem !== "" },
     ],
     action: t("Sign in"),
   });

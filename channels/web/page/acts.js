@@ -30,16 +30,16 @@ export function acts(turn, answer, page) {
   }, { disabled: !answer });
   return h("div", { class: "under", role: "group", "aria-label": t("Actions for {turn}", { turn }) },
     copy,
-    iconButton("again", t("Ask again"), () => page.act(`/regenerate ${turn}`)),
+    iconButton("again", t("Retry in a new branch"), () => page.act(`/regenerate ${turn}`)),
     iconButton("edit", t("Edit the question"), () => page.edit(turn), { "data-way": "edit" }),
     iconButton("pin", t("Pin"), (event) => {
       const isPinned = event.currentTarget.getAttribute("aria-pressed") === "true";
       page.act(`/context ${isPinned ? "unpin" : "pin"} ${turn}`);
     }, { "data-act": "pin" }),
-    iconButton("drop", t("Remove from context"), () => page.act(`/context drop ${turn}`), { "data-act": "drop" }),
+    iconButton("drop", t("Drop from the context"), () => page.act(`/context drop ${turn}`), { "data-act": "drop" }),
     iconButton("more", t("More for {label}", { label: turn }), async (event) => {
       const act = await chosen(event.currentTarget, [
-        [t("Ask another model"), () => page.model(turn)],
+        [t("Retry with another model"), () => page.model(turn)],
         [t("Branch off from here"), () => page.act(`/fork ${turn}`, { isTold: true })],
         [t("Quote"), () => page.quote(turn)],
         [t("Why this answer?"), () => page.why(turn)],

@@ -31,6 +31,7 @@ export async function approval(card, name, page) {
     told = await page.run(`/context ${word} ${now}`, { isQuiet: true });
     if (!told?.data) return refuse(told);
     area.disabled = true;
+    close.hidden = false;
     choices.remove();
     say.textContent = told.text.split("\n")[0].replaceAll(/[*`]/g, "");
     return undefined;
@@ -42,5 +43,7 @@ export async function approval(card, name, page) {
   card.querySelector(".text blockquote")?.remove();
   card.querySelector(".text + .choices")?.remove();
   card.append(area, choices, say);
+  const close = card.querySelector("header .icon");
+  close.hidden = true; // it would neither approve nor decline
   card.dispatchEvent(new Event("load")); // it has grown: the end of the chat stays visible
 }

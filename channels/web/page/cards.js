@@ -6,6 +6,7 @@ import { t } from "./language.js";
 import { cleaned } from "./text.js";
 
 const ANSWERS = /^\/(approve|deny|context (approve|decline))\b/; // these answer a question
+const BACK = "/private off"; // the bar above the chat offers it
 const REFUSED = "command_refused"; // the server's name for it: the text says what to do instead
 
 /** A card. `run` carries a command out and returns its answer, null if it could not; `ask` does so
@@ -13,7 +14,8 @@ const REFUSED = "command_refused"; // the server's name for it: the text says wh
 export function card(line, reply, run, ask) {
   const pictures = reply.images.map((address) => h("img", { src: address, alt: t("The picture in this reply"),
     onclick: () => shown(address, line) }));
-  const buttons = reply.actions.map((action) => h("button", { type: "button", "data-question": action.question, onclick: () => press(action) }, action.label));
+  const actions = reply.actions.filter(({ command }) => command !== BACK);
+  const buttons = actions.map((action) => h("button", { type: "button", "data-question": action.question, onclick: () => press(action) }, action.label));
   const choices = buttons.length ? h("div", { class: "choices" }, ...buttons) : null;
   const isRefused = reply.problem === REFUSED;
   const element = h("section", { class: `card${isRefused ? " refused" : reply.problem ? " problem" : ""}`, "aria-label": line || t("Reply") },
@@ -27,7 +29,7 @@ export function card(line, reply, run, ask) {
       return saved;
     }),
     choices);
-  const buttonsOf = (name) => buttons.filter((_, at) => lastWord(reply.actions[at].command) === name);
+  const buttonsOf = (name) => buttons.filter((_, at) => lastWord(actions[at].command) === name);
   const waiting = ask && waitsFor(reply);
   const isOpen = () => buttonsOf(waiting).some((button) => button.isConnected && !button.ariaDisabled);
   if (waiting) approval(element, waiting, { run, ask, isOpen });
@@ -107,8 +109,8 @@ export function field({ command, text }, run, { label = t("Text for {command}", 
   const area = h("textarea", { class: "answer", dir: "auto", rows: Math.min(16, text.split("\n").length + 2), "aria-label": label });
   area.value = text;
   const form = h("form", { class: "field" }, area, h("div", { class: "choices" },
-    h("button", { type: "submit", class: "primary" }, action),
-    h("button", { type: "button", onclick: () => { form.remove(); left(); } }, t("Cancel"))));
+    h("button", { type: "button", onclick: () => { form.remove(); left(); } }, t("Cancel")),
+    h("button", { type: "submit", class: "primary" }, action)));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const written = area.value.trim();

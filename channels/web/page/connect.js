@@ -23,7 +23,7 @@ export function greeting(page) {
   const steps = h("div", { class: "first-steps" });
   const element = h("div", { class: "greeting" },
     h("h2", {}, t("What would you like to talk about?")),
-    h("p", {}, t("You can see and steer what the model sees: pin a turn, drop one, summarise, undo. Type / for all commands.")),
+    h("p", {}, t("You can see and steer what the model sees. A turn is a message and its answer: pin one, drop one, compact older ones, undo. Type / for all commands.")),
     h("div", { class: "choices" },
       h("button", { type: "button", onclick: () => page.run(steps.hasChildNodes() ? "/tour" : "/help") }, t("What can you do?")),
       h("button", { type: "button", class: "shows-context", "data-opens": "context" }, t("Show the context")),
@@ -44,8 +44,8 @@ export async function fillWelcome(container, { run, done }) {
   const starter = (name, step) => h("button", { type: "button", onclick: () => run(`/tour ${step}`) }, name);
   container.replaceChildren(
     h("h3", {}, t("Try it on an example")),
-    h("div", { class: "choices starters" }, starter(t("Fill a context"), "fill"), starter(t("See the next compaction"), "forecast"),
-      starter(t("Compact, then undo"), "compact")), card);
+    h("div", { class: "choices starters" }, starter(t("Load an example conversation"), "fill"), starter(t("See its next compaction"), "forecast"),
+      starter(t("Compact it, then undo"), "compact")), card);
 }
 
 /** Offer to connect a model if the newest answer failed and there is only the demo model. */

@@ -41,7 +41,7 @@ const STATES = {
   dropped: t("dropped"), gone: t("gone"),
 };
 const CHANGES = {
-  compact: t("Compaction"), clear: t("Context cleared"), new: t("New start"), drop: t("Removed"), pin: t("Pinned"), unpin: t("Unpinned"),
+  compact: t("Compaction"), clear: t("Context cleared"), new: t("New start"), drop: t("Dropped"), pin: t("Pinned"), unpin: t("Unpinned"),
   undo: t("Undo"), redo: t("Redo"), restart: t("Restart"), edit: t("Edited summary"), expand: t("Expanded summary"), range: t("New summary"),
   squeeze: t("Shortened turns"), clip: t("Clipped messages"), stub: t("Shortened tool results"), fold: t("Moved to the activity log"),
   unfold: t("Moved out of the activity log"), hold: t("Compaction declined"), strategy: t("New strategy"), prompt: t("System prompt or tools changed"),
@@ -51,7 +51,7 @@ const PARTS = {
   "system prompt": t("system prompt"), "standing instructions": t("standing instructions"), memory: t("memory"), tools: t("tools"), summary: t("summary"), "activity log": t("activity log"),
   "summaries of turns": t("summaries of turns"), turns: t("turns"), "running turn": t("running turn"), free: t("free"),
 };
-const ACTORS = { strategy: t("automatic"), rule: t("by a rule"), person: t("by hand"), emergency: t("automatic, the request was too large"), restart: t("restart") };
+const ACTORS = { strategy: t("automatic"), rule: t("by a hook rule"), person: t("by you"), emergency: t("automatic, the request was too large"), restart: t("restart") };
 
 const TOLD = {
   "demo model": t("demo model"), "demo model (135M)": t("demo model"), "Loading the demo model …": t("Loading the demo model …"), "The demo model is ready.": t("The demo model is ready."),

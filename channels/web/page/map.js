@@ -68,7 +68,7 @@ class ContextMap {
     this.#state = { map, next: overview.next_cut, newest };
     this.#blocks = map.blocks;
     if (this.#chosen && names !== this.#names()) this.#isBusy ? this.#chosen = null : this.#choose(null);
-    this.#sparkline.draw(map.sizes, events);
+    this.#sparkline.draw([...map.sizes ?? [], [newest + 1, overview.tokens]], events);
     this.#layOut();
     const now = `${events.at(-1)?.id} ${newest}`;
     if (this.#since !== null) this.#since ? this.#since !== now && this.#choose(null) : this.#since = now;
@@ -122,9 +122,8 @@ class ContextMap {
 
   /** The nearest limit, and the forecast of the next compaction. */
   #lines(limit, next, newest, used) {
-    const words = limit.of === "turns"
-      ? limit.most === 1 ? t("{used} of 1 turn", { used: limit.used }) : t("{used} of {most} turns", { used: limit.used, most: limit.most })
-      : t("{used} of {most} tokens", { used: amount(limit.used), most: amount(limit.most) });
+    const words = limit.of === "turns" ? limit.most === 1 ? t("Limit: 1 turn; the map ends there") : t("Limit: {most} turns; the map ends there", { most: limit.most })
+      : t("Limit: {most} tokens", { most: amount(limit.most) });
     const lines = [put(h("span", { class: "line limit" }), this.#flow.lineAt(limit.at))];
     const marks = [h("span", { class: "mark limit" }, words)];
     if (next && newest) {
@@ -132,6 +131,10 @@ class ContextMap {
       lines.unshift(put(h("span", { class: "line cut-line" }), this.#flow.lineAt(used + turns * limit.per_turn)));
       marks.unshift(h("span", { class: "mark cut-line" }, t("Next compaction: about {turn}", { turn: next.at })));
     }
+    const drawn = [["pinned", this.#blocks.some(({ state }) => state?.[0] === "pinned"), t("pinned")],
+      ["leaving", this.#under.parentElement.querySelector(".leaving"), t("summarised next")],
+      ["gap", this.#flow.gap, t("scale interrupted")]];
+    for (const [name, is, label] of drawn) if (is) marks.push(h("span", { class: `mark ${name}`, "data-part": "turns" }, label));
     this.#marks.replaceChildren(...marks);
     return lines;
   }
@@ -222,8 +225,8 @@ class ContextMap {
     const focused = this.#ribbon.contains(document.activeElement) ? this.#at : null;
     const block = this.#blocks[at ?? focused];
     this.#about.replaceChildren(...block ? [h("b", {}, longName(block)), ` · ${sized(block)}`, block.words ? h("span", { dir: "auto" }, ` · ${block.words}`) : ""]
-      : !this.#blocks.some(isTurn) ? [t("The turns of this conversation will appear here.")]
-      : [matchMedia("(pointer: coarse)").matches ? t("Tap a block, then another, to select turns.") : t("Click a block to show its turn, drag to select turns.")]);
+      : !this.#blocks.some(isTurn) ? []
+      : [matchMedia("(pointer: coarse), (max-width: 720px)").matches ? t("Tap a block, then another, to select turns.") : t("Click a block to show its turn, drag to select turns.")]);
   }
 
   // --- what is selected -------------------------------------------------------------------------
@@ -248,7 +251,7 @@ class ContextMap {
       h("button", { type: "button", disabled: !count, onclick: () => this.#page.show(`t${blocks[0].first}`) }, t("Show")),
       button(t("Compact"), `/context compact ${names}`),
       button(isPinned ? t("Unpin") : t("Pin"), `/context ${isPinned ? "unpin" : "pin"} ${names}`),
-      button(t("Remove"), `/context drop ${names}`));
+      button(t("Drop"), `/context drop ${names}`));
   }
 
   #selected() {

@@ -42,9 +42,10 @@ export class Panel {
   usage({ tokens, max_tokens: budget, turns, max_turns: most, nearest, share: part, cost, model }) {
     showModel(model);
     const share = Math.round(part * 100);
-    byId("share").replaceChildren(...nearest === "turns"
-      ? brief("{n} turns", { n: `${turns}/${most}` })
-      : brief("{n} of {budget} tokens", { n: amount(tokens), budget: amount(budget) }));
+    const [whole, brief] = nearest === "turns"
+      ? [ofTurns(turns, most).join(""), t("{n} turns", { n: turns > most ? turns : `${turns}/${most}` })]
+      : [t("{n} of {budget} tokens", { n: amount(tokens), budget: amount(budget) }), t("{n} tokens", { n: amount(tokens) })];
+    byId("share").replaceChildren(h("span", { class: "whole" }, whole), h("span", { class: "brief" }, brief));
     byId("gauge").style.inlineSize = `${Math.min(100, share)}%`;
     byId("usage").setAttribute("aria-label", t("Context: {share}% full{cost}", { share, cost: cost ? marks.comma + money(cost) : "" }));
   }
@@ -108,18 +109,18 @@ export class Panel {
       this.#controls(overview, events),
       section(t("Turns"), turns.length
         ? h("ul", { class: "turns" }, turns.toReversed().map((turn) => this.#turn(turn, overview)))
-        : h("p", { class: "faint" }, t("Nothing has been said yet.")), this.#older(turns)),
-      section(t("Changes"), events.length
+        : h("p", { class: "faint" }, t("None yet. A turn is a message and its answer.")), this.#older(turns)),
+      turns.length > 0 && section(t("Changes"), events.length
         ? h("ol", { class: "events" }, this.#events(events))
-        : h("p", { class: "faint" }, t("Nothing yet: every turn is in context."))),
-    ];
+        : h("p", { class: "faint" }, t("None yet: every turn is in context."))),
+    ].filter(Boolean);
   }
 
   #size(overview) {
     const { tokens, budget, parts, free, usage: { turns, max_turns: most, nearest } } = overview;
     const [size, used] = [amount(tokens), turns].map((number) => h("strong", {}, number));
     const full = [h("span", {}, pieces("{used} of {most} tokens", { used: size, most: amount(budget) })),
-      most ? h("span", {}, most === 1 ? pieces("{used} of 1 turn", { used }) : pieces("{used} of {most} turns", { used, most })) : ""];
+      most ? h("span", {}, ofTurns(used, most, turns)) : ""];
     if (nearest === "turns") full.reverse();
     const legend = [...Object.entries(parts), ["free", free]].filter(([, size]) => size > 0);
     return h("section", { "aria-label": t("Size") },
@@ -133,7 +134,7 @@ export class Panel {
       h("p", { class: "faint" }, t("When the conversation gets long"), marks.colon, nameOfStrategy(overview.strategy)),
       this.#costs.element,
       overview.preface
-        ? h("details", { id: "preface" }, h("summary", {}, t("The summary at the beginning")), h("blockquote", {}, cleaned(overview.preface_html)))
+        ? h("details", { id: "preface" }, h("summary", {}, t("Summary of the oldest turns")), h("blockquote", {}, cleaned(overview.preface_html)))
         : null);
   }
 
@@ -148,8 +149,8 @@ export class Panel {
     const [undo, redo] = ["undo", "redo"].map((way) => events.find(({ next }) => next === way));
     const controls = [
       [t("Compact"), "/context compact", t("Replace older turns with a summary"), overview.turns.length > 0],
-      [t("Free up space"), "/context free", t("Remove all but the newest messages at once"), overview.turns.length > 0],
-      [t("Clear"), "/context clear", t("Remove all turns from the context; nothing is deleted"), overview.turns.length > 0],
+      [t("Compact at once"), "/context free", t("Keep only the newest messages now; the summary follows"), overview.turns.length > 0],
+      [t("Clear"), "/context clear", t("Drop all turns from the context; nothing is deleted"), overview.turns.length > 0],
       [t("Undo"), `/context undo ${undo?.id}`, undo ? t("Undo: {kind}", { kind: titleOf(undo) }) : t("Undo the last change"), undo],
       [t("Redo"), `/context redo ${redo?.id}`, redo ? t("Redo: {kind}", { kind: titleOf(redo) }) : t("Redo the last undo"), redo],
     ];
@@ -169,7 +170,7 @@ export class Panel {
       h("span", { class: "tokens" }, amount(tokens)),
       isIn && h("span", { class: "acts" },
         button("pin", isPinned ? t("Unpin {turn}", { turn }) : t("Pin {turn}", { turn }), `/context ${isPinned ? "unpin" : "pin"} ${turn}`),
-        turn !== overview.running_turn && button("drop", t("Remove {turn}", { turn }), `/context drop ${turn}`)),
+        turn !== overview.running_turn && button("drop", t("Drop {turn}", { turn }), `/context drop ${turn}`)),
       badges.length > 0 && h("span", { class: "badges" }, badges.map((word) => h("span", { class: "badge", "data-state": word }, nameOfState(word)))));
   }
 
@@ -182,7 +183,7 @@ export class Panel {
   }
 
   async #run(line, isAsked = false) {
-    if (isAsked && await asked({ question: t("Remove all turns from the context? Undo restores them."), action: t("Clear") }) === null) return;
+    if (isAsked && await asked({ question: t("Clear the context? Nothing is deleted, and Undo brings the turns back."), action: t("Clear") }) === null) return;
     this.#panel.setAttribute("aria-busy", "true");
     try {
       this.#page.tell(plain((await this.#page.run(line)).text));
@@ -205,8 +206,9 @@ function expanded(runs) {
 
 const numberOf = (turn) => Number(turn?.turn.slice(1) ?? 1);
 
-/** A text of which a narrow window shows only the number `n`. */
-const brief = (text, values) => pieces(text, values).map((piece) => (piece === values.n ? piece : h("span", { class: "whole" }, piece)));
+/** The number of turns, which may be an element, and its limit. */
+const ofTurns = (used, most, turns = used) => (turns > most ? pieces("{used} turns (limit {most})", { used, most })
+  : most === 1 ? pieces("{used} of 1 turn", { used }) : pieces("{used} of {most} turns", { used, most }));
 
 const section = (title, ...content) => h("section", {}, h("h3", {}, title), ...content.filter(Boolean));
 
@@ -225,7 +227,8 @@ function drawnEvent(event) {
   ];
 }
 
-function nextCut({ due, next_cut: next, held_off_until: held }) {
+function nextCut({ due, next_cut: next, held_off_until: held, waiting_cut: waiting }) {
+  if (waiting) return t("{turns}, once you have answered the question.", { turns: spanOf(waiting) });
   if (held) return t("none before t{turn} begins, because of your undo, unless the context grows to {tokens} tokens first.", { turn: held.turn, tokens: amount(held.tokens) });
   if (due) return t("before the next request; {effect} ({why}).", { effect: due.effect, why: due.why });
   if (!next) return t("none expected.");
@@ -233,9 +236,9 @@ function nextCut({ due, next_cut: next, held_off_until: held }) {
   return tokens ? t("about {at}; {effect} (about {n} tokens).", { at, effect, n: amount(tokens) }) : t("about {at}; {effect}.", { at, effect });
 }
 
-/** Show the cost of a chat, including summaries, as in /context. */
+/** Return the cost of a conversation, including summaries, as in /context. */
 function costOf({ cost, calls, calls_of_unknown_price: unknown }) {
-  if (unknown === calls && !cost) return t("Cost of this chat, summaries included: unknown; this model has no price.");
-  const said = calls === 1 ? t("Cost of this chat: {cost} for 1 call.", { cost: money(cost) }) : t("Cost of this chat: {cost} for {calls} calls.", { cost: money(cost), calls });
-  return unknown ? said + marks.space + t("Calls of unknown price: {n}.", { n: unknown }) : said;
+  if (unknown === calls && !cost) return t("Cost of this conversation, summaries included: unknown; the model has no price.");
+  const said = calls === 1 ? t("Cost of this conversation: {cost} for 1 request.", { cost: money(cost) }) : t("Cost of this conversation: {cost} for {calls} requests, summaries included.", { cost: money(cost), calls });
+  return unknown ? said + marks.space + t("Requests of unknown price: {n}.", { n: unknown }) : said;
 }

@@ -27,7 +27,7 @@ export class Preferences {
         h("h3", {}, title), ...parts[name]));
     }
     this.#dialog.replaceChildren(
-      h("div", { class: "bar" }, h("h2", { id: "preferences-title" }, t("Settings")), this.#search,
+      h("div", { class: "bar" }, h("h2", { id: "preferences-title" }, t("Settings")), h("p", { class: "help" }, t("Changes are saved at once.")), this.#search,
         h("button", { type: "button", class: "icon", "aria-label": t("Close settings"), onclick: () => this.#dialog.close() }, icon("close"))),
       h("div", { class: "sections" }, tabs, h("div", { class: "scroll" }, [...this.#panels.values()], h("p", { class: "nothing", role: "status" }, t("Nothing found.")))),
       this.#said);

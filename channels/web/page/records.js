@@ -11,7 +11,7 @@ export function receipt({ id, receipt: kept, undone }, run) {
   if (!kept.missing.length) return h("span", { class: "receipt faint" }, said);
   return h("details", { class: "receipt", id: `receipt-${id}` }, h("summary", {}, said),
     h("ul", {}, kept.missing.map((fact) => h("li", {}, h("span", { dir: "auto" }, fact),
-      !undone && h("button", { type: "button", "aria-label": t("Keep {fact}", { fact }), onclick: () => run(`/context keep ${fact}`) }, t("Keep"))))));
+      !undone && h("button", { type: "button", "aria-label": t("Add {fact}", { fact }), onclick: () => run(`/context keep ${fact}`) }, t("Add"))))));
 }
 
 /** The logged requests, as bars: the size of each, and its part from the cache. */
@@ -31,8 +31,9 @@ export function timeline(requests, run) {
     return h("li", {},
       h("button", { type: "button", class: "id", "aria-label": t("Show {id}", { id: one.id }), onclick: () => explore(t("Request {id}", { id: one.id }), `/context request ${one.id}`, run) }, one.id),
       bar, h("span", { class: "tokens" }, amount(size), one.cost ? ` · ${money(one.cost)}` : ""),
-      before && h("button", { type: "button", "aria-label": t("Changes in {id}", { id: one.id }), onclick: () => explore(t("Changes in {id}", { id: one.id }), `/context diff ${before.id} ${one.id}`, run) }, t("Changes")));
+      before && h("button", { type: "button", "aria-label": t("Compare {id} with the request before", { id: one.id }), onclick: () => explore(t("{before} and {id} compared", { before: before.id, id: one.id }), `/context diff ${before.id} ${one.id}`, run) }, t("Compare")));
   })) : h("p", { class: "faint" }, t("No request of this conversation is kept.")));
+  if (requests.length) section.append(h("p", { class: "faint" }, t("Requests for summaries are not listed.")));
   return section;
 }
 

@@ -68,8 +68,14 @@ export class Scroll {
     this.#scrolled();
   }
 
+  /** Return whether the log shows the beginning of a card at its top: no button covers that. */
+  #isReadFromItsBeginning(last) {
+    const [{ top }, begin] = [this.#log.getBoundingClientRect(), last?.matches(".card") && last.getBoundingClientRect().top];
+    return typeof begin === "number" && begin >= top && begin < top + this.#height / 3;
+  }
+
   #scrolled() {
     this.isAtEnd = this.#log.scrollHeight - this.#log.scrollTop - this.#log.clientHeight < NEAR;
-    this.#button.hidden = this.isAtEnd;
+    this.#button.hidden = this.isAtEnd || this.#isReadFromItsBeginning(this.#log.lastElementChild);
   }
 }

@@ -15,7 +15,7 @@ const NAMED = {
   system_prompt: { name: t("Instructions"), help: t("Sent to the model before each conversation: its role, and how to answer.") },
   "context.strategy": {
     name: t("When the conversation gets long"),
-    help: t("This decides how older turns are sent to the model. None are deleted."),
+    help: t("How older turns are sent to the model. No turn is deleted."),
     values: {
       trim: t("Summarise the oldest half"),
       slim: t("Keep a line for each older turn"),
@@ -34,11 +34,20 @@ const NAMED = {
     values: { off: t("Compact without asking"), show: t("Show the new summary"), ask: t("Ask me first") },
   },
   "tools.web_fetch": { name: t("Read web pages"), help: t("The bot asks you before it reads a page, unless you allow the whole site.") },
+  session_retention_days: {
+    name: t("Delete conversations after"),
+    help: t("A conversation without a message for so many days is deleted, after its content was written to the daily memory. 0 keeps all."),
+  },
+  restore: { name: t("Context after a restart"), values: { exact: t("The same as before"), recent: t("Only the newest turns") } },
+  "memory.approve": { name: t("Suggested memory lines"), values: { ask: t("Ask me first"), auto: t("Apply at once") } },
   spend_limit_total: { name: t("Monthly budget"), help: t("All conversations together. 0 is no limit.") },
 };
 
 /** Return how older turns are handled, in words. */
-export const nameOfStrategy = (strategy) => NAMED["context.strategy"].values[strategy] ?? strategy;
+export const nameOfStrategy = (strategy) => nameOfValue(NAMED["context.strategy"].values, strategy);
+
+/** A value in words, with its name in commands. */
+const nameOfValue = (values, value) => (values[value] ? `${values[value]} (${value})` : value);
 
 /** The section of the dialog for a setting; the first, if no other has it. */
 const SECTIONS = [
@@ -135,7 +144,7 @@ export class Settings {
         setting.holds === "from the next start on" && !setting.is_fixed ? marks.space + t("A change takes effect at the next start.") : ""),
       h("p", { class: "source" },
         h("span", {}, LAYERS[layer] ?? t("From {layer}", { layer }), name !== key ? [" · ", h("code", {}, key)] : ""),
-        setting.is_fixed ? h("span", {}, t("Changed in the configuration, not here")) : scope ?? h("span", {}, t("Applies everywhere")),
+        setting.is_fixed ? h("span", {}, t("Changed in the configuration, not here")) : scope ?? h("span", {}, t("For all conversations")),
         isSet && h("button", { type: "button", "aria-label": t("Reset {name}", { name }), onclick: () => this.#run(`/config ${key} --unset${layer === "--here" ? " --here" : ""}`) }, t("Reset"))));
   }
 
@@ -159,8 +168,8 @@ function scopeOf({ key, is_per_conversation: isLocal, is_fixed: isFixed, layer }
   if (!isLocal || isFixed) return null;
   const here = chosen === undefined ? layer !== "/config" : chosen === " --here";
   return h("select", { "aria-label": t("{name}: scope of a change", { name }), "data-scope": key },
-    h("option", { value: " --here", selected: here }, t("Applies here")),
-    h("option", { value: "", selected: !here }, t("Applies everywhere")));
+    h("option", { value: " --here", selected: here }, t("For this conversation")),
+    h("option", { value: "", selected: !here }, t("For all conversations")));
 }
 
 function control(setting, id) {
@@ -169,7 +178,7 @@ function control(setting, id) {
   if (typeof setting.value === "boolean") return h("input", { id, type: "checkbox", role: "switch", checked: setting.value });
   const choices = choicesOf(setting);
   if (choices.length) {
-    return h("select", { id }, choices.map((choice) => h("option", { value: choice, selected: choice === value }, values[choice] ?? choice)));
+    return h("select", { id }, choices.map((choice) => h("option", { value: choice, selected: choice === value }, nameOfValue(values, choice))));
   }
   const most = isList(setting) ? LONG : Number(setting.takes.match(/text of at most (\d+)/)?.[1] ?? 0);
   if (most >= LONG) {

@@ -17,23 +17,23 @@ export class Sparkline {
       const { left, width } = this.#picture.getBoundingClientRect();
       const turn = this.#turnAt((clientX - left) / width);
       const [number, size] = this.#points.reduce((best, one) => (Math.abs(one[0] - turn) < Math.abs(best[0] - turn) ? one : best));
-      this.#value.textContent = `t${number}: ${amount(size)}`;
+      this.#value.textContent = number === this.#points.at(-1)[0] ? t("next request: {n}", { n: amount(size) }) : `t${number}: ${amount(size)}`;
     });
     this.#picture.addEventListener("pointerleave", () => this.#sum());
   }
 
-  /** Draw [turn, tokens] pairs; `events` are all changes of the context. */
+  /** Draw [turn, tokens] pairs, the last of which is the next request; `events` are all changes of the context. */
   draw(points = [], events = []) {
     this.#points = points;
-    this.element.hidden = points.length < 2;
-    if (points.length < 2) return;
+    this.element.hidden = points.length < 3;
+    if (points.length < 3) return;
     const most = Math.max(...points.map(([, size]) => size));
     const line = points.map(([turn, size]) => `${(this.#shareOf(turn) * WIDTH).toFixed(1)} ${(HEIGHT - (size / most) * (HEIGHT - 2)).toFixed(1)}`);
     const cuts = events.filter(({ kind, undone }) => !undone && SMALLER.includes(kind));
     const [low, high] = [points[0][0], points.at(-1)[0]];
     const marks = cuts.filter(({ at_turn: at }) => Number(at.slice(1)) >= low && Number(at.slice(1)) <= high).map(({ at_turn: at }) => {
       const mark = h("span", { class: "cut-at" });
-      mark.style.left = `${this.#shareOf(Number(at.slice(1))) * 100}%`;
+      mark.style.left = `clamp(4px, ${this.#shareOf(Number(at.slice(1))) * 100}%, 100% - 5px)`;
       return mark;
     });
     this.#picture.replaceChildren(drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
@@ -47,7 +47,7 @@ export class Sparkline {
 
   #sum() {
     const sizes = this.#points.map(([, size]) => size);
-    this.#value.textContent = t("last {n}, largest {most}", { n: amount(sizes.at(-1)), most: amount(Math.max(...sizes)) });
+    this.#value.textContent = t("now {n}, largest {most}", { n: amount(sizes.at(-1)), most: amount(Math.max(...sizes)) });
   }
 
   #shareOf(turn) {

@@ -66,7 +66,7 @@ export const waiting = () => h("p", { class: "waiting" }, h("span", { class: "hi
 
 export function toolLine({ tool, state, text, arguments: given }) {
   const words = { running: t("in progress"), done: t("was used"), failed: t("failed"), denied: t("was not allowed") }[state];
-  const head = [h("code", {}, tool), ` ${words}`];
+  const head = [h("code", {}, tool), h("span", { class: "state" }, ` ${words}`), state === "running" && h("span", { class: "asks" }, ` ${t("waits for your answer")}`)];
   const more = text ?? given;
   return more
     ? h("details", { class: `tool ${state}` }, h("summary", {}, ...head), h("pre", { tabindex: 0 }, more))

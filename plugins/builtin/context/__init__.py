@@ -47,7 +47,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     ),
     "free": (
         steering.free,
-        "remove all but the newest messages at once, or some turns (free t1-t9)",
+        "compact at once, to the newest messages, or some turns (free t1-t9); the summary follows",
     ),
     "expand": (ranges.expand, "open a summary into its turns again (expand s3)"),
     "summaries": (ranges.show_summaries, "the summaries, and the turns that each replaces"),
@@ -55,8 +55,8 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "redo": (history.redo, "do again what was undone"),
     "pin": (steering.pin, "keep turns when others are compacted (pin t7)"),
     "unpin": (steering.unpin, "unpin turns (unpin t7)"),
-    "drop": (steering.drop, "remove turns (drop t3-t5)"),
-    "clear": (steering.clear, "remove all turns from the context; nothing is deleted"),
+    "drop": (steering.drop, "drop turns from the context, without a summary (drop t3-t5)"),
+    "clear": (steering.clear, "drop all turns from the context; nothing is deleted"),
     "search": (history.search, "find words in everything that was said (search lisbon hotel)"),
 }
 

@@ -30,10 +30,8 @@ def describe(notice: CutNotice) -> Reply:
     if waits:
         question = phrase(
             notice,
-            "Compact the context? {turns} will be removed ({why}): {tokens_before} → "
-            "{tokens_after} tokens. Summary {name} will replace it:",
-            "Compact the context? {turns} will be removed ({why}): {tokens_before} → "
-            "{tokens_after} tokens. Summary {name} will replace them:",
+            "Compact the context? Summary {name} will replace {turns} ({why}): {tokens_before} → "
+            "{tokens_after} tokens.",
             why=reason(notice.why),
             name=name,
         )

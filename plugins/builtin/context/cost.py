@@ -48,15 +48,15 @@ class Cache(Struct, frozen=True):
         return _if_any(cut_cost(event.broken, event.anew, self.price, read))
 
     def clause(self, cost: CutCost | None, *, is_past: bool = False) -> str:
-        """Return "loses 12k cached tokens ($0.02) and pays back after 4 turns"; "" without a
-        cost."""
+        """Return "takes 12k tokens out of the provider's cache ($0.02), which pays off after 4
+        turns"; "" without a cost."""
         if cost is None:
             return ""
         price = aside(money(cost.dollars) if cost.dollars else "")
         broken = _(
-            "lost {broken} cached tokens{price}"
+            "took {broken} tokens out of the provider's cache{price}"
             if is_past
-            else "loses {broken} cached tokens{price}",
+            else "takes {broken} tokens out of the provider's cache{price}",
             broken=amount(cost.broken),
             price=price,
         )
@@ -64,7 +64,7 @@ class Cache(Struct, frozen=True):
         if turns is None:
             return broken
         when = _("after {turns}", turns=count(turns, "turn")) if turns else _("at once")
-        return _("{broken} and pays back {when}", broken=broken, when=when)
+        return _("{broken}, which pays off {when}", broken=broken, when=when)
 
     def turns(self, cost: CutCost) -> int | None:
         """Return the number of turns after which the cost is paid back; None if unknown or

@@ -95,17 +95,16 @@ def _line(
             id=target.id,
         )
     is_undone, is_moved = event.id in undone, event.tokens_before != event.tokens_after
-    text = (
+    head = (
         _("e{id} ~~{what}~~ undone", id=event.id, what=what)
         if is_undone
         else f"e{event.id} **{what}**",
-        format_datetime(event.at, zone),
         format_turns((target or event).touched),
         phrase(event, "{tokens_before} → {tokens_after} tokens") if is_moved else "",
-        *more,
-        literal(clip(by(event), 120)),
     )
-    return f"- {' · '.join(filter(None, text))}"
+    origin = format_datetime(event.at, zone), literal(clip(by(event), 120))
+    lines = (" · ".join(filter(None, one)) for one in (head, origin, more))
+    return f"- {f'{chr(10)}  '.join(filter(None, lines))}"
 
 
 async def undo(ask: Ask, rest: str) -> Reply:

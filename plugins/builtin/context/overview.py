@@ -28,11 +28,11 @@ from memory.messages import Role
 from memory.services import CutNotice
 from plugins.api import Ask
 from plugins.builtin.context.cost import Cache, SoftLimit, cache_of, soft_limit_of
-from plugins.builtin.context.values import pick, sentence_about
+from plugins.builtin.context.values import RequestBlock, list_blocks, pick, sentence_about
 from plugins.context_usage import usage_of
 from plugins.rules import find_compacting, parse
 from plugins.turn_names import ids
-from plugins.wording import shrink
+from plugins.wording import shrink, spread
 
 GOVERNING = (
     "context.strategy",
@@ -73,12 +73,12 @@ class Overview(Struct, frozen=True):
     """The data of `/context`. `learned` is a window that the provider has named, in force instead
     of the one set. `due` is the compaction before the next step of the running turn. `cost` is the
     cost of the next compaction. `layers` has the source of each setting. `chosen` is the strategy
-    in force from the next turn on. `waiting` is a compaction that waits for approval. `rules` are
-    the ids of the person's own hook rules that compact. `remembered` is the part of `MEMORY.md` in
-    the prompt. `cache` is the known state of the provider's cache. `cut_prompt` is the last
-    request, if its server has truncated it. `soft` is the context length that the model handles
-    well. `tools` has the tokens of each tool, the largest first. `verbs` are the subcommands of
-    `/context`, including those of features."""
+    in force from the next turn on. `waiting` is a compaction that waits for approval: nothing else
+    is forecast then. `rules` are the ids of the person's own hook rules that compact. `remembered`
+    is the part of `MEMORY.md` in the prompt. `cache` is the known state of the provider's cache.
+    `cut_prompt` is the last request, if its server has truncated it. `soft` is the context length
+    that the model handles well. `tools` has the tokens of each tool, the largest first. `verbs` are
+    the subcommands of `/context`, including those of features."""
 
     view: View
     limits: Limits
@@ -113,7 +113,8 @@ async def gather(ask: Ask) -> Overview:
     view = conversation.context.view(limits=limits)
     described = ask.bot.settings.describe_all(conversation.key.id, GOVERNING)
     settings = {setting.key: setting for setting in described}
-    next_cut, cache = conversation.compactor.forecaster.forecast(), cache_of(ask)
+    waiting, cache = await conversation.compactor.approval.notice(), cache_of(ask)
+    next_cut = None if waiting else conversation.compactor.forecaster.forecast()
     return Overview(
         view=view,
         limits=limits,
@@ -122,7 +123,7 @@ async def gather(ask: Ask) -> Overview:
         next_cut=next_cut,
         cost=cache.of_plans(next_cut, next_cut.now.tokens) if next_cut else None,
         cache=cache,
-        waiting=await conversation.compactor.approval.notice(),
+        waiting=waiting,
         soft=soft_limit_of(ask),
         cut_prompt=conversation.calibration.cuts.newest.get(limits.model),
         hold=hold(conversation),
@@ -192,6 +193,17 @@ def parts(view: View) -> dict[str, int]:
     return dict(zip(sizes, shrink([*sizes.values()], view.tokens), strict=True))
 
 
+def block_sizes(view: View) -> list[tuple[RequestBlock, int]]:
+    """Return the blocks of the next request in order, each with its share of the tokens of its part
+    (`parts`), so that every list of a request has the same figures."""
+    sizes, blocks = parts(view), [*list_blocks(view)]
+    shares = {
+        part: iter(spread(size, [block.raw for block in blocks if block.part == part]))
+        for part, size in sizes.items()
+    }
+    return [(block, next(shares[block.part])) for block in blocks]
+
+
 def counts(overview: Overview) -> dict[str, Any]:
     """Return the number of messages in context, also by role, and of their characters."""
     messages = overview.view.messages
@@ -241,8 +253,9 @@ def as_data(overview: Overview) -> dict[str, Any]:
     }
 
 
-def effect(plan: Plan, strategy: str) -> str:
-    """Describe the effect of a plan: "t1 to t10 will be summarised, t11 is shortened"."""
+def effect(plan: Plan, strategy: str, newest: int | None = None) -> str:
+    """Describe the effect of a plan: "t1 to t10 will be summarised, t11 is shortened". A forecast
+    names no turns after the `newest`, which do not exist yet."""
     change = plan.change
     style = plan.style or STRATEGIES[plan.strategy or strategy].style
     if change.restores_turns:
@@ -255,6 +268,12 @@ def effect(plan: Plan, strategy: str) -> str:
         if style == "reminder"
         else sentence_about(plan.leaving, "{turn} will be summarised", "{turns} will be summarised")
     )
+    if newest is not None and max(plan.leaving, default=0) > newest:
+        removed = _(
+            "the oldest turns will be removed"
+            if style == "reminder"
+            else "the oldest turns will be summarised"
+        )
     clips, stubs = change.shortened
     done = (
         plan.leaving and removed,
@@ -280,9 +299,15 @@ def effect(plan: Plan, strategy: str) -> str:
     return text or _("the rest of a turn is removed")
 
 
-def describe_effects(cut: Preview, strategy: str) -> str:
+def describe_effects(cut: Preview, strategy: str, newest: int) -> str:
     """Describe the effect of the next compaction, in the order of its stages."""
-    return _(", then ").join(effect(plan, strategy) for plan in cut.plans)
+    return _(", then ").join(effect(plan, strategy, newest) for plan in cut.plans)
+
+
+def count_known(cut: Preview, newest: int) -> int:
+    """Return the tokens that the next compaction frees; 0 if turns that do not exist yet are among
+    the removed ones."""
+    return cut.freed if all(number <= newest for number in cut.removed) else 0
 
 
 def plan_data(plan: Plan, strategy: str) -> dict[str, Any]:
@@ -291,10 +316,10 @@ def plan_data(plan: Plan, strategy: str) -> dict[str, Any]:
 
 
 def _describe_cut(cut: Preview, overview: Overview) -> dict[str, Any]:
-    effects, cost = describe_effects(cut, overview.limits.strategy), overview.cache
-    turns = ids(cut.removed)
+    newest, cost = overview.view.newest, overview.cache
+    effects, turns = describe_effects(cut, overview.limits.strategy, newest), ids(cut.removed)
     more = {"effect": effects, "cost": cost.data(overview.cost)}
-    return {"at": f"t{cut.now.current}", "turns": turns, "tokens": cut.freed, **more}
+    return {"at": f"t{cut.now.current}", "turns": turns, "tokens": count_known(cut, newest), **more}
 
 
 def event_data(event: ViewEvent) -> dict[str, Any]:

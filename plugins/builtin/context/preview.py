@@ -15,18 +15,24 @@ from memory.context.strategies.stubs import count_freed
 from memory.context.view import View
 from plugins.api import Ask, Reply
 from plugins.builtin.context.cost import cache_of
-from plugins.builtin.context.overview import CompactionHold, effect, hold, plan_data
+from plugins.builtin.context.overview import (
+    CompactionHold,
+    block_sizes,
+    effect,
+    hold,
+    parts,
+    plan_data,
+)
 from plugins.builtin.context.show import explain_hold, future_reason
 from plugins.builtin.context.turns import name_role, role, summarize
 from plugins.builtin.context.values import (
     LOG,
     RANGE,
     SUMMARY,
-    list_blocks,
     name_run,
     sentence_about,
 )
-from plugins.wording import amount, clip, clip_words, count, literal, shorten, shrink, table
+from plugins.wording import amount, clip, clip_words, count, literal, shorten, spread, table
 
 Row = tuple[str, str, int | None, str]
 """The turn, message, tokens (None: not known yet), and beginning of the text."""
@@ -44,7 +50,7 @@ async def show(ask: Ask, rest: str) -> Reply:
     rows = list_messages(preview.then, context.prefix, is_asked=bool(context.current))
     cache = cache_of(ask)
     cost = cache.of_plans(preview, cache.tokens)
-    parts = (
+    shown = (
         _headline(preview, context.limits.budget, bool(context.current)),
         show_messages(rows),
         explain(str(emergency.no_room(preview.then, context.limits)))
@@ -54,12 +60,12 @@ async def show(ask: Ask, rest: str) -> Reply:
         ),
         _("That {cost}.", cost=cache.clause(cost)) if cost else "",
     )
-    text = "\n\n".join(filter(None, parts))
+    text = "\n\n".join(filter(None, shown))
     return Reply(text, {**_data(preview, strategy, rows), "cost": cache.data(cost)})
 
 
 def _headline(preview: Preview, budget: int, is_asked: bool) -> str:
-    besides = "" if is_asked else _(", and your next message")
+    besides = "" if is_asked else _(", plus your next message")
     tokens, most = amount(preview.then.tokens), amount(budget)
     size = _("{tokens} of {budget} tokens", tokens=tokens, budget=most)
     return _("**The next request holds about {size}**{besides}.", size=size, besides=besides)
@@ -68,36 +74,27 @@ def _headline(preview: Preview, budget: int, is_asked: bool) -> str:
 def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) -> list[Row]:
     """List the messages of a request in the order in which it is sent; their tokens add up to the
     view's. Unless `is_asked`, the question is still missing."""
-    part = view.scale.part
-    rows: list[Row] = []
-    if prefix.tools:
-        names = ", ".join(tool["function"]["name"] for tool in prefix.tools)
-        rows.append(("", "tools", part(view.prefix.tools), clip(names)))
-    if prefix.system:
-        rows.append(("", "system prompt", part(view.prefix.system), clip(prefix.system)))
-    for block in list_blocks(view):
+    sizes, names = parts(view), ", ".join(tool["function"]["name"] for tool in prefix.tools)
+    ahead = {"tools": names, "system prompt": prefix.base, **dict(prefix.sections)}
+    rows: list[Row] = [
+        ("", name, sizes[name], clip(text)) for name, text in ahead.items() if sizes.get(name)
+    ]
+    for block, tokens in block_sizes(view):
         if block.turn is not None:
+            entries = block.turn.entries
+            each = zip(entries, spread(tokens, [e.tokens for e in entries]), strict=True)
             rows += (
-                (f"t{e.turn}", role(e.message), part(e.tokens), summarize(e.message))
-                for e in block.turn.entries
+                (f"t{e.turn}", role(e.message), size, summarize(e.message)) for e, size in each
             )
         elif block.part == LOG:
             words = f"{count(len(view.log), 'line')}; {view.log[-1].text}"
-            rows.append(("", LOG, part(block.raw), words))
+            rows.append(("", LOG, tokens, words))
         else:
             name = name_run(block.turns) if block.part == RANGE else ""
-            rows.append((name, SUMMARY, part(block.raw), clip_words(block.text)))
+            rows.append((name, SUMMARY, tokens, clip_words(block.text)))
     if not is_asked:
         rows[-1] = (rows[-1][0], "user", None, _("(your next message)"))
-    sizes = [row[2] or 0 for row in rows]
-    besides = view.tokens - sum(sizes)
-    if besides > 0:
-        return [*rows, ("", "other", besides, _("added by the provider, and rounding"))]
-    fitting = shrink(sizes, view.tokens)
-    return [
-        (turn, who, None if size is None else less, words)
-        for (turn, who, size, words), less in zip(rows, fitting, strict=True)
-    ]
+    return rows
 
 
 def show_messages(rows: Sequence[Row]) -> str:

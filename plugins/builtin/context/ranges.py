@@ -304,7 +304,9 @@ def _explain_closed(opened: ExpandResult, numbers: Turns, view: View) -> str:
 
 
 def _explain_removed(numbers: Turns) -> str:
-    return _("You removed {turns}; only /context undo restores that.", turns=format_turns(numbers))
+    return _(
+        "You dropped {turns}; only /context undo brings that back.", turns=format_turns(numbers)
+    )
 
 
 def _report_expanded(what: str, opened: ExpandResult, before: View, ask: Ask) -> Reply:

@@ -57,12 +57,12 @@ def _describe_choice(receipt: Receipt) -> str:
     kinds = [kind for kind in receipt.findings if kind not in MENDED]
     more = (
         ("open", _("Open requests were added to it.")),
-        ("orders", _("Orders that still apply were added to it.")),
+        ("orders", _("Instructions that still apply were added to it.")),
     )
     added = " ".join(sentence for kind, sentence in more if kind in receipt.findings)
     if not kinds:
         return added if receipt.taken != "extract" else ""
-    why = "; ".join(_(REASONS[kind]) for kind in kinds if kind in REASONS)
+    why = _(", and ").join(_(REASONS[kind]) for kind in kinds if kind in REASONS)
     if receipt.taken == "second":
         sentence = _(
             "The model's second summary is used. The first was rejected, because {why}.", why=why
@@ -120,8 +120,8 @@ def actions(summary: Summary, *, is_named: bool = False) -> tuple[Action, ...]:
     missing = summary.receipt.missing if summary.receipt else ()
     which = f" {summary.name}" if is_named else ""
     some = [fact for fact in missing if len(fact) <= 40 and "\n" not in fact][:BUTTONS]
-    every = Action(_("Keep all {n}", n=len(missing)), f"{KEEP}{which}")
+    every = Action(_("Add all {n}", n=len(missing)), f"{KEEP}{which}")
     return (
         *([every] if len(missing) > 1 else []),
-        *(Action(_("Keep {fact}", fact=clip(fact, 24)), f"{KEEP}{which} {fact}") for fact in some),
+        *(Action(_("Add {fact}", fact=clip(fact, 24)), f"{KEEP}{which} {fact}") for fact in some),
     )

@@ -22,6 +22,7 @@ from plugins.builtin.context.overview import (
     CompactionHold,
     Overview,
     as_data,
+    count_known,
     counts,
     describe_effects,
     effect,
@@ -388,11 +389,12 @@ def next_cut(overview: Overview) -> str:
         return _("Next compaction: when one of your rules triggers it (`/config hooks`).")
     if cut is None:
         return _("Next compaction: none expected.")
-    is_known = cut.freed and all(number <= overview.view.newest for number in cut.removed)
-    tokens = _(" (about {n} tokens)", n=amount(cut.freed)) if is_known else ""
+    newest = overview.view.newest
+    freed = count_known(cut, newest)
+    tokens = _(" (about {n} tokens)", n=amount(freed)) if freed else ""
     cost = overview.cache.clause(overview.cost)
     about = _("Next compaction: about t{turn}.", turn=cut.now.current)
-    done = sentence(f"{describe_effects(cut, overview.limits.strategy)}{tokens}")
+    done = sentence(f"{describe_effects(cut, overview.limits.strategy, newest)}{tokens}")
     return " ".join(filter(None, (about, done, cost and _("That {cost}.", cost=cost))))
 
 
@@ -437,34 +439,42 @@ def reason(why: str) -> str:
         return _("the request was too long for the model")
     if why.startswith(ASKED):
         focus = why.removeprefix(ASKED).removeprefix(": ")
-        return labelled(_("on request"), focus) if focus else _("on request")
-    return explain(why)
+        return labelled(_("by a person"), focus) if focus else _("by a person")
+    return _limit(why, _BEFORE) or explain(why)
 
 
 def future_reason(why: str) -> str:
     """Return the reason of a future compaction; `why` is in the past tense."""
-    if found := _TURNS_OVER.fullmatch(why):
-        turns, most = map(figure, found.groups())
-        return _("{turns} turns will be over the limit of {most}", turns=turns, most=most)
-    if found := _TOKENS_OVER.fullmatch(why):
-        tokens, budget = map(figure, found.groups())
-        return _(
-            "{tokens} tokens will be over the budget of {budget}", tokens=tokens, budget=budget
-        )
-    return reason(why)
+    return _limit(why, _AHEAD) or reason(why)
 
 
-_TURNS_OVER = lazy(r"([\d,]+) turns were over the limit of ([\d,]+)")
-_TOKENS_OVER = lazy(r"([\d,]+) tokens were over the budget of ([\d,]+)")
+def _limit(why: str, sentences: Mapping[str, str]) -> str:
+    """Return the sentence on the limit that a strategy names as its reason; "" for another one."""
+    found = _OVER.fullmatch(why)
+    if not found:
+        return ""
+    used, unit, most = found.groups()
+    return _(sentences[unit], used=figure(used), most=figure(most))
+
+
+_OVER = lazy(r"([\d,]+) (turns|tokens) were over the (?:limit|budget) of ([\d,]+)")
+_BEFORE = {
+    "turns": "there were {used} turns, and the limit is {most}",
+    "tokens": "there were {used} tokens, and the limit is {most}",
+}
+_AHEAD = {
+    "turns": "there will be {used} turns, and the limit is {most}",
+    "tokens": "there will be {used} tokens, and the limit is {most}",
+}
 
 
 def cost(overview: Overview) -> str:
     """Return the cost of this conversation, including summaries."""
     bill = overview.bill
     if bill.unknown == bill.calls and not bill.cost and bill.calls:
-        return _("Cost of this chat, summaries included: unknown; this model has no price.")
+        return _("Cost of this conversation, summaries included: unknown; the model has no price.")
     return _(
-        "Cost of this chat, summaries included: {cost} for {calls}.",
+        "Cost of this conversation, summaries included: {cost} for {calls}.",
         cost=money(bill.cost, bill.unknown),
-        calls=number_of(bill.calls, "{n} call", "{n} calls"),
+        calls=number_of(bill.calls, "{n} request", "{n} requests"),
     )

@@ -17,7 +17,7 @@ from plugins.wording import amount, clip, format_turns, literal, sentence
 
 EDIT = "/context summary edit"
 APPROVE, DECLINE = "/context approve", "/context decline"
-WRONG = Action("That's wrong", "/memory wrong")
+WRONG = Action("Correct a fact", "/memory wrong")
 """Ask what is wrong and what is right, and change all places with the wrong text."""
 _NUMBER = re.compile(r"s(\d{1,9})(?=\s|$)\s*", re.IGNORECASE)
 
@@ -112,7 +112,7 @@ def _headline(standing: CurrentSummary) -> str:
 
 def _author(one: Summary) -> str:
     by = name_author(one)
-    return _("{by}, edited by hand", by=by) if one.edits else by
+    return _("{by}, edited by a person", by=by) if one.edits else by
 
 
 def name_author(one: Summary) -> str:
