@@ -231,7 +231,7 @@ async def test_in_a_group_a_fork_leads_everybody_there_and_nobody_elsewhere(
         await said(bot, bob, "third")
         assert questions(bot) == ["Ann: first", "Bob: third"]
         bot.ann.says("/branches")
-        await bot.telegram.shown("This chat has one conversation and no branches", chat=42)
+        await bot.telegram.shown("This conversation has no branches", chat=42)
         bob.presses(forked, "Go back")
         await bot.telegram.shown("You are in branch 1", chat=GROUP)
         await said(bot, ann, "fourth")
