@@ -123,7 +123,7 @@ def localize_marks(shown: str) -> str:
 
 def name_layer(layer: str) -> str:
     """Return the words for the source of a setting's value."""
-    return _("the configuration file") if layer == "file" else explain(_(layer))
+    return _("configuration file") if layer == "file" else explain(_(layer))
 
 
 def bar(share: float, width: int = 20) -> str:

@@ -163,7 +163,7 @@ def sizes(overview: Overview) -> str:
         "memory": phrase(overview.remembered, " ({shown} of {total} lines)"),
         "tools": aside(str(len(overview.tools))),
         "turns": aside(format_turns(numbers)),
-        "running turn": aside(f"t{view.current}"),
+        "running turn": aside(format_turns([t.number for t in view.turns if not t.is_complete])),
     }
     found = parts(view).items()
     rows = [(_(name) + more.get(name, ""), amount(n)) for name, n in found if n]
