@@ -56,10 +56,10 @@ def spread(total: int, weights: Sequence[int]) -> list[int]:
 def money(cost: float, unknown: int = 0) -> str:
     """Format US dollars; mentions omitted calls of unknown price."""
     if unknown and not cost:
-        return _("unknown ({calls} of unknown price)", calls=count(unknown, "call"))
+        return _("unknown ({calls} of unknown price)", calls=count(unknown, "request"))
     text = _dollars(cost)
     return (
-        _("{cost} (and {calls} of unknown price)", cost=text, calls=count(unknown, "call"))
+        _("{cost} (and {calls} of unknown price)", cost=text, calls=count(unknown, "request"))
         if unknown
         else text
     )
