@@ -314,8 +314,8 @@ def test_cuts_that_cost_more_than_they_save_until_the_next_one_are_told_with_the
     one = only(advice(facts("truncate", events=often, cache=cache)))
     assert one.found == (
         "Compactions cost more than they save: each one takes 8.5k tokens out of the "
-        "cache of the provider ($0.0495), which pays off after 17 turns, but the next comes after 4.0 "
-        "turns."
+        "cache of the provider ($0.0495), which pays off after 17 turns, but the next comes "
+        "after 4.0 turns."
     )
     assert one.commands == ("/config context.compression_trigger 0.85 --here",)
     seldom = cuts(0, 20, 40, strategy="truncate", sizes=sizes, broken=8_500, anew=5_500)
