@@ -56,10 +56,10 @@ def spread(total: int, weights: Sequence[int]) -> list[int]:
 def money(cost: float, unknown: int = 0) -> str:
     """Format US dollars; mentions omitted calls of unknown price."""
     if unknown and not cost:
-        return _("unknown ({calls} of unknown price)", calls=count(unknown, "call"))
+        return _("unknown ({calls} of unknown price)", calls=count(unknown, "request"))
     text = _dollars(cost)
     return (
-        _("{cost} (and {calls} of unknown price)", cost=text, calls=count(unknown, "call"))
+        _("{cost} (and {calls} of unknown price)", cost=text, calls=count(unknown, "request"))
         if unknown
         else text
     )
@@ -123,7 +123,7 @@ def localize_marks(shown: str) -> str:
 
 def name_layer(layer: str) -> str:
     """Return the words for the source of a setting's value."""
-    return _("the configuration file") if layer == "file" else explain(_(layer))
+    return _("configuration file") if layer == "file" else explain(_(layer))
 
 
 def bar(share: float, width: int = 20) -> str:

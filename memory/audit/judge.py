@@ -53,7 +53,7 @@ REASONS: Mapping[str, str] = {
     "answer": "it continues the conversation",
     "language": "it is in another language than the conversation",
     "short": "it is one line for thousands of tokens",
-    "topic": "it is about another subject than the turns",
+    "topic": "it is about something other than the turns",
     "facts": "it has almost none of the names and numbers",
     "dropped": "it drops much of the summary before it",
     "invented": "it says things that nobody said",

@@ -45,12 +45,12 @@ def _describe_beginning(ask: Ask) -> Reply:
         "This applies to everybody in this chat: all see it, and each may end it with /private off."
     )
     text = _(
-        "**Off the record.** Messages from now on are not written to disk, and are deleted with "
-        "/private off or when the bot stops. The model starts with an empty context: it does "
-        "not see the earlier conversation, and will not see these messages later.\n\nThe model's "
-        "provider and your messenger still see your messages and may keep them. The bot keeps "
-        "only their times and cost. Tools, files, voice messages, notes and the commands for saved "
-        "messages are off meanwhile."
+        "**Off the record.** Messages from now on are not written to disk, and are deleted "
+        "with /private off or when the bot stops. The model starts with an empty context: it "
+        "does not see the earlier conversation, and will not see these messages later.\n\nThe "
+        "model's provider, and your messenger if you use one, still see your messages and may "
+        "keep them. The bot keeps only their times and cost. Tools, files, voice messages, "
+        "notes and the commands for saved messages are off meanwhile."
     )
     is_alone = ask.address.is_private or not ask.address.user
     whole = text if is_alone else f"{text}\n\n{everybody}"

@@ -49,9 +49,9 @@ def format_figures(facts: Facts) -> str:
     often = _(", one every {distance:.1f} turns", distance=facts.distance) if facts.distance else ""
     results = sum(facts.results.tokens.values())
     return _(
-        "Context: {tokens} of {budget} tokens, {results} of them tool results.\n\nCompactions: "
-        "{cuts} in {turns}{often}, by the strategy {strategy}; {overflows}.\n\nSummaries: "
-        "{calls}, {cost}; {saved}, {cached} read from the provider's cache.",
+        "Context: {tokens} of {budget} tokens, {results} of them tool results.\n\n{cuts} in "
+        "{turns}{often}, by the strategy {strategy}; {overflows}.\n\n{calls} for summaries, "
+        "{cost}; {saved}, {cached} read from the provider's cache.",
         strategy=limits.strategy,
         turns=count(facts.turns, "turn"),
         cuts=count(len(facts.cuts), "compaction"),
@@ -60,7 +60,7 @@ def format_figures(facts: Facts) -> str:
         tokens=amount(facts.tokens),
         budget=amount(limits.budget),
         results=amount(results),
-        calls=count(spent.calls, "call"),
+        calls=count(spent.calls, "request"),
         cost=money(spent.cost, spent.unknown),
         saved=_describe_saved(facts.saved),
         cached=amount(facts.answers.cached),

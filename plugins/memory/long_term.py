@@ -231,7 +231,7 @@ def _summary(done: DistillResult, *, has_changes: bool) -> str:
         done=done.done,
         sections=count(done.total, "section"),
     )
-    text = sentence(read + aside(series((count(done.calls, "call"), price or ""))))
+    text = sentence(read + aside(series((count(done.calls, "request"), price or ""))))
     if done.fault:
         return _("{read} It ended there: {fault}", read=text, fault=done.fault)
     if not done.operations:

@@ -143,7 +143,7 @@ def describe_spent(account: Account) -> str:
     """Return the spent amount, as a part of a sentence."""
     unknown = account.bill.unknown
     besides = (
-        _(" (not counting {calls} of unknown price)", calls=count(unknown, "call"))
+        _(" (not counting {calls} of unknown price)", calls=count(unknown, "request"))
         if unknown
         else ""
     )

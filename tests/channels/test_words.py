@@ -178,7 +178,9 @@ AT_LEAST_TWO = (
     "takes no more requests for now",  # smaller units are used up to two of the larger
     "for {left} more hours",  # two are the least
     "{n} days ago",  # "yesterday"
-    "{turns} turns will be over",
+    "there were {used} turns",  # more than a limit
+    "there will be {used} turns",
+    "{used} turns (limit {most})",
     "{turns} turns were over",  # the running one, and one that can be removed
     "a tool result of an earlier turn was over",
     "it adds {n} lines; at most",
@@ -187,7 +189,7 @@ AT_LEAST_TWO = (
     "restored the last {n} turns",  # three at least
     "The context keeps the last {most} turns",  # refers to the default
     "{name}: {n} models",  # one is named
-    "for {calls} calls",  # "1 call" is in its own sentence
+    "for {calls} requests",  # "1 request" is in its own sentence
     "crashed {n} times",
     "  … {n} more lines",
     " ({shown} of {total} lines)",
@@ -231,6 +233,7 @@ OF_LAYERS_BELOW = {
     "has room for {n} turns": "has room for one turn",
     "{n} turns stay": "one turn stays",
     " of {most} turns": " of 1 turn",
+    "Limit: {most} turns": "Limit: 1 turn",
     "{n} commands found": "One command found",
     "{never} of {all} tools never": "The only tool was never",
 }

@@ -68,7 +68,7 @@ def test_where_all_is_well_it_says_so_with_the_figures() -> None:
     assert advice(well) == ()
     text = as_text(well, ())
     assert text.startswith("All is well")
-    assert "40 turns, 3 compactions, one every 15.0 turns, 0 overflows" in text
+    assert "3 compactions in 40 turns, one every 15.0 turns, by the strategy" in text
 
 
 # --- Digitorn's tuning checklist -----------------------------------------------------------
@@ -314,8 +314,8 @@ def test_cuts_that_cost_more_than_they_save_until_the_next_one_are_told_with_the
     one = only(advice(facts("truncate", events=often, cache=cache)))
     assert one.found == (
         "Compactions cost more than they save: each one takes 8.5k tokens out of the "
-        "provider's cache ($0.0495), which pays off after 17 turns, but the next comes after 4.0 "
-        "turns."
+        "cache of the provider ($0.0495), which pays off after 17 turns, but the next comes "
+        "after 4.0 turns."
     )
     assert one.commands == ("/config context.compression_trigger 0.85 --here",)
     seldom = cuts(0, 20, 40, strategy="truncate", sizes=sizes, broken=8_500, anew=5_500)

@@ -96,12 +96,12 @@ async def test_an_unknown_price_is_said_to_be_unknown(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo, {"model": "nobody-knows-me"}) as bot:
         await bot.says("Hi")
         usage = (await bot.says("/usage")).text
-        assert "| this chat, total | 1 |" in usage
+        assert "| this conversation, total | 1 |" in usage
         assert "| unknown |" in usage
-        assert "unknown (1 call of unknown price)" in usage
+        assert "unknown (1 request of unknown price)" in usage
         await bot.says("/config spend_limit_chat 0.000001")
         assert (await bot.says("Hi")).text.startswith("Yes."), "it counts as nothing"
-        assert "2 calls of unknown price" in (await bot.says("/usage")).text
+        assert "2 requests of unknown price" in (await bot.says("/usage")).text
 
 
 async def test_that_a_limit_does_not_hold_for_an_unknown_price_is_said_once(tmp_path: Path) -> None:
@@ -130,7 +130,9 @@ async def test_a_limit_is_warned_of_at_70_and_90_percent_once_and_stops_at_100(
         assert (await bot.says("Five")).text == "Yes.", "each share is told of once"
         requests = len(bot.server.requests)
         stopped = await bot.says("Six")
-        assert stopped.text.startswith("Your message was not sent to the model: this chat has")
+        assert stopped.text.startswith(
+            "Your message was not sent to the model: this conversation has"
+        )
         assert "/usage lift" in stopped.text
         assert len(bot.server.requests) == requests
         assert "5 turns" in (await bot.says("/context")).text
@@ -267,8 +269,9 @@ def test_shares_of_a_limit() -> None:
 
 def test_calls_of_unknown_price_are_named_in_the_warning() -> None:
     some = Account("pipe/main", Bill(calls=9, cost=7.5, unknown=2), 10)
-    assert "$7.50 of this month's $10.00 (not counting 2 calls of unknown price)" in format_warning(
-        some
+    assert (
+        "$7.50 of this month's $10.00 (not counting 2 requests of unknown price)"
+        in format_warning(some)
     )
 
 

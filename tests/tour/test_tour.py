@@ -59,7 +59,7 @@ async def test_the_tour_fills_forecasts_compacts_and_undoes_without_a_model(
         compacted = await bot.says("/tour compact")
         assert compacted.text.startswith(f"Compacted t1 to t{TURNS - 1}")
         assert f"t{TURNS - 1} are back in context" in (await bot.says("/context undo")).text
-        assert "$0 for 0 calls" in (await bot.says("/context")).text
+        assert "$0 for 0 requests" in (await bot.says("/context")).text
         assert "| ever | 0 | 0 | 0 | 0 | $0 |" in (await bot.says("/usage")).text
 
 

@@ -159,7 +159,7 @@ async def test_the_context_is_compacted_brought_back_and_cleared_after_a_questio
 ) -> None:
     for number in range(5):
         await site.says(f"{number}: {'many words ' * 50}")
-    await tab.presses("Compact at once")
+    await tab.presses("Compact now")
     await tab.shows_state("t1", "summarised")
     await tab.sees(".events b:text-is('Compaction')")
     await expect(tab.page.locator("#notice")).to_contain_text("Freed")

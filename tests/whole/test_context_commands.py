@@ -73,7 +73,9 @@ async def test_the_glance_says_where_the_tokens_go_and_what_comes_next(tmp_path:
     assert "measured at the last request" in reply.text
     assert "| turns (t1 to t4) |" in reply.text
     assert "In context: 4 turns, 8 messages (4 user, 4 assistant)" in reply.text
-    assert "strategy trim (default), 50k tokens (default), 6 turns (file)" in reply.text
+    assert (
+        "strategy trim (default), 50k tokens (default), 6 turns (configuration file)" in reply.text
+    )
     assert "Next compaction: about t7. t1 to t3 will be summarised (about " in reply.text
     assert "Last compaction: none yet." in reply.text
     assert "summaries included: $0." in reply.text

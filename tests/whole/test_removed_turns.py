@@ -253,5 +253,5 @@ async def test_a_known_sum_and_calls_of_unknown_price_are_both_said(tmp_path: Pa
         said = (await bot.says("/context")).text
     cost = next(line for line in said.splitlines() if line.startswith("Cost"))
     assert re.search(r"\$0\.\d", cost)
-    assert "1 call" in cost
+    assert "1 request" in cost
     assert "unknown" in cost

@@ -88,7 +88,7 @@ async def test_the_log_grows_line_by_line_and_context_shows_it(tmp_path: Path) -
         "question 4",
     ]
     assert "activity log" in shown
-    assert "slim (file), the last 1 turn in full" in shown
+    assert "slim (configuration file), the last 1 turn in full" in shown
     assert turns.count("in the log") == 2
     assert map_.images
     assert "t3 becomes a line of the log" in preview

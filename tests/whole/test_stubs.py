@@ -85,7 +85,10 @@ async def test_the_model_reads_a_stub_again_and_what_is_from_outside_stays_marke
     assert again.count("the tide comes in") == 60
     assert "tool results shortened" in turns
     assert "old tool results to one line each" in history
-    assert "strategy stubs (file), the last 1 tool result whole (file)" in shown
+    assert (
+        "strategy stubs (configuration file), the last 1 tool result whole (configuration file)"
+        in shown
+    )
 
 
 async def test_the_preview_says_what_becomes_a_stub_and_what_leaves_after_that(

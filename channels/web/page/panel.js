@@ -149,7 +149,7 @@ export class Panel {
     const [undo, redo] = ["undo", "redo"].map((way) => events.find(({ next }) => next === way));
     const controls = [
       [t("Compact"), "/context compact", t("Replace older turns with a summary"), overview.turns.length > 0],
-      [t("Compact at once"), "/context free", t("Keep only the newest messages now; the summary follows"), overview.turns.length > 0],
+      [t("Compact now"), "/context free", t("Keep only the newest messages now; the summary follows"), overview.turns.length > 0],
       [t("Clear"), "/context clear", t("Drop all turns from the context; nothing is deleted"), overview.turns.length > 0],
       [t("Undo"), `/context undo ${undo?.id}`, undo ? t("Undo: {kind}", { kind: titleOf(undo) }) : t("Undo the last change"), undo],
       [t("Redo"), `/context redo ${redo?.id}`, redo ? t("Redo: {kind}", { kind: titleOf(redo) }) : t("Redo the last undo"), redo],

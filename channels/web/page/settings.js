@@ -38,8 +38,16 @@ const NAMED = {
     name: t("Delete conversations after"),
     help: t("A conversation without a message for so many days is deleted, after its content was written to the daily memory. 0 keeps all."),
   },
-  restore: { name: t("Context after a restart"), values: { exact: t("The same as before"), recent: t("Only the newest turns") } },
-  "memory.approve": { name: t("Suggested memory lines"), values: { ask: t("Ask me first"), auto: t("Apply at once") } },
+  restore: {
+    name: t("Context after a restart"),
+    help: t("“Only the newest turns”: a sixth of the turns in context, at least 3, each as its question and its answer. It needs the strategy trim."),
+    values: { exact: t("The same as before"), recent: t("Only the newest turns") },
+  },
+  "memory.approve": {
+    name: t("Suggested memory lines"),
+    help: t("Lines that /memory distill suggests. /memory diff shows them, and /memory undo takes them back."),
+    values: { ask: t("Ask me first"), auto: t("Apply at once") },
+  },
   spend_limit_total: { name: t("Monthly budget"), help: t("All conversations together. 0 is no limit.") },
 };
 

@@ -30,7 +30,7 @@ export class Sparkline {
     const most = Math.max(...points.map(([, size]) => size));
     const line = points.map(([turn, size]) => `${(this.#shareOf(turn) * WIDTH).toFixed(1)} ${(HEIGHT - (size / most) * (HEIGHT - 2)).toFixed(1)}`);
     const cuts = events.filter(({ kind, undone }) => !undone && SMALLER.includes(kind));
-    const [low, high] = [points[0][0], points.at(-1)[0]];
+    const [low, high] = [points[0][0], points.at(-2)[0]];
     const marks = cuts.filter(({ at_turn: at }) => Number(at.slice(1)) >= low && Number(at.slice(1)) <= high).map(({ at_turn: at }) => {
       const mark = h("span", { class: "cut-at" });
       mark.style.left = `clamp(4px, ${this.#shareOf(Number(at.slice(1))) * 100}%, 100% - 5px)`;

@@ -48,15 +48,15 @@ class Cache(Struct, frozen=True):
         return _if_any(cut_cost(event.broken, event.anew, self.price, read))
 
     def clause(self, cost: CutCost | None, *, is_past: bool = False) -> str:
-        """Return "takes 12k tokens out of the provider's cache ($0.02), which pays off after 4
+        """Return "takes 12k tokens out of the cache of the provider ($0.02), which pays off after 4
         turns"; "" without a cost."""
         if cost is None:
             return ""
         price = aside(money(cost.dollars) if cost.dollars else "")
         broken = _(
-            "took {broken} tokens out of the provider's cache{price}"
+            "took {broken} tokens out of the cache of the provider{price}"
             if is_past
-            else "takes {broken} tokens out of the provider's cache{price}",
+            else "takes {broken} tokens out of the cache of the provider{price}",
             broken=amount(cost.broken),
             price=price,
         )

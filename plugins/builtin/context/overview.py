@@ -174,8 +174,8 @@ async def _summary(conversation: Conversation, last: ViewEvent | None) -> Pendin
 def parts(view: View) -> dict[str, int]:
     """Return the tokens of each part; their sum is the size of the next request."""
     part = view.scale.part
-    running = sum(turn.tokens for turn in view.turns if turn.number == view.current)
     complete = sum(turn.tokens for turn in view.complete)
+    running = sum(turn.tokens for turn in view.turns) - complete
     summary = part(view.preface.tokens) if view.preface else 0
     sections = {name: part(tokens) for name, tokens in view.prefix.sections}
     sizes = {

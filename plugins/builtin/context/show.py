@@ -163,7 +163,7 @@ def sizes(overview: Overview) -> str:
         "memory": phrase(overview.remembered, " ({shown} of {total} lines)"),
         "tools": aside(str(len(overview.tools))),
         "turns": aside(format_turns(numbers)),
-        "running turn": aside(f"t{view.current}"),
+        "running turn": aside(format_turns([t.number for t in view.turns if not t.is_complete])),
     }
     found = parts(view).items()
     rows = [(_(name) + more.get(name, ""), amount(n)) for name, n in found if n]
@@ -440,21 +440,18 @@ def reason(why: str) -> str:
     if why.startswith(ASKED):
         focus = why.removeprefix(ASKED).removeprefix(": ")
         return labelled(_("by a person"), focus) if focus else _("by a person")
-    return _limit(why, _BEFORE) or explain(why)
+    if found := _OVER.fullmatch(why):
+        used, unit, most = found.groups()
+        return _(_BEFORE[unit], used=figure(used), most=figure(most))
+    return explain(why)
 
 
 def future_reason(why: str) -> str:
     """Return the reason of a future compaction; `why` is in the past tense."""
-    return _limit(why, _AHEAD) or reason(why)
-
-
-def _limit(why: str, sentences: Mapping[str, str]) -> str:
-    """Return the sentence on the limit that a strategy names as its reason; "" for another one."""
-    found = _OVER.fullmatch(why)
-    if not found:
-        return ""
-    used, unit, most = found.groups()
-    return _(sentences[unit], used=figure(used), most=figure(most))
+    if found := _OVER.fullmatch(why):
+        used, unit, most = found.groups()
+        return _(_AHEAD[unit], used=figure(used), most=figure(most))
+    return reason(why)
 
 
 _OVER = lazy(r"([\d,]+) (turns|tokens) were over the (?:limit|budget) of ([\d,]+)")

@@ -104,7 +104,7 @@ def list_blocks(view: View) -> Iterator[RequestBlock]:
             summary = view.summaries[one.summary]
             yield RequestBlock(RANGE, summary.tokens, summary.text, one.turns)
         if turn is not None:
-            part = RUNNING if turn.number == view.current else TURN
+            part = TURN if turn.is_complete else RUNNING
             yield RequestBlock(part, turn.tokens, turn.question.text, (turn.number,), turn)
 
 
