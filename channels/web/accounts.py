@@ -38,7 +38,7 @@ WORDS = 10_000
 """The maximum number of bytes of a body."""
 LOOK = 1.0
 """The interval in seconds for checking that a follower of events is still signed in."""
-WRONG_TOKEN = "That is not the token."
+WRONG_TOKEN = "Wrong password or access key."
 WRONG_PASSWORD = "Wrong name or password."
 NOT_YOURS = "That is not the password that you have now."
 NO_NAME = "You have no password here: you signed in with the token, or from the bot's machine."

@@ -73,7 +73,7 @@ async def show_list(ask: Ask, rest: str) -> Reply:
 
 def _in_prompt(shown: int, there: int) -> str:
     if shown == there:
-        return _("All of it is in the prompt.")
+        return _("All of it is sent with every message.")
     return _(
         "In the prompt: {shown} of {lines}; the model finds the others when it searches.",
         shown=shown,

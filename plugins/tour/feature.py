@@ -26,7 +26,7 @@ def parley_commands() -> list[Command]:
 STARTERS = {
     "fill": "Load an example conversation",
     "forecast": "See its next compaction",
-    "compact": "Compact it, then undo",
+    "compact": "Compact the example",
 }
 """The steps of the tour, with their labels."""
 

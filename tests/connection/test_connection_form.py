@@ -110,7 +110,7 @@ async def test_the_starters_fill_compact_and_undo_on_the_page(
         await tab.presses("Load an example conversation", ".card")
         await tab.sees("#log .turn[data-turn=t1]")
         await tab.sees("#title:text-is('Example: a weekend in Lisbon')")
-        await tab.presses("Compact it, then undo", "#log .card")
+        await tab.presses("Compact the example", "#log .card")
         await tab.shows_state("t1", "summarised")
         await tab.presses("Undo", "#log .card")
         await tab.shows_state("t1", "in context")

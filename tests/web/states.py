@@ -458,7 +458,7 @@ async def delete_asked(stage: Stage) -> None:
 async def clear_asked(stage: Stage) -> None:
     await stage.opens()
     await stage.shows_panel()
-    await stage.tab.presses("Clear", ".controls")
+    await stage.tab.presses("Clear context", ".controls")
     await stage.tab.sees("#dialog #question")
 
 

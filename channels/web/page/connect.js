@@ -45,7 +45,7 @@ export async function fillWelcome(container, { run, done }) {
   container.replaceChildren(
     h("h3", {}, t("Try it on an example")),
     h("div", { class: "choices starters" }, starter(t("Load an example conversation"), "fill"), starter(t("See its next compaction"), "forecast"),
-      starter(t("Compact it, then undo"), "compact")), card);
+      starter(t("Compact the example"), "compact")), card);
 }
 
 /** Offer to connect a model if the newest answer failed and there is only the demo model. */

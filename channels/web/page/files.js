@@ -114,7 +114,7 @@ export class Files {
   }
 }
 
-const none = () => h("p", { class: "help" }, t("No files yet. Attach some to a message, or ask for one."));
+const none = () => h("p", { class: "help" }, t("No files yet. Attach some to a message, or ask the model to make one."));
 
 /** Return why these files can't be added to a message that already has some; "" if they can. */
 export function complaint(limits, there, more) {

@@ -122,7 +122,7 @@ class ContextMap {
 
   /** The nearest limit, and the forecast of the next compaction. */
   #lines(limit, next, newest, used) {
-    const words = limit.of === "turns" ? limit.most === 1 ? t("Limit: 1 turn; the map ends there") : t("Limit: {most} turns; the map ends there", { most: limit.most })
+    const words = limit.of === "turns" ? limit.most === 1 ? t("Limit: 1 turn (end of the bar)") : t("Limit: {most} turns (end of the bar)", { most: limit.most })
       : t("Limit: {most} tokens", { most: amount(limit.most) });
     const lines = [put(h("span", { class: "line limit" }), this.#flow.lineAt(limit.at))];
     const marks = [h("span", { class: "mark limit" }, words)];
@@ -133,7 +133,7 @@ class ContextMap {
     }
     const drawn = [["pinned", this.#blocks.some(({ state }) => state?.[0] === "pinned"), t("pinned")],
       ["leaving", this.#under.parentElement.querySelector(".leaving"), t("summarised next")],
-      ["gap", this.#flow.gap, t("scale interrupted")]];
+      ["gap", this.#flow.gap, t("not to scale")]];
     for (const [name, is, label] of drawn) if (is) marks.push(h("span", { class: `mark ${name}`, "data-part": "turns" }, label));
     this.#marks.replaceChildren(...marks);
     return lines;

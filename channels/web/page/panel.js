@@ -149,8 +149,7 @@ export class Panel {
     const [undo, redo] = ["undo", "redo"].map((way) => events.find(({ next }) => next === way));
     const controls = [
       [t("Compact"), "/context compact", t("Replace older turns with a summary"), overview.turns.length > 0],
-      [t("Compact now"), "/context free", t("Keep only the newest messages now; the summary follows"), overview.turns.length > 0],
-      [t("Clear"), "/context clear", t("Drop all turns from the context; nothing is deleted"), overview.turns.length > 0],
+      [t("Clear context"), "/context clear", t("Drop all turns from the context; nothing is deleted"), overview.turns.length > 0],
       [t("Undo"), `/context undo ${undo?.id}`, undo ? t("Undo: {kind}", { kind: titleOf(undo) }) : t("Undo the last change"), undo],
       [t("Redo"), `/context redo ${redo?.id}`, redo ? t("Redo: {kind}", { kind: titleOf(redo) }) : t("Redo the last undo"), redo],
     ];
@@ -228,7 +227,7 @@ function drawnEvent(event) {
 }
 
 function nextCut({ due, next_cut: next, held_off_until: held, waiting_cut: waiting }) {
-  if (waiting) return t("{turns}, once you have answered the question.", { turns: spanOf(waiting) });
+  if (waiting) return t("after your answer to the question ({turns}).", { turns: spanOf(waiting) });
   if (held) return t("none before t{turn} begins, because of your undo, unless the context grows to {tokens} tokens first.", { turn: held.turn, tokens: amount(held.tokens) });
   if (due) return t("before the next request; {effect} ({why}).", { effect: due.effect, why: due.why });
   if (!next) return t("none expected.");

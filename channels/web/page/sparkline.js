@@ -10,7 +10,7 @@ export class Sparkline {
   #points = [];
   #value = h("span", { class: "tokens" });
   #picture = h("div", { class: "sparkline", role: "img" });
-  element = h("figure", { class: "sizes", hidden: true }, h("figcaption", {}, h("span", {}, t("Context size per turn")), this.#value), this.#picture);
+  element = h("figure", { class: "sizes", hidden: true }, h("figcaption", {}, h("span", {}, t("Context size at each turn")), this.#value), this.#picture);
 
   constructor() {
     this.#picture.addEventListener("pointermove", ({ clientX }) => {

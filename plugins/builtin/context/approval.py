@@ -36,8 +36,9 @@ def describe(notice: CutNotice) -> Reply:
             name=name,
         )
         how = _(
-            "You can edit the summary first. If you do not answer within 10 minutes, or the "
-            "model's window is full, it is used as it is."
+            "You can edit the summary first. If you decline, the turns stay in the context. "
+            "Without an answer within 10 minutes, or when the model's window is full, the "
+            "summary is used."
         )
         return Reply(f"{question}\n\n{quoted}\n\n{how}", data, answers(made))
     text = phrase(
