@@ -130,7 +130,7 @@ async def test_a_person_is_told_which_summary_was_taken_and_why(tmp_path: Path) 
         await talk(bot, 2, 2)
         done = await bot.says("/context compact")
         assert "- t1: Ich bin Frau Schmidt" in done.text
-        assert "since it is in another language than the conversation" in done.text
+        assert "because it is in another language than the conversation" in done.text
         assert done.data is not None
         assert done.data["receipt"]["taken"] == "extract"
         first, second = bot.server.summaries
