@@ -565,7 +565,7 @@ async def test_a_receipt_names_what_is_missing_and_adds_it(
     await tab.page.click(".receipt summary")
     await site.commands("/context pin t3")  # the panel is redrawn
     await tab.shows_state("t3", "pinned")
-    await tab.presses("Keep 4711", ".receipt")
+    await tab.presses("Add 4711", ".receipt")
     await tab.sees("#preface:has-text('4711')")
 
 

@@ -38,7 +38,7 @@ async def test_what_is_missing_is_named_and_a_button_adds_it_in_its_sentence(
         receipt = {"kept": 2, "of": 4, "missing": ["4711", "Yeatman"]}
         assert done.data["receipt"] == receipt | {"taken": "first", "findings": []}
         labels = [action.label for action in done.actions]
-        assert labels == ["Undo", "Keep all 2", "Keep 4711", "Keep Yeatman"]
+        assert labels == ["Undo", "Add all 2", "Add 4711", "Add Yeatman"]
         assert "kept 2 of 4" in (await bot.says("/context history")).text
         assert "missing: 4711, Yeatman" in (await bot.says("/context summary")).text
         added = await bot.says(done.actions[2].command)
@@ -171,7 +171,7 @@ async def test_a_question_says_what_is_missing_and_keeps_it_before_the_cut(tmp_p
         (question,) = told(bot)
         assert "missing: 4711, Yeatman" in question.text
         *_, first, second = question.actions
-        assert (first.command, second.label) == ("/context keep s1 4711", "Keep Yeatman")
+        assert (first.command, second.label) == ("/context keep s1 4711", "Add Yeatman")
         await bot.says(first.command)
         assert "has that already" in (await bot.says(second.command)).text
         edited = await bot.says("/context approve")
