@@ -336,7 +336,7 @@ async def test_a_locked_bot_asks_for_the_token_once(tmp_path: Path, browser: Bro
         await tab.page.goto(f"{site.url}/#main")
         await tab.page.fill("#dialog input[name=password]", "wrong")
         await tab.page.press("#dialog input[name=password]", "Enter")
-        await tab.sees("#dialog:has-text('That is not the token')")
+        await tab.sees("#dialog:has-text('Wrong password or access key')")
         await tab.page.fill("#dialog input[name=name]", "ann")
         await tab.presses("Sign in", "#dialog")
         await tab.sees("#dialog:has-text('Wrong name or password')")
