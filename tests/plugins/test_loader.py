@@ -370,7 +370,7 @@ async def test_objects_of_a_plugin_that_fail_take_no_turn_down(
         (folder / f"{hook}_failing.py").write_text(SPEAKS + more)
     async with run_bot(tmp_path, [Say("Fine.")]) as bot:
         assert (await bot.says("Hello")).text == "Fine."
-        assert "| this chat, total | 1 |" in (await bot.says("/usage")).text
+        assert "| this conversation, total | 1 |" in (await bot.says("/usage")).text
     for hook, method in zip(hooks, ("is_needed", "is_needed", "count_waited"), strict=True):
         assert f"{hook} ({method}) of the plugin {hook}_failing failed" in caplog.text
 

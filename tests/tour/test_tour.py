@@ -60,7 +60,7 @@ async def test_the_tour_fills_forecasts_compacts_and_undoes_without_a_model(
         assert compacted.text.startswith(f"Compacted t1 to t{TURNS - 1}")
         assert f"t{TURNS - 1} are back in context" in (await bot.says("/context undo")).text
         assert "$0 for 0 requests" in (await bot.says("/context")).text
-        assert "| ever | 0 | 0 | 0 | 0 | $0 |" in (await bot.says("/usage")).text
+        assert "| in total | 0 | 0 | 0 | 0 | $0 |" in (await bot.says("/usage")).text
 
 
 async def test_a_connected_model_is_asked_for_the_summary_alone_and_the_tour_says_so(

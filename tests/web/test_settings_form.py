@@ -29,17 +29,17 @@ async def open_all(tab: Tab) -> None:
     await tab.page.get_by_label("Search all settings").fill(".")
 
 
-async def test_eight_settings_have_names_a_help_and_say_where_a_change_applies(tab: Tab) -> None:
+async def test_eleven_settings_have_names_a_help_and_say_where_a_change_applies(tab: Tab) -> None:
     await tab.opens_settings()
     few = tab.page.locator("#preferences .few > li")
-    await expect(few).to_have_count(8)
+    await expect(few).to_have_count(11)
     for item in await few.all():
         label = await item.locator("label").text_content() or ""
         assert "." not in label
         assert "_" not in label
         assert len(await item.locator(".help").text_content() or "") > 20
         said = await item.locator(".source").text_content() or ""
-        assert "Applies" in said or await item.locator("select[data-scope]").count()
+        assert "For all conversations" in said or await item.locator("select[data-scope]").count()
 
 
 async def test_whatever_a_conversation_may_set_has_a_name(site: Site, tab: Tab) -> None:
@@ -61,7 +61,7 @@ async def test_a_setting_is_changed_here_or_everywhere_and_reset(
         await tab.opens(site.url)
         await tab.opens_settings("Context")
         strategy = row(tab, "context.strategy")
-        await tab.page.select_option("#setting-context-strategy", label="Send everything")
+        await tab.page.select_option("#setting-context-strategy", label="Send everything (full)")
         await expect(strategy).to_contain_text("Set in this conversation")
         assert await value_of(site, "context.strategy") == "full"
         assert await value_of(site, "context.strategy", "other") == "trim"
@@ -70,7 +70,7 @@ async def test_a_setting_is_changed_here_or_everywhere_and_reset(
         await strategy.locator("select[data-scope]").select_option(label="For all conversations")
         await site.commands("/config agent_max_context_turns 7")
         await expect(row(tab, "agent_max_context_turns")).to_contain_text("Set everywhere")
-        await tab.page.select_option("#setting-context-strategy", label="Send everything")
+        await tab.page.select_option("#setting-context-strategy", label="Send everything (full)")
         await expect(strategy).to_contain_text("Set everywhere")
         assert await value_of(site, "context.strategy", "other") == "full"
 

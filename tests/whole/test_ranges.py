@@ -332,7 +332,7 @@ async def test_what_a_person_drops_takes_the_summary_that_told_of_it_along(tmp_p
         sent = await sent_for(bot, 5)
         assert marks(str(sent)) == marks("mark4") or "mark1" not in str(sent)
         closed = await bot.says("/context expand t2")
-        assert "You removed t2; only /context undo restores that." in closed.text
+        assert "You dropped t2; only /context undo brings that back." in closed.text
         await say(bot, 6, 7)
         await say_all(bot, "/context compact t6-t7", "/undo")
         assert "mark7" not in str(await sent_for(bot, 8)), "nor does /undo leave it in a summary"

@@ -15,7 +15,7 @@ const NAMED = {
   system_prompt: { name: t("Instructions"), help: t("Sent to the model before each conversation: its role, and how to answer.") },
   "context.strategy": {
     name: t("When the conversation gets long"),
-    help: t("How older turns are sent to the model. No turn is deleted."),
+    help: t("The form in which older turns are sent to the model. No turn is deleted."),
     values: {
       trim: t("Summarise the oldest half"),
       slim: t("Keep a line for each older turn"),
