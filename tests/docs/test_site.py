@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from playwright.async_api import async_playwright, expect
+from playwright.async_api import expect
 
 from tests.docs import site
 from tests.docs.pages import ROOT
-from tests.web.browser import CHROMIUM, Tab, needs_chromium
+from tests.web.browser import Tab, launched, needs_chromium
 
 LOADED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=[\"']?(https?:)?//")
 STYLE = re.compile(r"url\([\"']?(?:https?:)?//|@import[^;]*(?:https?:)?//")
@@ -72,14 +72,10 @@ async def test_the_site_builds_with_all_its_links_loads_nothing_from_elsewhere_a
     assert "Undone" in (built / "first-hour.html").read_text("utf-8")
     assert (built / "web.png").exists()
     assert len(list(built.glob("*.html"))) > 40
-    async with async_playwright() as playwright:
-        program = await playwright.chromium.launch(
-            executable_path=str(CHROMIUM), args=["--no-sandbox"]
-        )
-        tab = Tab(await program.new_page())
+    async with launched() as browser:
+        tab = Tab(await browser.new_page())
         await tab.page.goto((built / "decisions" / "index.html").as_uri())
         await tab.page.locator(".md-search__button").click()
         await tab.page.get_by_role("combobox").fill("compaction")
         await expect(tab.page.get_by_text(re.compile(r"\d+ results"))).to_be_visible()
-        await program.close()
     assert (tab.hosts, tab.faults) == ({""}, [])

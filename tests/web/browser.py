@@ -1,5 +1,8 @@
 """A real browser for the page: Debian's Chromium, driven by Playwright.
 
+A window of Chromium costs more than the page in it, so tests use its shell without windows where
+it is installed (`SHELL`): opening a tab and the page in it takes 1.0 s of CPU instead of 2.8 s.
+
 async with serving(tmp_path, script) as site, browsing(browser) as tab:
     await tab.opens(site.url)
 """
@@ -15,11 +18,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.async_api import Browser, Error, Page, ViewportSize, expect
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, Error, Page, ViewportSize, async_playwright, expect
 
 from tests.waiting import PATIENCE, until
 
 CHROMIUM = Path("/usr/bin/chromium")
+SHELL = Path("/usr/lib/chromium/chromium-headless-shell")
+CHEAPEST = SHELL if SHELL.exists() else CHROMIUM
 LONGEST = 1_000 * PATIENCE  # milliseconds
 expect.set_options(timeout=LONGEST)
 DESK: ViewportSize = {"width": 1440, "height": 900}
@@ -32,6 +38,12 @@ OVERTAKEN = ("ERR_ABORTED", "interrupted by another navigation", "Not attached t
 needs_chromium = pytest.mark.skipif(
     not CHROMIUM.exists(), reason="needs Chromium at /usr/bin/chromium: apt install chromium"
 )
+
+_FAULTS = """async () => {
+  const { violations } = await axe.run({ resultTypes: ["violations"] });
+  return violations.flatMap(({ id, help, nodes }) => (
+    nodes.map(({ html, failureSummary }) => `${id}: ${help}: ${html}: ${failureSummary}`)));
+}"""
 
 
 @dataclass
@@ -153,12 +165,28 @@ class Tab:
 
         return await until(read)
 
+    async def finds_no_fault(self) -> None:
+        """Run axe in the page as it is now."""
+        if not await self.page.evaluate("'axe' in window"):
+            await self.page.evaluate(Axe().axe_script)
+        found = await self.page.evaluate(_FAULTS)
+        assert not found, "\n".join(found)
+
     async def shows_state(self, turn: str, *states: str) -> None:
         """Wait until the panel shows this state of a turn; the usual state has no mark."""
         row = self.page.locator(f".turns li:has(button:text-is('{turn}'))")
         await expect(row).to_have_count(1)
         marked = [state for state in states if state != USUAL]
         await expect(row.locator(".badge")).to_have_text(marked)
+
+
+@asynccontextmanager
+async def launched(program: Path = CHEAPEST) -> AsyncIterator[Browser]:
+    """Run a browser until the end of the block."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        await browser.close()
 
 
 @asynccontextmanager

@@ -11,21 +11,19 @@ import argon2
 import openai._base_client
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser
 
 from plugins.accounts import logins
 from tests.fakes.openai_server import Answer, Received, echo_in_bold
-from tests.web.browser import CHROMIUM, DESK, Tab, browsing
+from tests.web.browser import DESK, Tab, browsing, launched
 from tests.web.site import Site, serving
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser(processes: None) -> AsyncIterator[Browser]:
     """Launch one Chromium for all tests; each context in it has its own profile."""
-    async with async_playwright() as playwright:
-        launched = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield launched
-        await launched.close()
+    async with launched() as browser:
+        yield browser
 
 
 @dataclass

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, FilePayload, async_playwright, expect
+from playwright.async_api import Browser, FilePayload, expect
 
 from tests.docs.pictures import SUMMARY, TALK
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
-from tests.web.browser import CHROMIUM, DESK, PHONE, Tab, browsing
+from tests.web.browser import DESK, PHONE, Tab, browsing, launched
 from tests.web.site import Site, serving
 
 WIDTHS = {"desk": DESK, "phone": PHONE}
@@ -559,8 +559,7 @@ async def shows(stage: Stage, function: State) -> AsyncIterator[str]:
 
 async def main(folder: Path, wanted: list[str]) -> None:
     """Save a picture of each state, or of the named ones."""
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    async with launched() as browser:
         for bot, states in STATES.items():
             chosen = {name: one for name, one in states.items() if not wanted or name in wanted}
             if not chosen:
@@ -572,7 +571,6 @@ async def main(folder: Path, wanted: list[str]) -> None:
                         async for combination in shows(stage, function):
                             path = folder / f"{name}-{combination}.png"
                             await stage.tab.page.screenshot(path=path)
-        await browser.close()
 
 
 if __name__ == "__main__":

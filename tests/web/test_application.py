@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, expect
 
 import channels.web
 from bot.app import VERSION
 from tests.fakes.openai_server import Answer, Hang, Say, echo_in_bold
 from tests.waiting import until
-from tests.web.browser import PHONE, Tab, browsing, needs_chromium
+from tests.web.browser import CHROMIUM, PHONE, Tab, browsing, launched, needs_chromium
 from tests.web.site import Site, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -177,12 +176,17 @@ async def test_no_answer_is_ever_kept(tmp_path: Path, browser: Browser) -> None:
 
 
 @needs_chromium
-async def test_an_answer_is_told_while_the_page_is_hidden(tmp_path: Path, browser: Browser) -> None:
+@pytest.mark.usefixtures("processes")
+async def test_an_answer_is_told_while_the_page_is_hidden(tmp_path: Path) -> None:
     told = """async () => {
         const registration = await navigator.serviceWorker.ready;
         return (await registration.getNotifications()).map(({title, body}) => [title, body]);
     }"""
-    async with serving(tmp_path, echo_in_bold) as site, browsing(browser, **WORKER) as tab:
+    async with (
+        serving(tmp_path, echo_in_bold) as site,
+        launched(CHROMIUM) as browser,  # its shell shows no notifications
+        browsing(browser, **WORKER) as tab,
+    ):
         await tab.page.context.grant_permissions(["notifications"])
         await tab.opens(site.url)
         await is_kept(tab)
@@ -325,34 +329,29 @@ async def test_axe_finds_nothing_around_the_chat(tmp_path: Path, browser: Browse
             await tab.page.emulate_media(color_scheme=scheme)
             for name in ("Context", "Requests", "Memory", "Files"):
                 await tab.chooses_tab(name)
-                await find_nothing(tab)
+                await tab.finds_no_fault()
             for section in SECTIONS:
                 await tab.opens_settings(section)
                 if scheme == "light":
                     for more in await tab.page.locator("#preferences summary:visible").all():
                         await more.click()
-                await find_nothing(tab)
+                await tab.finds_no_fault()
             await tab.presses("Close settings")
         await tab.presses("Preview note.txt", "#workspace")
-        await find_nothing(tab)
+        await tab.finds_no_fault()
         await tab.presses("Close", "#dialog")
         await tab.page.locator("#list [aria-haspopup=menu]").first.click()
-        await find_nothing(tab)
+        await tab.finds_no_fault()
         await tab.page.keyboard.press("Escape")
         await tab.page.focus("#log")
         await tab.page.keyboard.press("?")
-        await find_nothing(tab)
+        await tab.finds_no_fault()
         await tab.page.keyboard.press("Escape")
         await tab.presses("More for all conversations")
         await tab.page.get_by_role("menuitem", name="Select several").click()
         await tab.page.fill("#search", "unbroken")
         await tab.sees(".snippet mark")
-        await find_nothing(tab)
-
-
-async def find_nothing(tab: Tab) -> None:
-    results = await Axe().run(tab.page)
-    assert results.violations_count == 0, results.generate_report()
+        await tab.finds_no_fault()
 
 
 @needs_chromium
@@ -373,4 +372,4 @@ async def test_no_word_of_the_panel_runs_out_of_its_button_in_any_language(
         await tab.page.click("#usage")
         await tab.sees(".turns .acts")
         assert await tab.page.evaluate(over) == []
-        await find_nothing(tab)
+        await tab.finds_no_fault()

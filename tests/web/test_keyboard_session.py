@@ -22,11 +22,12 @@ ZOOMED = {"width": 720, "height": 450}
 """The size of a usual screen for a page magnified to 200 %."""
 MOST = 320  # presses of Tab until something is reached
 OLD = 130  # conversations; the list shows 100 at once
-SETTLED = """() => Promise.allSettled(document.getAnimations()
-  .filter((one) => one instanceof CSSTransition).map((one) => one.finished))"""  # a drawer slides
-FOCUS = """() => {
+NOWHERE = "nothing has the focus"
+FOCUS = """async (nowhere) => {
+  await Promise.allSettled(document.getAnimations() // a drawer slides
+    .filter((one) => one instanceof CSSTransition).map((one) => one.finished));
   const one = document.activeElement;
-  if (one === document.body) return { name: "", fault: "nothing has the focus" };
+  if (one === document.body) return { name: "", fault: nowhere };
   const name = (one.ariaLabel || one.labels?.[0]?.textContent || one.textContent || one.id).trim();
   let { left, top, right, bottom } = one.getBoundingClientRect();
   for (let box = one.parentElement; box; box = box.parentElement) {
@@ -57,14 +58,17 @@ class Keys:
         self.press = tab.page.keyboard.press
         self.types = tab.page.keyboard.type
 
+    async def looks(self) -> dict[str, str]:
+        """Return the name of the focused element, and what is wrong with it."""
+        return dict(await self.page.evaluate(FOCUS, NOWHERE))
+
     async def focus(self) -> str:
         """Return the name of the focused element, which must be visible. It may be drawn before the
         response of a command, which moves the focus."""
         found: dict[str, str] = {}
 
         async def is_seen() -> bool:
-            await self.page.evaluate(SETTLED)
-            found.update(await self.page.evaluate(FOCUS))
+            found.update(await self.looks())
             return not found["fault"]
 
         await until(is_seen, lambda: found)
@@ -74,7 +78,7 @@ class Keys:
         """Wait until the element with this name has the focus."""
 
         async def is_there() -> bool:
-            return bool((await self.page.evaluate(FOCUS))["name"] == name)
+            return (await self.looks())["name"] == name
 
         await until(is_there)
         assert await self.focus() == name
@@ -84,9 +88,10 @@ class Keys:
         been = []
         for _ in range(MOST):
             await self.press(key)
-            if await self.page.evaluate("document.activeElement === document.body"):
+            found = await self.looks()
+            if found["fault"] == NOWHERE:
                 continue  # from the end of the page to its beginning
-            been.append(await self.focus())
+            been.append(await self.focus() if found["fault"] else found["name"])
             if been[-1] == name:
                 return
         raise AssertionError(f"{name!r} is not reached by {key}: {been}")

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Error, Page, Route, expect
+from playwright.async_api import Browser, Error, Page, Request, Route, expect
 
-from tests.fakes.openai_server import echo_in_bold
+from tests.fakes.openai_server import Say, echo_in_bold
 from tests.waiting import PATIENCE
 from tests.web.browser import Tab, browsing, needs_chromium
 from tests.web.conftest import Model
@@ -283,3 +283,75 @@ async def held_servers(page: Page) -> AsyncIterator[asyncio.Event]:
 
     await page.route("**/api/connection/servers", answer)
     yield found
+
+
+async def test_an_empty_chat_is_greeted_though_a_summary_was_open_in_it(
+    site: Site, tab: Tab, model: Model
+) -> None:
+    await compacted(site, tab, model)
+    await tab.presses("Show", ".cut")
+    await tab.sees(".cut .card")
+    await site.commands("/forget chat yes")
+    await tab.sees("#log .greeting")
+    await expect(tab.page.locator("#log .cut")).to_have_count(0)
+
+
+async def test_the_branch_that_was_chosen_last_is_shown(site: Site, tab: Tab, model: Model) -> None:
+    model.script = [Say("first answer"), Say("second answer"), Say("The end.")]
+    await site.says("one")
+    await site.commands("/regenerate t1")
+    await tab.sees("#log .text:has-text('second answer')")
+    async with held(tab.page, "**/messages?limit=30") as is_held:
+        await tab.writes("/branches 1")
+        await ready(is_held)
+        await tab.writes("/branches 2")
+        await tab.sees("#log .card >> nth=0")
+    await site.says("Which one?")
+    await tab.sees("#log .text:has-text('The end.')")
+    await expect(tab.page.locator("#log .text").first).to_have_text("second answer")
+
+
+async def test_a_message_that_is_answered_before_it_is_confirmed_is_shown_once(
+    site: Site, tab: Tab
+) -> None:
+    async with held(tab.page, "**/messages", "Hello") as is_held:
+        await tab.writes("Hello")
+        await ready(is_held)
+        await tab.sees("#log [data-turn=t1] .text:has-text('Hello')")
+        await tab.page.evaluate("log.querySelector('[data-turn=t1]').dataset.old = true")
+        await site.commands("/regenerate t1")  # another branch: its messages are loaded
+        await tab.sees("[data-turn=t1]:not([data-old])")
+    await expect(tab.page.locator("#log .turn")).to_have_count(1)
+
+
+async def test_arrows_between_branches_stay_when_an_earlier_list_of_them_comes_late(
+    site: Site, tab: Tab
+) -> None:
+    async with held(tab.page, "**/commands/branches") as is_held:
+        await site.says("one")
+        await ready(is_held)
+        await site.commands("/regenerate t1")
+        await tab.sees(".between button")
+    await tab.sees(".between button")
+
+
+async def test_older_turns_of_a_conversation_that_was_left_are_not_read_in_another(
+    site: Site, tab: Tab
+) -> None:
+    addresses: list[str] = []
+
+    def read(request: Request) -> None:
+        addresses.append(request.url)
+
+    for number in range(32):
+        await site.says(f"number {number}")
+    await tab.page.reload()
+    await tab.sees("#log [data-turn=t32]")
+    async with held(tab.page, "**/messages?*before=3*") as is_held:
+        await tab.scrolls_to("#log", ".turn", is_up=True)
+        await ready(is_held)
+        await tab.opens(site.url, f"{site.session}-other")
+        await tab.asks("Hello", "Hello")
+        tab.page.on("request", read)
+    tab.page.remove_listener("request", read)
+    assert not [url for url in addresses if "before=" in url]

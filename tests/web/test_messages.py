@@ -17,7 +17,6 @@ from tests.waiting import PATIENCE
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.conftest import Model
 from tests.web.site import Site, serving
-from tests.web.test_page import find_nothing
 
 pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
 
@@ -446,11 +445,11 @@ async def test_cards_are_put_away_notices_go_and_the_context_is_in_its_panel(
 
 
 async def test_an_empty_conversation_offers_what_to_begin_with(tab: Tab) -> None:
-    await find_nothing(tab)
+    await tab.finds_no_fault()
     context = tab.page.get_by_role("button", name="Show the context", exact=True)
     await expect(context).to_be_hidden()
     await tab.page.set_viewport_size(PHONE)
-    await find_nothing(tab)
+    await tab.finds_no_fault()
     await context.click()
     await tab.sees("#panel .headline")
     await tab.page.keyboard.press("Escape")
@@ -611,11 +610,11 @@ async def test_axe_finds_nothing_in_what_stands_between_and_over_the_messages(
         await tab.chooses_tab("Requests")
         for scheme in SCHEMES:
             await tab.page.emulate_media(color_scheme=scheme)
-            await find_nothing(tab)
+            await tab.finds_no_fault()
         await tab.page.click("#model")
         await tab.sees("#dialog .models li")
-        await find_nothing(tab)
+        await tab.finds_no_fault()
         await tab.presses("Cancel", "#dialog")
         await tab.presses("Show r1")
         await tab.sees("#dialog .explored table, dialog .explored p")
-        await find_nothing(tab)
+        await tab.finds_no_fault()

@@ -10,7 +10,6 @@ from playwright.async_api import Browser, Route, expect
 
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.site import Site, serving
-from tests.web.test_page import find_nothing
 from tests.web.test_people import OWNER, PASSWORD, TOKEN, echo
 
 pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
@@ -40,7 +39,7 @@ async def test_an_owner_invites_somebody_who_comes_in_and_is_shut_out_again(
         await boss.presses("Invite", "#people")
         await boss.presses("Copy the link", "#people")
         link = await boss.copied(f"{site.url}/#join=")
-        await find_nothing(boss)
+        await boss.finds_no_fault()
 
         await ann.page.goto(link)
         await ann.page.fill("#dialog [name=password]", PASSWORD)
@@ -79,7 +78,7 @@ async def test_somebody_signs_another_browser_out_and_changes_their_password(
         await expect(ann.page.locator("#people li")).to_have_count(2)
         await ann.sees("#people li:has-text('Chrome on Linux'):has-text('This browser')")
         assert not await ann.page.locator("#people .inviting").count(), "ann is no owner"
-        await find_nothing(ann)
+        await ann.finds_no_fault()
         await ann.presses("Sign out 2", "#people")
         await expect(ann.page.locator("#people li")).to_have_count(1)
         assert (await site.get("/api/sessions"))[0] == 401

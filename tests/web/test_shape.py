@@ -13,7 +13,6 @@ from tests.fakes.openai_server import Say, echo_in_bold
 from tests.web.browser import DESK, PHONE, Tab, browsing, needs_chromium
 from tests.web.conftest import Model
 from tests.web.site import Site, serving
-from tests.web.test_page import find_nothing
 
 pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
 
@@ -75,7 +74,7 @@ async def test_a_search_finds_settings_of_all_sections(tab: Tab) -> None:
     assert {"section-context", "section-memory"} <= names
     for one in await shown.all():
         assert "tokens" in (await one.get_attribute("data-words") or "")
-    await find_nothing(tab)
+    await tab.finds_no_fault()
     await dialog(tab).get_by_role("searchbox").fill("")
     await expect(dialog(tab).get_by_role("tabpanel", name="People")).to_be_visible()
     await expect(dialog(tab).get_by_role("tabpanel")).to_have_count(1)
@@ -111,7 +110,7 @@ async def test_both_sides_collapse_and_stay_so_until_they_are_shown_again(tab: T
     await tab.sees("#fresh")
     for scheme in SCHEMES:
         await tab.page.emulate_media(color_scheme=scheme)
-        await find_nothing(tab)
+        await tab.finds_no_fault()
     opener = tab.page.locator("#usage")
     await expect(opener).to_have_attribute("aria-expanded", "false")
     await opener.click()
@@ -195,7 +194,7 @@ async def test_commands_are_listed_in_groups_the_most_used_first_with_their_argu
         assert usages[line[1:]] in await option.inner_text()
     for scheme in SCHEMES:
         await tab.page.emulate_media(color_scheme=scheme)
-        await find_nothing(tab)
+        await tab.finds_no_fault()
     await tab.page.keyboard.press("ArrowUp")  # the last
     await expect(options.last).to_be_in_viewport()
     await expect(options.last).to_have_attribute("aria-selected", "true")
@@ -283,7 +282,7 @@ async def test_on_a_phone_words_icons_and_the_divider_stay_whole(
     assert await tab.page.locator(".card").evaluate(BROKEN) == []
     for scheme in SCHEMES:
         await tab.page.emulate_media(color_scheme=scheme)
-        await find_nothing(tab)
+        await tab.finds_no_fault()
 
 
 async def test_a_phone_has_room_for_a_title_and_for_a_table_with_many_columns(
@@ -314,7 +313,7 @@ async def test_a_phone_has_room_for_a_title_and_for_a_table_with_many_columns(
     assert await table.evaluate(BROKEN) == []
     cost = table.locator("td[data-heading=cost]").first
     assert await cost.is_visible()
-    await find_nothing(tab)
+    await tab.finds_no_fault()
 
 
 async def test_what_is_done_seldom_is_in_a_menu_under_the_answer(tab: Tab) -> None:
@@ -329,7 +328,7 @@ async def test_what_is_done_seldom_is_in_a_menu_under_the_answer(tab: Tab) -> No
         await expect(items).to_have_text(
             ["Retry with another model", "Branch off from here", "Quote", "Why this answer?"]
         )
-        await find_nothing(tab)
+        await tab.finds_no_fault()
         await tab.page.keyboard.press("Escape")
         await expect(more).to_be_focused()
 
@@ -363,7 +362,7 @@ async def test_signing_in_has_the_brand_and_no_way_into_nothing(
             await tab.page.set_viewport_size(size)
             for scheme in SCHEMES:
                 await tab.page.emulate_media(color_scheme=scheme)
-                await find_nothing(tab)
+                await tab.finds_no_fault()
         for _ in range(3):
             await tab.page.keyboard.press("Escape")
         await tab.sees("#dialog .brand")

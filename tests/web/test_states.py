@@ -10,7 +10,6 @@ from playwright.async_api import Browser
 
 from tests.web.browser import needs_chromium
 from tests.web.states import STATES, shows, staged
-from tests.web.test_page import find_nothing
 
 pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="session")]
 
@@ -71,7 +70,7 @@ async def test_axe_finds_nothing_in_any_state(tmp_path: Path, browser: Browser, 
         for name in SEEN[group]:
             async for combination in shows(stage, STATES[bot][name]):
                 print(f"{name}, {combination}")  # noqa: T201 - shown for a failure
-                await find_nothing(stage.tab)
+                await stage.tab.finds_no_fault()
                 wide = "document.documentElement.scrollWidth - innerWidth"
                 assert await stage.tab.page.evaluate(wide) <= 0
                 assert await stage.tab.page.evaluate(CUT_TABLES) == 0

@@ -110,14 +110,23 @@ async def test_a_message_that_waits_outlives_its_page_and_is_sent_once(
         tab.faults.clear()  # the browser logs a 409
 
 
-async def test_what_the_bot_refuses_can_be_changed_and_sent_again(tab: Tab) -> None:
-    async def refuse(route: Route) -> None:
-        if route.request.method != "POST":
-            await route.continue_()
-            return
-        refusal = {"error": {"message": "The disk is full.", "type": "server_error"}}
-        await route.fulfill(status=500, content_type="application/json", body=json.dumps(refusal))
+async def refuse(route: Route) -> None:
+    if route.request.method != "POST":
+        await route.continue_()
+        return
+    refusal = {"error": {"message": "The disk is full.", "type": "server_error"}}
+    await route.fulfill(status=500, content_type="application/json", body=json.dumps(refusal))
 
+
+async def test_a_chat_is_greeted_when_its_only_message_was_refused_and_discarded(tab: Tab) -> None:
+    await tab.page.route("**/messages", refuse)
+    await tab.writes("Keep this")
+    await tab.presses("Discard", ".unsent")
+    await tab.sees("#log .greeting")
+    tab.faults.clear()  # the browser notes the 500
+
+
+async def test_what_the_bot_refuses_can_be_changed_and_sent_again(tab: Tab) -> None:
     await tab.page.route("**/messages", refuse)
     await tab.page.set_input_files("#picker", [NOTE])
     await tab.writes("Keep this")

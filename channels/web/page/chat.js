@@ -24,6 +24,8 @@ export class Chat {
   #draft = null;
   #scroll = new Scroll(this.#log);
   #told = 0; // the number of reported answers and deletions: a response requested before one does not include it
+  #loads = 0; // begun so far
+  #shown = 0; // the number of the load that is shown: an earlier one that ends after it is not drawn over it
   #fading = 0;
   #begin = latest(); // to edit a question
   #top = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#older?.click(), { root: byId("log"), rootMargin: "600px 0px 0px" });
@@ -52,12 +54,15 @@ export class Chat {
   /** Draw the newest turns; returns the position from which events follow them. */
   async load(session) {
     const told = this.#told;
+    const number = this.#loads += 1;
+    const isLate = () => session !== this.#session || number < this.#shown;
     const { messages, event, private: isPrivate } = await api.messages(session);
-    if (session !== this.#session) return event;
+    if (isLate()) return event;
     await this.#page.offRecord(isPrivate);
     const drawn = await this.#drawn(messages);
-    if (session !== this.#session) return event;
+    if (isLate()) return event;
     if (told !== this.#told) return this.load(session);
+    this.#shown = number;
     this.#known.clear(); // in another branch the same name is another turn
     const written = this.#beingWritten();
     const place = this.#scroll.place(); // of a person reading further up
@@ -65,7 +70,7 @@ export class Chat {
     this.#log.replaceChildren(...drawn, ...edited); // `mark` puts those behind their turns again
     this.#scroll.restart();
     this.#offerOlder(messages);
-    if (!messages.length) this.#log.append(greeting(this.#page));
+    this.#greet();
     this.mark(this.#page.known());
     this.#page.loaded();
     written();
@@ -191,8 +196,8 @@ export class Chat {
     const [session, older, told] = [this.#session, this.#older, this.#told];
     const { messages } = await api.messages(session, { before, limit });
     const drawn = await this.#drawn(messages);
-    if (told !== this.#told) return this.#showOlder(before, limit);
     if (session !== this.#session || older !== this.#older) return; // they are shown by now
+    if (told !== this.#told) return this.#showOlder(before, limit);
     const height = this.#log.scrollHeight;
     // In a separate box, or each of a thousand turns is laid out while scrolling.
     this.#older.replaceWith(h("div", { class: "batch" }, ...drawn));
@@ -236,13 +241,18 @@ export class Chat {
     for (const article of this.#log.querySelectorAll("[data-turn]")) {
       if (!turns.length || turns.includes(article.dataset.turn)) article.remove();
     }
-    // What belonged to deleted turns, such as the line of a cut, is no content.
-    if (!this.#log.querySelector(".turn, .card")) this.#log.replaceChildren(greeting(this.#page));
+    this.#greet();
+  }
+
+  /** Greet in an empty chat. What belonged to removed turns, such as the line of a cut and a card in it, is no content. */
+  #greet() {
+    if (!this.#log.querySelector(".turn, .greeting, :scope > .card")) this.#log.replaceChildren(greeting(this.#page));
   }
 
   /** A message that is shown elsewhere, or not at all. */
   remove({ id }) {
     this.#find(id)?.remove();
+    this.#greet();
     this.#drawRunning();
   }
 

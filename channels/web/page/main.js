@@ -21,7 +21,7 @@ import { Settings } from "./settings.js";
 import { close, show as showSide, toggle } from "./sides.js";
 import { recall, remember } from "./storage.js";
 import { tabbed } from "./tabs.js";
-import { byId, h, nextTask } from "./dom.js";
+import { byId, h, latest, nextTask } from "./dom.js";
 import * as kept from "./kept.js";
 import "./icons.js";
 import { t, told } from "./language.js";
@@ -214,11 +214,13 @@ byId("model").addEventListener("click", async () => {
   if (reply) tell(plain(reply.text));
 });
 
+const beginBranches = latest();
+
 /** Show where other branches differ. */
 async function branches() {
-  const name = session;
+  const [name, isLatest] = [session, beginBranches()];
   const reply = await api.command(name, "/branches").catch(() => null);
-  if (reply?.data?.branches && name === session) chat.branches(reply.data.branches);
+  if (reply?.data?.branches && name === session && isLatest()) chat.branches(reply.data.branches);
 }
 
 let session = "";
@@ -357,6 +359,7 @@ async function load(name) {
     notice: ({ text }) => chat.notice(told(text)),
     closed: (over) => chat.settle(over),
     done: async (answer) => {
+      await outbox.answered(answer.id);
       await chat.done(answer);
       offerAfterFailure(connectModel);
       panel.refresh();

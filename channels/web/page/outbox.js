@@ -51,6 +51,11 @@ export class Outbox {
     this.#go();
   }
 
+  /** The bot has answered a message, so it has it; its confirmation may still be on its way. */
+  async answered(id) {
+    for (const message of this.#messages.filter((one) => one.id === id)) await this.#remove(message);
+  }
+
   async forget(session) {
     this.#messages = this.#messages.filter((message) => message.session !== session);
     await kept.forget(session);
