@@ -253,6 +253,8 @@ class RequestFitter:
         """Do what is due between turns, before the next one begins."""
         if self._state.waits_for_strategy:
             await self._switch()
+        if not self._fingerprint:  # what the words of the first turn change is an event, too
+            await self._note_changed_prompt(self._state.prefix, self._state.limits)
         await self._show_late()
 
     async def _switch(self) -> None:
