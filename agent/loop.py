@@ -270,7 +270,8 @@ class Agent(Struct, frozen=True):
             output.delta(parser.feed(piece))
 
         reply = await self.model.reply(request, show)
-        output.delta(parser.finish())
+        if rest := parser.finish():
+            output.delta(rest)
         if shown.getvalue().strip() != reply.text.strip():
             output.step_restarted()  # thoughts or calls in the text, recognised only at their end
             output.delta(extract(reply.text)[0])
@@ -285,7 +286,9 @@ class Agent(Struct, frozen=True):
         note = note if self.wishes is None else ""
         text, line = extract(reply.text)
         line = line if line and _is_line_of(turn, text, line) else ""
-        calls = _with_own_ids(self.toolbox.unwrap(_mark_cut(reply)), turn)
+        calls = reply.tool_calls
+        if calls:
+            calls = _with_own_ids(self.toolbox.unwrap(_mark_cut(reply)), turn)
         message = Message(
             "assistant",
             text.strip() if note else text,

@@ -35,7 +35,7 @@ class EventBus:
     first conversation. `followers` returns the chats that are linked to that conversation."""
 
     def __init__(self, followers: Callable[[str], Iterable[str]] = lambda topic: ()) -> None:
-        self._watchers: dict[str, set[_Watcher]] = {}
+        self.watchers: dict[str, set[_Watcher]] = {}
         self._running: dict[str, list[Activity]] | None = None
         self.followers = followers
 
@@ -46,15 +46,15 @@ class EventBus:
     @property
     def has_watchers(self) -> bool:
         """Return whether a topic is watched, or events are kept for later watchers."""
-        return bool(self._watchers) or self._running is not None
+        return bool(self.watchers) or self._running is not None
 
     def publish(self, topic: str, event: Activity) -> None:
         if self._running is not None:
             self._keep(self._running, topic, event)
-        if not self._watchers:
+        if not self.watchers:
             return
         for one in (topic, *self.followers(topic)):
-            for watcher in self._watchers.get(one, ()):
+            for watcher in self.watchers.get(one, ()):
                 watcher.take(event)
 
     def notify(self, key: ConversationKey, text: str) -> None:
@@ -85,26 +85,24 @@ class EventBus:
 
     def announce(self, event: Activity, but: str = "") -> None:
         """Send an event to all watchers of all topics except `but`."""
-        for topic, watchers in self._watchers.items():
+        for topic, watchers in self.watchers.items():
             for watcher in watchers if topic != but else ():
                 watcher.take(event)
 
     def is_watched(self, topic: str) -> bool:
-        if not self._watchers:  # the usual case: nobody has the page open
-            return False
-        return any(one in self._watchers for one in (topic, *self.followers(topic)))
+        return any(one in self.watchers for one in (topic, *self.followers(topic)))
 
     @contextmanager
     def watch(self, topic: str) -> Iterator[AsyncIterator[Activity]]:
         """Return the events of a topic from now on."""
         watcher = _Watcher()
-        self._watchers.setdefault(topic, set()).add(watcher)
+        self.watchers.setdefault(topic, set()).add(watcher)
         try:
             yield watcher.events()
         finally:
-            self._watchers[topic].discard(watcher)
-            if not self._watchers[topic]:
-                del self._watchers[topic]
+            self.watchers[topic].discard(watcher)
+            if not self.watchers[topic]:
+                del self.watchers[topic]
 
 
 class _Watcher:
@@ -142,8 +140,8 @@ class ContextFeed(Struct, frozen=True):
     def show(self, key: ConversationKey) -> None:
         """Publish the context of a conversation if it is the current one of its chat and
         watched."""
-        if not self.bus.is_watched(key.home):
-            return
+        if not self.bus.watchers or not self.bus.is_watched(key.home):
+            return  # the usual case: nobody has the page open
         conversation = self.loaded.find(key)
         if conversation is None:
             return

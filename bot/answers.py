@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from bot.delivery import Delivery, PreparedAnswer
 from bot.received import Received
+from bot.spending import SpendingRules
 from bot.turn_runner import TurnRunner
 from bot.workspaces import save_spoken
-from channels.language import _, explain
+from channels.language import _, explain, speaking
 from channels.message import Action, Problem, Reply
 from memory.conversation import Conversation
 from memory.conversations import Conversations
@@ -49,12 +50,13 @@ class TextToSpeech(Protocol):
 
 class TurnContext(Struct, frozen=True):
     """The constant facts of one turn: the message that is answered, the user who sent it ("": an
-    owner), and the conversation."""
+    owner), the conversation, and the spending rules."""
 
     key: ConversationKey
     received: Received
     user: str
     conversation: Conversation
+    spending: SpendingRules
 
 
 class Answers:
@@ -91,13 +93,14 @@ def recovery_buttons(problem: Problem, turn: str | None) -> tuple[Action, ...]:
 
 
 class TurnAnswer(Struct):
-    """The answer of one turn. `besides` comes first below it; `text` is the composed text.
-    `turn_id` is the turn that it names (None: the chat has switched to another conversation, where
-    that number is another turn). `prepared` was put into the outbox with the model's last message
-    (None: it is still to be sent)."""
+    """The answer of one turn, in the asker's language. `besides` comes first below it; `text` is
+    the composed text. `turn_id` is the turn that it names (None: the chat has switched to another
+    conversation, where that number is another turn). `prepared` was put into the outbox with the
+    model's last message (None: it is still to be sent)."""
 
     _answers: Answers
     _context: TurnContext
+    _language: str
     _besides: tuple[str, ...]
     text: str = ""
     turn_id: str | None = None
@@ -114,7 +117,7 @@ class TurnAnswer(Struct):
             return None
         delivery, received = self._answers.delivery, self._context.received
         try:
-            with delivery.speaking_to(received.address, self._context.key.id):
+            with speaking(self._language):
                 reply = await self.compose(turn, last)
         except StoreError as error:  # the model's message is not lost because of the notes
             log.warning("an answer is composed once more: %s", error)
@@ -206,5 +209,4 @@ class TurnAnswer(Struct):
         notes = [notes for note in answers.features.notes for notes in note(turn)]
         texts = [one.text if isinstance(one, Reply) else one for one in notes]
         actions = [action for one in notes if isinstance(one, Reply) for action in one.actions]
-        spending = answers.runner.rules.spending
-        return [*texts, *await spending.warnings(talk.key, context.user, talk)], actions
+        return [*texts, *await context.spending.warnings(talk.key, context.user, talk)], actions

@@ -90,7 +90,7 @@ class Intake:
             self._refuse(inbound, refusal)
             return None
         with self._turns.expect(key):
-            files = await self._store_files(inbound, key, line)
+            files = await self._store_files(inbound, key, line) if inbound.attachments else ()
             command = None if form is None else form.command if is_text else ""
             return await self._delivery.receive(inbound, key, line, files, command)
 
@@ -143,6 +143,8 @@ class Intake:
         if line is not None:  # it joins no queue of turns
             excess = self._commands.find_excess(inbound.address, line)
             return Reply(excess, problem="too_fast") if excess else None
+        if not self._turns.is_busy(key):
+            return None  # the usual case
         if inbound.address.channel in LOCAL:  # a script sends as many as it has, and waits
             await self._turns.wait_for_capacity(key)
         return Reply(_(BUSY), problem="busy") if self._turns.is_busy(key) else None
@@ -151,6 +153,6 @@ class Intake:
         self, inbound: Inbound, key: ConversationKey, line: CommandLine | None
     ) -> tuple[Stored, ...]:
         """Return the stored files of a message; most commands use none."""
-        if not inbound.attachments or (line is not None and not self._commands.takes_files(line)):
+        if line is not None and not self._commands.takes_files(line):
             return ()
         return await self._workspaces.keep(key, inbound.attachments)

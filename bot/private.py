@@ -153,6 +153,8 @@ class PrivateConversations:
 
     def knows(self, inbound: Inbound) -> bool:
         """Return whether this message was accepted off the record, even before a restart."""
+        if not self._places:
+            return False  # the usual case
         place = self._places.get(_place_of(inbound.address))
         return place is not None and inbound.id in place.ids
 

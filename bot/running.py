@@ -94,7 +94,7 @@ class RunningBot(Struct, frozen=True):
         """Accept a message, put it on disk, and dispatch it."""
         self.languages.remember_language(inbound.address)
         chat = self.links.key_of(inbound.address).id
-        if self.commands.may_switch(self.intake.find_command(inbound)):
+        if (name := self.intake.find_command(inbound)) and self.commands.may_switch(name):
             async with self.commands.switching(chat):
                 return await self._submit(inbound)
         await self.commands.wait_for_switches(chat)

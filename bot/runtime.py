@@ -47,6 +47,7 @@ from bot.choices import (
 from bot.delivery import columns_of
 from bot.settings import Settings, SettingsStore
 from bot.spending import UNLIMITED, SpendingRules
+from bot.waits import Waits
 from channels.message import Address, CompletionRequest
 from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.context.meter import PromptPrefix
@@ -68,11 +69,6 @@ class PermissionAsker(Protocol):
 
     async def ask(self, key: ConversationKey, address: Address, wanted: Permission) -> None:
         """Wait for permission in the chat at this address. Raises ToolError if it is denied."""
-        ...
-
-    def count_waited(self, key: ConversationKey) -> float:
-        """Return the seconds that turns of a conversation have waited for a person since the
-        start."""
         ...
 
 
@@ -107,6 +103,7 @@ class RuntimeConfig(Struct, frozen=True):
     services: Mapping[type, object] = field(default_factory=dict)
     spending_rules: Sequence[SpendingRules] = ()
     remote_tools: Sequence[RemoteToolsFor] = ()
+    waits: Waits = field(default_factory=Waits)
     _known: dict[str, TurnConfig] = field(default_factory=dict)
     _folders: dict[str, Path] = field(default_factory=dict)
     _prefixes: dict[str, tuple[TurnConfig, tuple[Skill, ...], str]] = field(default_factory=dict)
@@ -222,7 +219,9 @@ class RuntimeConfig(Struct, frozen=True):
         return Agent(
             model=now.model,
             prefix=self._prefix(key, now, skills),
-            toolbox=now.toolbox.beside(now.remote and self.remote_for(key, address)),
+            toolbox=now.toolbox.beside(self.remote_for(key, address))
+            if now.remote
+            else now.toolbox,
             surroundings=ToolContext(
                 key,
                 workspace,
@@ -308,12 +307,8 @@ class RuntimeConfig(Struct, frozen=True):
         if is_by_key or not self.approvals:
             await refuse_permission(permission)
         for one in self.approvals:
-            await one.ask(key, address, permission)
-
-    def count_waited(self, key: ConversationKey) -> float:
-        """Return the seconds that turns of a conversation have waited for a person since the
-        start."""
-        return sum(one.count_waited(key) for one in self.approvals)
+            with self.waits.count(key):
+                await one.ask(key, address, permission)
 
     def workspace(self, key: ConversationKey) -> Path:
         """Return the folder of a conversation's audience, created on first use."""

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import StringIO
 from typing import Any
@@ -33,6 +33,7 @@ from channels.language import ENGLISH, speaking
 from channels.message import Address, Problem
 from memory.branches import Branches
 from memory.context.emergency import RequestTooLong
+from memory.context_state import ContextState
 from memory.keys import ConversationKey
 from memory.messages import Mark, Message, ToolCall
 from memory.record.store import StoreError
@@ -84,7 +85,7 @@ class StoppableTask(Struct):
 class _StartedTurn(Struct):
     """A turn under way, with or without a task yet. `stopped` is as in `StoppableTask`."""
 
-    is_open: Callable[[], bool]
+    context: ContextState
     stopped: str = ""
 
 
@@ -102,7 +103,7 @@ class StoppableTasks:
     def _find_begun(self, key: ConversationKey) -> _StartedTurn | None:
         """Return the open turn without a task yet, or None."""
         begun = self._begun.get(key.id)
-        return begun if begun is not None and begun.is_open() else None
+        return begun if begun is not None and begun.context.current else None
 
     def stop(self, key: ConversationKey, why: str = STOPPED) -> bool:
         """Stop the task of this conversation; an open turn without a task is stopped once it has
@@ -117,10 +118,11 @@ class StoppableTasks:
         return True
 
     @contextmanager
-    def turn(self, key: ConversationKey, is_open: Callable[[], bool]) -> Iterator[None]:
-        """Make the turn stoppable before its task begins. `is_open` returns whether it is visible
-        and unanswered."""
-        self._begun[key.id] = _StartedTurn(is_open)
+    def turn(self, context: ContextState) -> Iterator[None]:
+        """Make the turn of a conversation with this context stoppable before its task begins, once
+        it is open there."""
+        key = context.key
+        self._begun[key.id] = _StartedTurn(context)
         try:
             yield
         finally:
@@ -193,7 +195,7 @@ class TurnOutput(Output):
 
     def _clock(self) -> float:
         """Return a time in seconds that stands still while a person is waited for."""
-        return time.monotonic() - self._rules.count_waited(self._key)
+        return time.monotonic() - self._rules.waits.seconds(self._key)
 
 
 class _Ending(Struct, frozen=True):
@@ -263,7 +265,7 @@ class TurnRunner:
         while left > 0:
             if (await asyncio.wait({task}, timeout=left))[0]:
                 return True
-            left = end - time.monotonic() + self.rules.count_waited(key)
+            left = end - time.monotonic() + self.rules.waits.seconds(key)
         return False
 
 
@@ -277,9 +279,11 @@ def _judge_ending(running: StoppableTask, seconds: float, is_late: bool) -> _End
             describe_timeout(seconds),
             problem="timeout",
         )
-    error = None if running.task.cancelled() else _first(running.task.exception())
-    if error is None:
-        return _Ending("failed", BROKEN, problem="failed") if running.task.cancelled() else None
+    if running.task.cancelled():
+        return _Ending("failed", BROKEN, problem="failed")
+    if (raised := running.task.exception()) is None:
+        return None
+    error = _first(raised)
     if isinstance(error, ModelError | StoreError | RequestTooLong):
         log.warning("the turn failed: %s", error)
         is_for_owner = isinstance(error, AccountRefused)
@@ -296,7 +300,7 @@ def describe_timeout(seconds: float) -> str:
     )
 
 
-def _first(error: BaseException | None) -> BaseException | None:
+def _first(error: BaseException) -> BaseException:
     """Return the first cause of a group of errors, as parallel tools raise it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

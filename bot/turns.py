@@ -29,7 +29,7 @@ from bot.received import Received, RunHandler, find_handler
 from bot.recent import EndedTurn
 from bot.turn_runner import BROKEN, STOPPED
 from channels.base import Done, TurnStarted, TurnUsage
-from channels.language import _, explain
+from channels.language import _, explain, language_of_asker
 from channels.message import Address, Inbound, Problem, Reply
 from memory.conversation import Conversation
 from memory.keys import ConversationKey, Scope
@@ -115,7 +115,7 @@ class Turns:
         self._speech: Sequence[SpeechToText] = answers.features.speech_to_text
         self._branches = self._conversations.branches
         self._coming = Counter[str]()
-        self._waiting: defaultdict[str, list[_WaitingMessage]] = defaultdict(list)
+        self.waiting: defaultdict[str, list[_WaitingMessage]] = defaultdict(list)
         self._exclusive: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.queues = KeyedQueues("turn")
 
@@ -149,7 +149,7 @@ class Turns:
     def put(self, received: Received, text: str) -> None:
         """Add a message to its conversation's queue; `text` is its text for the model."""
         key, waiting = received.key, _WaitingMessage(received, text)
-        self._waiting[key.id].append(waiting)
+        self.waiting[key.id].append(waiting)
         if self.runner.rules.book.effective(key.id).when_busy == "interrupt" and not received.run:
             self.stop(key, INTERRUPTED)
         self.queues.put(key.id, lambda: self._execute(key, waiting))
@@ -190,12 +190,12 @@ class Turns:
     @property
     def oldest(self) -> float:
         """The seconds that the oldest message has waited; 0 if there is none."""
-        times = [message.at for waiting in self._waiting.values() for message in waiting]
+        times = [message.at for waiting in self.waiting.values() for message in waiting]
         return time.monotonic() - min(times) if times else 0.0
 
     def is_awaited(self, key: ConversationKey) -> bool:
         """Return whether a message waits here that no turn has begun to answer."""
-        return bool(self._waiting.get(key.id) or self._coming[key.id])
+        return bool(self.waiting.get(key.id) or self._coming[key.id])
 
     def is_running(self, key: ConversationKey) -> bool:
         """Return whether a turn runs in this conversation."""
@@ -210,11 +210,11 @@ class Turns:
         """Cancel the turns of these conversations, which resume in another process; their waiting
         messages remain in the inbox."""
         await self.queues.drop(lambda queue: is_selected(str(queue)))
-        for name in [name for name in self._waiting if is_selected(name)]:
-            del self._waiting[name]
+        for name in [name for name in self.waiting if is_selected(name)]:
+            del self.waiting[name]
 
     async def _execute(self, key: ConversationKey, message: _WaitingMessage) -> None:
-        waiting = self._waiting.get(key.id, [])
+        waiting = self.waiting.get(key.id, [])
         if message not in waiting:
             return  # an earlier turn has included it
         received = message.received
@@ -229,7 +229,7 @@ class Turns:
                 else:
                     await self._work(key, message, refusal)
         if not waiting:
-            self._waiting.pop(key.id, None)
+            self.waiting.pop(key.id, None)
 
     async def _work(self, key: ConversationKey, message: _WaitingMessage, refusal: str) -> None:
         """Answer a message, or send the refusal: `refusal`, if it is known already."""
@@ -241,11 +241,13 @@ class Turns:
                 problem: Problem = "refused" if refusal == _(CLOSED) else "spent"
                 await self._reply(received, Reply(refusal, problem=problem))
                 return
-            await self._transcribe(key, message)
+            if received.files:
+                await self._transcribe(key, message)
             conversation = await self._conversations.get(key)
-            with self._tasks.turn(key, lambda: bool(conversation.context.current)):
+            with self._tasks.turn(conversation.context):
                 turn = await self._open(conversation, message)
-                context = TurnContext(key, message.received, message.person.limited, conversation)
+                user, spending = message.person.limited, self.runner.rules.spending
+                context = TurnContext(key, message.received, user, conversation, spending)
                 with in_turn(f"{key.id} {turn.id}"):
                     await self._answer(context, turn, message)
         except StoreError as error:
@@ -316,8 +318,6 @@ class Turns:
 
     async def add_waiting(self, key: ConversationKey, turn: OpenTurn) -> None:
         """Add the waiting messages to a turn: at any step (`steer`), or before its first."""
-        if not self._waiting[key.id]:
-            return  # the usual case
         mode = self.runner.rules.book.effective(key.id).when_busy
         if mode == "steer" or (mode != "queue" and not turn.steps):
             ready = await self._find_ready(key)
@@ -327,7 +327,7 @@ class Turns:
         """Return the waiting messages that may join, in order, up to one that can't be transcribed:
         that one gets its own turn, which says why."""
         ready = []
-        for message in [*self._waiting[key.id]]:
+        for message in [*self.waiting[key.id]]:
             message.person, why = self._admit(key, message.received.address)
             if message.received.run or why:
                 continue
@@ -346,7 +346,7 @@ class Turns:
     async def _add_waiting(
         self, key: ConversationKey, turn: OpenTurn, ready: list[_WaitingMessage]
     ) -> None:
-        waiting = self._waiting[key.id]
+        waiting = self.waiting[key.id]
         added = [message for message in ready if message in waiting]
         if not added:
             return
@@ -378,20 +378,19 @@ class Turns:
 
     async def _answer(self, context: TurnContext, turn: OpenTurn, asked: _WaitingMessage) -> None:
         key, received, rules = context.key, context.received, self.runner.rules
-        waited, question = rules.count_waited(key), turn.entries[0].message.text
+        waited, question = rules.waits.seconds(key), turn.entries[0].message.text
         shared = received.address if self._links.followers(key.home) else None
         self._bus.publish(key.home, TurnStarted(received.id, question, shared))
         has_no_content = asked.has_no_content
         problem: Problem = "failed" if has_no_content and not asked.is_stopped else ""
         restart = context.conversation.compactor.describe_restart(turn.number)
         besides = (explain(restart), "" if has_no_content else asked.unheard)
-        answer = TurnAnswer(self.answers, context, besides)
+        answer = TurnAnswer(self.answers, context, language_of_asker(), besides)
         if turn.reply is None:
             await self._notify_words(context.conversation, turn, [asked])
-            spending = rules.spending
-            spending.begin(key, context.user)
+            context.spending.begin(key, context.user)
             agent = rules.agent(context.conversation, received.address)
-            model = spending.limit(agent.model, key, context.user)
+            model = context.spending.limit(agent.model, key, context.user)
             agent = agent if model is agent.model else replace(agent, model=model)
             if received.run:  # an unattended run, with fewer permissions than the person has
                 agent = await self._runs.prepare(received, context.conversation, agent)
@@ -405,7 +404,7 @@ class Turns:
         else:
             reply = await answer.compose(turn, last, problem)
             await self._reply(received, reply, answer.turn_id, last.mark)
-        lasted = time.monotonic() - asked.at - (rules.count_waited(key) - waited)
+        lasted = time.monotonic() - asked.at - (rules.waits.seconds(key) - waited)
         is_stopped, channel = last.mark == "stopped", received.address.channel
         self.recent.turn_ended(EndedTurn(channel, lasted, turn.steps, problem, is_stopped))
         usage = TurnUsage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
@@ -425,7 +424,8 @@ class _Host(Struct, frozen=True):
     answer: TurnAnswer
 
     async def before_step(self, turn: OpenTurn) -> None:
-        await self.turns.add_waiting(self.key, turn)
+        if self.turns.waiting.get(self.key.id):
+            await self.turns.add_waiting(self.key, turn)
 
     async def after_answer(self, turn: OpenTurn, answer: Message) -> AnswerRows | None:
         return await self.answer.prepare(turn, answer)

@@ -88,12 +88,12 @@ def explain(text: str) -> str:
     """Return the translation of a sentence from a lower layer, which has no translations. The
     sentence is recognised by its catalogue entry; its filled-in values may be such sentences as
     well."""
-    return as_called(_explain(text))  # the catalogue has the wording of a checkout
+    return as_called(_explain(text)) if text else ""  # the catalogue has a checkout's wording
 
 
 def _explain(text: str) -> str:
     language = language_of_asker()
-    if language == ENGLISH or not text:
+    if language == ENGLISH:
         return text
     known = _lower_texts_of(language)
     if text in known:

@@ -180,9 +180,7 @@ class Calibration:
         return round(view.tokens / self._refused.get(model, 1.0))
 
     def _note_accepted(self, model: str, accepted: int) -> None:
-        known = self.models.refused.get(model)
-        if known is None:
-            return
+        known = self.models.refused[model]
         if accepted >= known.refused:  # the refusal had another reason, or the model has changed
             del self.models.refused[model]
         elif accepted > known.accepted:
@@ -230,7 +228,8 @@ class Calibration:
     async def _accept(self, view: View, belief: SizeDecision, model: str) -> None:
         self.cuts.newest.pop(model, None)
         self.models.accepted.setdefault(model, deque(maxlen=_LATELY)).append(belief.size)
-        self._note_accepted(model, belief.size)
+        if model in self.models.refused:
+            self._note_accepted(model, belief.size)
         self._refused.pop(model, None)
         self._doubts.pop(model, None)
         self.anchor = Anchor(

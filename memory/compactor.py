@@ -243,11 +243,10 @@ class Compactor:
         is_known, self._known_restart = move.id == self._known_restart, move.id
         return "" if is_known else trim.describe_restart(move)
 
-    def describe_stuck(self, turn: int) -> str:
-        """Return a sentence on turns that exceed a limit and can't be removed, as the turn of this
-        number is answered; "" if there are none. It is returned once, until it changes."""
-        limits = self._state.limits
-        view = self._state.view(self._state.prefix_sent, limits)
+    def describe_stuck(self, turn: int, view: View, limits: Limits) -> str:
+        """Return a sentence on turns that exceed a limit and can't be removed, after this view was
+        sent in the turn of this number; "" if there are none. It is returned once, until it
+        changes."""
         stuck = find_stuck(view, limits)
         if not stuck or (stuck != self._stuck[0] and is_over(view, limits)):
             self._stuck = stuck, turn

@@ -308,8 +308,8 @@ class Conversation:
 
     @property
     def limits(self) -> Limits:
-        """The limits in force now."""
-        return self.context.limits
+        """The limits of the settings."""
+        return self._services.rules.at(self.key).limits
 
     @property
     def redactor(self) -> Redactor:

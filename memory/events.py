@@ -100,14 +100,16 @@ class Events:
         answers."""
         verdict = NOTHING
         for listener in self.find_interested(event.name) if listeners is None else listeners:
-            verdict = verdict.plus(await _notify(listener, event))
+            answer = await _notify(listener, event)
+            verdict = answer if verdict is NOTHING else verdict.plus(answer)
         return verdict
 
 
 async def _notify(listener: Listener, event: Event) -> Verdict:
     try:
         async with asyncio.timeout(listener.timeout):
-            return _checked(await listener.hear(event))
+            answer = await listener.hear(event)
+            return NOTHING if answer is None else _checked(answer)
     except TimeoutError:
         log.warning("%s took longer than %s s over %s", listener.name, listener.timeout, event.name)
     except (Exception, SystemExit, asyncio.CancelledError) as error:
@@ -118,9 +120,7 @@ async def _notify(listener: Listener, event: Event) -> Verdict:
 
 
 def _checked(answer: object) -> Verdict:
-    """Return the answer of a listener; check that it is a Verdict of texts, or None."""
-    if answer is None:
-        return NOTHING
+    """Return the answer of a listener; check that it is a Verdict of texts."""
     if not isinstance(answer, Verdict):
         raise TypeError(f"the answer {reprlib.repr(answer)} is no Verdict")
     injected: Any = answer.inject

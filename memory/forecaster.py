@@ -192,7 +192,7 @@ class Forecaster:
     async def find_late_summaries(self) -> dict[int, int]:
         """Return the late summaries that are not shown yet, by the events that removed their
         turns."""
-        layout = self._state.layout
+        layout = self._state.replayed.layout
         if layout.front is None and not layout.ranges:
             return {}  # the usual case
         slots = {layout.front, *(one.event for one in layout.ranges)} - {None, *layout.texts}

@@ -48,8 +48,8 @@ class Overflow(Struct, frozen=True):
 
 class RequestFitter:
     """The fitting of requests to the window: the running turn asks it before each request, and
-    after one that was refused. Between turns a changed strategy, a changed prompt and late
-    summaries become an event each; a changed prompt also within a turn."""
+    after one that was refused. A changed prompt becomes an event before the request, a changed
+    strategy and late summaries between turns."""
 
     def __init__(
         self,
@@ -226,7 +226,7 @@ class RequestFitter:
         """Restore the messages of earlier turns that were removed for a fallback model, or for a
         refusal with an unknown reason, before this turn's first request."""
         state = self._state
-        if not state.has_passing_steps or self._looked_in == state.current:
+        if self._looked_in == state.current:
             return
         async with state.changing:
             held = undoable(await state.history())
@@ -253,7 +253,8 @@ class RequestFitter:
         """Do what is due between turns, before the next one begins."""
         if self._state.waits_for_strategy:
             await self._switch()
-        await self._note_changed_prompt(self._state.prefix, self._state.limits)
+        if not self._fingerprint:  # what the words of the first turn change is an event, too
+            await self._note_changed_prompt(self._state.prefix, self._state.limits)
         await self._show_late()
 
     async def _switch(self) -> None:
@@ -274,7 +275,7 @@ class RequestFitter:
             return  # nearly always: a prefix is made anew only where something has changed
         now = fingerprint(prefix, limits.model)
         if now != self._fingerprint:
-            view, why = state.view(limits=limits), describe_change(self._fingerprint, now)
+            view, why = state.view(prefix, limits), describe_change(self._fingerprint, now)
             changed = state.event(Plan(Change(), why), view, view.tokens, kind="prompt")
             event = state.count_ahead(changed)
 

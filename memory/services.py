@@ -114,9 +114,9 @@ class RequestLog:
     def __init__(self, redactor: Redactor) -> None:
         self.redactor = redactor
 
-    def is_on(self, limits: Limits) -> bool:
-        """Return whether what is sent within these limits is kept."""
-        return False
+    def most_kept(self, limits: Limits) -> int:
+        """Return how many requests that are sent within these limits are kept."""
+        return 0
 
     def describe(self, request: OutgoingRequest, limits: Limits) -> Any:
         """Return the row of a request that is being sent."""

@@ -123,7 +123,7 @@ class TurnLog:
             self._begin(number)
             state.append([entry])
         await self._notify_words([entry])
-        return OpenTurn(self, Turn(number, (entry,)))
+        return OpenTurn(self, state.whole[-1])
 
     async def append(
         self,
@@ -240,7 +240,8 @@ class TurnLog:
             await self.services.store.write(insert, is_synced=is_synced)
             state.last_inbox = max(state.last_inbox, *inbox, 0)
             state.append(entries)
-        await self._notify_words(entries)
+        if inbox:
+            await self._notify_words(entries)
         return entries
 
     async def _entry(self, message: Message, turn: int) -> Entry:
@@ -317,6 +318,7 @@ def describe_cut_prompt(model: str, cut: CutPrompt) -> str:
 class OpenTurn:
     """An open turn; it ends with a final message. `is_resumed` says whether it continues after a
     crash; `host` is the part of the bot that runs it; `bill` is its cost so far, in this process.
+    `reply` is the final reply, once there is one.
     `begun` are the ids of calls that had begun when the process died, with whether each must not
     run twice. `finish` is the end of the model's last reply ("complete", "length"). `notices` are
     sentences for the person besides the reply."""
@@ -324,6 +326,8 @@ class OpenTurn:
     is_alone = False
     """The turn is in no transcript: it can't start sub-agents or show pictures, and its requests
     can't be reproduced."""
+    _given = 0
+    """The number of the first entries that are a client's."""
 
     def __init__(
         self,
@@ -336,6 +340,7 @@ class OpenTurn:
         self.begun = dict(begun)
         self.number, self.id = turn.number, turn.id
         self.entries = list(turn.entries)
+        self.reply = self._to_reply(self.entries[-1].message)
         self.is_resumed = is_resumed
         self.host: TurnHost | None = None
         self.bill = Bill()
@@ -346,29 +351,23 @@ class OpenTurn:
         self._has_seen_outside = False
         self._cut = ""
         self._event = 0  # the newest event in the view of the next request
-        self._limits: Limits  # of the step, once its request is fitted
+        self._fitted: View | None = None  # the view of the latest request, fitted
+        self._limits: Limits  # of its step
         self._sent: list[Any] = []  # rows of requests that are not recorded yet
 
-    @property
-    def reply(self) -> Message | None:
-        """The final reply, once there is one."""
-        last = self.entries[-1].message
+    def _to_reply(self, last: Message) -> Message | None:
+        """Return the last message if it ends the turn."""
         return last if last.is_final else None
-
-    @property
-    def _own(self) -> list[Entry]:
-        """The entries of the turn that the bot has."""
-        return self.entries
 
     @property
     def steps(self) -> int:
         """The number of model replies so far."""
-        return sum(entry.message.role == "assistant" for entry in self._own)
+        return sum(entry.message.role == "assistant" for entry in self.entries[self._given :])
 
     @property
     def unanswered(self) -> list[ToolCall]:
         """The calls without a result, in the order in which the model made them."""
-        messages = [entry.message for entry in self._own]
+        messages = [entry.message for entry in self.entries[self._given :]]
         answered = {message.call_id for message in messages if message.role == "tool"}
         return [c for m in messages for c in m.tool_calls if c.id not in answered]
 
@@ -436,14 +435,13 @@ class OpenTurn:
         """Return the view that the model sees at this step, within the current limits. Raises
         NoRoom."""
         view, self._limits = await self.log.fitter.fit(prefix)
-        self._note_seen(view)
-        self._event = self.log.state.last_event
-        return view
+        self._fitted, self._event = view, self.log.state.last_event
+        return self._note_seen(view)
 
     @property
     def keeps_requests(self) -> bool:
         """Return whether the turn's requests are stored for people to inspect."""
-        return not self.is_alone and self.log.requests.is_on(self._limits)
+        return not self.is_alone and bool(self.log.requests.most_kept(self._limits))
 
     def note_sent(
         self,
@@ -482,7 +480,8 @@ class OpenTurn:
     async def restore_removed(self) -> None:
         """Restore the messages that were removed for another model's smaller window, before the
         first model is called again."""
-        await self.log.fitter.restore_removed()
+        if self.log.state.has_passing_steps:
+            await self.log.fitter.restore_removed()
 
     async def _treat_as_overflow(self, view: View) -> bool:
         """Return whether an unclear refusal is treated as an overflow: the request had several
@@ -530,17 +529,16 @@ class OpenTurn:
         """List the notices for the person besides the reply; they are shown with it, and sent in no
         request."""
         notices = [*self.notices, self._cut, await self.log.fitter.emergency_in(self.number)]
-        return [*notices, self.log.compactor.describe_stuck(self.number)]
+        if self._fitted is not None:
+            stuck = self.log.compactor.describe_stuck(self.number, self._fitted, self._limits)
+            notices.append(stuck)
+        return notices
 
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
         """Add messages to the turn; on disk when this returns. A final one ends the turn."""
-        if self.entries[-1].message.is_final:
+        if self.reply is not None:
             raise RuntimeError(f"{self.id} is over; nothing can be added to it")
-        try:
-            await run_shielded(self._add(messages, spent))
-        finally:
-            if self.reply is not None:
-                self.log.end(self.number)
+        await run_shielded(self._add(messages, spent))
 
     async def book(self, spent: Spent) -> None:
         """Add the cost of a failed call to the bill."""
@@ -560,11 +558,13 @@ class OpenTurn:
         if spent is not None:  # regardless of the reply's fate
             self.log.state.book(spent)
             self.bill = self.bill.plus(spent)
-        rows = None
-        if self.host is not None and marked[-1].is_final:
-            rows = await self.host.after_answer(self, marked[-1])
+        rows, reply = None, self._to_reply(marked[-1])
+        if self.host is not None and reply is not None:
+            rows = await self.host.after_answer(self, reply)
         self.entries += await self.log.add(self.number, marked, spent, inbox, sent, rows)
-        self._sent = []
+        self._sent, self.reply = [], reply
+        if reply is not None:
+            self.log.end(self.number)
 
     async def end_early(self, mark: Mark, text: str, sentence: str) -> None:
         """End the turn early: calls without a result get one that says so, and the model's partial

@@ -123,6 +123,7 @@ class UnrecordedTurn(OpenTurn):
             marked, seq = self._mark_tainted(message), self.entries[-1].seq + 1
             entry = await make_entry(self.log, seq, self.number, marked)
             self.entries.append(entry)
+            self.reply = self._to_reply(marked)
         if spent is not None:
             await self.book(spent)
 
@@ -209,8 +210,9 @@ class StatelessTurn(UnrecordedTurn):
     purpose = "request"
 
     def __init__(self, log: TurnLog, given: Sequence[Entry], hands_out: bool = False) -> None:
+        self._given, self._hands_out = len(given), hands_out
         super().__init__(log, Turn(1, tuple(given)))
-        self._count, self._hands_out = len(given), hands_out
+        self.reply = None  # whatever the client's last message is
 
     @classmethod
     async def open(
@@ -225,17 +227,9 @@ class StatelessTurn(UnrecordedTurn):
                 await asyncio.sleep(0)  # counting tokens takes time, so let other tasks run
         return cls(log, given, hands_out)
 
-    @property
-    def _own(self) -> list[Entry]:
-        """Return the entries after the client's."""
-        return self.entries[self._count :]
-
-    @property
-    def reply(self) -> Message | None:
-        own = self._own
-        last = own[-1].message if own else None
-        is_end = last is not None and last.role == "assistant"
-        return last if is_end and last and (last.is_final or self._hands_out) else None
+    def _to_reply(self, last: Message) -> Message | None:
+        is_end = last.is_final or (self._hands_out and last.role == "assistant")
+        return last if is_end else None
 
     @property
     def has_outside(self) -> bool:

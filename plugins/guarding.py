@@ -32,7 +32,7 @@ class Guarded(Struct, frozen=True):
     def __call__(self, *handed: Any, **named: Any) -> Any:
         try:
             found = self.function(*handed, **named)
-            if self.fits is None or self.fits(found):
+            if self.fits is None or found == self.instead or self.fits(found):
                 return found
             log.error("%s of the plugin %s returned %.200r", self.hook, self.plugin, found)
         except Exception:

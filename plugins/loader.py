@@ -394,7 +394,7 @@ def _collect_runtime(manager: pluggy.PluginManager, name: str, plugin: Any) -> L
         text_to_speech=guard_object("parley_text_to_speech", {"is_needed": False}, "speak"),
         rows=ask("parley_rows", "count", "forget", "prune"),
         logins=ask_for("parley_logins", Logins),
-        approvals=guard_object("parley_approvals", {"count_waited": 0.0}, "ask"),
+        approvals=ask("parley_approvals", "ask"),
         spending=ask("parley_spending", *SPENDING),
         services={type(one): one for many in ask_for("parley_services", Sequence) for one in many},
         calls={

@@ -80,10 +80,12 @@ def decode_plain(
         try:
             texts.append(decoder.decode(data))
         except ValueError:
-            yield from _joined(texts)
-            texts = []
+            if texts:
+                yield from _joined(texts)
+                texts = []
             yield data
-    yield from _joined(texts)
+    if texts:
+        yield from _joined(texts)
 
 
 def _joined(chunks: Sequence[PlainChunk]) -> Sequence[PlainChunk]:
@@ -162,16 +164,18 @@ class Answer:
         else:
             if "choices" not in fields:
                 self.other = fields or self.other
-            choice, may_report = self._choice(fields), True
+            choice, may_report = self._choice(fields) if choices else {}, True
         if may_report and (usage := find_usage(fields)):
             self._usage = read_usage(usage, self._usage)
         reason = choice.get("finish_reason")
         if reason and isinstance(reason, str) and reason.strip().lower() not in _NO_REASON:
             self.finish = reason
+        self.thought = ""
         delta = choice.get("delta")
         if type(delta) is not dict or not delta:
             delta = self._whole(choice)
-        self.thought = ""
+        if not delta:
+            return ""
         content = delta.get("content")
         if delta.keys() <= _ONLY_TEXT and (content is None or isinstance(content, str)):
             return self._add_text(content)  # the usual case
@@ -297,11 +301,13 @@ class Answer:
         finish = read_finish(self.finish, has_calls=bool(calls))
         if self._has_refused and finish == "complete":
             finish = "refused"
-        is_thought = finish == "complete" and self._is_thought_alone and not text.strip()
+        is_thought = finish == "complete" and not text.strip() and self._is_thought_alone
         if is_thought:
             text, reasoning = reasoning, ""
-        signatures = [call.signature for call in whole]
-        kept = chat_thoughts.keep(self._field, reasoning, self._details, signatures)
+        kept = ""
+        if calls and not self.is_full:
+            signatures = [call.signature for call in whole]
+            kept = chat_thoughts.keep(self._field, reasoning, self._details, signatures)
         return ModelReply(
             text=text,
             tool_calls=calls,
@@ -309,7 +315,7 @@ class Answer:
             model=join_halves(self._model) or model,
             usage=self._usage,
             reasoning=reasoning,
-            thoughts=kept if calls and not self.is_full else "",
+            thoughts=kept,
             is_bounded=self.is_full,
             is_thought=is_thought and bool(text),
         )

@@ -94,7 +94,8 @@ class OpenAIModel(EndpointModel):
         whole = api.to_neutral(self._endpoint, provider, request)
         if self.learnt.facts.get(EVERYWHERE) and THOUGHTS in whole:
             whole[EVERYWHERE] = True
-        return api.leave_out(whole, self.learnt.unwanted)
+        unwanted = self.learnt.unwanted
+        return api.leave_out(whole, unwanted) if unwanted else whole
 
     async def _stream_conversation(
         self, body: Mapping[str, Any], request: ModelRequest, on_delta: OnDelta

@@ -41,7 +41,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from agent.models import failures, wire
-from agent.models.answer import PlainChunk, decode_plain
+from agent.models.answer import Answer, PlainChunk, decode_plain
 from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
 from agent.models.refusals import read_wait
@@ -309,18 +309,18 @@ class SdkClient:
         return response
 
     async def chunks(
-        self, encode: Encode, size: Callable[[], int], options: Mapping[str, Any]
+        self, encode: Encode, answer: Answer, options: Mapping[str, Any]
     ) -> AsyncGenerator[Iterable[object], None]:
         """Yield the chunks of an answer, parsed but not checked, in groups as they arrived;
         `options` are the SDK's for this request alone. Raises ModelError; the yielded iterables
         raise it at an invalid chunk.
 
-        An answer that is one JSON object is one chunk. `size` returns the size of the answer so
-        far; if it does not grow for too long, the answer has broken off.
+        An answer that is one JSON object is one chunk. If `answer`, which the chunks are added to,
+        does not grow for too long, it has broken off.
         """
         reply = await self._open(encode, options)
         kind = _kind(reply)
-        progress = wire.Progress(PATIENCE * self._endpoint.timeout, size)
+        progress = wire.Progress(PATIENCE * self._endpoint.timeout, answer)
         try:
             async with aclosing(reply):
                 if kind.startswith(_DOCUMENTS):

@@ -304,12 +304,12 @@ class EndpointModel(Model):
         first: list[float],
     ) -> ModelReply:
         """Return the streamed reply; `first` gets the time when the answer began."""
-        client = await self._connect()
+        client = self._client or await self._connect()
         try:
             options: dict[str, Any] = {"headers": headers} if headers else {}
             if request.is_hasty:
                 options["max_retries"] = 0
-            async with aclosing(client.chunks(encode, lambda: answer.size, options)) as chunks:
+            async with aclosing(client.chunks(encode, answer, options)) as chunks:
                 await _read_stream(chunks, answer, on_delta, request.on_thought, first)
             may_be_empty = request.parameters is not None or answer.is_paused
             reply = finish_reply(self._endpoint, answer, may_be_empty)

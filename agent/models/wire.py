@@ -15,13 +15,14 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import cast
 
 import httpx2
 import orjson
 
+from agent.models.answer import Answer
 from agent.models.refusals import read_wait
 
 MARK = b"\xef\xbb\xbf"
@@ -241,16 +242,16 @@ class NoProgress(Exception):
 
 
 class Progress:
-    """The progress of an answer, which must grow. `size` returns its current size; `patience` is in
+    """The progress of an answer, which must grow (None: no answer is expected); `patience` is in
     seconds."""
 
-    def __init__(self, patience: float, size: Callable[[], int] = lambda: 0) -> None:
-        self._patience, self._size = patience, size
-        self._seen, self._since = size(), time.monotonic()
+    def __init__(self, patience: float, answer: Answer | None = None) -> None:
+        self._patience, self._answer = patience, answer
+        self._seen, self._since = answer.size if answer else 0, time.monotonic()
 
     def check(self) -> None:
         """Check that the answer has grown. Call it whenever data came. Raises NoProgress."""
-        size, now = self._size(), time.monotonic()
+        size, now = self._answer.size if self._answer else 0, time.monotonic()
         if size != self._seen:
             self._seen, self._since = size, now
         elif now - self._since > self._patience:

@@ -65,26 +65,17 @@ class CountedRequest(Struct, frozen=True):
     images: int = 0
     characters: int = 0
 
-    @property
-    def least(self) -> float:
-        """The fewest tokens that any vocabulary makes of it."""
+    def bounds(self) -> tuple[float, float]:
+        """Return the fewest and the most tokens that any vocabulary makes of it, without those of
+        pictures."""
         odd = min(self.odd, self.raw - self.pictures)
         plain = max(0, self.raw - self.pictures - odd)
         tools = min(self.tools, plain)
-        return _PLAIN[0] * (plain - tools) + _TOOLS * tools + _ODD[0] * odd
-
-    @property
-    def most(self) -> float:
-        """The most tokens that any vocabulary makes of it."""
-        odd = min(self.odd, self.raw - self.pictures)
-        plain = max(0, self.raw - self.pictures - odd)
         words = _PLAIN[1] * plain + _ODD[1] * odd
-        return max(words, _PLAIN[1] * self.prefix + self.characters / _RUN) + self.unknown
-
-    @property
-    def unknown(self) -> float:
-        """The tokens that can't be counted: pictures."""
-        return _PICTURE * self.images
+        return (
+            _PLAIN[0] * (plain - tools) + _TOOLS * tools + _ODD[0] * odd,
+            max(words, _PLAIN[1] * self.prefix + self.characters / _RUN),
+        )
 
 
 class Report(Struct, frozen=True):
@@ -139,13 +130,14 @@ class SizeDecision(Struct, frozen=True):
 
 def reconcile(report: Report, counted: CountedRequest, known: KnownSizes) -> SizeDecision:
     """Decide the size of a prompt."""
-    least, most = counted.least, max(counted.most, known.proved * _ALIKE * counted.raw)
+    least, most = counted.bounds()
+    most = max(most + _PICTURE * counted.images, known.proved * _ALIKE * counted.raw)
     expected = _expect(counted, known)
     prompt, both = report.prompt, report.prompt + report.cached
     sizes = dict.fromkeys((both,) if report.cached > prompt else (prompt, both))
     fitting = [size for size in sizes if least <= size <= most + known.extra + _TEMPLATE]
-    is_expected = known.size and _distance(both, expected) <= _ALIKE
-    if report.cached <= prompt and not is_expected and _is_cut(prompt, counted, known):
+    is_cut = report.cached <= prompt and _is_cut(prompt, counted, known)
+    if is_cut and not (known.size and _distance(both, expected) <= _ALIKE):
         return SizeDecision(0, "cut")
     if not fitting:
         smallest = min(sizes)
@@ -203,7 +195,7 @@ def _is_odd(size: int, counted: CountedRequest, known: KnownSizes, expected: flo
     odd = min(counted.odd, counted.raw - counted.pictures)
     share = odd / max(1, counted.raw)
     least = expected * (1 - share) / _JUMP + _ODD[0] * odd - counted.pictures
-    most = expected * (1 - share) * _JUMP + _ODD[1] * odd + counted.unknown
+    most = expected * (1 - share) * _JUMP + _ODD[1] * odd + _PICTURE * counted.images
     return not least - _TEMPLATE / 2 <= size <= most + _TEMPLATE / 2
 
 
@@ -244,13 +236,13 @@ def _is_cut(size: int, counted: CountedRequest, known: KnownSizes) -> bool:
 def is_partial(report: Report, counted: CountedRequest) -> bool:
     """Return whether a report is below the size of any window, for a prompt that is much longer:
     the model reports the tokens that were not cached, and no prompt was truncated."""
-    return report.prompt + report.cached < min(_SMALLEST, counted.least)
+    return report.prompt + report.cached < min(_SMALLEST, counted.bounds()[0])
 
 
 def clamp(ratio: float, counted: CountedRequest) -> float:
     """Return a model's ratio, limited to the range that is possible for this text."""
-    raw = max(1, counted.raw)
-    return min(max(ratio, counted.least / raw), (counted.most - counted.unknown) / raw)
+    raw, (least, most) = max(1, counted.raw), counted.bounds()
+    return min(max(ratio, least / raw), most / raw)
 
 
 def is_measure(counted: int, raw: int) -> bool:

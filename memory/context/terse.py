@@ -82,7 +82,7 @@ class TerseFilter:
         text."""
         rest, self._rest = self._rest, ""
         is_tag = self._in_tag or (_CUT_OFF.fullmatch(rest) and not self._is_block())
-        shown = self._process([] if is_tag or not rest else [rest])
+        shown = "" if is_tag or not rest else self._process([rest])
         if self._may_be_code:
             self._end_run()
             shown += self._decide()

@@ -288,7 +288,7 @@ class View(Struct, frozen=True, dict=True):
 
     @cached_property
     def _has_own_ids(self) -> bool:
-        ids = [call.id for message in self.messages for call in message.tool_calls]
+        ids = [call.id for entry in self.entries for call in entry.message.tool_calls]
         return len({*ids}) == len(ids)
 
     def _message_on_wire(self, entry: Entry) -> dict[str, Any]:

@@ -59,14 +59,6 @@ class _Job(Struct, Generic[T]):
             if is_lone:
                 raise
 
-    def finish(self, engine: DatabaseEngine) -> None:
-        if self.future is None or self.future.done():
-            return  # its awaiter was cancelled; the write stays
-        if self.error is not None:
-            self.future.set_exception(engine.explain(self.error))
-        else:
-            self.future.set_result(self.result)  # type: ignore[arg-type]
-
 
 class _Lane(threading.Thread):
     """A thread that owns a connection and executes jobs in order."""
@@ -320,7 +312,12 @@ class Store:
         if lane is self._writer:
             self._writing -= len(group)
         for job in group:
-            job.finish(self.engine)
+            if job.future is None or job.future.done():
+                continue  # its awaiter was cancelled; the write stays
+            if job.error is not None:
+                job.future.set_exception(self.engine.explain(job.error))
+            else:
+                job.future.set_result(job.result)
 
     async def close(self) -> None:
         """Finish running work and close; later calls raise StoreError."""

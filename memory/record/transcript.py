@@ -467,30 +467,25 @@ def _select(text: Any = tables.Message.text) -> Any:
 
 def _row(conversation: int, entry: Entry) -> dict[str, Any]:
     message = entry.message
-    return {
-        "conversation": conversation,
-        "seq": entry.seq,
-        "turn": entry.turn,
-        "role": message.role,
-        "text": message.text,
-        "extra": orjson.dumps(_extra(message)).decode(),
-        "tokens": entry.tokens,
-        "at": entry.at.timestamp(),
-    }
-
-
-def _extra(message: Message) -> dict[str, Any]:
-    """Return the fields of a message besides role and text; absent means the default."""
     extra: dict[str, Any] = {
         name: getattr(message, name) for name in _EXTRA if getattr(message, name)
-    }
+    }  # absent means the default
     if message.tool_calls:
         extra["tool_calls"] = [[c.id, c.name, c.arguments] for c in message.tool_calls]
     if message.images:
         extra["images"] = [[image.sha256, image.media_type] for image in message.images]
     if message.files:
         extra["files"] = message.files
-    return extra
+    return {
+        "conversation": conversation,
+        "seq": entry.seq,
+        "turn": entry.turn,
+        "role": message.role,
+        "text": message.text,
+        "extra": orjson.dumps(extra).decode(),
+        "tokens": entry.tokens,
+        "at": entry.at.timestamp(),
+    }
 
 
 _EXTRA = (

@@ -13,9 +13,7 @@ import asyncio
 import re
 import secrets
 import time
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -96,8 +94,6 @@ class Approvals:
         kernel.delivery.on_listened.connect(self._end_all)
         self._questions: dict[str, _Question] = {}
         self._allowed: set[tuple[str, str]] = set()
-        self._waited: defaultdict[str, float] = defaultdict(float)
-        self._waiting_since: dict[str, tuple[float, int]] = {}
 
     @hookimpl
     def parley_approvals(self) -> Approvals:
@@ -130,9 +126,8 @@ class Approvals:
         """Return the answer to a question, for one of its waiting calls. Raises ToolError."""
         question.askers += 1
         try:
-            with self._count_waiting(question.key):
-                async with asyncio.timeout(self._patience):
-                    return await asyncio.shield(question.answer)
+            async with asyncio.timeout(self._patience):
+                return await asyncio.shield(question.answer)
         except TimeoutError:
             self._end(question, lambda: f"✗ {_('Nobody answered in time.')}")
             raise ToolError(
@@ -278,26 +273,6 @@ class Approvals:
         """Return whether this person may allow the call."""
         is_asker = self._is_here(question, address) and address.is_private
         return person.is_owner or (is_asker and not question.wanted.is_for_owner)
-
-    def count_waited(self, key: ConversationKey) -> float:
-        """Return the seconds that turns of a conversation have waited for a person, since the
-        start."""
-        since, _ = self._waiting_since.get(key.id, (time.monotonic(), 0))
-        return self._waited.get(key.id, 0.0) + time.monotonic() - since
-
-    @contextmanager
-    def _count_waiting(self, key: ConversationKey) -> Iterator[None]:
-        """Add the time spent in the block; concurrent calls count once."""
-        since, count = self._waiting_since.get(key.id, (time.monotonic(), 0))
-        self._waiting_since[key.id] = (since, count + 1)
-        try:
-            yield
-        finally:
-            since, count = self._waiting_since.pop(key.id)
-            if count > 1:
-                self._waiting_since[key.id] = (since, count - 1)
-            else:
-                self._waited[key.id] += time.monotonic() - since
 
 
 def _buttons(name: str, covers: str) -> tuple[Action, ...]:

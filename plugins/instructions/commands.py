@@ -390,6 +390,8 @@ _VERBS: Mapping[str, Callable[[Ask, str], Awaitable[Reply]]] = {
 def list_notes(standing: StandingInstructions, turn: OpenTurn) -> list[str | Reply]:
     """Return the notes about rules below a turn's answer: rules kept in it, rules that wait for
     approval, and rules that it ended or seems to end."""
+    if not standing.rules:
+        return []
     key = turn.log.state.key
     mine = [
         rule

@@ -90,7 +90,7 @@ class StandingInstructions:
     def __init__(self, kernel: Kernel) -> None:
         self._store, self._config, self._changed = kernel.store, kernel.config, kernel.changes
         self._access, self._meter = kernel.access, kernel.conversations.services.meter
-        self._rules: dict[int, Instruction] = {}
+        self.rules: dict[int, Instruction] = {}
         self._sections: dict[tuple[str, str], str] = {}
         self._endings: dict[tuple[str, int], dict[int, bool]] = {}
         self._rewordings: dict[tuple[str, int], dict[int, str]] = {}
@@ -108,7 +108,7 @@ class StandingInstructions:
 
     def take(self, rules: Iterable[Instruction]) -> None:
         """Replace the rules in memory."""
-        self._rules, self._sections = {rule.id: rule for rule in rules}, {}
+        self.rules, self._sections = {rule.id: rule for rule in rules}, {}
 
     def drop(self) -> None:
         """Reload the rules after the transaction that deletes some, and notify other processes. It
@@ -137,15 +137,15 @@ class StandingInstructions:
 
     def find(self, key: ConversationKey, *states: State) -> list[Instruction]:
         """Return the rules for a conversation in these states, in the order of their creation."""
-        if not self._rules:
+        if not self.rules:
             return []
-        every = self._rules.values()
+        every = self.rules.values()
         found = [r for r in every if r.state in states and r.reaches(key.audience, key.home)]
         return sorted(found, key=lambda rule: rule.id)
 
     def section(self, key: ConversationKey) -> str:
         """Return the section of a conversation's system prompt."""
-        if not self._rules:
+        if not self.rules:
             return ""
         place = (key.audience, key.home)
         if place not in self._sections:
@@ -187,7 +187,7 @@ class StandingInstructions:
 
     def get(self, key: ConversationKey, number: int) -> Instruction:
         """Return the rule with this number. Raises CommandError if it does not apply there."""
-        rule = self._rules.get(number)
+        rule = self.rules.get(number)
         if rule is None or rule.state not in _OPEN or not rule.reaches(key.audience, key.home):
             raise refusal("There is no rule {n} here; /rules lists them.", n=number)
         return rule
@@ -205,7 +205,8 @@ class StandingInstructions:
             is_certain = found.is_sure and is_plain(written, found.start)
             is_auto = mode == "auto" and decides and is_certain
             await self._propose_or_keep(said, found.text, is_auto=is_auto)
-        await self._end(said, written, is_auto=mode == "auto" and decides)
+        if self.rules:
+            await self._end(said, written, is_auto=mode == "auto" and decides)
         spoken = said.spoken if said.spoken and not is_forwarded(said.written) else ()
         for text in spoken:  # other voices may be in the recording: a person must approve
             for found in find_instructions(text):
@@ -259,7 +260,7 @@ class StandingInstructions:
     def find_endings(self, key: ConversationKey, turn: int) -> list[tuple[Instruction, bool]]:
         """Return the rules that a turn seems to end, and whether it did."""
         found = self._endings.get((key.id, turn), {})
-        rules = ((self._rules.get(number), is_ended) for number, is_ended in found.items())
+        rules = ((self.rules.get(number), is_ended) for number, is_ended in found.items())
         return [
             (rule, is_ended)
             for rule, is_ended in rules
@@ -271,7 +272,7 @@ class StandingInstructions:
         that the turn seems to end."""
         ended = self._endings.get((key.id, turn), {})
         found = self._rewordings.get((key.id, turn), {})
-        rules = ((self._rules.get(number), text) for number, text in found.items())
+        rules = ((self.rules.get(number), text) for number, text in found.items())
         return [
             (rule, text)
             for rule, text in rules
@@ -358,7 +359,7 @@ class StandingInstructions:
         async with self._lock:
             wanted = []
             for change in changes:
-                if (now := self._rules.get(change.rule)) is None:
+                if (now := self.rules.get(change.rule)) is None:
                     continue
                 was = change.was or replace(now, state="dismissed")
                 fields = _UNDOES.get(change.kind, ("state",))  # other changes may have set the rest
@@ -373,7 +374,7 @@ class StandingInstructions:
 
     def get_any(self, number: int) -> Instruction | None:
         """Return a rule in any state."""
-        return self._rules.get(number)
+        return self.rules.get(number)
 
     async def import_entry(
         self, key: ConversationKey, rule: Instruction, *, is_rehearsal: bool
@@ -404,13 +405,13 @@ class StandingInstructions:
         same place."""
         same = [
             rule
-            for rule in self._rules.values()
+            for rule in self.rules.values()
             if rule.digest == new.digest and rule.reaches(new.audience, new.home)
         ]
         return min(same, key=lambda r: (r.state not in _OPEN, r.place != new.place), default=None)
 
     def _refuse_duplicate(self, rule: Instruction) -> None:
-        for other in self._rules.values():
+        for other in self.rules.values():
             if other.id == rule.id or other.digest != rule.digest:
                 continue
             if other.state in _OPEN and other.reaches(*rule.place):
@@ -432,22 +433,22 @@ class StandingInstructions:
         """Store rules with their new contents, and replace those in memory. Raises CommandError and
         StoreError."""
         await self._check_size(key, wanted)
-        pairs = [(self._rules.get(rule.id), rule) for rule in wanted]
+        pairs = [(self.rules.get(rule.id), rule) for rule in wanted]
 
         def save(database: Any) -> list[Instruction]:
             rows.mark_undone(database, undone)
             return rows.save(database, kind, key, person, pairs)
 
         saved = await self._store.write(save)
-        self.take((self._rules | {rule.id: rule for rule in saved}).values())
+        self.take((self.rules | {rule.id: rule for rule in saved}).values())
         self._changed()
         return saved
 
     async def _check_size(self, key: ConversationKey, wanted: Sequence[Instruction]) -> None:
         """Raise CommandError if the rules of any conversation would exceed the limit, or the room
         in the window of the model that answers here."""
-        now = [*self._rules.values()]
-        then = [*(self._rules | {rule.id: rule for rule in wanted if rule.id}).values()]
+        now = [*self.rules.values()]
+        then = [*(self.rules | {rule.id: rule for rule in wanted if rule.id}).values()]
         then += [rule for rule in wanted if not rule.id]
         limits = self._config.at(key).limits
         most, room = self.settings(key).max_tokens, round(limits.ceiling * SHARE)

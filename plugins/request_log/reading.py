@@ -53,12 +53,6 @@ IN_PLACE = ("messages", "tools")
 """The parts of a request's body that are stored apart from its parameters."""
 
 
-def most_kept(limits: Limits) -> int:
-    """Return the number of requests to keep."""
-    section = limits.context
-    return section.keep_requests if isinstance(section, RequestLogSettings) else 0
-
-
 class StoredRequestLog(RequestLog):
     """The log whose rows `/context request` reads."""
 
@@ -66,15 +60,15 @@ class StoredRequestLog(RequestLog):
         super().__init__(redactor)
         self._known: tuple[PromptPrefix, str, RequestPrefix] | None = None
 
-    def is_on(self, limits: Limits) -> bool:
-        """Return whether requests are stored."""
-        return most_kept(limits) > 0
+    def most_kept(self, limits: Limits) -> int:
+        section = limits.context
+        return section.keep_requests if isinstance(section, RequestLogSettings) else 0
 
     def insert(
         self, database: Database, conversation: int, rows: Sequence[SentRequest], limits: Limits
     ) -> None:
         """Store these requests, or delete the stored ones if none are to be kept."""
-        keep = most_kept(limits)
+        keep = self.most_kept(limits)
         for request in rows[-keep:] if keep else ():
             record.insert(database, conversation, request, keep)
         if not keep:  # every time, since a transaction may be repeated
@@ -194,12 +188,12 @@ class StoredRequests:
     """The stored requests of one conversation."""
 
     def __init__(self, turns: TurnLog) -> None:
-        self._services, self._state = turns.services, turns.state
+        self._services, self._state, self._log = turns.services, turns.state, turns.requests
 
     @property
     def keep(self) -> int:
         """Return the number of requests to keep."""
-        return most_kept(self._state.limits)
+        return self._log.most_kept(self._state.limits)
 
     async def numbers(self) -> list[int]:
         """Return the numbers of the stored requests, oldest first."""

@@ -79,15 +79,12 @@ class MonthSpending(MonthAccounts):
 
     def begin(self, key: ConversationKey, user: str = "") -> None:
         """Choose the model for the turn that begins; `user` is the speaker, unless an owner."""
-        settings = self._settings(key)
+        settings = self._book.effective(key.id).section(SpendingSettings)
         if settings.spend_soft_model:
             if len(self._near) > _MOST_KNOWN:
                 self._near.clear()
             accounts = self.accounts(key, user)
             self._near[key.id] = find_nearly_spent(accounts, settings.spend_soft_limit)
-
-    def _settings(self, key: ConversationKey) -> SpendingSettings:
-        return self._book.effective(key.id).section(SpendingSettings)
 
     def choice(self, key: ConversationKey, settings: Settings) -> ModelChoice | None:
         """Return the model that answers in a conversation with these settings; None if no cheaper

@@ -207,7 +207,7 @@ async def test_what_is_said_while_a_turn_runs_is_asked_about_below_its_answer(
 ) -> None:
     async with busy(tmp_path, "steer") as bot:
         await bot.writes(BOSS, id="second")
-        await until(lambda: bot.app.turns._waiting["pipe/main"])
+        await until(lambda: bot.app.turns.waiting["pipe/main"])
         gate("opened").set()
         reply = (await bot.reply_to("first")).reply
         assert commands(reply) == ["/rules keep 1", "/rules dismiss 1"]

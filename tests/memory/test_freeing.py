@@ -160,7 +160,8 @@ async def test_one_pinned_turn_over_the_budget_lets_no_other_turn_be_paid_for(
     assert not harness.summarizer.requests
     assert [event.name for event in await conversation.context.history()] == ["pin"]
     assert [turn.number for turn in views[-1].turns] == list(range(1, 10)), "the newest is there"
-    told = [conversation.compactor.describe_stuck(turn) for turn in (9, 9, 10, 11)]
+    step = views[-1], conversation.context.limits
+    told = [conversation.compactor.describe_stuck(turn, *step) for turn in (9, 9, 10, 11)]
     assert "unpin" in told[0]
     assert told == [told[0], told[0], "", ""], "once, however often that answer is composed"
 
@@ -173,10 +174,13 @@ async def test_pins_that_fill_the_limit_of_turns_let_no_new_turn_leave_at_once(
     for number in range(pins):
         await harness.says(f"Keep {number}.")
     conversation = await pin(harness, *range(1, pins + 1))
-    for view in (await talk_on(harness))[1:]:
+    views = await talk_on(harness)
+    for view in views[1:]:
         assert view.current - 1 in {turn.number for turn in view.turns}
     assert not harness.summarizer.requests
-    assert "limit of 6 turns" in conversation.compactor.describe_stuck(conversation.context.newest)
+    newest, limits = conversation.context.newest, conversation.context.limits
+    told = conversation.compactor.describe_stuck(newest, views[-1], limits)
+    assert "limit of 6 turns" in told
 
 
 async def test_a_running_turn_over_the_trigger_pays_for_nothing_at_each_step(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from channels.message import Attachment
 from plugins.approvals.feature import Approvals
 from plugins.loader import SPENDING, GuardFailed
 from plugins.spending.saving import MonthSpending
@@ -261,7 +262,7 @@ RUNTIME = {
     "parley_speech_to_text": "an object with is_needed, transcribe",
     "parley_text_to_speech": "an object with is_needed, speak",
     "parley_rows": "an object with count, forget, prune",
-    "parley_approvals": "an object with count_waited, ask",
+    "parley_approvals": "an object with ask",
     "parley_spending": f"an object with {', '.join(SPENDING)}",
     "parley_logins": "a logins",
     "parley_services": "a sequence",
@@ -300,12 +301,13 @@ class Made:
     def parley_closing(self):
         return fail_later
 """
+NOTE = (Attachment("note.txt", "text/plain", b"Feed the goats."),)
 SPEAKS = """
 class Speaker:
     def is_needed(self, *handed, **named):
         raise RuntimeError("on purpose")
 
-    count_waited = transcribe = speak = ask = is_needed
+    transcribe = speak = is_needed
 """
 FAILS = ("setting_changed", "remote_tools", "stop", "notes", "routes")
 
@@ -364,15 +366,15 @@ async def test_objects_of_a_plugin_that_fail_take_no_turn_down(
 ) -> None:
     folder = tmp_path / "data" / "plugins"
     folder.mkdir(parents=True)
-    hooks = ("parley_speech_to_text", "parley_text_to_speech", "parley_approvals")
+    hooks = ("parley_speech_to_text", "parley_text_to_speech")
     for hook in hooks:
         more = OPENED.format(hook=hook, also="", value="Speaker()")
         (folder / f"{hook}_failing.py").write_text(SPEAKS + more)
     async with run_bot(tmp_path, [Say("Fine.")]) as bot:
-        assert (await bot.says("Hello")).text == "Fine."
+        assert (await bot.says("Hello", files=NOTE)).text == "Fine."
         assert "| this conversation, total | 1 |" in (await bot.says("/usage")).text
-    for hook, method in zip(hooks, ("is_needed", "is_needed", "count_waited"), strict=True):
-        assert f"{hook} ({method}) of the plugin {hook}_failing failed" in caplog.text
+    for hook in hooks:
+        assert f"{hook} (is_needed) of the plugin {hook}_failing failed" in caplog.text
 
 
 @pytest.mark.parametrize("made", [Approvals, MonthSpending])

@@ -98,7 +98,7 @@ async def test_collect_joins_what_came_to_the_next_turn(tmp_path: Path) -> None:
         assert replies(bot) == {"first": "re: wait", "second": "re: two\n\nthree"}
         assert await inbox_left(bot) == 0
         await bot.app.turns.queues.idle()
-        assert not bot.app.turns._waiting, "nothing is kept of a line that is empty"
+        assert not bot.app.turns.waiting, "nothing is kept of a line that is empty"
         retried = (await bot.says("/retry")).data
         assert retried is not None
         assert (await bot.reply_to(retried["asked"])).reply.text == "re: two\n\nthree"
