@@ -161,7 +161,7 @@ class App(Kernel, frozen=True):
             self._announce(str(error))
         await asyncio.to_thread(catalogue.load)
         await self._report_damage()
-        self.schedule.start()
+        await self.schedule.start()
 
     async def _report_damage(self) -> None:
         """Report damaged or put-aside data of the database to an owner. The check takes long for a

@@ -9,10 +9,9 @@ import itertools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from datetime import datetime, tzinfo
-from typing import Any
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING, Any
 
-from cronsim import CronSim
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -112,8 +111,14 @@ def _day(at: float, zone: tzinfo) -> str:
         return "a time beyond any calendar"
 
 
+if TYPE_CHECKING:
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+
 HOUR = 4
 """The hour of the nightly tick, in the bot's time zone."""
+FARTHEST_NIGHT = DAY + 7_200
+"""The maximum number of seconds to the next night: a day may have an extra hour."""
 OFTEN = 10
 """Minutes."""
 MINUTE = 60.0
@@ -133,8 +138,7 @@ class Schedule:
     ) -> None:
         self._zone, self._tick, self._often = zone, tick, often
         self._minutely: list[Callable[[], Coroutine[Any, Any, None]]] = []
-        self.next_tick: datetime | None = None  # while the schedule runs
-        self._waking: asyncio.TimerHandle | None = None
+        self._scheduler: AsyncIOScheduler | None = None
         self._ticking, self._firing = BackgroundTasks(), BackgroundTasks()
         self._beating, self._rarely = BackgroundTasks(), BackgroundTasks()
 
@@ -142,26 +146,26 @@ class Schedule:
         """Run this every minute once the schedule has started, and at the times of `wake_at`."""
         self._minutely.append(work)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Tick now, and every night from now on."""
-        self.next_tick = self._find_night()
-        self.due()
-        self.fire()
-        self._beating.start(self._beat(), "minutes")
+        scheduler = await asyncio.to_thread(_scheduler, self._zone())
+        scheduler.add_job(self.due, "cron", id="night", hour=HOUR)
+        scheduler.start()
+        self._scheduler = scheduler
+        await self.due()
+        await self.fire()
+        self._beating.start(self._beat(scheduler), "minutes")
 
-    def _find_night(self) -> datetime:
-        return next(CronSim(f"0 {HOUR} * * *", datetime.now(self._zone())))
-
-    async def _beat(self) -> None:
-        """Run the work of every minute, of every few minutes, and of the night, whatever happens to
-        the clock: setting it back must not stop the work, and setting it forward makes jobs due. A
-        machine that slept at night ticks once when it wakes up."""
+    async def _beat(self, scheduler: AsyncIOScheduler) -> None:
+        """Run the work of every minute and every few minutes, whatever happens to the clock:
+        setting it back must not stop the work, and setting it forward makes jobs due."""
         for count in itertools.count(1):
             await asyncio.sleep(MINUTE)
-            night, self.next_tick = self.next_tick, self._find_night()
-            if night is not None and night < self.next_tick:  # it has passed
-                self.due()
-            self.fire()
+            coming = self.next_tick
+            if coming and coming.timestamp() - time.time() > FARTHEST_NIGHT:
+                scheduler.reschedule_job("night", trigger="cron", hour=HOUR)
+            scheduler.wakeup()  # otherwise it would sleep for as long as planned
+            await self.fire()
             if count % OFTEN == 0 and not self._rarely:
                 self._rarely.start(self._do_often(), "every few minutes")
 
@@ -172,7 +176,7 @@ class Schedule:
             except Exception:
                 log.exception("what is done every %d minutes failed", OFTEN)
 
-    def fire(self) -> None:
+    async def fire(self) -> None:
         """Run the work of every minute, unless it is running."""
         if not self._firing:
             for work in self._minutely:
@@ -180,12 +184,17 @@ class Schedule:
 
     def wake_at(self, at: float) -> None:
         """Run the work of every minute at this time as well (seconds since 1970)."""
-        if self.next_tick is None:
-            return  # it has not started, or has stopped
-        if self._waking is not None:
-            self._waking.cancel()
-        left = max(0.0, at - time.time())
-        self._waking = asyncio.get_running_loop().call_later(left, self.fire)
+        if self._scheduler is not None:
+            run_at = datetime.fromtimestamp(at, UTC)
+            self._scheduler.add_job(
+                self.fire, "date", id="wake", run_date=run_at, replace_existing=True
+            )
+
+    @property
+    def next_tick(self) -> datetime | None:
+        """Return the time of the next tick, or None."""
+        job = self._scheduler.get_job("night") if self._scheduler else None
+        return job.next_run_time if job else None
 
     async def idle(self) -> None:
         """Wait until no tick is running."""
@@ -198,12 +207,12 @@ class Schedule:
         await self._rarely.stop()
         self._ticking.cancel()
         self._firing.cancel()
-        self.next_tick = None
-        if self._waking is not None:
-            self._waking.cancel()
+        if self._scheduler is not None:
+            self._scheduler.shutdown(wait=False)
+            await asyncio.sleep(0)  # it shuts down in the loop's next iteration
         await self.idle()
 
-    def due(self) -> None:
+    async def due(self) -> None:
         """Run a tick, unless one is running."""
         if not self._ticking:
             self._ticking.start(self._tick_once(), "tick")
@@ -213,6 +222,16 @@ class Schedule:
             await self._tick()
         except Exception:
             log.exception("what is done each night failed; it is tried again the next night")
+
+
+def _scheduler(zone: tzinfo) -> AsyncIOScheduler:
+    # A slow import, which must not delay the first prompt.
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler  # noqa: PLC0415
+
+    # A machine that slept at that hour ticks once when it wakes up.
+    return AsyncIOScheduler(
+        timezone=zone, job_defaults={"misfire_grace_time": None, "coalesce": True}
+    )
 
 
 class Retention(Struct, frozen=True):

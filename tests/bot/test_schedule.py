@@ -41,7 +41,7 @@ async def test_it_ticks_at_the_start_and_then_at_night_where_the_people_live() -
         ticked.set()
 
     schedule = Schedule(lambda: zone, tick, [nothing])
-    schedule.start()
+    await schedule.start()
     await ticked.wait()
     coming = schedule.next_tick
     await schedule.stop()
@@ -62,9 +62,9 @@ async def test_one_tick_at_a_time_and_none_after_the_stop() -> None:
             ended += 1
 
     schedule = Schedule(lambda: UTC, tick, [nothing])
-    schedule.start()
+    await schedule.start()
     await asyncio.sleep(0)
-    schedule.due()
+    await schedule.due()
     await asyncio.sleep(0)
     assert (begun, ended) == (1, 0)
     await schedule.stop()
@@ -79,7 +79,7 @@ async def test_a_tick_that_fails_is_logged_and_the_next_one_comes(
 
     schedule = Schedule(lambda: UTC, tick, [nothing])
     with caplog.at_level(logging.ERROR):
-        schedule.start()
+        await schedule.start()
         await schedule.idle()
     assert "tried again the next night" in caplog.text
     assert schedule.next_tick is not None
@@ -103,7 +103,7 @@ async def test_a_clock_that_is_set_back_or_forward_stops_nothing(
     schedule = Schedule(lambda: UTC, counting("night"), [counting("often"), counting("rarely")])
     schedule.every_minute(counting("minute"))
     with time_machine.travel(datetime(2026, 11, 28, 12, tzinfo=UTC), tick=True) as clock:
-        schedule.start()
+        await schedule.start()
         for days in (0, -1, -400, 2, 400):
             clock.shift(timedelta(days=days))
             before = Counter(counts)

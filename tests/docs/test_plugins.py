@@ -73,7 +73,7 @@ async def test_the_larger_plugin_keeps_its_list_over_a_restart_and_is_forgotten(
     async with run_bot(tmp_path, [Say(calls=(call,)), Say("Milk and bread.")]) as bot:
         await bot.says("What do I need?")
         assert bot.sent_to_model()[-1]["content"] == "milk, bread"
-        bot.app.schedule.fire()
+        await bot.app.schedule.fire()
         await bot.app.schedule.idle()
         served = [cast(Operation, one) for one in bot.app.bot.list_routes()]
         assert [one.method for one in served if one.path == "/api/shopping"] == ["GET"]

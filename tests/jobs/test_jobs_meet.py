@@ -59,7 +59,7 @@ async def test_what_is_set_for_later_outlives_the_conversation_that_retention_de
         await bot.says("/jobs add 2026-12-20 10:00 Look")
         for days in range(1, 26, 4):  # so that the clock counts as valid
             clock.move_to(NOON + timedelta(days=days), tick=True)
-            bot.app.schedule.due()
+            await bot.app.schedule.due()
             await bot.app.schedule.idle()
         key = bot.app.turns.resolve(bot.sent[0].address)
         assert not await (await bot.app.conversations.get(key)).context.turns([1]), "deleted"
@@ -80,14 +80,14 @@ async def test_retention_leaves_a_job_the_branch_of_its_own(
         await bot.says("/jobs add --branch 2 2026-12-20 10:00 Look")
         for days in range(1, 26, 4):  # so that the clock counts as valid
             clock.move_to(NOON + timedelta(days=days), tick=True)
-            bot.app.schedule.due()
+            await bot.app.schedule.due()
             await bot.app.schedule.idle()
         await tick_at(bot, clock, datetime(2026, 12, 20, 10, 0, 1, tzinfo=UTC))
         assert [text for text in unasked(bot) if "All quiet" in text]
         await bot.says("/jobs delete 1")
         for days in (29, 33, 37):
             clock.move_to(NOON + timedelta(days=days), tick=True)
-            bot.app.schedule.due()
+            await bot.app.schedule.due()
             await bot.app.schedule.idle()
         assert "Watch" not in (await bot.says("/branches")).text
 

@@ -156,7 +156,7 @@ async def test_retention_deletes_nothing_that_did_not_go_to_memory_but_what_was_
     with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database, database:
         database.execute("UPDATE conversation SET active_at = 1, created_at = 1")
     async with run_bot(tmp_path, answering(noted), settings) as bot:
-        bot.app.schedule.due()
+        await bot.app.schedule.due()
         await bot.app.schedule.idle()
         assert (await state(bot))["stored_messages"] == 0, "it is retired"
         kept += asked_to_summarise(bot) + daily(tmp_path)

@@ -327,7 +327,7 @@ async def test_old_versions_go_and_the_one_before_stays(tmp_path: Path) -> None:
         database.commit()
     async with run_bot(tmp_path, distilled_to(), SETTINGS) as bot:
         await bot.says("/remember Four.")
-        bot.app.schedule.due()
+        await bot.app.schedule.due()
         await bot.app.schedule.idle()
         history = await bot.says("/memory history")
         assert history.data is not None
