@@ -33,6 +33,7 @@ from memory.audit.represented_requests import (
 )
 from memory.audit.roles import find_exchanged_roles
 from memory.audit.source import AuditSource
+from memory.audit.tied import find_untied
 from memory.patterns import lazy
 from memory.text import shapes
 from memory.text.receipt import Receipt, SourceFacts
@@ -297,6 +298,7 @@ def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
         or find_exchanged_roles(text, source.two_sided)
         or find_other_owners(text, said)
         or find_turned_comparisons(told, said, source.compared)
+        or find_untied(told, said)
     )
     found = (
         ("swapped", exchanged),
