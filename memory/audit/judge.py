@@ -34,6 +34,7 @@ from memory.audit.represented_requests import (
 from memory.audit.roles import find_exchanged_roles
 from memory.audit.source import AuditSource
 from memory.audit.tied import find_untied
+from memory.audit.unsettled import find_chosen, find_decided
 from memory.patterns import lazy
 from memory.text import shapes
 from memory.text.receipt import Receipt, SourceFacts
@@ -303,6 +304,8 @@ def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
     found = (
         ("swapped", exchanged),
         ("affirmed", find_stated(told, said) or find_consent(text, source.refusals)),
+        ("affirmed", find_chosen(told, source.options)),
+        ("undone", find_decided(told, source.unsettled)),
         ("condition", find_unconditional(text, source.exceptions)),
         ("condition", find_unconditioned(text, source.conditions)),
         ("invented", find_new_days(told, said) or find_newly_denied(told, said)),

@@ -32,7 +32,9 @@ _PER = lazy(
     re.IGNORECASE,
 )
 """Words of a clause that counts something else, or tells an earlier value too."""
-_OF_ANYTHING = frozenset(one[:5] for one in OF_ANYTHING) | {"pay", "paid", "zahlt", "each"}
+_OF_ANYTHING = frozenset(one[:5] for one in OF_ANYTHING) | frozenset(
+    "pay paid zahlt each day week month tag woche monat".split()
+)
 _ROLES = TITLES | frozenset(
     "coach trainer trainerin teacher hotel restaurant café cafe physio lawyer plumber boss chef "
     "colleague friend freund freundin kollege kollegin lehrer lehrerin firma nurse".split()
@@ -86,7 +88,8 @@ def _other_values(at: int, told: Clauses, said: Clauses) -> Iterator[int]:
 
 def _is_bare(at: int, kind: str, said: Clauses) -> bool:
     """Return whether a clause says nothing of its value, or changes it."""
-    words = {one for one in said.words[at] if not one[0].isdigit()} - {_unit_key(kind), NO, USER}
+    words = {one for one in said.words[at] if not one[0].isdigit()}
+    words -= {_unit_key(kind), NO, USER}
     return not words or bool(CHANGES.search(said.whole[said.sentences[at]]))
 
 
@@ -95,10 +98,11 @@ def _values(at: int, kind: str, said: Clauses) -> list[str]:
 
 
 def _kind(value: str, text: str) -> str:
-    """Return the kind of a number: a time, or its unit; "" for others."""
+    """Return the kind of a number: a time, or its unit, but no month; "" for others."""
     if not value[0].isdigit():
         return ""
-    return "time" if ":" in value else unit_of(value, text)
+    unit = "time" if ":" in value else unit_of(value, text)
+    return "" if class_of(unit.removeprefix("number "), unit) else unit
 
 
 def _unit_key(kind: str) -> str:
