@@ -49,11 +49,11 @@ _HINTS = (
     r"(?:^\W{0,9}|[,.!…–—-]\s{0,3}|"
     r"(?:oh|ah|ach|wait|sorry|h+m+|or|oder|actually|argh|moment|warte|stopp?)\W{1,3})"
     r"(?:n+o+|ne+|nö|nein)|"
-    r"nope|nah|excuse me|dear|wait|hang on|hold on|sorry|sry|soz|w?h?oops|argh|d'?oh|actually|"
+    r"nope|nah|nvm|never ?mind|on second thoughts?|(?:^|, )better|excuse me|dear|wait|hang on|hold on|sorry|sry|soz|w?h?oops|argh|d'?oh|actually|"
     r"just (?:checked|looked)|(?:looked|checked) (?:at |on )?(?:the|my) [^\W\d_]{2,12}|"
     r"checked(?: again)?|let me (?:check|see)|turns out|apologies|"
     r"moment(?: ?mal)?|warte?|stopp?|entschuldig\w{1,6}|tschuldigung|pardon|upp?s|hoppla|huch|mist|"
-    r"eigentlich|doch|nachge(?:schaut|sehen|guckt)|noch ?mal geschaut|"
+    r"eigentlich|doch|(?:^|, )besser(?: gesagt)?|genauer gesagt|umentschieden|nachge(?:schaut|sehen|guckt)|noch ?mal geschaut|"
     r"(?:my|our|the|meine?[rm]?|unsere?|d(?:er|ie|as)|auf de[rm]) [^\W\d_]{2,12} "
     r"(?:says?|said|sagte?|meint|steht)|"
     r"(?:laut|according to|update from) "
@@ -61,7 +61,7 @@ _HINTS = (
 )
 _HINTS_CHINESE = (
     r"不不?不?|不是(?=[，,。！!\s]|这个)|不好意思|抱歉|对不起|等一?[下等]|其实|算了|还是|哎呀|哎|诶|"
-    r"刚才?[查看]了|再看看|对了|[\u4e00-\u9fff]{1,4}上写的?|我[\u4e00-\u9fff]{1,3}说"
+    r"刚才?[查看]了|再看看|最[后终]定|刚确认|对了|[\u4e00-\u9fff]{1,4}上写的?|我[\u4e00-\u9fff]{1,3}说"
 )
 _LITTLE = (
     r"yes|yeah|yep|ja|and|und|thank|you|says?|(?:oh|ah) and|(?:oh|ach|ah) und|btw|by the way|"

@@ -43,7 +43,7 @@ _CHANGES = lazy(
     r"|够了|就行|就好|算了|应该是|[看查]了|上写|写的?是|说是|我是说|关门|不来了|退了|今年|那是以前",
     re.IGNORECASE,
 )
-_OTHERS = lazy(
+OTHERS = lazy(
     r"^\W{0,3}(?:and|plus|und|auch|dazu|außerdem|另外?|还要|还有|再)\b"
     r"|\b(?:too|also(?! \S{1,12}\W*$)|as well|auch|another|other|next door|nebenan"
     r"|last (?:year|time|week|month)"
@@ -78,7 +78,7 @@ _SPANS = lazy(r"(?:Wochen?|Jahre?|Tage?|Monate?|Uhr|Stunden?|Minuten?|Mal)", re.
 
 def may_be_replaced(text: str) -> bool:
     """Return whether a message may say that a value changed."""
-    return len(text) <= _LONGEST and bool(_CHANGES.search(text)) and not _OTHERS.search(text)
+    return len(text) <= _LONGEST and bool(_CHANGES.search(text)) and not OTHERS.search(text)
 
 
 def find_replaced(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Iterator[ValuePair]:

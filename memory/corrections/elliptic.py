@@ -1,0 +1,147 @@
+"""Messages that are little more than a new value: "13 June. She'd kill me.", "nope, Priya", "oh wait
+it's the 9th", "不对，红茶". Pure.
+
+The old value is of the same kind, and the only such value of the last exchange. Without a cue, the
+reply must have repeated it, ask nothing, and the message begin with the new value alone. Words that
+are values of no kind replace what statement and reply have in common ("Noted, cashews.").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from memory.corrections.bare import BareValue, is_similar
+from memory.corrections.classes import as_plain
+from memory.corrections.cues import has_cue, list_further, list_words
+from memory.corrections.frames import is_doubtful
+from memory.corrections.pairs import ParsedMessage, ParsedSentence, ValuePair
+from memory.corrections.replaced import OTHERS
+from memory.patterns import lazy
+from memory.text.values import Value
+
+_LONGEST, _SENTENCES = 120, 3
+_READ = 600  # characters of each message before
+_EXCHANGE, _BACK = 2, 4  # messages
+_WORDS = 2  # of a value of no kind
+_REPLY = 6  # words of a reply that repeats one
+_KINDS = frozenset(("number", "time", "date", "day", "weekday", "month", "name", "identifier", "path"))
+_PARTS = lazy(r"[,;:，、；：–—!.。！？?…]\s?|\s-\s")
+_ASKS = lazy(r"[?？]|[吗呢]\s*$")
+_WORD = lazy(r"[^\W\d_\u3400-\u9fff]{3,24}|[\u3400-\u9fff]{1,6}")
+_ACK = lazy(
+    r"\b(?:ok(?:ay)?|noted|saved|got it|great|sure|alles klar|notiert|gespeichert|gut|all right|right)\b|收到|好的?|"
+    r"记[下住]了?|知道了|明白",
+    re.IGNORECASE,
+)
+_WIDE_LEAD = lazy(r"[在叫是姓到住喝吃用找选去养][\u3400-\u9fff]{1,4}[。！]?$")
+
+
+def may_be_elliptic(text: str) -> bool:
+    """Return whether a message is short, asks nothing, and adds nothing."""
+    return len(text) <= _LONGEST and not _ASKS.search(text) and not OTHERS.search(text)
+
+
+def find_elliptic(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Iterator[ValuePair]:
+    """Yield the pair of the only value of a message and of the old value that it ends; `before` are
+    the messages before it, newest first."""
+    near = before[:_BACK]
+    if not near or not may_be_elliptic(said.text) or is_doubtful(said.text):
+        return
+    if len(said.sentences) > _SENTENCES or any(len(one.text) > _READ for one in near):
+        return
+    values = [(part, one) for part in said.sentences for one in part.values if one.kind in _KINDS]
+    values = [one for one in values if list_further(one[1].text) or one[1].kind != "name"]
+    if not values:
+        yield from _find_plain(said, near)
+        return
+    sentence, new = values[0]
+    if any(one.kind == new.kind for _, one in values[1:]) or _is_known(new, near):
+        return
+    is_cued = has_cue(said.text)
+    if not is_cued and (sentence is not said.sentences[0] or near[0].text.rstrip().endswith(("?", "？"))):
+        return
+    start, end = _part_of(sentence.text, new)
+    head = sentence.text[:start]
+    rest = list_further(sentence.text[start : new.start] + " " + sentence.text[new.end : end])
+    if list_further(head) or (rest and not is_cued):
+        return
+    if found := _find_old(BareValue(sentence, new, frozenset(), "", True), near, is_cued):
+        source, old, back = found
+        if set(rest) <= set(list_words(source.text)):
+            yield ValuePair(sentence, new, source, old, back, 0)
+
+
+def _is_known(new: Value, near: Sequence[ParsedMessage]) -> bool:
+    return any(
+        one.is_same(new) for message in near for part in message.sentences for one in part.values
+    )
+
+
+def _part_of(text: str, value: Value) -> tuple[int, int]:
+    """Return the start and end of the clause of a value."""
+    start = max((one.end() for one in _PARTS.finditer(text, 0, value.start)), default=0)
+    end = _PARTS.search(text, value.end)
+    return start, end.start() if end else len(text)
+
+
+def _find_old(
+    new: BareValue, near: Sequence[ParsedMessage], is_cued: bool
+) -> tuple[ParsedSentence, Value, int] | None:
+    olds = [
+        [
+            (source, old, back)
+            for source in message.sentences
+            for old in source.values
+            if old.kind == new.new.kind and (old.kind in ("name", "path") or is_similar(new, old))
+        ]
+        for back, message in enumerate(near)
+    ]
+    if not is_cued and not (olds[0] and len(olds) > 1 and olds[1]):
+        return None
+    for at in range(0, len(olds), _EXCHANGE):
+        if some := [one for there in olds[at : at + _EXCHANGE] for one in there]:
+            return some[-1] if all(one[1].is_same(some[0][1]) for one in some) else None
+    return None
+
+
+def _find_plain(said: ParsedMessage, near: Sequence[ParsedMessage]) -> Iterator[ValuePair]:
+    """Yield the pair of a word that is a value of no kind, and of what the last statement and its
+    reply have in common."""
+    if len(near) < _EXCHANGE or not has_cue(said.text):
+        return
+    sentence = said.sentences[0] if said.sentences else None
+    reply, told = near[0], near[1]
+    if sentence is None or len(list_words(reply.text)) > _REPLY or _ASKS.search(reply.text):
+        return
+    parts = [one for one in _PARTS.split(said.text) if list_further(one)]
+    words = list_further(parts[0]) if parts else []
+    known = set(list_words(told.text)) | set(list_words(reply.text))
+    own = [one for one in words if one not in known]
+    if not own or len(words) > _WORDS * (1 + _is_wide(own[0])):
+        return
+    for part in said.sentences:
+        at = part.folded.find(("" if _is_wide(own[0]) else " ").join(own))
+        if at >= 0 and (old := _find_common(told, reply)):
+            source, start, end = old
+            new = as_plain(part.text, at, at + len(("" if _is_wide(own[0]) else " ").join(own)))
+            yield ValuePair(part, new, source, as_plain(source.text, start, end), 1, 0)
+            return
+
+
+def _is_wide(word: str) -> bool:
+    return word[:1] > "\u3400"
+
+
+def _find_common(told: ParsedMessage, reply: ParsedMessage) -> tuple[ParsedSentence, int, int] | None:
+    """Return the place of the only words of a statement that its reply repeats."""
+    text = _ACK.sub(" ", reply.text)
+    words = [one[0] for one in _WORD.finditer(text) if list_further(one[0])]
+    if not 0 < len(words) <= _WORDS:
+        return None
+    for source in told.sentences:
+        at = source.folded.find(words[0].casefold())
+        end = source.folded.find(words[-1].casefold(), max(at, 0)) + len(words[-1])
+        if at >= 0 and end - at <= len(" ".join(words)) + 1:
+            return source, at, end
+    return None
