@@ -23,7 +23,7 @@ _SLIPS = (
     r"verklickt|verwechselt|vertauscht|vertippt|verlesen|verschrieben|verrechnet|"
     r"verzählt|versprochen|verguckt|verhört|vertan|"
     r"tippfehler|schreibfehler|zahlendreher|quatsch|blödsinn|unsinn|korrektur|korrigiere|"
-    r"stimmt nicht|mach(?:en wir| mal)?|da?raus|meinte|meine? ich|ich mein(?:te|e)?|"
+    r"stimmt nicht(?: ganz)?|mach(?:en wir| mal)?|da?raus|meinte|meine? ich|ich mein(?:te|e)?|"
     r"sag(?:en)? wir|muss heißen|lieber|mein fehler|irrtum|geirrt|"
     r"falsch (?:abgelesen|gelesen|getippt|geschrieben|gemerkt|gesehen|verstanden)|"
     r"(?:wrong|falsche[rsnm]?) [^\W\d_]{2,12}(?=\W{0,3}[,.:;!–—-])|"

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from memory.corrections.bare import BareValue, is_similar
 from memory.corrections.classes import as_plain
-from memory.corrections.cues import has_cue, list_further, list_words
+from memory.corrections.cues import has_cue, list_further, list_words, without_cues
 from memory.corrections.frames import is_doubtful
 from memory.corrections.pairs import ParsedMessage, ParsedSentence, ValuePair
 from memory.corrections.replaced import OTHERS
@@ -34,7 +34,12 @@ _ACK = lazy(
     r"记[下住]了?|知道了|明白",
     re.IGNORECASE,
 )
-_WIDE_LEAD = lazy(r"[在叫是姓到住喝吃用找选去养][\u3400-\u9fff]{1,4}[。！]?$")
+_AT_END = lazy(
+    r"\b(?:is|are|in|at|on|to|with|called|ist|sind|im|am|an|heißt)\s(?:the |an? |de[rnm] |die |das |frau |herr )?"
+    r"([^\W\d_]{3,24})[.!]?$|[在叫是姓到住喝吃用找选去养]([\u3400-\u9fff]{1,4})[。！]?$",
+    re.IGNORECASE,
+)
+"""The end of a statement that is its value."""
 
 
 def may_be_elliptic(text: str) -> bool:
@@ -93,7 +98,8 @@ def _find_old(
             (source, old, back)
             for source in message.sentences
             for old in source.values
-            if old.kind == new.new.kind and (old.kind in ("name", "path") or is_similar(new, old))
+            if old.kind == new.new.kind
+            and (is_similar(new, old) or old.kind == "path" or _is_name(old, source.text))
         ]
         for back, message in enumerate(near)
     ]
@@ -105,6 +111,11 @@ def _find_old(
     return None
 
 
+def _is_name(old: Value, text: str) -> bool:
+    """Return whether a value is a name that a statement is about, and no word of "Noted"."""
+    return old.kind == "name" and not _ACK.search(old.text) and bool(list_further(old.text))
+
+
 def _find_plain(said: ParsedMessage, near: Sequence[ParsedMessage]) -> Iterator[ValuePair]:
     """Yield the pair of a word that is a value of no kind, and of what the last statement and its
     reply have in common."""
@@ -114,7 +125,7 @@ def _find_plain(said: ParsedMessage, near: Sequence[ParsedMessage]) -> Iterator[
     reply, told = near[0], near[1]
     if sentence is None or len(list_words(reply.text)) > _REPLY or _ASKS.search(reply.text):
         return
-    parts = [one for one in _PARTS.split(said.text) if list_further(one)]
+    parts = [one for one in _PARTS.split(without_cues(said.text)) if list_further(one)]
     words = list_further(parts[0]) if parts else []
     known = set(list_words(told.text)) | set(list_words(reply.text))
     own = [one for one in words if one not in known]
@@ -137,6 +148,9 @@ def _find_common(told: ParsedMessage, reply: ParsedMessage) -> tuple[ParsedSente
     """Return the place of the only words of a statement that its reply repeats."""
     text = _ACK.sub(" ", reply.text)
     words = [one[0] for one in _WORD.finditer(text) if list_further(one[0])]
+    if not words and told.sentences:
+        found = _AT_END.search(told.sentences[-1].text)
+        return (told.sentences[-1], *found.span(found.lastindex or 0)) if found else None
     if not 0 < len(words) <= _WORDS:
         return None
     for source in told.sentences:

@@ -86,6 +86,13 @@ _OLD_NEW = (
         rf"{_UNIT}\s(?:is|was|ist|war|sind|are)\s(?:too|zu)\s\w+[,;.–—-]\s{_WORDS}",
         "",
     ),
+    (
+        "",
+        rf"{_UNIT}\s(?:(?:does|is|was|ca|wo)n['’]t|is (?:ill|sick|full|closed|out)|klappt|geht|passt|kann|ist (?:krank|voll|zu))\b"
+        rf"[^,;.]{{0,30}}[,;.–—-]\s{_WORDS}",
+        "",
+    ),
+    ("", r"(?:没空|不行|不方便|不合适|走了|不来了?)[，,。]\s?[^，。]{0,6}", ""),
     ("", r"[^，,。]{0,2}太[^，,。]{1,3}[，,][^，,。]{0,6}", ""),
     (r"[从由]$", rf"[^。，\d]{{0,2}}{BECOMES}", ""),
     (
@@ -165,9 +172,17 @@ _REQUEST = lazy(
 )
 
 
+_ORDER = lazy(
+    rf"^\W*(?:can|could) you (?:please )?(?:{CHANGED}|make)|^\W*(?:kannst|könntest) du\b[^?]{{1,80}}{CHANGED}",
+    re.IGNORECASE,
+)
+"""A change that a person asks for politely."""
+
+
 def is_doubtful(text: str) -> bool:
     """Return whether a sentence is a question, or does not state a fact."""
-    return bool(_DOUBTFUL.search(text) or _ASKED.search(text))
+    is_asked = _ASKED.search(text) and not _ORDER.search(text)
+    return bool(_DOUBTFUL.search(text) or is_asked)
 
 
 def is_framed(

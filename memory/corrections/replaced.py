@@ -145,8 +145,9 @@ def _is_of_nothing_new(text: str, new: Value, near: Sequence[ParsedMessage]) -> 
 
 
 def _of_last(olds: Sequence[_Old]) -> Sequence[_Old]:
-    """Return the values if all are of the last exchange."""
-    return olds if all(back < _EXCHANGE for *_, back in olds) else ()
+    """Return the values of the last exchange that has any."""
+    nearest = min((back // _EXCHANGE for *_, back in olds), default=0)
+    return [one for one in olds if one[2] // _EXCHANGE == nearest]
 
 
 def _echoed(olds: Sequence[_Old]) -> list[_Old]:
