@@ -24,7 +24,7 @@ _SLIPS = (
     r"verzählt|versprochen|verguckt|verhört|vertan|"
     r"tippfehler|schreibfehler|zahlendreher|quatsch|blödsinn|unsinn|korrektur|korrigiere|"
     r"stimmt nicht(?: ganz)?|mach(?:en wir| mal)?|da?raus|meinte|meine? ich|ich mein(?:te|e)?|"
-    r"sag(?:en)? wir|muss heißen|lieber|mein fehler|irrtum|geirrt|"
+    r"(?:sag(?:en)?|nehmen) wir(?: doch| lieber| mal)?|muss heißen|lieber|mein fehler|irrtum|geirrt|"
     r"falsch (?:abgelesen|gelesen|getippt|geschrieben|gemerkt|gesehen|verstanden)|"
     r"(?:wrong|falsche[rsnm]?) [^\W\d_]{2,12}(?=\W{0,3}[,.:;!–—-])|"
     r"(?:wrong|falsch)(?=\W{0,3}[,.:;!–—-])"

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from memory.corrections.bare import BareValue, is_similar
+from memory.corrections.bare import FAR as _FAR
+from memory.corrections.bare import BareValue, measure
 from memory.corrections.classes import as_plain
 from memory.corrections.cues import has_cue, list_further, list_words, without_cues
 from memory.corrections.frames import is_doubtful
@@ -25,12 +26,14 @@ _READ = 600  # characters of each message before
 _EXCHANGE, _BACK = 2, 4  # messages
 _WORDS = 2  # of a value of no kind
 _REPLY = 6  # words of a reply that repeats one
-_KINDS = frozenset(("number", "time", "date", "day", "weekday", "month", "name", "identifier", "path"))
+_KINDS = frozenset(
+    ("number", "time", "date", "day", "weekday", "month", "name", "identifier", "path")
+)
 _PARTS = lazy(r"[,;:，、；：–—!.。！？?…]\s?|\s-\s")
 _ASKS = lazy(r"[?？]|[吗呢]\s*$")
 _WORD = lazy(r"[^\W\d_\u3400-\u9fff]{3,24}|[\u3400-\u9fff]{1,6}")
 _ACK = lazy(
-    r"\b(?:ok(?:ay)?|noted|saved|got it|great|sure|alles klar|notiert|gespeichert|gut|all right|right)\b|收到|好的?|"
+    r"\b(?:ok(?:ay)?|alles|noted|saved|got it|great|sure|alles klar|notiert|gespeichert|gut|all right|right)\b|收到|好的?|"
     r"记[下住]了?|知道了|明白",
     re.IGNORECASE,
 )
@@ -64,7 +67,9 @@ def find_elliptic(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Itera
     if any(one.kind == new.kind for _, one in values[1:]) or _is_known(new, near):
         return
     is_cued = has_cue(said.text)
-    if not is_cued and (sentence is not said.sentences[0] or near[0].text.rstrip().endswith(("?", "？"))):
+    if not is_cued and (
+        sentence is not said.sentences[0] or near[0].text.rstrip().endswith(("?", "？"))
+    ):
         return
     start, end = _part_of(sentence.text, new)
     head = sentence.text[:start]
@@ -93,27 +98,43 @@ def _part_of(text: str, value: Value) -> tuple[int, int]:
 def _find_old(
     new: BareValue, near: Sequence[ParsedMessage], is_cued: bool
 ) -> tuple[ParsedSentence, Value, int] | None:
+    """Return the only value of the kind in the last exchange that has any: the one in both of its
+    messages, if there is one, and no other value before is more alike."""
     olds = [
         [
             (source, old, back)
             for source in message.sentences
             for old in source.values
-            if old.kind == new.new.kind
-            and (is_similar(new, old) or old.kind == "path" or _is_name(old, source.text))
+            if old.kind == new.new.kind and _may_end(new, old)
         ]
         for back, message in enumerate(near)
     ]
     if not is_cued and not (olds[0] and len(olds) > 1 and olds[1]):
         return None
     for at in range(0, len(olds), _EXCHANGE):
-        if some := [one for there in olds[at : at + _EXCHANGE] for one in there]:
-            return some[-1] if all(one[1].is_same(some[0][1]) for one in some) else None
+        reply, told = (olds[at : at + _EXCHANGE] + [[]])[:2]
+        both = [one for one in told if any(one[1].is_same(old) for _, old, _ in reply)]
+        if some := both or [*reply, *told]:
+            likes = [_unlikeness(new, old) for there in olds for _, old, _ in there]
+            is_likest = _unlikeness(new, some[0][1]) <= min(likes)
+            is_only = all(one[1].is_same(some[0][1]) for one in some)
+            return some[-1] if is_only and is_likest else None
     return None
 
 
-def _is_name(old: Value, text: str) -> bool:
-    """Return whether a value is a name that a statement is about, and no word of "Noted"."""
-    return old.kind == "name" and not _ACK.search(old.text) and bool(list_further(old.text))
+_FREE = frozenset(("name", "path", "identifier"))
+"""Kinds of which any value may replace any other."""
+
+
+def _may_end(new: BareValue, old: Value) -> bool:
+    if old.kind == "name":
+        return not _ACK.search(old.text) and bool(list_further(old.text))
+    return old.kind in _FREE or measure(new, old) is not None
+
+
+def _unlikeness(new: BareValue, old: Value) -> int:
+    unlike = measure(new, old)
+    return _FAR if unlike is None else unlike
 
 
 def _find_plain(said: ParsedMessage, near: Sequence[ParsedMessage]) -> Iterator[ValuePair]:
@@ -144,7 +165,9 @@ def _is_wide(word: str) -> bool:
     return word[:1] > "\u3400"
 
 
-def _find_common(told: ParsedMessage, reply: ParsedMessage) -> tuple[ParsedSentence, int, int] | None:
+def _find_common(
+    told: ParsedMessage, reply: ParsedMessage
+) -> tuple[ParsedSentence, int, int] | None:
     """Return the place of the only words of a statement that its reply repeats."""
     text = _ACK.sub(" ", reply.text)
     words = [one[0] for one in _WORD.finditer(text) if list_further(one[0])]

@@ -81,7 +81,13 @@ def find_corrections(said: Sequence[str], answered: Sequence[str] = ()) -> list[
 @lru_cache(maxsize=8)  # the transcript and `MEMORY.md` check the same message
 def may_correct(text: str) -> bool:
     """Return whether a message may correct a value. Most others can't; this check is fast."""
-    return has_words(text) or may_be_bare(text) or may_deny(text) or may_be_replaced(text) or may_be_elliptic(text)
+    return (
+        has_words(text)
+        or may_be_bare(text)
+        or may_deny(text)
+        or may_be_replaced(text)
+        or may_be_elliptic(text)
+    )
 
 
 class CorrectionFinder:

@@ -155,7 +155,7 @@ MAY_FRAME = lazy(
     r"kein\w{0,2}|statt|vergesst|lass|mean|meant|no|nope|sorry|pardon|wait|actually|correction|nein|nee|"
     r"quatsch|unsinn|moment|halt|entschuldigung|verzeihung|mein\w{0,2}|gesagt|vielmehr|korrektur|"
     r"anstatt|sagte|schrieb|hab\w{0,2}|vergiss|streiche?|ignorier\w?|falsch|veraltet|tippfehler|too|zu)\b"
-    r"|[太改换调变移挪延升涨降减搬转替推更从由把将不非别没错废对等哎抱]",
+    r"|[走太改换调变移挪延升涨降减搬转替推更从由把将不非别没错废对等哎抱]",
     re.IGNORECASE,
 )
 """A sign that every sentence with a frame has."""
@@ -172,7 +172,7 @@ _REQUEST = lazy(
 )
 
 
-_ORDER = lazy(
+ORDERS = lazy(
     rf"^\W*(?:can|could) you (?:please )?(?:{CHANGED}|make)|^\W*(?:kannst|könntest) du\b[^?]{{1,80}}{CHANGED}",
     re.IGNORECASE,
 )
@@ -181,7 +181,7 @@ _ORDER = lazy(
 
 def is_doubtful(text: str) -> bool:
     """Return whether a sentence is a question, or does not state a fact."""
-    is_asked = _ASKED.search(text) and not _ORDER.search(text)
+    is_asked = _ASKED.search(text) and not ORDERS.search(text)
     return bool(_DOUBTFUL.search(text) or is_asked)
 
 
