@@ -78,7 +78,7 @@ _LITTLE = (
 )
 _LITTLE_CHINESE = (
     r"尾号|最后|末尾|后[一二两三四]位|[一二两三四]位|这个|那个|刚才|刚刚|前面|上面|现在|好了|一共|"
-    r"帮我|麻烦|实际|正确|确实|哈+|嗯|[是的了吧啊哦就都才要我好在为到请那只用嘛呀啦噢]"
+    r"帮我|麻烦|说的|实际|正确|确实|哈+|嗯|[是的了吧啊哦就都才要我好在为到请那只用嘛呀啦噢]"
 )
 _SLIP = lazy(rf"\b(?:{_SLIPS})\b|{_SLIPS_CHINESE}|{_STAR}", re.IGNORECASE)
 _SPELLING = lazy(rf"\b(?:{_SPELT})\b|{_SPELT_CHINESE}", re.IGNORECASE)

@@ -146,18 +146,21 @@ def _find_plain(said: ParsedMessage, near: Sequence[ParsedMessage]) -> Iterator[
     reply, told = near[0], near[1]
     if sentence is None or len(list_words(reply.text)) > _REPLY or _ASKS.search(reply.text):
         return
-    parts = [one for one in _PARTS.split(without_cues(said.text)) if list_further(one)]
-    words = list_further(parts[0]) if parts else []
-    known = set(list_words(told.text)) | set(list_words(reply.text))
-    own = [one for one in words if one not in known]
-    if not own or len(words) > _WORDS * (1 + _is_wide(own[0])):
+    known = {*list_words(told.text), *list_words(reply.text)}
+    for part in filter(list_further, _PARTS.split(without_cues(said.text))):
+        if words := [one for one in list_further(part) if one not in known]:
+            break
+    else:
         return
-    for part in said.sentences:
-        at = part.folded.find(("" if _is_wide(own[0]) else " ").join(own))
+    joined = ("" if _is_wide(words[0]) else " ").join(words)
+    if len(words) > _WORDS * (1 + _is_wide(words[0])) or len(list_further(part)) > len(words):
+        return
+    for there in said.sentences:
+        at = there.folded.find(joined)
         if at >= 0 and (old := _find_common(told, reply)):
             source, start, end = old
-            new = as_plain(part.text, at, at + len(("" if _is_wide(own[0]) else " ").join(own)))
-            yield ValuePair(part, new, source, as_plain(source.text, start, end), 1, 0)
+            new = as_plain(there.text, at, at + len(joined))
+            yield ValuePair(there, new, source, as_plain(source.text, start, end), 1, 0)
             return
 
 
