@@ -15,9 +15,11 @@ from memory.corrections.bare import FAR as _FAR
 from memory.corrections.bare import BareValue, measure
 from memory.corrections.classes import as_plain
 from memory.corrections.cues import has_cue, list_further, list_words, without_cues
+from memory.corrections.doubts import is_doubted
 from memory.corrections.frames import is_doubtful
 from memory.corrections.pairs import ParsedMessage, ParsedSentence, ValuePair
 from memory.corrections.replaced import OTHERS
+from memory.corrections.subjects import is_of_another
 from memory.patterns import lazy
 from memory.text.values import Value
 
@@ -78,8 +80,10 @@ def find_elliptic(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Itera
         return
     if found := _find_old(BareValue(sentence, new, frozenset(), "", True), near, is_cued):
         source, old, back = found
-        if set(rest) <= set(list_words(source.text)):
-            yield ValuePair(sentence, new, source, old, back, 0)
+        pair = ValuePair(sentence, new, source, old, back, 0)
+        is_of_it = set(rest) <= set(list_words(source.text)) and not is_of_another(pair)
+        if is_of_it and not is_doubted(pair, said, before):
+            yield pair
 
 
 def _is_known(new: Value, near: Sequence[ParsedMessage]) -> bool:

@@ -147,8 +147,9 @@ def _is_of_nothing_new(text: str, new: Value, near: Sequence[ParsedMessage]) -> 
 
 
 def _of_last(olds: Sequence[_Old]) -> Sequence[_Old]:
-    """Return the values if all are of one exchange."""
-    return olds if len({back // _EXCHANGE for *_, back in olds}) == 1 else ()
+    """Return the values if all are of the last exchange, or of the one before and repeated in it."""
+    backs = {back for *_, back in olds}
+    return olds if backs <= {0, 1} or backs == {2, 3} else ()
 
 
 def _echoed(olds: Sequence[_Old]) -> list[_Old]:
