@@ -33,12 +33,13 @@ _PER = lazy(
 )
 """Words of a clause that counts something else, or tells an earlier value too."""
 _OF_ANYTHING = frozenset(one[:5] for one in OF_ANYTHING) | frozenset(
-    "pay paid zahlt each day week month tag woche monat".split()
+    ["pay", "paid", "zahlt", "each", "day", "week", "month", "tag", "woche", "monat"]
 )
-_ROLES = TITLES | frozenset(
-    "coach trainer trainerin teacher hotel restaurant café cafe physio lawyer plumber boss chef "
-    "colleague friend freund freundin kollege kollegin lehrer lehrerin firma nurse".split()
-)
+_OF_ROLES = """
+coach trainer trainerin teacher hotel restaurant café cafe physio lawyer plumber boss chef colleague
+friend freund freundin kollege kollegin lehrer lehrerin firma nurse
+"""
+_ROLES = TITLES.union(_OF_ROLES.split())
 
 
 def find_untied(told: Clauses, said: Clauses) -> list[str]:
@@ -125,12 +126,10 @@ def _other_people(at: int, told: Clauses, said: Clauses) -> Iterator[int]:
     if not all(others) or any(person in some for some in others):
         return
     rivals = frozenset[str]().union(*others) & _people(told.words_of_sentence(at), said)
-    if any(_is_beside(person, place, said) for place in places):
-        if any(
-            _count_both(person, one, said) > 1 and not _keeps_own(one, at, told, said)
-            for one in rivals
-        ):
-            yield places[0]
+    if any(_is_beside(person, place, said) for place in places) and any(
+        _count_both(person, one, said) > 1 and not _keeps_own(one, at, told, said) for one in rivals
+    ):
+        yield places[0]
 
 
 def _keeps_own(person: str, at: int, told: Clauses, said: Clauses) -> bool:

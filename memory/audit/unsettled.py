@@ -6,7 +6,7 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -21,28 +21,35 @@ _LEAST = 0.5  # the share of the words of an option
 _SHARED = 2  # words of an open matter; pairs of characters count half
 _CLAUSES = lazy(r"[;；，。、]|,(?!\d)|\b(?:and|but|und|aber|because|since|weil|denn)\b|而不是|因为")
 _CHOOSES = lazy(
-    r"\b(?:(?:we|i|user|they)(?: will|['’]ll)? (?:take|keep|use|book)s?|took|choos\w*|chose\w?|choice|go(?:ing)? with|went with"
-    r"|pick(?:ed|s)?|decided (?:for|on)|decision|selected|booked|stay(?:s|ed|ing)? with|stick with|instead|settled on"
+    r"\b(?:(?:we|i|user|they)(?: will|['’]ll)? (?:take|keep|use|book)s?|took|choos\w*|chose\w?"
+    r"|choice|go(?:ing)? with|went with"
+    r"|pick(?:ed|s)?|decided (?:for|on)|decision|selected|booked|stay(?:s|ed|ing)? with"
+    r"|stick with|instead|settled on"
     r"|nehm\w*|nahm\w*|genommen|entsch\w+|wahl|gewählt|wählte?n?|bleib\w+ bei|gebucht)\b"
     r"|[选用住刷买]|决定|还是",
     re.IGNORECASE,
 )
 _REJECTS = lazy(
-    r"\b(?:considered|thought (?:of|about)|dropped|ruled out|decided against|not (?:worth|good)|terrible|awful"
-    r"|too \w+|reject\w*|instead of|rather than|überlegt|verworfen|zu \w{3,16}|abgelehnt|schlecht\w*"
+    r"\b(?:considered|thought (?:of|about)|dropped|ruled out|decided against"
+    r"|not (?:worth|good)|terrible|awful|too \w+|reject\w*|instead of|rather than|überlegt"
+    r"|verworfen|zu \w{3,16}|abgelehnt|schlecht\w*"
     r"|dagegen|schrecklich\w*)\b|太|考虑过?|本来|原来想|不好|差评|放弃",
     re.IGNORECASE,
 )
 _OPEN = lazy(
-    r"\b(?:whether|not (?:yet )?(?:sure|decided|confirmed)|unsure|undecided|(?:has|have)n['’]t (?:decided|confirmed|replied)"
-    r"|still open|think about it|think it over|up in the air|ob\b(?=[^.]{0,60}\b(?:wissen|weiß|offen|unklar))"
-    r"|noch (?:nicht|offen|unklar)|weiß (?:ich )?(?:noch )?nicht|unsicher|überleg\w*|entscheidet|zweite meinung)\b"
+    r"\b(?:whether|not (?:yet )?(?:sure|decided|confirmed)|unsure|undecided"
+    r"|(?:has|have)n['’]t (?:decided|confirmed|replied)"
+    r"|still open|think about it|think it over|up in the air|ob\b(?=[^.]{0,60}\b(?:wissen"
+    r"|weiß|offen|unklar))"
+    r"|noch (?:nicht|offen|unklar)|weiß (?:ich )?(?:noch )?nicht|unsicher|überleg\w*"
+    r"|entscheidet|zweite meinung)\b"
     r"|[还没]没?(?:定|想好|决定|确定)|待定|再想想|再考虑|考虑一下|再说|等您的决定",
     re.IGNORECASE,
 )
 _IT = lazy(r"\b(?:it|that|this|they|them|das|es|dies\w{0,2})\b|[这那它]", re.IGNORECASE)
 _DECIDED = lazy(
-    r"\b(?:decided|decision|agreed|confirmed|approved|accepted|bought|chose\w?|booked|will (?:be bought|buy|take|come)"
+    r"\b(?:decided|decision|agreed|confirmed|approved|accepted|bought|chose\w?|booked"
+    r"|will (?:be bought|buy|take|come)"
     r"|entschieden|beschlossen|zugestimmt|zugesagt|bestätigt|gewählt|genehmigt)\b"
     r"|决定|同意|确定|定了|确认",
     re.IGNORECASE,
@@ -73,7 +80,7 @@ class Unsettled(NamedTuple):
 def find_options(said: Sequence[tuple[str, str]], clauses: Clauses) -> list[Rejected]:
     """Return the options that a person's message rejects for another one, which it names."""
     found = []
-    for message, reply in said:
+    for message, _reply in said:
         looked_at = message[:_LOOKED_AT]
         if not (_CHOOSES.search(looked_at) and _REJECTS.search(looked_at)):
             continue

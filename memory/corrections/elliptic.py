@@ -1,5 +1,5 @@
-"""Messages that are little more than a new value: "13 June. She'd kill me.", "nope, Priya", "oh wait
-it's the 9th", "不对，红茶". Pure.
+"""Messages that are little more than a new value: "13 June. She'd kill me.", "nope, Priya",
+"oh wait it's the 9th", "不对，红茶". Pure.
 
 The old value is of the same kind, and the only such value of the last exchange. Without a cue, the
 reply must have repeated it, ask nothing, and the message begin with the new value alone. Words that
@@ -35,12 +35,14 @@ _PARTS = lazy(r"[,;:，、；：–—!.。！？?…]\s?|\s-\s")
 _ASKS = lazy(r"[?？]|[吗呢]\s*$")
 _WORD = lazy(r"[^\W\d_\u3400-\u9fff]{3,24}|[\u3400-\u9fff]{1,6}")
 _ACK = lazy(
-    r"\b(?:ok(?:ay)?|alles|noted|saved|got it|great|sure|alles klar|notiert|gespeichert|gut|all right|right)\b|收到|好的?|"
+    r"\b(?:ok(?:ay)?|alles|noted|saved|got it|great|sure|alles klar|notiert|gespeichert|gut"
+    r"|all right|right)\b|收到|好的?|"
     r"记[下住]了?|知道了|明白",
     re.IGNORECASE,
 )
 _AT_END = lazy(
-    r"\b(?:is|are|in|at|on|to|with|called|ist|sind|im|am|an|heißt)\s(?:the |an? |de[rnm] |die |das |frau |herr )?"
+    r"\b(?:is|are|in|at|on|to|with|called|ist|sind|im|am|an|heißt)\s(?:the |an? |de[rnm] "
+    r"|die |das |frau |herr )?"
     r"([^\W\d_]{3,24})[.!]?$|[在叫是姓到住喝吃用找选去养]([\u3400-\u9fff]{1,4})[。！]?$",
     re.IGNORECASE,
 )
@@ -76,7 +78,7 @@ def find_elliptic(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Itera
     start, end = _part_of(sentence.text, new)
     head = sentence.text[:start]
     rest = list_further(sentence.text[start : new.start] + " " + sentence.text[new.end : end])
-    if list_further(head) or (rest and not is_cued):
+    if list_further(head) or (not is_cued and (rest or new.kind == "name")):
         return
     if found := _find_old(BareValue(sentence, new, frozenset(), "", True), near, is_cued):
         source, old, back = found
@@ -116,7 +118,7 @@ def _find_old(
     if not is_cued and not (olds[0] and len(olds) > 1 and olds[1]):
         return None
     for at in range(0, len(olds), _EXCHANGE):
-        reply, told = (olds[at : at + _EXCHANGE] + [[]])[:2]
+        reply, told = ([*olds[at : at + _EXCHANGE], []])[:2]
         both = [one for one in told if any(one[1].is_same(old) for _, old, _ in reply)]
         if some := both or [*reply, *told]:
             likes = [_unlikeness(new, old) for there in olds for _, old, _ in there]

@@ -88,7 +88,8 @@ _OLD_NEW = (
     ),
     (
         "",
-        rf"{_UNIT}\s(?:(?:does|is|was|ca|wo)n['’]t|is (?:ill|sick|full|closed|out)|klappt|geht|passt|kann|ist (?:krank|voll|zu))\b"
+        rf"{_UNIT}\s(?:(?:does|is|was|ca|wo)n['’]t|is (?:ill|sick|full|closed|out)|klappt|geht"
+        rf"|passt|kann|ist (?:krank|voll|zu))\b"
         rf"[^,;.]{{0,30}}[,;.–—-]\s{_WORDS}",
         "",
     ),
@@ -173,7 +174,8 @@ _REQUEST = lazy(
 
 
 ORDERS = lazy(
-    rf"^\W*(?:can|could) you (?:please )?(?:{CHANGED}|make)|^\W*(?:kannst|könntest) du\b[^?]{{1,80}}{CHANGED}",
+    rf"^\W*(?:can|could) you (?:please )?(?:{CHANGED}|make)|^\W*(?:kannst"
+    rf"|könntest) du\b[^?]{{1,80}}{CHANGED}",
     re.IGNORECASE,
 )
 """A change that a person asks for politely."""

@@ -26,7 +26,8 @@ _CHANGES = lazy(
     r"|raised|cut|lowered|upgraded|swapped|bumped|(?:going|gone|went) (?:up|down)"
     r"|on second thoughts?|prefer|instead|since|(?:is|are|it['’]s|we['’]re) now|now (?:at"
     r"|in|on|it['’]s|called)"
-    r"|these days|used to|turned|down to|up to|gave us|have until|got until|is enough|are enough|(?:will"
+    r"|these days|used to|turned|down to|up to|gave us|have until|got until|is enough"
+    r"|are enough|(?:will"
     r"|would) do"
     r"|closed|cancelled|can['’]t (?:come|make it)|as i (?:now )?see|after all|in the end"
     r"|(?:the|my|his|her) \w+ (?:says|reads)|(?:tin|box|label|ticket|letter|papers?|invoice"
@@ -147,7 +148,7 @@ def _is_of_nothing_new(text: str, new: Value, near: Sequence[ParsedMessage]) -> 
 
 
 def _of_last(olds: Sequence[_Old]) -> Sequence[_Old]:
-    """Return the values if all are of the last exchange, or of the one before and repeated in it."""
+    """Return the values if all are of the last exchange, or repeated in the one before."""
     backs = {back for *_, back in olds}
     return olds if backs <= {0, 1} or backs == {2, 3} else ()
 
