@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from memory.corrections.elliptic import find_elliptic
 from memory.corrections.finder import find_corrections
+from memory.corrections.pairs import ParsedMessage, ValuePair
 from tests.tables import each_row
 
 
@@ -38,9 +40,13 @@ def test_a_value_alone_ends_the_last_one(
     ],
 )
 def test_another_value_ends_none(said: str) -> None:
-    assert find_corrections(["Mum's birthday is 12 June", said], ["Noted: 12 June."]) == []
+    assert _find(said, "Noted: 12 June.") == []
 
 
 def test_an_answer_ends_none() -> None:
-    said = ["I need a table for 12 June", "13 June"]
-    assert find_corrections(said, ["12 June is full. Which day is fine?"]) == []
+    assert _find("13 June", "12 June. And your dad's birthday?") == []
+
+
+def _find(said: str, reply: str) -> list[ValuePair]:
+    before = [ParsedMessage(reply, is_reply=True), ParsedMessage("Mum's birthday is 12 June")]
+    return [*find_elliptic(ParsedMessage(said), before)]
