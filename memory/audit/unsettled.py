@@ -132,13 +132,13 @@ def find_unsettled(said: Sequence[tuple[str, str]], clauses: Clauses) -> list[Un
         looked_at = message[:_LOOKED_AT]
         if found and _DECIDED.search(looked_at):
             words = clauses.key_words(looked_at)
-            found = [one for one in found if _weigh(words & one.words) < _SHARED]
+            found = [one for one in found if _count_words(words & one.words) < _SHARED]
         if not _OPEN.search(f"{looked_at} {reply[:_LOOKED_AT]}"):
             continue
         for one in split_sentences(looked_at):
             if _OPEN.search(one) and not one.endswith(("?", "？")):
                 topic = _words(clauses, _OPEN, one)
-                if _weigh(topic) <= _SHARED or _IT.search(one):
+                if _count_words(topic) <= _SHARED or _IT.search(one):
                     topic |= _words(
                         clauses, _OPEN, looked_at, *(text[:_LOOKED_AT] for text in before)
                     )
@@ -146,7 +146,7 @@ def find_unsettled(said: Sequence[tuple[str, str]], clauses: Clauses) -> list[Un
     return found[-_MOST:]
 
 
-def _weigh(words: Set[str]) -> float:
+def _count_words(words: Set[str]) -> float:
     return sum(0.5 if is_wide(one) else 1 for one in words)
 
 
@@ -157,9 +157,9 @@ def find_decided(told: Clauses, unsettled: Sequence[Unsettled]) -> list[str]:
         if not _DECIDED.search(text) or DENIES.search(text) or _LEFT_OPEN.search(text):
             continue
         words = told.words[at]
-        if _weigh(words) <= _SHARED:
+        if _count_words(words) <= _SHARED:
             words = told.words_of_sentence(at)
         for one in unsettled:
-            if _weigh(words & one.words) >= _SHARED:
+            if _count_words(words & one.words) >= _SHARED:
                 found[one.text] = None
     return [*found][:_MOST_FOUND]
