@@ -30,7 +30,7 @@ _TELLS = lazy(
     r"|can be|may be|will be|should be)"
     r"(?: (?:now|already|also|been|just))?"
     r"\s(?P<en>\w{2,14}(?:ed|en|wn|ne)|sent|bought|paid|told|made|sold|built|spent|held)\b"
-    r"|\b(?:user|i|we)\s(?P<by>\w{2,14}ed|sent|bought|paid|told|made|sold|wrote)\b"
+    r"|\b(?:user|i|we|(?-i:[A-Z][a-z]{1,20}))\s(?P<by>\w{2,14}ed|sent|bought|paid|told|made|sold|wrote)\b"
     r"|\b(?:wurden?|ist|sind|worden|hat|haben|kann|können|darf|soll)\b"
     r"(?:\s(?:\d{1,2}\.|[^\s.,;]{1,24})){0,6}?\s(?P<de>\w{0,12}ge\w{3,12}(?:t|en))\b"
     r"|(?:已经?|可以)(?:[给把向为][^，。；]{1,6})?(?P<zh>(?-i:[\u4e00-\u9fff]))|(?P<le>(?-i:[\u4e00-\u9fff]))(?:出|好|完)?了(?=$|[，。；])",
@@ -58,6 +58,7 @@ _PAST = dict(zip(_FORMS[::2], _FORMS[1::2], strict=True))
 """Beginnings of verbs, by past participles."""
 
 
+_BOUGHT = lazy(r"[\u4e00-\u9fff]了[\d一两三四五六七八九十]")
 _ANY_DEED = lazy(r"(?:carried|performed|completed|finished|done|durchgeführt|erledigt|gemacht)\Z")
 """Deeds of any kind,"""
 _LEAST_OF_ANY = 2  # words of which a text shares with what was put off
@@ -116,8 +117,9 @@ def find_put_off(said: Iterable[tuple[str, str]]) -> list[PutOff]:
             for sentence in split_sentences(asked):
                 if _PUTS_OFF.search(sentence) and not sentence.endswith(("?", "？")):
                     words = _words(f"{sentence} {answered}")
+                    did = " ".join(filter(_is_done, _CLAUSES.split(sentence)))
                     near = about if len(stems(sentence)) > 3 else about | stems(before)
-                    found.append(PutOff(words, frozenset(near), sentence))
+                    found.append(PutOff(words, frozenset(near - stems(did)), sentence))
         before = f"{asked} {answered}"
     return found[-_MOST:]
 
@@ -133,7 +135,7 @@ def find_told_as_done(text: str, put_off: Sequence[PutOff]) -> list[str]:
             for deed in _deeds_in(clause):
                 for one in put_off:
                     told = stems(clause) if is_wide(clause) else stems(clause) or about
-                    told = {word for word in told if not word.startswith(deed[:5])}
+                    told = {word for word in told if deed[:5] not in word[: 5 + is_wide(word)]}
                     least = _LEAST_OF_ANY if _ANY_DEED.match(deed) else 1
                     is_of = least > 1 or _is_of(deed, one.words)
                     if is_of and len(shared(one.about, told)) >= least:
@@ -181,6 +183,11 @@ def find_too_early(text: str, planned: Sequence[Planned]) -> list[str]:
             if of_it and all(one.is_plan for one in of_it):
                 found[of_it[0].text] = None
     return [*found]
+
+
+def _is_done(clause: str) -> bool:
+    """Return whether a clause of a person's message tells a deed as done."""
+    return bool(_TELLS.search(clause) or _BOUGHT.search(clause)) and not _NO.search(clause)
 
 
 def _deeds_in(clause: str) -> Iterator[str]:

@@ -20,7 +20,8 @@ _MOST = 20
 _CLAUSES = lazy(r"[;；，。:：]|,(?!\d)|\b(?:but|just|because|since|aber|weil|denn|sondern)\b|因为")
 Order = tuple[str, set[str]]
 _TURNS_DOWN = lazy(
-    r"\b(?:not?|never|without|against|skip|drop|cancel|nicht|keine?[nmrs]?|nie|ohne|gegen)\b"
+    r"\b(?:not?|never|without|against|skip|drop|cancel|nicht|keine?[nmrs]?|nie|ohne|gegen"
+    r"|considered|thought (?:of|about)|überlegt)\b"
     r"|n['’]t\b|[不没别无]|取消|放弃",
     re.IGNORECASE,
 )

@@ -166,7 +166,11 @@ class Clauses:
 
     def key_words(self, text: str) -> frozenset[str]:
         """Return the words of a text, each as a key of all its forms."""
-        return frozenset(self._words_in(text, set(), ","))
+        return frozenset(self.list_keys(text))
+
+    def list_keys(self, text: str) -> list[str]:
+        """Return the keys of the words of a text, in its order."""
+        return [*self._words_in(text, set(), ",")]
 
     def words_of_sentence(self, at: int) -> frozenset[str]:
         """Return the words of the sentence of a clause."""

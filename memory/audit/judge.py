@@ -33,6 +33,8 @@ from memory.audit.represented_requests import (
 )
 from memory.audit.roles import find_exchanged_roles
 from memory.audit.source import AuditSource
+from memory.audit.tied import find_untied
+from memory.audit.unsettled import find_chosen, find_decided
 from memory.patterns import lazy
 from memory.text import shapes
 from memory.text.receipt import Receipt, SourceFacts
@@ -297,10 +299,13 @@ def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
         or find_exchanged_roles(text, source.two_sided)
         or find_other_owners(text, said)
         or find_turned_comparisons(told, said, source.compared)
+        or find_untied(told, said)
     )
     found = (
         ("swapped", exchanged),
         ("affirmed", find_stated(told, said) or find_consent(text, source.refusals)),
+        ("affirmed", find_chosen(told, source.options)),
+        ("undone", find_decided(told, source.unsettled)),
         ("condition", find_unconditional(text, source.exceptions)),
         ("condition", find_unconditioned(text, source.conditions)),
         ("invented", find_new_days(told, said) or find_newly_denied(told, said)),

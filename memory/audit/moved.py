@@ -23,7 +23,7 @@ _BESIDE, _SHORT = 2, 5  # the distance of clauses about rivals, and their words
 _MOST_FOUND = 4
 _PREPOSITION = 4  # letters
 _NONE = frozenset((NO, USER))
-_CHANGES = lazy(
+CHANGES = lazy(
     r"\b(?:instead|rather|lieber|doch|statt|änder\w*|chang\w*|switch\w*|replac\w*|make it)\b"
     r"|[改换]|还是",
     re.IGNORECASE,
@@ -107,7 +107,7 @@ class _Pair:
         if (self._words - {mine}) & beside - self._theirs:
             return False
         apart = {one for one in self._shared - beside if len(said.places[one]) <= _RARE}
-        if not apart or any(_CHANGES.search(said.texts[one]) for one in places):
+        if not apart or any(CHANGES.search(said.texts[one]) for one in places):
             return False
         if kind == "name" or (rivals and not kind):
             if not (rivals or self._is_whole):

@@ -31,6 +31,8 @@ def find_restated(
             continue
         if any(_likeness(said, one) * 2 >= like for one in found.open):
             continue
+        if line in denied and _NOT_YET.search(best.text):
+            continue
         if len(shared(best.own, said)) >= min(2, len(best.own)):
             restated.append(best)
     for line in list_unbacked(text, found):
@@ -158,7 +160,7 @@ def _tells(line: str, said: set[str], one: PersonRequest) -> bool:
 
 _CLAUSES = lazy(r"[;；，。]|,(?!\d)")
 _UNDONE = lazy(
-    r"\b(?:not|n['’]t|no|never|nicht|kein\w*|noch|still|yet|once|until|when|after|if|wenn|sobald"
+    r"\b(?:not|n['’]t|no|never|requested|nicht|kein\w*|noch|still|yet|once|until|when|after|if|wenn|sobald"
     r"|bis|to be|zu)\b|n['’]t\b|[不没未待等再]",
     re.IGNORECASE,
 )

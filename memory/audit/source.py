@@ -34,6 +34,7 @@ from memory.audit.superseded import (
     keeps_old_value,
 )
 from memory.audit.turned import Turnable
+from memory.audit.unsettled import Rejected, Unsettled, find_options, find_unsettled
 from memory.corrections.corrected import SAID, choose_certain, find_omitted, find_stale
 from memory.corrections.ended_values import EndedByPerson, EndedValue, has_old_value, with_commands
 from memory.corrections.finder import Correction, find_corrections, in_force
@@ -80,6 +81,7 @@ class AuditSource(Struct, frozen=True, dict=True):
         _ = self.deeds, self.superseded, self.clauses, self.rejected, self.orders
         _ = self.put_off, self.exceptions, self.refusals, self.bounds, self.turnable
         _ = self.two_sided, self.conditions, self.planned, self.compared
+        _ = self.options, self.unsettled
         self.facts.prepare()
 
     @cached_property
@@ -137,6 +139,14 @@ class AuditSource(Struct, frozen=True, dict=True):
     @cached_property
     def compared(self) -> list[ComparedSides]:
         return list_compared(self.clauses)
+
+    @cached_property
+    def options(self) -> list[Rejected]:
+        return find_options(self._pairs, self.clauses)
+
+    @cached_property
+    def unsettled(self) -> list[Unsettled]:
+        return find_unsettled(self._pairs, self.clauses)
 
     @cached_property
     def planned(self) -> list[Planned]:

@@ -155,12 +155,12 @@ def _choose(one: BareValue, before: Sequence[ParsedMessage]) -> ValuePair | None
         return None
     last = min(olds, key=lambda old: (old.back, old.unlike))
     most = min(olds, key=lambda old: (old.unlike, old.back))
-    if last.unlike > most.unlike and (most.unlike or last.unlike < _FAR):
+    if last.unlike > most.unlike and (most.unlike or last.unlike < FAR):
         return None
     equal = [old for old in olds if (old.unlike, old.back) == (most.unlike, most.back)]
     if any(not old.value.is_same(most.value) for old in equal):
         return None
-    is_sure = one.is_slip or (most.unlike < _FAR and not _is_asked(before, most))
+    is_sure = one.is_slip or (most.unlike < FAR and not _is_asked(before, most))
     if not is_sure:
         return None
     return ValuePair(one.sentence, one.new, most.source, most.value, most.back, 0)
@@ -180,7 +180,7 @@ def _list_old(one: BareValue, before: Sequence[ParsedMessage]) -> Iterator[_OldV
                     continue
                 if (count := count + 1) > _OLD:
                     return
-                unlike = _measure(one, value)
+                unlike = measure(one, value)
                 if unlike is not None and _shares_words(one, source.text, value):
                     yield _OldValue(unlike, back, source, value)
 
@@ -204,7 +204,7 @@ def _shares_words(one: BareValue, source: str, old: Value) -> bool:
 
 _NEAR = 3  # words beside a value
 _STRANGE = 2  # words that were not used with the old value
-_ALIKE, _SHAPED, _FAR = range(3)
+_ALIKE, _SHAPED, FAR = range(3)
 """Degrees of difference between two values: a slip, the same length, the same magnitude."""
 _RATIO = 3
 _EDITS, _SIGNS = 2, 3
@@ -218,7 +218,7 @@ _NO_UNIT = lazy(r"[\d.,'’\s零一二三四五六七八九十百千万两]")
 _YEARS = range(1900, 2100)
 
 
-def _measure(one: BareValue, old: Value) -> int | None:
+def measure(one: BareValue, old: Value) -> int | None:
     """Return the difference of two values, or None if one can't replace the other."""
     new = one.new
     bare = _BARE.fullmatch(new.text) if new.kind in ("number", "day") else None
@@ -240,7 +240,7 @@ def _measure(one: BareValue, old: Value) -> int | None:
 
 def is_similar(one: BareValue, old: Value) -> bool:
     """Return whether a new value may replace an old one, by their kinds and sizes."""
-    return _measure(one, old) is not None
+    return measure(one, old) is not None
 
 
 def _compare_ends(digits: str, there: str) -> int | None:
@@ -275,18 +275,18 @@ def _measure_numbers(new: Value, old: Value) -> int | None:
     if one and other and one != other:
         return None
     first, second = (_amount(value) for value in (new, old))
-    if not first or not second or (first in _YEARS) != (second in _YEARS):
+    if not first or not second or (not one and (first in _YEARS) != (second in _YEARS)):
         return None
     digits, there = (re.sub(r"\D", "", value.text) for value in (new, old))
     has_shape = digits and there and _shape(new.text) == _shape(old.text)
     if has_shape:
         return _compare(digits, there)
-    return _FAR if max(first, second) / min(first, second) <= _RATIO else None
+    return FAR if max(first, second) / min(first, second) <= _RATIO else None
 
 
 def _compare(digits: str, there: str) -> int:
     if len(digits) != len(there):
-        return _FAR
+        return FAR
     differ = sum(a != b for a, b in zip(digits, there, strict=True))
     return _ALIKE if differ == 1 or sorted(digits) == sorted(there) else _SHAPED
 

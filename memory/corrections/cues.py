@@ -23,8 +23,9 @@ _SLIPS = (
     r"verklickt|verwechselt|vertauscht|vertippt|verlesen|verschrieben|verrechnet|"
     r"verzählt|versprochen|verguckt|verhört|vertan|"
     r"tippfehler|schreibfehler|zahlendreher|quatsch|blödsinn|unsinn|korrektur|korrigiere|"
-    r"stimmt nicht|mach(?:en wir| mal)?|da?raus|meinte|meine? ich|ich mein(?:te|e)?|"
-    r"sag(?:en)? wir|muss heißen|lieber|mein fehler|irrtum|geirrt|"
+    r"stimmt nicht(?: ganz)?|mach(?:en wir| mal)?|da?raus|meinte|meine? ich|ich mein(?:te|e)?|"
+    r"(?:sag(?:en)?|nehmen) wir(?: doch| lieber| mal)?|muss heißen|lieber|mein fehler|irrtum"
+    r"|geirrt|"
     r"falsch (?:abgelesen|gelesen|getippt|geschrieben|gemerkt|gesehen|verstanden)|"
     r"(?:wrong|falsche[rsnm]?) [^\W\d_]{2,12}(?=\W{0,3}[,.:;!–—-])|"
     r"(?:wrong|falsch)(?=\W{0,3}[,.:;!–—-])"
@@ -49,11 +50,13 @@ _HINTS = (
     r"(?:^\W{0,9}|[,.!…–—-]\s{0,3}|"
     r"(?:oh|ah|ach|wait|sorry|h+m+|or|oder|actually|argh|moment|warte|stopp?)\W{1,3})"
     r"(?:n+o+|ne+|nö|nein)|"
-    r"nope|nah|excuse me|dear|wait|hang on|hold on|sorry|sry|soz|w?h?oops|argh|d'?oh|actually|"
+    r"nope|nah|nvm|never ?mind|on second thoughts?|(?:^|, )better|excuse me|dear|wait|hang on"
+    r"|hold on|sorry|sry|soz|w?h?oops|argh|d'?oh|actually|"
     r"just (?:checked|looked)|(?:looked|checked) (?:at |on )?(?:the|my) [^\W\d_]{2,12}|"
     r"checked(?: again)?|let me (?:check|see)|turns out|apologies|"
     r"moment(?: ?mal)?|warte?|stopp?|entschuldig\w{1,6}|tschuldigung|pardon|upp?s|hoppla|huch|mist|"
-    r"eigentlich|doch|nachge(?:schaut|sehen|guckt)|noch ?mal geschaut|"
+    r"eigentlich|doch|(?:^|, )besser(?: gesagt)?|genauer gesagt|umentschieden|nachge(?:schaut"
+    r"|sehen|guckt)|noch ?mal geschaut|"
     r"(?:my|our|the|meine?[rm]?|unsere?|d(?:er|ie|as)|auf de[rm]) [^\W\d_]{2,12} "
     r"(?:says?|said|sagte?|meint|steht)|"
     r"(?:laut|according to|update from) "
@@ -61,7 +64,7 @@ _HINTS = (
 )
 _HINTS_CHINESE = (
     r"不不?不?|不是(?=[，,。！!\s]|这个)|不好意思|抱歉|对不起|等一?[下等]|其实|算了|还是|哎呀|哎|诶|"
-    r"刚才?[查看]了|再看看|对了|[\u4e00-\u9fff]{1,4}上写的?|我[\u4e00-\u9fff]{1,3}说"
+    r"刚才?[查看]了|再看看|最[后终]定|刚确认|对了|[\u4e00-\u9fff]{1,4}上写的?|我[\u4e00-\u9fff]{1,3}说"
 )
 _LITTLE = (
     r"yes|yeah|yep|ja|and|und|thank|you|says?|(?:oh|ah) and|(?:oh|ach|ah) und|btw|by the way|"
@@ -78,7 +81,7 @@ _LITTLE = (
 )
 _LITTLE_CHINESE = (
     r"尾号|最后|末尾|后[一二两三四]位|[一二两三四]位|这个|那个|刚才|刚刚|前面|上面|现在|好了|一共|"
-    r"帮我|麻烦|实际|正确|确实|哈+|嗯|[是的了吧啊哦就都才要我好在为到请那只用嘛呀啦噢]"
+    r"帮我|麻烦|说的|实际|正确|确实|哈+|嗯|[是的了吧啊哦就都才要我好在为到请那只用嘛呀啦噢]"
 )
 _SLIP = lazy(rf"\b(?:{_SLIPS})\b|{_SLIPS_CHINESE}|{_STAR}", re.IGNORECASE)
 _SPELLING = lazy(rf"\b(?:{_SPELT})\b|{_SPELT_CHINESE}", re.IGNORECASE)

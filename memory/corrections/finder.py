@@ -23,6 +23,7 @@ from memory.corrections.classes import PLAIN, find_plain
 from memory.corrections.cues import without_cues
 from memory.corrections.denied import find_denied, may_deny
 from memory.corrections.digits import find_digits
+from memory.corrections.elliptic import find_elliptic, may_be_elliptic
 from memory.corrections.pairs import BACK, ParsedMessage, ValuePair, find_pairs
 from memory.corrections.replaced import find_replaced, may_be_replaced
 from memory.corrections.score import FRAMED, has_words, score_pairs
@@ -80,7 +81,13 @@ def find_corrections(said: Sequence[str], answered: Sequence[str] = ()) -> list[
 @lru_cache(maxsize=8)  # the transcript and `MEMORY.md` check the same message
 def may_correct(text: str) -> bool:
     """Return whether a message may correct a value. Most others can't; this check is fast."""
-    return has_words(text) or may_be_bare(text) or may_deny(text) or may_be_replaced(text)
+    return (
+        has_words(text)
+        or may_be_bare(text)
+        or may_deny(text)
+        or may_be_replaced(text)
+        or may_be_elliptic(text)
+    )
 
 
 class CorrectionFinder:
@@ -169,7 +176,7 @@ def _least_of(pair: ValuePair, said: ParsedMessage) -> float:
     return _OF_KINDS.get(pair.new.kind, _LEAST)
 
 
-_FINDERS = (find_replaced, find_aligned, find_bare, find_plain, find_denied)
+_FINDERS = (find_elliptic, find_replaced, find_aligned, find_bare, find_plain, find_denied)
 """Rules that find corrections of their own; for the same values, the later rule is more
 reliable."""
 

@@ -86,6 +86,14 @@ _OLD_NEW = (
         rf"{_UNIT}\s(?:is|was|ist|war|sind|are)\s(?:too|zu)\s\w+[,;.–—-]\s{_WORDS}",
         "",
     ),
+    (
+        "",
+        rf"{_UNIT}\s(?:(?:does|is|was|ca|wo)n['’]t|is (?:ill|sick|full|closed|out)|klappt|geht"
+        rf"|passt|kann|ist (?:krank|voll|zu))\b"
+        rf"[^,;.]{{0,30}}[,;.–—-]\s{_WORDS}",
+        "",
+    ),
+    ("", r"(?:没空|不行|不方便|不合适|走了|不来了?)[，,。]\s?[^，。]{0,6}", ""),
     ("", r"[^，,。]{0,2}太[^，,。]{1,3}[，,][^，,。]{0,6}", ""),
     (r"[从由]$", rf"[^。，\d]{{0,2}}{BECOMES}", ""),
     (
@@ -148,7 +156,7 @@ MAY_FRAME = lazy(
     r"kein\w{0,2}|statt|vergesst|lass|mean|meant|no|nope|sorry|pardon|wait|actually|correction|nein|nee|"
     r"quatsch|unsinn|moment|halt|entschuldigung|verzeihung|mein\w{0,2}|gesagt|vielmehr|korrektur|"
     r"anstatt|sagte|schrieb|hab\w{0,2}|vergiss|streiche?|ignorier\w?|falsch|veraltet|tippfehler|too|zu)\b"
-    r"|[太改换调变移挪延升涨降减搬转替推更从由把将不非别没错废对等哎抱]",
+    r"|[走太改换调变移挪延升涨降减搬转替推更从由把将不非别没错废对等哎抱]",
     re.IGNORECASE,
 )
 """A sign that every sentence with a frame has."""
@@ -165,9 +173,18 @@ _REQUEST = lazy(
 )
 
 
+ORDERS = lazy(
+    rf"^\W*(?:can|could) you (?:please )?(?:{CHANGED}|make)|^\W*(?:kannst"
+    rf"|könntest) du\b[^?]{{1,80}}{CHANGED}",
+    re.IGNORECASE,
+)
+"""A change that a person asks for politely."""
+
+
 def is_doubtful(text: str) -> bool:
     """Return whether a sentence is a question, or does not state a fact."""
-    return bool(_DOUBTFUL.search(text) or _ASKED.search(text))
+    is_asked = _ASKED.search(text) and not ORDERS.search(text)
+    return bool(_DOUBTFUL.search(text) or is_asked)
 
 
 def is_framed(

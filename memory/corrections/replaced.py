@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from memory.corrections.bare import BareValue, is_similar
 from memory.corrections.cues import list_further
-from memory.corrections.frames import is_doubtful
+from memory.corrections.frames import ORDERS, is_doubtful
 from memory.corrections.pairs import ParsedMessage, ParsedSentence, ValuePair
 from memory.patterns import lazy
 from memory.text.values import Value
@@ -26,7 +26,8 @@ _CHANGES = lazy(
     r"|raised|cut|lowered|upgraded|swapped|bumped|(?:going|gone|went) (?:up|down)"
     r"|on second thoughts?|prefer|instead|since|(?:is|are|it['’]s|we['’]re) now|now (?:at"
     r"|in|on|it['’]s|called)"
-    r"|these days|used to|turned|gave us|have until|got until|is enough|are enough|(?:will"
+    r"|these days|used to|turned|down to|up to|gave us|have until|got until|is enough"
+    r"|are enough|(?:will"
     r"|would) do"
     r"|closed|cancelled|can['’]t (?:come|make it)|as i (?:now )?see|after all|in the end"
     r"|(?:the|my|his|her) \w+ (?:says|reads)|(?:tin|box|label|ticket|letter|papers?|invoice"
@@ -39,11 +40,11 @@ _CHANGES = lazy(
     r"|im) \w+ (?:\w+ )?steh(?:t|en)"
     r"|laut|besser|meinte|(?:haben|habe|hab) bis|geworden|dieses jahr|abgesprungen|abgesagt"
     r"|kommt nicht|übrigens|ab (?:jetzt|nächste\w?|april))\b"
-    r"|改[为成到在了名]|换|搬|推迟|提前|延[长期到]|宽限|涨|降|砍|调[到整]|挪|转到|后来|最后[订定选]|现在在|还是"
+    r"|改[为成到在了名]|变[成为]|换|搬|推迟|提前|延[长期到]|宽限|涨|降|砍|调[到整]|挪|转到|后来|最后[订定选]|现在在|还是"
     r"|够了|就行|就好|算了|应该是|[看查]了|上写|写的?是|说是|我是说|关门|不来了|退了|今年|那是以前",
     re.IGNORECASE,
 )
-_OTHERS = lazy(
+OTHERS = lazy(
     r"^\W{0,3}(?:and|plus|und|auch|dazu|außerdem|另外?|还要|还有|再)\b"
     r"|\b(?:too|also(?! \S{1,12}\W*$)|as well|auch|another|other|next door|nebenan"
     r"|last (?:year|time|week|month)"
@@ -78,7 +79,9 @@ _SPANS = lazy(r"(?:Wochen?|Jahre?|Tage?|Monate?|Uhr|Stunden?|Minuten?|Mal)", re.
 
 def may_be_replaced(text: str) -> bool:
     """Return whether a message may say that a value changed."""
-    return len(text) <= _LONGEST and bool(_CHANGES.search(text)) and not _OTHERS.search(text)
+    return len(text) <= _LONGEST and bool(
+        ORDERS.search(text) or (_CHANGES.search(text) and not OTHERS.search(text))
+    )
 
 
 def find_replaced(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Iterator[ValuePair]:
@@ -96,7 +99,7 @@ def find_replaced(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Itera
         for part in said.sentences
         for one in part.values
         if one.kind in _KINDS
-        and _CHANGES.search(part.text)
+        and (_CHANGES.search(part.text) or ORDERS.search(part.text))
         and _is_of_nothing_new(part.text, one, near)
         and not any(one.is_same(old) for old in known)
     ]
@@ -145,8 +148,9 @@ def _is_of_nothing_new(text: str, new: Value, near: Sequence[ParsedMessage]) -> 
 
 
 def _of_last(olds: Sequence[_Old]) -> Sequence[_Old]:
-    """Return the values if all are of the last exchange."""
-    return olds if all(back < _EXCHANGE for *_, back in olds) else ()
+    """Return the values if all are of the last exchange, or repeated in the one before."""
+    backs = {back for *_, back in olds}
+    return olds if backs <= {0, 1} or backs == {2, 3} else ()
 
 
 def _echoed(olds: Sequence[_Old]) -> list[_Old]:

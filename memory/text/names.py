@@ -86,7 +86,7 @@ _COMMON = frozenset(
         "summary",
     )
 ) | frozenset(MONTH_OF)
-_SURNAMES = (
+SURNAMES = (
     "王李张刘陈杨黄赵吴周徐孙马朱胡郭何高林罗郑梁谢宋唐许韩冯邓曹彭曾肖田董袁潘于蒋蔡余杜叶程"
     "苏魏吕丁任沈姚卢姜崔钟谭陆汪范金石廖贾夏韦付方白邹孟熊秦邱江尹薛闫段雷侯龙史陶黎贺顾毛郝龚"
     "邵万钱严覃武戴莫孔向汤"
@@ -94,7 +94,7 @@ _SURNAMES = (
 _CJK_NAMES = (
     re.compile(r"(?:我叫|名叫|叫做|名字是|名字叫)([\u4e00-\u9fff]{2,3})"),
     re.compile(
-        rf"([{_SURNAMES}][\u4e00-\u9fff]{{0,2}}?"
+        rf"([{SURNAMES}][\u4e00-\u9fff]{{0,2}}?"
         r"(?:先生|女士|小姐|老师|经理|教授|博士|医生|总))"
     ),
     re.compile(

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from memory.corrections import bare as correction_bare
-from memory.corrections.bare import BareValue, _measure, find_bare
+from memory.corrections.bare import BareValue, find_bare, measure
 from memory.corrections.finder import find_corrections, in_force
 from memory.corrections.pairs import BACK, ParsedMessage
 from memory.text.values import Value, find_values
@@ -190,11 +190,11 @@ def test_a_hostile_message_has_few_values_looked_at(
 ) -> None:
     looks = []
 
-    def measure(one: BareValue, old: Value) -> int | None:
+    def note(one: BareValue, old: Value) -> int | None:
         looks.append(old)
-        return _measure(one, old)
+        return measure(one, old)
 
-    monkeypatch.setattr(correction_bare, "_measure", measure)
+    monkeypatch.setattr(correction_bare, "measure", note)
     before = [ParsedMessage("12 13 14 15 16 17 18 " * 500)] * BACK
     assert [*find_bare(ParsedMessage(f"{said[:280]} 19"), before)] == []
     assert len(looks) <= 60
