@@ -175,8 +175,8 @@ async def test_what_somebody_writes_to_meanwhile_stays_and_goes_on_as_it_was(
 
 async def test_what_a_restart_finds_idle_is_summarised_with_one_call(tmp_path: Path) -> None:
     async with run_bot(tmp_path, echo) as bot:
-        for number in range(8):
-            await bot.says(f"My number is {number}.")
+        for thing in ("tea", "rye", "figs", "ham", "eggs", "oats", "nuts", "kale"):
+            await bot.says(f"I like {thing}.")
     async with run_bot(tmp_path, echo) as bot:
         await retain(bot)
         assert len(bot.server.requests) == 1

@@ -135,7 +135,7 @@ async def test_an_answer_of_a_branch_that_was_left_says_where_it_belongs(tmp_pat
         events: list[Activity] = []
         watching = await bot.watches(events)
         told = await bot.says("/fork t1 Aside")
-        assert "in branch 1 goes on" in told.text
+        assert "in branch 1 continues" in told.text
         assert (await bot.says("meanwhile")).text == "re: meanwhile"
         gate("opened").set()
         answer = await bot.reply_to("second")
