@@ -293,7 +293,7 @@ async def test_the_page_shows_the_branch_that_its_session_leads_to(
             await other.sees("text=re: by night")
             await expect(other.page.locator("text=re: by car")).to_have_count(0)
         await tab.writes("/branches")
-        await tab.sees("text=You are in branch 1.")
+        await tab.sees("text=You are in branch 1, the bold one")
         await tab.presses("2: By car")
         await tab.sees("text=re: by car")
 

@@ -275,7 +275,7 @@ async def test_a_stranger_in_a_group_neither_branches_nor_asks_nor_sees_anything
         assert "Ask the bot's owner to send" in told
         assert "Plan" not in told
         ann.says("/branches")
-        listed = await bot.telegram.shown("You are in branch 2. /branches N")
+        listed = await bot.telegram.shown("You are in branch 2, the bold one")
         assert [*listed.buttons] == ["1: first"]
         ann.says("/btw")
         await bot.telegram.shown("No side question was asked here.")
