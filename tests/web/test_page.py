@@ -354,7 +354,7 @@ async def test_the_page_speaks_the_language_of_the_browser(site: Site, browser: 
     async with browsing(browser, locale="de-AT") as tab:
         await tab.opens(site.url)
         placeholder = tab.page.locator("#text")
-        await expect(placeholder).to_have_attribute("placeholder", "Nachricht oder / für Befehle")
+        await expect(placeholder).to_have_attribute("placeholder", "Nachricht (/ für Befehle)")
         await expect(tab.page.locator("html")).to_have_attribute("lang", "de")
 
 
@@ -366,7 +366,7 @@ async def test_the_page_speaks_the_language_that_is_set_whatever_the_browser_spe
     await tab.page.fill("#text", "half a thou")
     await site.commands("/config language de")
     await tab.begins_anew()
-    await expect(placeholder).to_have_attribute("placeholder", "Nachricht oder / für Befehle")
+    await expect(placeholder).to_have_attribute("placeholder", "Nachricht (/ für Befehle)")
     await expect(tab.page.locator("html")).to_have_attribute("lang", "de")
     await expect(placeholder).to_have_value("half a thou")
     await site.commands("/config language --unset")
