@@ -54,8 +54,8 @@ const NAMED = {
 /** Return how older turns are handled, in words. */
 export const nameOfStrategy = (strategy) => nameOfValue(NAMED["context.strategy"].values, strategy);
 
-/** A value in words, with its name in commands. */
-const nameOfValue = (values, value) => (values[value] ? `${values[value]} (${value})` : value);
+/** A value in words; that of a strategy with its name in commands. */
+const nameOfValue = (values, value) => (values === NAMED["context.strategy"].values && values[value] ? `${values[value]} (${value})` : values[value] ?? value);
 
 /** The section of the dialog for a setting; the first, if no other has it. */
 const SECTIONS = [
