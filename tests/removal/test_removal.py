@@ -22,7 +22,7 @@ PLATFORMS = (*BUILT_IN, "telegram", "terminal", "web")
 ANSWERS = {
     "/help": "/context | Show the context",
     "/context": "system prompt |",
-    "/config": "| model | gpt-4o-mini | file |",
+    "/config": "| model | gpt-4o-mini | configuration file |",
     "/status": "Channels: pipe.",
 }
 VERBS = {
