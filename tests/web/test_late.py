@@ -99,6 +99,21 @@ async def test_the_buttons_of_a_question_that_is_edited_are_in_sight(site: Site,
     assert await ask.evaluate(under)
 
 
+async def test_a_turn_shown_by_the_map_stays_in_sight_when_an_answer_is_drawn_late(
+    site: Site, tab: Tab
+) -> None:
+    await talk(site, tab, 6)
+    turn = tab.page.locator("#log .turn[data-turn=t1]")
+    async with held(tab.page, "**/messages*") as is_held:
+        await site.says(f"7: {'many words ' * 30}")
+        await ready(is_held)
+        await tab.page.locator("#map [role=option][aria-label^='t1,']").click()
+        await expect(turn).to_be_in_viewport()
+    await expect(tab.page.locator("#log .turn[data-turn=t7]")).to_be_attached()
+    await tab.page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    await expect(turn).to_be_in_viewport()
+
+
 async def compacted(site: Site, tab: Tab, model: Model) -> None:
     model.script = echo_in_bold
     await talk(site, tab)

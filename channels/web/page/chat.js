@@ -28,6 +28,7 @@ export class Chat {
   #shown = 0; // the number of the load that is shown: an earlier one that ends after it is not drawn over it
   #fading = 0;
   #begin = latest(); // to edit a question
+  #revealed = latest(); // turns, by request
   #top = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#older?.click(), { root: byId("log"), rootMargin: "600px 0px 0px" });
   #marked = new WeakMap(); // the parts of that which an article shows
   #over = new Map(); // answered questions of tools, with their results
@@ -182,7 +183,9 @@ export class Chat {
 
   /** Show a turn, loading older ones until it is there. */
   async reveal(turn, { isFocused = false } = {}) {
+    const isLatest = this.#revealed();
     const found = await this.#reach(turn);
+    if (!isLatest()) return;
     for (const one of this.#log.querySelectorAll(".found")) one.classList.remove("found");
     found?.scrollIntoView({ block: found.offsetHeight > this.#log.clientHeight ? "start" : "center" });
     found?.classList.add("found");
@@ -260,7 +263,6 @@ export class Chat {
 
   /** The new part of the answer so far. */
   draft({ id, question: text, parts }) {
-    const { isAtEnd } = this.#scroll;
     let article = this.#find(id);
     if (!article) {
       const begun = this.#log.querySelector(`.turn:not([data-id])[data-open]`);
@@ -276,7 +278,7 @@ export class Chat {
     fill(article, article.firstChild, ...questionsIn(article), parts.length ? this.#draft.element : article.querySelector(":scope > .waiting") ?? waiting());
     this.#page.running(true);
     if (byId("status").textContent !== t("Parley is writing.")) byId("status").textContent = t("Parley is writing.");
-    this.#scroll.toEnd(isAtEnd);
+    this.#scroll.follow();
   }
 
   /** Show again the question of a tool in a turn that ran before it was opened here. */
@@ -305,7 +307,6 @@ export class Chat {
 
   /** An answer is complete: its turn is drawn from the transcript. */
   async done(answer) {
-    const { isAtEnd } = this.#scroll;
     const session = this.#session;
     this.#told += 1;
     let article = this.#find(answer.id);
@@ -332,7 +333,7 @@ export class Chat {
     }
     this.#drawRunning();
     byId("status").textContent = t("The answer is complete.");
-    this.#scroll.toEnd(isAtEnd);
+    this.#scroll.follow();
   }
 
   /** Show the answer of a command as a card. */
@@ -358,7 +359,6 @@ export class Chat {
 
   /** Show the known facts about turns: their states and costs, and the places of cuts. */
   mark({ states, turns = [], ...context }) {
-    const { isAtEnd } = this.#scroll;
     for (const known of turns) this.#known.set(known.turn, known);
     for (const article of this.#log.querySelectorAll("[data-turn]")) {
       const { turn } = article.dataset;
@@ -377,7 +377,7 @@ export class Chat {
       for (const act of article.querySelectorAll("[data-act]")) act.hidden = !isIn;
     }
     cuts(this.#log, context, { run: this.#page.run, ask: this.#page.ask, act: this.#act });
-    this.#scroll.toEnd(isAtEnd);
+    this.#scroll.follow();
     this.#learn(context.newest ?? 0, turns);
   }
 
@@ -394,14 +394,13 @@ export class Chat {
   /** Show where other branches differ. */
   branches(all) {
     const found = variants(all);
-    const { isAtEnd } = this.#scroll;
     for (const article of this.#log.querySelectorAll("[data-turn]")) {
       const { turn } = article.dataset;
       const variant = found.get(Number(turn.slice(1)));
       const go = (branch) => this.#act(`/branches ${branch}`, { turn });
       article.querySelector(".between").replaceChildren(...(variant ? [arrows(variant, turn, go)] : []));
     }
-    this.#scroll.toEnd(isAtEnd);
+    this.#scroll.follow();
   }
 
   #card = (reply, line = "") => card(line, reply, this.#page.run, this.#page.ask);

@@ -22,12 +22,11 @@ export class Scroll {
       if (!this.isAtEnd && log.scrollTop < this.#end) this.leaveEnd(); // a person reads further up
     }, { passive: true });
     // The end stays visible when the message box grows, the window is turned or a picture arrives.
-    const stay = () => this.toEnd(this.isAtEnd);
     new ResizeObserver(() => {
       this.#height = log.clientHeight;
-      stay();
+      this.follow();
     }).observe(log);
-    log.addEventListener("load", stay, true);
+    log.addEventListener("load", () => this.follow(), true);
   }
 
   /** Other turns are shown: the position of their end is known after scrolling to it. */
@@ -48,9 +47,13 @@ export class Scroll {
     this.leaveEnd();
   }
 
+  /** Show the end of a log that has changed, if its end was shown until now. */
+  follow() {
+    if (this.isAtEnd) this.toEnd();
+  }
+
   /** Show the end, from the next frame on, unless something else is shown before. */
-  toEnd(should = true) {
-    if (!should) return;
+  toEnd() {
     this.isAtEnd = true;
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
