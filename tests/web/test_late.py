@@ -370,3 +370,62 @@ async def test_older_turns_of_a_conversation_that_was_left_are_not_read_in_anoth
         tab.page.on("request", read)
     tab.page.remove_listener("request", read)
     assert not [url for url in addresses if "before=" in url]
+
+
+async def opened(site: Site, tab: Tab, session: str) -> None:
+    """Open a conversation, and wait until the panel is that of its four turns."""
+    await tab.page.goto(f"{site.url}/#{session}")
+    await tab.sees("#log .turn[data-turn=t4] footer")
+    await expect(tab.page.locator("#panel .turns li")).to_have_count(4)
+    await expect(tab.page.locator("#panel[aria-busy]")).to_have_count(0)
+
+
+EDIT = ("**/commands/edit", "", "[data-turn=t4] [data-way=edit]")
+PIN = ("**/commands/context", "pin", "[data-turn=t4] [data-act=pin]")
+ANSWER = ("**/messages?*", "", "")
+
+
+@pytest.mark.parametrize(("address", "words", "button"), [EDIT, PIN, ANSWER])
+async def test_what_was_requested_in_one_conversation_changes_no_other(
+    site: Site, tab: Tab, address: str, words: str, button: str
+) -> None:
+    other = f"{site.session}-other"
+    for session in (site.session, other):
+        for number in range(4):
+            await site.says(f"{number} {session} {'many words ' * 30}", session)
+    await opened(site, tab, site.session)
+    async with held(tab.page, address, words) as is_held:
+        if button:
+            await tab.page.locator(f"#log {button}").click()
+        else:
+            await site.says("One more")
+        await ready(is_held)
+        await opened(site, tab, other)
+        before = await tab.page.locator("#log").inner_text()
+    await site.commands("/context compact t1-t2", other)  # events are still handled
+    await tab.sees("#log .cut")
+    assert await tab.page.locator("#log textarea, #log .found").count() == 0
+    after = await tab.page.locator("#log > .turn .question").all_inner_texts()
+    assert [text for text in after if text not in before] == []
+    assert len(after) == 4
+
+
+async def test_a_conversation_that_is_left_and_opened_again_is_followed_once(
+    site: Site, tab: Tab
+) -> None:
+    addresses: list[str] = []
+    other = f"{site.session}-other"
+    await site.says("Hello")
+    await site.says("Hello", other)
+    await tab.page.goto(f"{site.url}/#{other}")
+    await tab.sees("#log .turn[data-turn=t1]")
+    async with held(tab.page, "**/messages?*") as is_held:
+        await tab.page.goto(f"{site.url}/#{site.session}")
+        await ready(is_held)
+        await tab.page.goto(f"{site.url}/#{other}")
+        await tab.page.goto(f"{site.url}/#{site.session}")
+        await tab.sees("#log .turn[data-turn=t1]")
+    tab.page.on("request", lambda request: addresses.append(request.url))
+    await tab.asks("Once", "Once")
+    await tab.asks("Twice", "Twice")
+    assert len([url for url in addresses if "/messages?" in url]) == 2

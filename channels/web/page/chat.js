@@ -40,9 +40,11 @@ export class Chat {
 
   clear(session) {
     this.#session = session;
+    this.#begin();
+    this.#revealed();
     this.#log.replaceChildren();
     this.#scroll.restart();
-    this.#known.clear();
+    this.#known = new Map();
     this.#page.running(false);
     this.notice("");
   }
@@ -64,7 +66,7 @@ export class Chat {
     if (isLate()) return event;
     if (told !== this.#told) return this.load(session);
     this.#shown = number;
-    this.#known.clear(); // in another branch the same name is another turn
+    this.#known = new Map(); // in another branch the same name is another turn
     const written = this.#beingWritten();
     const place = this.#scroll.place(); // of a person reading further up
     const edited = this.#log.querySelectorAll(".cut:has(textarea:enabled)");
@@ -159,8 +161,9 @@ export class Chat {
   };
 
   #model = async (turn) => {
+    const session = this.#session;
     const model = await this.#page.chooseModel().catch((error) => this.notice(error.message));
-    return model && this.#act(`/regenerate ${turn} ${model}`);
+    return model && session === this.#session && this.#act(`/regenerate ${turn} ${model}`);
   };
 
   #offerOlder(messages) {
@@ -386,9 +389,10 @@ export class Chat {
     const shown = [...this.#log.querySelectorAll("[data-turn]")].map(({ dataset }) => dataset.turn);
     const unknown = shown.filter((turn) => !this.#known.has(turn) && Number(turn.slice(1)) <= newest);
     if (!unknown.length || !known.length) return;
-    for (const turn of unknown) this.#known.set(turn, {});
+    const asked = this.#known;
+    for (const turn of unknown) asked.set(turn, {});
     const reply = await this.#page.ask(`/context turns ${unknown[0]}-${unknown.at(-1)}`);
-    if (reply?.data?.turns) this.#page.marked(reply.data.turns);
+    if (reply?.data?.turns && asked === this.#known) this.#page.marked(reply.data.turns);
   }
 
   /** Show where other branches differ. */

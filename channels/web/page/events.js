@@ -30,7 +30,7 @@ export function follow(session, place, handlers, connected) {
     for (const [kind, handle] of Object.entries(handlers)) {
       source.addEventListener(kind, (event) => {
         last = event.lastEventId;
-        handled = handled.then(() => handle(JSON.parse(event.data))).catch(console.error);
+        handled = handled.then(() => isOver || handle(JSON.parse(event.data))).catch(console.error);
       });
     }
     source.onopen = () => connected(true);

@@ -154,8 +154,7 @@ const sessions = new Sessions({
 
 /** Carry a command out; what it answers becomes a card, unless `isQuiet`. Returns the answer, or
     null where the bot can't be reached. */
-async function run(line, { isQuiet = false } = {}) {
-  const name = session;
+async function run(line, { isQuiet = false, name = session } = {}) {
   const isContext = line.trim() === "/context";
   chat.notice(""); // it is about an earlier command
   const resumed = line.match(/^\s*\/resume\b(.*)/i);
@@ -169,10 +168,10 @@ async function run(line, { isQuiet = false } = {}) {
     byId("context").animate([{ boxShadow: "inset 0 0 0 3px var(--accent)" }, {}], SHOWN); // it may have been open
   }
   try {
-    const reply = await api.command(session, line);
+    const reply = await api.command(name, line);
     if (name !== session) chat.notice(plain(reply.text)); // it was left: a card here would act on this one
     else if (reply.data?.is_current) await show(reply.data.number);
-    else if (reply.data?.loaded?.length || typeof reply.data?.private === "boolean") await reload(name);
+    else if (reply.data?.loaded?.length || typeof reply.data?.private === "boolean") await chat.load(name);
     if (!isQuiet && !isContext && name === session) chat.reply(line, reply);
     return reply;
   } catch (error) {
@@ -209,8 +208,9 @@ function connected(model) {
 }
 
 byId("model").addEventListener("click", async () => {
-  const line = await changeModel(session, connected).catch((error) => { chat.notice(error.message); });
-  const reply = line && await run(line, { isQuiet: true });
+  const name = session;
+  const line = await changeModel(name, connected).catch((error) => { chat.notice(error.message); });
+  const reply = line && await run(line, { isQuiet: true, name });
   if (reply) tell(plain(reply.text));
 });
 
@@ -265,11 +265,6 @@ function waitFor(name) {
   left.set(name, over);
 }
 
-let reloading = null;
-
-/** Reload the open session, once for all simultaneous requests. */
-const reload = (name) => (reloading ??= chat.load(name).finally(() => { reloading = null; }));
-
 /** Say that what is said here is off the record, or no more; this browser keeps it no longer than the page. */
 async function offRecord(is) {
   const name = session;
@@ -296,12 +291,16 @@ function leaveFor(name) {
   history[isLeft ? "pushState" : "replaceState"](null, "", addressOf(name));
 }
 
+const beginOpening = latest();
+
 /** Show a session: its messages, then all following events, without a gap. */
 async function open(name) {
+  const isLatest = beginOpening();
   if (isRunning && session && name !== session) waitFor(session);
   left.get(name)?.();
   leave();
   leaveFor(name);
+  if (session && name !== session) byId("dialog").close(); // its question was about the one that is left
   session = name;
   branch = 0;
   close();
@@ -314,21 +313,21 @@ async function open(name) {
   remember("session", name);
   sessions.mark();
   composer.focus();
-  await connect(name);
+  await connect(name, isLatest);
 }
 
-/** Load a session; if the bot is unreachable, retry until it is back. */
-async function connect(name) {
+/** Load a session; if the bot is unreachable, retry until it is back, or another one is opened. */
+async function connect(name, isLatest) {
   try {
     const ended = await load(name);
-    if (name === session) leave = ended;
+    if (isLatest()) leave = ended;
     else ended();
   } catch (error) {
-    if (!(error instanceof api.Unreachable) || name !== session) throw error;
+    if (!(error instanceof api.Unreachable) || !isLatest()) throw error;
     document.body.toggleAttribute("data-offline", true);
     outbox.draw();
     const timer = setTimeout(async () => {
-      await connect(name);
+      await connect(name, isLatest);
       if (document.body.hasAttribute("data-offline")) return;
       listed();
       showAccount();
@@ -347,20 +346,21 @@ async function load(name) {
   return follow(name, place, {
     snapshot: async ({ draft }) => {
       await chat.load(name); // missed events are in the transcript
-      if (draft) chat.draft(draft);
+      if (draft && name === session) chat.draft(draft);
       panel.refresh();
     },
     draft: (draft) => chat.draft(draft),
     context: (usage) => { panel.usage(usage); panel.refresh(); },
     branch: async ({ branch: number }) => { await show(number); panel.refresh(); },
-    private: async ({ private: is }) => { if (is !== document.body.hasAttribute("data-private")) await reload(name); panel.refresh(); listed(); },
+    private: async ({ private: is }) => { if (is !== document.body.hasAttribute("data-private")) await chat.load(name); panel.refresh(); listed(); },
     title: listed,
     deleted: ({ turns }) => { chat.forget(turns); panel.refresh(); listed(); },
     notice: ({ text }) => chat.notice(told(text)),
     closed: (over) => chat.settle(over),
     done: async (answer) => {
       await outbox.answered(answer.id);
-      await chat.done(answer);
+      if (name === session) await chat.done(answer);
+      if (name !== session) return; // it was left, and is waited for
       offerAfterFailure(connectModel);
       panel.refresh();
       files.refresh(name);

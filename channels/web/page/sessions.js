@@ -66,7 +66,7 @@ export class Sessions {
     const words = this.#search.value.trim();
     const isLatest = this.#begin();
     const isSame = words === this.#words;
-    const found = await this.#fetch({ limit: isSame ? Math.max(PAGE, this.#found.length) : PAGE });
+    const found = await this.#fetch({ limit: isSame ? Math.max(PAGE, this.#found.length) : PAGE }, isLatest);
     await released();
     if (!isLatest() || words !== this.#search.value.trim()) return found.sessions; // a newer one is on its way
     this.#words = words;
@@ -97,13 +97,16 @@ export class Sessions {
     }
   }
 
-  async #fetch(part) {
+  /** Return a part of the list; a late one replaces nothing that is known. */
+  async #fetch(part, isLatest = () => true) {
     const words = this.#search.value.trim();
     const current = this.#bot.current() ?? "";
     const { sessions, next, open } = await api.sessions({ words, open: current, ...part });
     const found = sessions.map(named);
-    if (!words) this.#known.delete(current); // it may have been deleted elsewhere
-    for (const session of open ? [...found, named(open)] : found) this.#known.set(session.name, session);
+    if (!words && isLatest()) this.#known.delete(current); // it may have been deleted elsewhere
+    for (const session of open ? [...found, named(open)] : found) {
+      if (isLatest() || !this.#known.has(session.name)) this.#known.set(session.name, session);
+    }
     return { sessions: found, next };
   }
 
