@@ -10,6 +10,7 @@ async with serving(tmp_path, script) as site, browsing(browser) as tab:
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -204,6 +205,8 @@ async def browsing(
     }
     context = await browser.new_context(**options)
     context.set_default_timeout(LONGEST)
+    if os.environ.get("UNEVEN"):
+        await context.add_init_script(path=Path(__file__).parent / "uneven.js")
     try:
         tab = Tab(await context.new_page(), does_bot_stop)
         try:
