@@ -311,10 +311,11 @@ class PrivateConversations:
         if refusal := config.spending.refusal(key, user):
             raise _NoAnswer(refusal, "spent")
         shared = received.address if self._links.followers(key.home) else None
-        self._bus.publish(key.home, TurnStarted(received.id, received.text, shared))
-        config.spending.begin(key, user)
         text = unescape_slash(received.text)
         turn = await talk.open(text, received.speaker, name_of(received.address))
+        name = f"p{turn.number}"
+        self._bus.publish(key.home, TurnStarted(received.id, received.text, shared, name))
+        config.spending.begin(key, user)
         agent = config.agent_off_record(key, user)
         with in_turn(f"{key.id} private"), speaking(ENGLISH):
             task = asyncio.create_task(

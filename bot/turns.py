@@ -380,7 +380,7 @@ class Turns:
         key, received, rules = context.key, context.received, self.runner.rules
         waited, question = rules.waits.seconds(key), turn.entries[0].message.text
         shared = received.address if self._links.followers(key.home) else None
-        self._bus.publish(key.home, TurnStarted(received.id, question, shared))
+        self._bus.publish(key.home, TurnStarted(received.id, question, shared, f"t{turn.number}"))
         has_no_content = asked.has_no_content
         problem: Problem = "failed" if has_no_content and not asked.is_stopped else ""
         restart = context.conversation.compactor.describe_restart(turn.number)

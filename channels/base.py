@@ -42,12 +42,14 @@ class ContextUsage(Struct, frozen=True):
 
 
 class TurnStarted(Struct, frozen=True):
-    """The message `reply_to` is being answered; `question` is its text. If several chats share the
-    conversation, `address` is its sender and the destination of the answer."""
+    """The message `reply_to` is being answered; `question` is its text, and `turn` the name of the
+    turn. If several chats share the conversation, `address` is its sender and the destination of
+    the answer."""
 
     reply_to: str
     question: str = ""
     address: Address | None = None
+    turn: str = ""
 
 
 class Delta(Struct, frozen=True):

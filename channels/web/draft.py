@@ -15,6 +15,7 @@ class StreamDraft(Struct):
 
     id: str = ""
     question: str = ""
+    turn: str = ""
     _parts: list[dict[str, Any]] = field(default_factory=list)
     _kind: str = "text"
     _pieces: list[str] = field(default_factory=list)
@@ -29,7 +30,7 @@ class StreamDraft(Struct):
         """Apply one event."""
         match kind:
             case "turn":
-                self._begin(data["id"], data["question"])
+                self._begin(data["id"], data["question"], data["turn"])
             case "delta":
                 self._add("text", data["text"])
             case "thought":
@@ -41,12 +42,12 @@ class StreamDraft(Struct):
             case "tool":
                 self._end_tool(data)
             case "branch":
-                self._begin("", "")  # text written there is not shown here
+                self._begin()  # text written there is not shown here
             case "done" if data["id"] == self.id:
-                self._begin("", "")
+                self._begin()
 
-    def _begin(self, message: str, question: str) -> None:
-        self.id, self.question = message, question
+    def _begin(self, message: str = "", question: str = "", turn: str = "") -> None:
+        self.id, self.question, self.turn = message, question, turn
         self._parts, self._pieces = [], []
 
     def _add(self, kind: str, text: str) -> None:

@@ -283,9 +283,9 @@ class Feed:
 
     def _add_activity(self, activity: Activity) -> None:
         match activity:
-            case TurnStarted(message, question):
+            case TurnStarted(message, question, turn=turn):
                 self._running.add(message)
-                self._add("turn", {"id": message, "question": question})
+                self._add("turn", {"id": message, "question": question, "turn": turn})
             case Delta(text) | Thought(text) | Notice(text) | Titled(text):
                 self._add(_TEXTS[type(activity)], {"text": text})
             case StepRestarted():

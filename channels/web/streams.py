@@ -74,7 +74,7 @@ class DraftPictures:
         if draft.id != self._id:
             self._id, self._shown = draft.id, []
         parts = [dict(part) for part in draft.parts]  # a copy, since it changes meanwhile
-        picture = {"id": draft.id, "question": draft.question}
+        picture = {"id": draft.id, "question": draft.question, "turn": draft.turn}
         shown = [
             part["thought"] if "thought" in part else await render_blocks(part.get("text", ""))
             for part in parts
@@ -104,7 +104,7 @@ async def render_draft(draft: StreamDraft) -> dict[str, Any] | None:
     """Return a draft as JSON, its texts as HTML too; None if no turn runs."""
     if not draft.id:
         return None
-    picture = {"id": draft.id, "question": draft.question}
+    picture = {"id": draft.id, "question": draft.question, "turn": draft.turn}
     parts = [dict(part) for part in draft.parts]  # a copy, since it changes meanwhile
     for part in parts:
         if "text" in part:

@@ -72,6 +72,42 @@ async def test_an_answer_streams_survives_a_reload_and_can_be_stopped(
     await expect(tab.page.locator(".pending")).to_have_count(0)
 
 
+async def test_a_question_that_is_unconfirmed_after_a_reload_is_shown_once(
+    tab: Tab, model: Model
+) -> None:
+    attempts, is_seen = 0, asyncio.Event()
+
+    async def lose(route: Route) -> None:
+        nonlocal attempts
+        attempts += route.request.method == "POST"
+        if route.request.method != "POST":
+            await route.continue_()
+        elif attempts == 1:
+            await route.fetch()  # the bot has received it, but the page gets no response
+        else:
+            await route.abort()
+
+    async def wait(route: Route) -> None:
+        await is_seen.wait()
+        await route.continue_()
+
+    model.script = [Hang("Half an *answer*")]
+    await tab.page.route("**/messages*", lose)
+    await tab.writes("Tell me.")
+    await tab.sees(".pending em:text-is('answer')")
+    await tab.page.route("**/api/**/events*", wait)
+    await tab.page.reload()
+    await tab.sees(".unsent-state:has-text('Waiting to be sent')")
+    await tab.sees(".turn[data-turn=t1]")
+    is_seen.set()
+    await expect(tab.page.locator(".turn[data-turn=t1]")).to_have_count(0)
+    await expect(tab.page.locator(".question")).to_have_count(1)
+    await tab.page.unroute_all()
+    await tab.presses("Stop the answer")
+    await tab.sees(".turn[data-turn=t1]:has-text('Stopped, as you asked.')")
+    await expect(tab.page.locator(".question")).to_have_count(1)
+
+
 async def test_an_answer_stays_in_sight_when_its_question_is_confirmed_after_a_reload(
     tab: Tab, model: Model
 ) -> None:

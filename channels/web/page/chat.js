@@ -265,16 +265,16 @@ export class Chat {
   #drawRunning = () => this.#page.running(this.#log.querySelector(".pending") !== null);
 
   /** The new part of the answer so far. */
-  draft({ id, question: text, parts }) {
+  draft({ id, question: text, turn, parts }) {
     let article = this.#find(id);
+    const begun = this.#log.querySelector(`.turn[data-turn="${turn}"][data-open]`); // from the transcript
+    begun?.remove();
     if (!article) {
-      const begun = this.#log.querySelector(`.turn:not([data-id])[data-open]`);
-      begun?.remove();
       article = h("article", { class: "turn pending", "data-id": id }, question(text));
       this.#put(article);
       article.append(...this.#log.querySelectorAll(":scope > .asking:has(button[data-question])")); // shown before it
-      if (begun) this.#showWaiting();
     }
+    if (begun) this.#showWaiting();
     article.className = "turn pending";
     if (this.#draft?.id !== id) this.#draft = new Draft(id);
     this.#draft.take(parts);
