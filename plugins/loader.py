@@ -280,12 +280,12 @@ def _add(
     them."""
     if manager.has_plugin(name):
         raise PluginFault("there is a plugin of this name already; rename the file")
-    plugin = _hooks_of(found) if isinstance(found, ModuleType) else found
+    plugin = _hooks_of(found)
     manager.register(plugin, name)
     try:
         _refuse_unknown_hooks(manager, plugin)
         if opened_by:
-            _refuse_hooks_of_modules(manager, plugin)
+            _refuse_hooks_of_modules(plugin)
         commands = _collect(manager, plugin, "parley_commands", Command)
         tools = _collect(manager, plugin, "parley_tools", Tool)
         listeners = _collect(manager, plugin, "parley_listeners", Listener, context=context)
@@ -333,9 +333,9 @@ _OF_MODULES = (
 """The hooks that are called before the kernel exists."""
 
 
-def _refuse_hooks_of_modules(manager: pluggy.PluginManager, made: Any) -> None:
+def _refuse_hooks_of_modules(made: _Hooks) -> None:
     for hook in _OF_MODULES:
-        if any(one.plugin is made for one in getattr(manager.hook, hook).get_hookimpls()):
+        if hook in vars(made):
             raise PluginFault(
                 f"{hook} must be a function of the module, not of what parley_open returns"
             )
@@ -429,36 +429,53 @@ def _is_sequence(found: object) -> bool:
 
 
 class _Hooks(ModuleType):
-    """A module with only the hooks of another one: pluggy inspects all members of what it is given,
+    """The hooks of a module or object, by name: pluggy inspects all members of what it is given,
     which takes longer than all other work on a plugin."""
 
     def __dir__(self) -> list[str]:
         return [name for name in vars(self) if not name.startswith("__")]
 
 
-def _hooks_of(module: ModuleType) -> ModuleType:
-    if module not in _HOOKS:
-        hooks = _Hooks(module.__name__)
-        for name, value in vars(module).items():
-            if isroutine(value) and hasattr(value, "parley_impl"):
-                setattr(hooks, name, value)
-        _HOOKS[module] = hooks
-    return _HOOKS[module]
+def _hooks_of(plugin: Any) -> _Hooks:
+    hooks = _Hooks(type(plugin).__name__)
+    if isinstance(plugin, ModuleType):
+        names = _list_hooks(plugin)
+    else:
+        own = getattr(plugin, "__dict__", {}).items()
+        names = _list_hooks(type(plugin)) | {name for name, value in own if _is_hook(value)}
+    for name in names:
+        made = getattr(plugin, name)
+        setattr(hooks, made.parley_impl["specname"] or name, made)
+    return hooks
 
 
-_HOOKS: WeakKeyDictionary[ModuleType, ModuleType] = WeakKeyDictionary()
+def _list_hooks(holder: ModuleType | type) -> frozenset[str]:
+    """Return the names of the hooks of a module or class, which is inspected once."""
+    if holder not in _HOOKS:
+        members = ((name, inspect.getattr_static(holder, name, None)) for name in dir(holder))
+        _HOOKS[holder] = frozenset(name for name, one in members if _is_hook(one))
+    return _HOOKS[holder]
+
+
+def _is_hook(member: object) -> bool:
+    is_method = isinstance(member, staticmethod | classmethod)
+    return (is_method or isroutine(member)) and hasattr(member, "parley_impl")
+
+
+_HOOKS: WeakKeyDictionary[ModuleType | type, frozenset[str]] = WeakKeyDictionary()
 
 
 def _refuse_unknown_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
-    callers = manager.get_hookcallers(plugin) or []
-    known = [name for name in vars(hookspecs) if name.startswith("parley_")]
-    for name in (caller.name for caller in callers if not caller.has_spec()):
+    for name in (name for name in dir(plugin) if not getattr(manager.hook, name).has_spec()):
+        known = [one for one in vars(hookspecs) if one.startswith("parley_")]
         near = difflib.get_close_matches(name, known, n=1)
         raise PluginFault(f"there is no hook {name}, only {near[0] if near else ', '.join(known)}")
 
 
 def _ask(manager: pluggy.PluginManager, plugin: Any, hook: str, **handed: Any) -> list[Any]:
     """Return the answers of one plugin to a hook; none if it does not implement it."""
+    if hook not in vars(plugin):
+        return []
     implementations = getattr(manager.hook, hook).get_hookimpls()
     own = [one for one in implementations if one.plugin is plugin]
     return [one.function(*(handed[name] for name in one.argnames)) for one in own]

@@ -4,6 +4,7 @@ ends them."""
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
@@ -24,6 +25,7 @@ from plugins.jobs.firing import Jobs
 from tests.bot.test_schedule import retain, rows
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say, echo, openai_overflow
 from tests.instructions.test_rules_said import AUTO, BOSS, commands, list_rules, system
+from tests.tables import case
 from tests.waiting import until
 from tests.whole.scenario import ask_many as talk
 from tests.whole.scenario import copy_as_killed, say_all
@@ -46,17 +48,23 @@ def hostile(request: Received) -> Answer:
     return Say("The person said hello." if request.is_summary else "Yes.")
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-async def test_no_rule_is_lost_over_ten_compactions(tmp_path: Path, strategy: str) -> None:
-    config = {"context": {"strategy": strategy}, "rules": {"max_tokens": 2_000, "detect": "auto"}}
-    async with run_bot(tmp_path, hostile, config) as bot:
+async def test_no_rule_is_lost_over_ten_compactions(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    rules = {"max_tokens": 2_000, "detect": "auto"}
+    async with run_bot(tmp_path, hostile, {"rules": rules}) as bot:
         await say_all(bot, *("! ".join(RULES[n : n + 10]) for n in range(0, 50, 10)))
-        for number in range(10):
-            await bot.says(f"question {number}")
-            compacted = await bot.says("/context compact")
-            assert "50 standing instructions stay in force" in compacted.text
-        await bot.says("And?")
-        assert in_prompt(bot) == RULES
+    for strategy in STRATEGIES:
+        config = {"context": {"strategy": strategy}, "rules": rules}
+        copy = Path(shutil.copytree(tmp_path / "data", tmp_path / strategy / "data")).parent
+        with case(subtests, strategy):
+            async with run_bot(copy, hostile, config) as bot:
+                for number in range(10):
+                    await bot.says(f"question {number}")
+                    compacted = await bot.says("/context compact")
+                    assert "50 standing instructions stay in force" in compacted.text
+                await bot.says("And?")
+                assert in_prompt(bot) == RULES
 
 
 STEPS = st.one_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import get_args
 
 from memory.audit.judge import REASONS, Audit, Candidate, Level, audit
@@ -16,16 +17,18 @@ from tests.tables import each_row
 ALL = CHATS | UNSEEN.chats | THIRD.chats | FOURTH.chats | FIFTH.chats
 
 
-def judge(chat: str, text: str, finish: str = "complete") -> Audit:
+@cache
+def source_of(chat: str) -> AuditSource:
+    """Return the source of a chat, which takes most of the time of an audit and serves many."""
     lines = ALL[chat]
     turns = turns_of(lines)
-    source = AuditSource(
-        lines[::2],
-        lines[1::2],
-        sum(turn.tokens for turn in turns),
-        turns=turns,
-    )
-    return audit(Candidate(text, 1 + len(text.encode()) // 4, finish), source)
+    tokens = sum(turn.tokens for turn in turns)
+    return AuditSource(lines[::2], lines[1::2], tokens, turns=turns)
+
+
+@cache
+def judge(chat: str, text: str, finish: str = "complete") -> Audit:
+    return audit(Candidate(text, 1 + len(text.encode()) // 4, finish), source_of(chat))
 
 
 def test_at_least_38_of_40_good_summaries_are_taken_and_as_many_bad_ones_are_not() -> None:
