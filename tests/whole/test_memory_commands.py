@@ -45,7 +45,7 @@ async def test_without_a_word_it_shows_today(tmp_path: Path) -> None:
         assert "Nothing was written" in await reads(bot, "/memory", "other")
         assert "0 daily files" in await reads(bot, "/memory status", "other")
         assert "Nothing in the memory" in await reads(bot, "/memory search lisbon", "other")
-    assert shown.text.startswith(f"**{format_weekday(NOW)}**")
+    assert shown.text.startswith(f"**Notes of {format_weekday(NOW)}**")
     heading = f"**{NOW:%H:%M}** · this conversation · t1 to t3"
     assert f"{heading}\n\nAnn lives in **Lisbon**." in shown.text
     assert "<!--" not in shown.text
