@@ -330,9 +330,12 @@ def _all(settings: Sequence[SettingInfo]) -> Reply:
         else _("Every setting is at its default.\n\n")
     )
     groups = Counter(group_of(setting.key) for setting in settings)
-    named = ", ".join(f"`/config {group}`" for group in groups)
+    named = ", ".join(groups)
     text = _(
-        "{table}The settings by group: {named}.\n\n{how}", table=table, named=named, how=_(_HOW)
+        "{table}`/config GROUP` shows a group of settings: {named}.\n\n{how}",
+        table=table,
+        named=named,
+        how=_(_HOW),
     )
     actions = tuple(Action(group, f"/config {group}") for group in groups)
     # The web page requests it after each turn; rebuilding 118 settings took a millisecond.

@@ -71,6 +71,7 @@ async def test_a_day_is_named_by_date_and_leads_to_its_neighbours(tmp_path: Path
         assert [action.command for action in yesterday.actions] == [
             f"/memory {days[2]}",
             f"/memory {days[0]}",
+            "/memory list",
         ]
         assert "5 days ago" in await reads(bot, f"/memory {days[2]}")
         empty = await reads(bot, f"/memory {NOW - timedelta(days=3):%Y-%m-%d}")
