@@ -330,7 +330,7 @@ def _all(settings: Sequence[SettingInfo]) -> Reply:
         else _("Every setting is at its default.\n\n")
     )
     groups = Counter(group_of(setting.key) for setting in settings)
-    named = ", ".join(groups)
+    named = ", ".join(f"`{group}`" for group in groups)
     text = _(
         "{table}`/config GROUP` shows a group of settings: {named}.\n\n{how}",
         table=table,
