@@ -208,7 +208,7 @@ class AtDiscord(AtServer):
         await self._server.gateway.is_connected()
         for chat, person in self._people.items():
             person.says("/whoami")
-            await self._server.shown(f"your name is discord/{chat}")
+            await self._server.shown(f"Settings name you discord/{chat}")
         self._is_known = True
         for chat, text in self._waiting:
             self.says(chat, text)

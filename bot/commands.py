@@ -278,8 +278,11 @@ def _describe_fault(name: str, error: BaseException) -> str:
 
 
 def _in_words(reply: Reply) -> Reply:
-    """Return the reply with its buttons in the caller's language."""
-    actions = tuple(replace(action, label=_(action.label)) for action in reply.actions)
+    """Return the reply with its buttons in the caller's language, except a name in a command."""
+    actions = tuple(
+        one if one.command.endswith(f" {one.label}") else replace(one, label=_(one.label))
+        for one in reply.actions
+    )
     return replace(reply, actions=actions) if actions else reply
 
 

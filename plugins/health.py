@@ -89,14 +89,14 @@ def _describe_times(times: RecentTimes) -> str:
     if not times.answers:
         return ""
     text = _(
-        "Half of the recent answers took at most {median}; the slowest of {answers} took "
+        "Time per answer, of the last {answers}: half took at most {median}, the slowest "
         "{slowest}.",
         median=seconds(times.median),
         answers=figure(str(times.answers)),
         slowest=seconds(times.slowest),
     )
     if times.first_word:
-        text += _(" Half of them began within {first}.", first=seconds(times.first_word))
+        text += _(" Half began to appear within {first}.", first=seconds(times.first_word))
     if times.tool and times.tool.seconds >= SLOW:
         text += _(
             " The slowest tool was {tool}: {seconds}.",

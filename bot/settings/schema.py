@@ -187,7 +187,7 @@ class KernelSettings(AgentSettings, MemorySettings, ChannelSettings):
         description="Your own hook rules: each carries out an action, such as a compaction, on "
         "an event (see “Hook rules” in the documentation).",
         json_schema_extra={
-            "wants": "a list of rules, each with an id, on and action",
+            "wants": "a list of rules, each with `id`, `on` (the event) and `action`",
             "holds": "from the next event on",
         },
     )

@@ -117,7 +117,7 @@ async def logins(ask: Ask) -> Reply:
 
 def _list_logins(ask: Ask, found: Sequence[LoginRow]) -> Reply:
     if not found:
-        return Reply(_("Nobody is signed in with a name."), {"logins": []})
+        return Reply(_("No account is signed in."), {"logins": []})
     header = ("no.", "who", "browser", "since", "last used")
     rows = [
         (

@@ -34,7 +34,7 @@ from plugins.wording import amount, aside, cell, clip, format_list, literal, sen
 from plugins.wording import table as wording_table
 
 NONE_GIVEN = (
-    "There are no agents in the configuration, so the default one answers "
+    "No agents with a prompt and tools of their own are configured; the default one answers "
     '(documentation: "Agents").'
 )
 

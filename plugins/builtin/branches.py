@@ -266,8 +266,8 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
     if len(found) == 1:
         return Reply(
             _(
-                "This conversation has no branches. /fork makes one from here, /fork t5 one "
-                "after turn t5."
+                "This conversation has no branches (second continuations of it). /fork makes "
+                "one from here, /fork t5 one after turn t5."
             ),
             data,
             (Action(_("Branch off"), "/fork"),),

@@ -224,13 +224,13 @@ def about(setting: SettingInfo) -> str:
     """Describe one setting in full."""
     unit = _unit_of(setting)
     local = (
-        _(" (`{here}`: for this conversation only)", here=HERE)
+        _(" for all conversations, with `{here}` at the end only for this one", here=HERE)
         if setting.is_per_conversation
         else ""
     )
     return _(
-        "`{key}` is **{value}**{unit} ({origin}). {meaning}\n\nIt can be "
-        "{wants}. Change it with `/config {key} VALUE`{local}; `{unset}` resets it.",
+        "`{key}` is **{value}**{unit} ({origin}). {meaning}\n\nIt can be {wants}. `/config "
+        "{key} VALUE` changes it{local}; `/config {key} {unset}` resets it.",
         key=setting.key,
         value=quote(setting.value) if setting.value != [] else _("empty"),
         unit=unit,
@@ -324,11 +324,18 @@ def quote(value: Any) -> str:
 def _all(settings: Sequence[SettingInfo]) -> Reply:
     """Show the settings that differ from their defaults, and all groups."""
     moved = [setting for setting in settings if setting.layer != "default"]
-    table = f"{_table(moved)}\n\n" if moved else _("Every setting is at its default.\n\n")
+    table = (
+        f"**{_('Changed settings')}**\n\n{_table(moved)}\n\n"
+        if moved
+        else _("Every setting is at its default.\n\n")
+    )
     groups = Counter(group_of(setting.key) for setting in settings)
-    named = ", ".join(f"`/config {group}`" for group in groups)
+    named = ", ".join(f"`{group}`" for group in groups)
     text = _(
-        "{table}The settings by group: {named}.\n\n{how}", table=table, named=named, how=_(_HOW)
+        "{table}`/config GROUP` shows a group of settings: {named}.\n\n{how}",
+        table=table,
+        named=named,
+        how=_(_HOW),
     )
     actions = tuple(Action(group, f"/config {group}") for group in groups)
     # The web page requests it after each turn; rebuilding 118 settings took a millisecond.

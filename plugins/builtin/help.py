@@ -36,11 +36,11 @@ FIRST = (
 
 STRATEGIES: Mapping[str, tuple[str, str]] = {
     "trim": (
-        "past a limit of turns or tokens, the oldest half is removed and a summary replaces it",
+        "past a limit of turns or tokens, a summary replaces the oldest half",
         "you don't want to think about it: it is the default, and keeps costs steady",
     ),
     "slim": (
-        "only the last turns are sent whole; each older one is a line of a log",
+        "only the last turns are sent whole; older ones become one line each",
         "a chat goes on for weeks over many small things, and must stay cheap",
     ),
     "full": (
@@ -52,7 +52,7 @@ STRATEGIES: Mapping[str, tuple[str, str]] = {
         "earlier messages hardly matter, and no model call may be spent on a summary",
     ),
     "summarize": (
-        "the same, and a summary replaces what was removed",
+        "near a limit, a summary replaces all but the newest messages",
         "the newest messages matter word for word, and an outline of the rest is enough",
     ),
     "structured": (
@@ -60,7 +60,7 @@ STRATEGIES: Mapping[str, tuple[str, str]] = {
         "one long task is worked on: its goal, state, findings, next steps and rules stay apart",
     ),
     "stubs": (
-        "old tool results become a line each, which the model can read again",
+        "old tool results become one line each; the model can read the full result again",
         "tools return long results (files, pages), and every message must stay",
     ),
 }

@@ -66,10 +66,7 @@ async def users(ask: Ask) -> Reply:
         *((_format_person(one.id, one.name), _role(one), _since(ask, one)) for one in known),
         *((_format_person(one.person, one.name), "waits", _age(ask, one.at)) for one in pending),
     ]
-    ends = _(
-        "Nobody but the owner at the bot's terminal has access. To let a person in, send "
-        "`/pair CODE` with the code that the bot has given them."
-    )
+    ends = _("Whoever writes to the bot gets a code from it; `/pair CODE` lets that person in.")
     shown = table(("who", "may", "since"), [tuple(map(cell, row)) for row in rows])
     data = {
         "owners": list(owners),
@@ -77,7 +74,8 @@ async def users(ask: Ask) -> Reply:
         "pending": [{"id": one.person, "name": one.name, "at": one.at} for one in pending],
     }
     actions = tuple(Action(_("Revoke {id}", id=one.id), f"/revoke {one.id}") for one in known)
-    return Reply(f"{shown}\n\n{ends}" if rows else ends, data, actions)
+    only = _("Only you, the owner, have access.")
+    return Reply(f"{shown if rows else only}\n\n{ends}", data, actions)
 
 
 def _role(one: KnownPerson) -> str:

@@ -38,7 +38,7 @@ UNSET = "--unset"
 _TURN = re.compile(r"t\d+", re.ASCII)
 
 
-@command("new", "Start over: clear the context")
+@command("new", "Start over: clear the context; nothing is deleted")
 async def new(ask: Ask) -> Reply:
     """Stop the running turn, then remove all turns from the context."""
     if ask.words:
@@ -78,10 +78,7 @@ async def title(ask: Ask) -> Reply:
         await ask.conversation.rename("" if words == UNSET else words)
     called = await ask.conversation.title()
     if not called:
-        text = _(
-            "This conversation has no title yet. /title WORDS gives it one; until then, lists "
-            "show its first question."
-        )
+        text = _("No title yet: lists show the first question. /title WORDS sets a title.")
     elif words:
         text = _("This conversation is now called “{called}”.", called=literal(called))
     else:
@@ -226,14 +223,14 @@ async def whoami(ask: Ask) -> Reply:
     who = {"name": person.id, "chat": key.id}
     text = (
         _(
-            "You are an owner of this bot. In the settings, your name is `{name}`, and this "
-            "conversation is `{chat}`.",
+            "You are an owner of this bot. Settings name you `{name}` and this conversation "
+            "`{chat}`.",
             **who,
         )
         if person.is_owner
         else _(
-            "You are a user of this bot. In the settings, your name is `{name}`, and this "
-            "conversation is `{chat}`.",
+            "You are a user of this bot. Settings name you `{name}` and this conversation "
+            "`{chat}`.",
             **who,
         )
     )

@@ -51,7 +51,7 @@ def format_figures(facts: Facts) -> str:
     return _(
         "Context: {tokens} of {budget} tokens, {results} of them tool results.\n\n{cuts} in "
         "{turns}{often}, by the strategy {strategy}; {overflows}.\n\n{calls} for summaries, "
-        "{cost}; {saved}, {cached} read from the provider's cache.",
+        "{cost}; {saved}, {cached} billed at the lower price of cached text.",
         strategy=limits.strategy,
         turns=count(facts.turns, "turn"),
         cuts=count(len(facts.cuts), "compaction"),
@@ -70,7 +70,7 @@ def format_figures(facts: Facts) -> str:
 def _describe_saved(tokens: int) -> str:
     """Describe the tokens that compactions saved; negative ones were added by their summaries."""
     if tokens < 0:
-        return _("{tokens} tokens added by compactions", tokens=amount(-tokens))
+        return _("summaries {tokens} tokens longer than their turns", tokens=amount(-tokens))
     return _("{tokens} tokens saved by compactions", tokens=amount(tokens))
 
 

@@ -87,7 +87,7 @@ def _at_most(facts: Facts) -> int:
 def cuts_too_often(facts: Facts) -> Advice | None:
     if not 0 < facts.distance <= OFTEN:
         return None
-    broken = _broken(facts) or _("loses the provider's cache")
+    broken = _broken(facts) or _("bills the context at the full price once more")
     found = _(
         "Compactions are frequent: the last {n} came every {distance:.1f} turns, and each "
         "one {broken}.",

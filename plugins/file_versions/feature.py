@@ -93,8 +93,8 @@ async def _list(ask: Ask, versions: FileVersions) -> Reply:
     damage = [_report_damage()] * any(row.kind == "lost" for row in every)
     if not rows:
         sentence = _(
-            "No tool has changed a file in this conversation. /files lists such "
-            "changes and takes them back."
+            "No tool has changed a file in this conversation. /files lists such changes and "
+            "undoes them."
         )
         return Reply(damage[0] if damage else sentence, {"changes": []})
     used = await versions.measure(key)

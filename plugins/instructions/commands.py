@@ -15,7 +15,6 @@ from plugins.api import Action, Ask, Reply, command, refusal
 from plugins.instructions.record import Instruction, Scope, place_at
 from plugins.instructions.standing import StandingInstructions
 from plugins.wording import (
-    amount,
     aside,
     clip,
     count,
@@ -104,13 +103,8 @@ async def _list(ask: Ask) -> Reply:
         )
     parts = []
     if active:
-        tokens = _(
-            "{tokens} of {most} tokens",
-            tokens=amount(data["tokens"]),
-            most=amount(data["max_tokens"]),
-        )
         head = number_of(len(active), "{n} standing instruction", "{n} standing instructions")
-        parts += [f"**{head}**{aside(tokens)}", *[await _line(ask, rule) for rule in active]]
+        parts += [f"**{head}**", *[await _line(ask, rule) for rule in active]]
     if proposed:
         parts += [f"**{_('Awaiting approval')}**", *[await _line(ask, rule) for rule in proposed]]
     actions = [action for rule in proposed[:WITH_BUTTONS] for action in _buttons(rule)]

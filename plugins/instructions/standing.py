@@ -165,9 +165,9 @@ class StandingInstructions:
         said = number_of(
             len(rules),
             "{n} standing instruction stays in force: {named} (`/rules` lists it, `/rules "
-            "revoke all` ends those of this conversation).",
+            "revoke all` revokes those of this conversation).",
             "{n} standing instructions stay in force: {named} (`/rules` lists them, `/rules "
-            "revoke all` ends those of this conversation).",
+            "revoke all` revokes those of this conversation).",
             named=", ".join(named),
         )
         return said, {"in_force": [rule.text for rule in rules]}

@@ -134,7 +134,10 @@ async def _day(ask: Ask, day: date, today: date) -> Reply:
     if notes:
         names = await name_conversations(ask, [note.conversation for note in notes])
         whole = "\n\n".join(_as_text(note, names) for note in notes)
-        return Reply(f"**{format_weekday(day)}**\n\n{localize_marks(_newest(whole))}", data, others)
+        heading = _("Notes of {day}", day=format_weekday(day))
+        listing = Action(_("Long-term memory"), "/memory list")
+        text = f"**{heading}**\n\n{localize_marks(_newest(whole))}"
+        return Reply(text, data, (*others, listing))
     before = [other for other in days if other < day]
     last = _(" The last day before it is /memory {before}.", before=before[-1]) if before else ""
     if not before and days:

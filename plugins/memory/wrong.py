@@ -96,7 +96,10 @@ async def wrong(ask: Ask, rest: str) -> Reply:
 async def _ask_for_permission(conversation: Conversation, number: int) -> Reply:
     """Ask for the correction: the new text of a line, or for 0 any words."""
     if not number:
-        text = _("Write what is wrong and what is right, like: 3 May -> 4 May.")
+        text = _(
+            "Correct the memory: write the wrong text -> the right text, for example: 3 "
+            "May -> 4 May."
+        )
         return Reply(text, form=Form("/memory wrong"))
     line = _line_at(facts((await conversation.long_term.read()).lines), number)
     text = _("Write line {n} as it is right. You see all changes before they are made.", n=number)

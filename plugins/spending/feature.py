@@ -245,7 +245,11 @@ def _limit(account: Account) -> str:
         cost=money(account.bill.cost, account.bill.unknown),
     )
     if not account.limit:
-        return _("{spent}; no budget is set (`{setting}`).", spent=spent, setting=account.setting)
+        return _(
+            "{spent}; no budget is set (`/config {setting} 5` sets $5).",
+            spent=spent,
+            setting=account.setting,
+        )
     rest = _(", lifted until the month ends") if account.is_lifted else ""
     return _(
         "{spent} of a budget of {limit} (`{setting}`{rest}).",

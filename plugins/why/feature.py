@@ -42,6 +42,8 @@ _KINDS = {
     "result": "result of {name}",
 }
 
+_REST = {"memory": "rest of the memory"}  # its lines are parts of their own
+
 
 class ExplainedAnswer(Struct, frozen=True):
     """A turn, the request of its answer, and the parts of that request."""
@@ -69,7 +71,10 @@ async def why(ask: Ask) -> Reply:
         tokens=amount(sent.total),
     )
     names = [part.name for part in answered.parts if part.can_go][:1]
-    ways = [_("`/without {name}` retries without that part, in a branch.", name=n) for n in names]
+    ways = [
+        _("`/without {name}` retries without the part “{name}”, in a branch.", name=n)
+        for n in names
+    ]
     text = "\n\n".join((head, table((_("part"), _("tokens:"), _("beginning")), rows), *ways))
     data = {"turn": f"t{answered.turn}", "request": sent.name, "tokens": sent.total}
     data["parts"] = [_as_data(part) for part in answered.parts]
@@ -120,7 +125,7 @@ async def find_answered(ask: Ask, name: str) -> ExplainedAnswer:
 def describe_part(part: AnswerPart) -> str:
     """Return a part's name for people."""
     if part.kind == "system prompt":
-        return _(part.name or part.kind)
+        return _(_REST.get(part.name, part.name or part.kind))
     return _(_KINDS[part.kind], name=literal(clip(part.name)), turns=", ".join(ids(part.turns)))
 
 

@@ -145,7 +145,9 @@ def test_what_is_not_translated_is_english() -> None:
 async def test_a_command_is_answered_in_the_language_that_is_set(tmp_path: Path) -> None:
     async with run_bot(tmp_path, settings=GERMAN) as bot:
         assert (await bot.says("/start")).text.startswith("Hallo! Ich bin Parley")
-        assert "Nächste Komprimierung: etwa bei t21" in (await bot.says("/context")).text
+        assert "Nächste Komprimierung: voraussichtlich bei t21" in (await bot.says("/context")).text
+        groups = (await bot.says("/config")).actions
+        assert [one.command for one in groups] == [f"/config {one.label}" for one in groups]
         await bot.says("/config language zh --here")
         assert (await bot.says("/start")).text.startswith("您好！")
         assert (await bot.says("/start", chat="other")).text.startswith("Hallo!")

@@ -313,8 +313,8 @@ def test_cuts_that_cost_more_than_they_save_until_the_next_one_are_told_with_the
     often = cuts(28, 32, 36, strategy="truncate", sizes=sizes, broken=8_500, anew=5_500)
     one = only(advice(facts("truncate", events=often, cache=cache)))
     assert one.found == (
-        "Compactions cost more than they save: each one takes 8.5k tokens out of the "
-        "cache of the provider ($0.0495), which pays off after 17 turns, but the next comes "
+        "Compactions cost more than they save: each one bills 8.5k tokens at the "
+        "full price once more ($0.0495), which pays off after 17 turns, but the next comes "
         "after 4.0 turns."
     )
     assert one.commands == ("/config context.compression_trigger 0.85 --here",)

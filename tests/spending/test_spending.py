@@ -62,7 +62,7 @@ async def test_usage_shows_days_chats_models_and_purposes(tmp_path: Path) -> Non
     assert today == pytest.approx(usage.data["all chats"]["ever"])  # the sum in another order
     assert today["calls"] == sum(b["calls"] for b in usage.data["this month by model"].values())
     assert today["cost"] > 0
-    assert "no budget is set (`spend_limit_chat`)" in usage.text
+    assert "no budget is set (`/config spend_limit_chat 5`" in usage.text
     assert "| gpt-4o-mini, summary | " in usage.text
 
 

@@ -120,7 +120,7 @@ async def test_an_agent_that_is_gone_is_told_of_and_the_default_answers(tmp_path
         assert "You write" not in str(bot.sent_to_model())
         status = (await bot.says("/status")).text
         assert "had chosen the agent 'writer', which is no longer in the configuration" in status
-        assert "no agents in the configuration" in (await bot.says("/agent")).text
+        assert "the default one answers" in (await bot.says("/agent")).text
     async with run_bot(tmp_path, answers("Yes."), agents) as bot:
         await bot.says("Hi again")
         assert "You write" in str(bot.sent_to_model()), "it came back, and is chosen still"

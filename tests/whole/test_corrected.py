@@ -154,7 +154,7 @@ async def test_a_summary_that_was_prepared_before_a_command_is_written_anew(tmp_
 async def test_what_nobody_says_is_told_and_a_wrong_order_explains_itself(tmp_path: Path) -> None:
     async with run_bot(tmp_path, [Say("Hello.")], SETTINGS) as bot:
         await bot.says("Hi.")
-        assert "what is wrong and what is right" in (await bot.says("/memory wrong")).text
+        assert "the wrong text -> the right text" in (await bot.says("/memory wrong")).text
         assert "Allow this" not in (await bot.says("/cancel")).text
         assert "needs the number of a line" in (await bot.says("/memory wrong tea")).text
         assert "There is no line 3" in (await bot.says("/memory wrong 3 Ann is 12")).text

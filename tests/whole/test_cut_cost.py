@@ -39,7 +39,7 @@ async def test_the_forecast_the_preview_and_the_history_say_what_a_cut_breaks(
             previews.append(await bot.says("/context preview"))
             await talk(bot, 1, start=number)
         history = await bot.says("/context history")
-    clause = r"takes [\d.]+k? tokens out of the cache of the provider( \(\$[\d.]+\))?"
+    clause = r"bills [\d.]+k? tokens at the full price once more( \(\$[\d.]+\))?"
     if strategy != "slim":
         assert re.search(f"Next compaction: .*\\. That {clause}", ahead.text)
     told = [one.text for one in previews if re.search(f"That {clause}", one.text)]
@@ -49,7 +49,7 @@ async def test_the_forecast_the_preview_and_the_history_say_what_a_cut_breaks(
     events = [e for e in history.data["events"] if e["kind"] in ("compact", "fold")]
     assert events
     assert all(event["cost"]["broken"] > 0 for event in events[-1:])
-    assert "took " in history.text
+    assert "billed " in history.text
 
 
 async def test_what_is_broken_is_what_the_provider_did_not_find_again(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ async def test_where_the_provider_reports_no_cache_nothing_is_said_of_one(
     async with run_bot(tmp_path, talker, LONG) as bot:
         await talk(bot, 8)
         texts = [(await bot.says(f"/context {what}")).text for what in ("", "preview", "history")]
-    assert not any("cache of the provider" in text for text in texts)
+    assert not any("the full price once more" in text for text in texts)
 
 
 async def test_an_undo_says_what_it_breaks_too(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ async def test_without_a_word_it_shows_today(tmp_path: Path) -> None:
         assert "Nothing was written" in await reads(bot, "/memory", "other")
         assert "0 daily files" in await reads(bot, "/memory status", "other")
         assert "Nothing in the memory" in await reads(bot, "/memory search lisbon", "other")
-    assert shown.text.startswith(f"**{format_weekday(NOW)}**")
+    assert shown.text.startswith(f"**Notes of {format_weekday(NOW)}**")
     heading = f"**{NOW:%H:%M}** · this conversation · t1 to t3"
     assert f"{heading}\n\nAnn lives in **Lisbon**." in shown.text
     assert "<!--" not in shown.text
@@ -71,6 +71,7 @@ async def test_a_day_is_named_by_date_and_leads_to_its_neighbours(tmp_path: Path
         assert [action.command for action in yesterday.actions] == [
             f"/memory {days[2]}",
             f"/memory {days[0]}",
+            "/memory list",
         ]
         assert "5 days ago" in await reads(bot, f"/memory {days[2]}")
         empty = await reads(bot, f"/memory {NOW - timedelta(days=3):%Y-%m-%d}")

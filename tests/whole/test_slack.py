@@ -59,7 +59,7 @@ async def test_a_reaction_approves_in_a_thread_of_a_channel(
 async def test_a_slash_command_is_a_command_or_a_message(tmp_path: Path) -> None:
     async with at_slack(tmp_path, echo) as bot:
         bot.ann.commands("whoami")
-        await bot.slack.shown(f"your name is slack/{bot.ann.id}")
+        await bot.slack.shown(f"Settings name you slack/{bot.ann.id}")
         bot.ann.commands("")
         await bot.slack.shown("/context")
         bot.ann.commands("What is R&amp;D?")
@@ -77,7 +77,7 @@ async def test_where_the_bot_is_no_member_a_command_is_answered_to_whoever_gave_
             await bot.slack.until(
                 lambda: any(kind in one and "re: " in one for one in bot.slack.whispers)  # noqa: B023
             )
-        assert sum("your name is slack/" in one for one in bot.slack.whispers) == 2
+        assert sum("Settings name you slack/" in one for one in bot.slack.whispers) == 2
         assert not [message for message in bot.slack.said if message.channel != bot.ann.dm]
 
 

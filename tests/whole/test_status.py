@@ -36,7 +36,7 @@ def recent(reply: Reply) -> dict[str, Any]:
 async def test_a_bot_that_has_done_nothing_tells_nothing_of_it(tmp_path: Path) -> None:
     async with run_bot(tmp_path) as bot:
         text = (await bot.says("/status")).text
-        assert "recent answers" not in text
+        assert "Time per answer" not in text
         assert "Waiting" not in text
         assert "failed" not in text
 
@@ -47,8 +47,8 @@ async def test_it_says_how_long_answers_took(tmp_path: Path) -> None:
         await bot.says("One?")
         await bot.says("Two?")
         status = await bot.says("/status")
-        assert "the slowest of 2 took " in status.text
-        assert "Half of them began within " in status.text
+        assert "of the last 2: half took" in status.text
+        assert "Half began to appear within " in status.text
         times = recent(status)["times"]
         assert 0 < times["first_word"] <= times["median"] <= times["slowest"] < 30
         assert times["tool"]["name"] == "calculate"

@@ -174,10 +174,10 @@ async def test_a_new_start_says_what_left(tmp_path: Path) -> None:
 
 async def test_a_title_is_given_and_taken_away(tmp_path: Path) -> None:
     async with run_bot(tmp_path) as bot:
-        assert "has no title" in (await bot.says("/title")).text
+        assert "No title yet" in (await bot.says("/title")).text
         assert "now called “Lisbon”" in (await bot.says("/title Lisbon")).text
         assert "is called “Lisbon”" in (await bot.says("/title")).text
-        assert "has no title" in (await bot.says("/title --unset")).text
+        assert "No title yet" in (await bot.says("/title --unset")).text
 
 
 async def test_a_done_event_follows_a_reply_that_is_on_disk(tmp_path: Path) -> None:

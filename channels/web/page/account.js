@@ -56,7 +56,7 @@ export async function signIn(problem = "", before = "") {
     problem,
     words: t("No account yet? Ask the owner of this bot for an invitation link."),
     fields: [
-      { name: "name", value: before, label: t("Name (empty: sign in with the owner's access key)"), autocomplete: "username" },
+      { name: "name", value: before, label: t("Name (not needed with the access key)"), autocomplete: "username" },
       { name: "password", label: t("Password or access key"), type: "password", autocomplete: "current-password", autofocus: problem !== "" },
     ],
     action: t("Sign in"),
@@ -74,9 +74,9 @@ export async function arrive() {
   history.replaceState(null, "", location.pathname);
   for (let problem = "";;) {
     const said = await filled({
-      question: t("You are invited"),
+      question: t("You are invited to this bot"),
       problem,
-      words: t("To sign in on other devices, choose a password of at least 10 characters. You can also leave it empty."),
+      words: t("A password (at least 10 characters) lets you sign in on other devices too. Without one, you are signed in only in this browser."),
       other: t("Sign in instead"),
       fields: [{ name: "password", label: t("Password"), type: "password", autocomplete: "new-password" }],
       action: t("Join"),

@@ -23,7 +23,7 @@ export function greeting(page) {
   const steps = h("div", { class: "first-steps" });
   const element = h("div", { class: "greeting" },
     h("h2", {}, t("What would you like to talk about?")),
-    h("p", {}, t("You can see and steer what the model sees. A turn is a message and its answer: pin one, drop one, compact older ones, undo. Type / for all commands.")),
+    h("p", {}, t("You can see and steer what the model sees: keep a question and its answer (pin), leave them out (drop), summarise older ones (compact), undo. Type / for all commands.")),
     h("div", { class: "choices" },
       h("button", { type: "button", onclick: () => page.run(steps.hasChildNodes() ? "/tour" : "/help") }, t("What can you do?")),
       h("button", { type: "button", class: "shows-context", "data-opens": "context" }, t("Show the context")),
@@ -115,7 +115,7 @@ class ConnectForm {
     this.#more.replaceChildren(...[
       !offer && text("address", t("Address"), { type: "url", required: true, placeholder: "http://127.0.0.1:8000/v1" }),
       ...(offer?.wants ?? []).map((name) => text(name, name, { required: true, "data-variable": true })),
-      (!offer || offer.wants_key) && text("key", t("Key"), { type: "password", autocomplete: "new-password", required: Boolean(offer && !offer.has_key),
+      (!offer || offer.wants_key) && text("key", t("API key"), { type: "password", autocomplete: "new-password", required: Boolean(offer && !offer.has_key),
         placeholder: offer?.has_key ? t("already saved") : offer ? "" : t("leave empty if none is needed") }),
     ].filter(Boolean));
     this.#model.value = "";

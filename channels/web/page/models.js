@@ -90,7 +90,7 @@ function asked({ found, agents = [], agent, question, hasScope = false, connecte
     });
     dialog.replaceChildren(h("form", { method: "dialog", class: "picking" }, h("h2", { id: "question" }, question),
       found.problem && h("p", { class: "faint" }, found.problem), search,
-      hasScope && h("p", { class: "scope" }, ...pieces("Use it {where}", { where: scope })), list),
+      hasScope && h("p", { class: "scope" }, ...pieces("Use the model {where}", { where: scope })), list),
       more, h("form", { method: "dialog" },
       h("div", { class: "choices" }, h("button", { type: "submit", value: "" }, t("Cancel")))));
     draw();

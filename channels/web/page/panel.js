@@ -45,7 +45,7 @@ export class Panel {
     const [whole, brief] = nearest === "turns"
       ? [ofTurns(turns, most).join(""), t("{n} turns", { n: turns > most ? turns : `${turns}/${most}` })]
       : [t("{n} of {budget} tokens", { n: amount(tokens), budget: amount(budget) }), t("{n} tokens", { n: amount(tokens) })];
-    byId("share").replaceChildren(h("span", { class: "whole" }, whole), h("span", { class: "brief" }, brief));
+    byId("share").replaceChildren(h("span", { class: "whole" }, t("Context"), marks.colon, whole), h("span", { class: "brief" }, brief));
     byId("gauge").style.inlineSize = `${Math.min(100, share)}%`;
     byId("usage").setAttribute("aria-label", t("Context: {share}% full{cost}", { share, cost: cost ? marks.comma + money(cost) : "" }));
   }
@@ -232,7 +232,7 @@ function nextCut({ due, next_cut: next, held_off_until: held, waiting_cut: waiti
   if (due) return t("before the next request; {effect} ({why}).", { effect: due.effect, why: due.why });
   if (!next) return t("none expected.");
   const { at, effect, tokens } = next;
-  return tokens ? t("about {at}; {effect} (about {n} tokens).", { at, effect, n: amount(tokens) }) : t("about {at}; {effect}.", { at, effect });
+  return tokens ? t("expected at {at}; {effect} (about {n} tokens).", { at, effect, n: amount(tokens) }) : t("expected at {at}; {effect}.", { at, effect });
 }
 
 /** Return the cost of a conversation, including summaries, as in /context. */

@@ -32,7 +32,7 @@ export class People {
       await released();
       const parts = [
         isOwner && this.#people(users.data.known, found), isOwner && this.#forms.invitation,
-        found.length > 0 ? this.#logins(found, me, isOwner) : !isOwner && h("p", { class: "help" }, t("Nobody is signed in with a name.")),
+        found.length > 0 ? this.#logins(found, me, isOwner) : !isOwner && h("p", { class: "help" }, t("No account is signed in.")),
         me.user && this.#forms.password,
       ];
       this.#boxes.forEach((box, at) => fill(box, ...[parts[at]].filter(Boolean)));

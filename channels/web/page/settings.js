@@ -17,7 +17,7 @@ const NAMED = {
     name: t("When the conversation gets long"),
     help: t("The form in which older turns are sent to the model. No turn is deleted."),
     values: {
-      trim: t("Summarise the oldest half"),
+      trim: t("Summarise the oldest turns"),
       slim: t("Keep a line for each older turn"),
       full: t("Send everything"),
       truncate: t("Drop older turns"),

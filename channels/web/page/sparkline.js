@@ -8,9 +8,10 @@ const SPACE = "http://www.w3.org/2000/svg";
 
 export class Sparkline {
   #points = [];
+  #label = h("span");
   #value = h("span", { class: "tokens" });
   #picture = h("div", { class: "sparkline", role: "img" });
-  element = h("figure", { class: "sizes", hidden: true }, h("figcaption", {}, h("span", {}, t("Context size at each turn")), this.#value), this.#picture);
+  element = h("figure", { class: "sizes", hidden: true }, h("figcaption", {}, this.#label, this.#value), this.#picture);
 
   constructor() {
     this.#picture.addEventListener("pointermove", ({ clientX }) => {
@@ -36,6 +37,7 @@ export class Sparkline {
       mark.style.left = `clamp(4px, ${this.#shareOf(Number(at.slice(1))) * 100}%, 100% - 5px)`;
       return mark;
     });
+    this.#label.textContent = marks.length ? t("Size at each turn (▲ reduced)") : t("Size at each turn");
     this.#picture.replaceChildren(drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
       drawn("path", { class: "area", d: `M0 ${HEIGHT} L${line.join(" L")} L${WIDTH} ${HEIGHT} Z` }),
       drawn("path", { class: "edge", d: `M${line.join(" L")}` })), ...marks);

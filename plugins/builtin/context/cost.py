@@ -45,18 +45,20 @@ class Cache(Struct, frozen=True):
         """Return the cost of a change that was made."""
         is_read = event.leaving and event.strategy not in WITHOUT_MODEL and event.name != "clear"
         read = max(0, event.tokens_before - event.tokens_after) if is_read else 0
-        return _if_any(cut_cost(event.broken, event.anew, self.price, read))
+        # `anew` was counted before the summary was written.
+        anew = max(event.anew, event.broken + event.tokens_after - event.tokens_before)
+        return _if_any(cut_cost(event.broken, anew, self.price, read))
 
     def clause(self, cost: CutCost | None, *, is_past: bool = False) -> str:
-        """Return "takes 12k tokens out of the cache of the provider ($0.02), which pays off after 4
+        """Return "bills 12k tokens at the full price once more ($0.02), which pays off after 4
         turns"; "" without a cost."""
         if cost is None:
             return ""
         price = aside(money(cost.dollars) if cost.dollars else "")
         broken = _(
-            "took {broken} tokens out of the cache of the provider{price}"
+            "billed {broken} tokens at the full price once more{price}"
             if is_past
-            else "takes {broken} tokens out of the cache of the provider{price}",
+            else "bills {broken} tokens at the full price once more{price}",
             broken=amount(cost.broken),
             price=price,
         )

@@ -133,7 +133,7 @@ def _step(plan: Plan, preview: Preview, strategy: str) -> str:
     size = _(" (about {tokens} tokens)", tokens=amount(preview.now.scale.part(raw))) if raw else ""
     is_first = plan is next((one for one in preview.plans if one.name != "stub"), None)
     return _(
-        "Before that, {effect}{size}: {reason}.{summary}",
+        "First, {effect}{size}: {reason}.{summary}",
         effect=effect(plan, strategy),
         size=size,
         reason=future_reason(plan.why),
@@ -150,7 +150,7 @@ def _summary(plan: Plan, preview: Preview, is_first: bool) -> str:
         return _(" The summary is ready.")
     if preview.now.rendering == "system":  # strategies that wait for the summary
         return _(" The summary is written first.")
-    return _(" The summary is written in the background and used from the turn after that.")
+    return _(" This request is sent without the summary, the one after it with the summary.")
 
 
 def _data(preview: Preview, strategy: str, rows: list[Row]) -> dict[str, Any]:
