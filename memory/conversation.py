@@ -33,6 +33,7 @@ from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns
 from memory.context.limits import Limits
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
+from memory.corrections.ended_values import EndedValue, show_corrected
 from memory.corrections.finder import may_correct
 from memory.keys import ConversationKey
 from memory.ledger import Bill
@@ -57,10 +58,11 @@ from memory.record.search import SearchHits, Wanted
 from memory.record.search.corrected import Corrections
 from memory.record.search.reach import Scope
 from memory.record.store import StoreError
+from memory.record.summaries import Summary
 from memory.redaction import Redactor
 from memory.services import MemoryServices, Mirror
 from memory.summary.writer import Prepared
-from memory.summary_editor import SummaryEditor
+from memory.summary_editor import EditRefused, SummaryEditor
 from memory.turn_log import TurnLog
 from memory.turns import Entry, Turn
 
@@ -163,9 +165,18 @@ class Conversation:
         return [one for one in there if one.conversation == self.key.id and one.value.turn == turn]
 
     async def handle_words(self, texts: Sequence[str]) -> None:
-        """Store the corrections in these messages, if there are any."""
-        if any(map(may_correct, texts)):
-            await self._keep_corrections()
+        """Store the corrections in these messages, if there are any, and apply them to the
+        summaries that are in the context or will be."""
+        if not any(map(may_correct, texts)) or not await self._keep_corrections():
+            return
+        values = [one.value for one in await self.ended_in(self.context.newest)]
+        if not values:
+            return
+        self.compactor.summaries.forget_prepared()
+        why = f"corrected in t{self.context.newest}"
+        for name in await self.summary.list_numbers():
+            with suppress(EditRefused):
+                await self.summary.change(partial(_correct, values=values), name, why)
 
     async def _keep_corrections(self) -> bool:
         """Store the values that were ended here, beside the memory; return whether that was
@@ -551,3 +562,9 @@ class Conversation:
         folder = self._services.audience_folder(self.key.audience)
         await asyncio.to_thread(forget.delete_data, folder, attached.lone)
         return await self._notify_offloader(turns, attached.references)
+
+
+def _correct(before: Summary, values: Sequence[EndedValue]) -> str:
+    """Return the text of a summary with the values in force."""
+    after = max(one.seq for one in values) + 1
+    return show_corrected(before.text, values, "assistant", after)
