@@ -133,10 +133,10 @@ def show_corrected(
             if all(holds[start:end]) or any(taken[start:end]):
                 continue
             sentence = _sentence_at(text, start, end)
-            is_of_several = one.is_shared and not is_of_one_thing(one.old)
+            is_beside = 0 < one.seq <= seq and (seq == one.seq or one.new in sentence)
+            is_of_several = one.is_shared and not is_of_one_thing(one.old) and not is_beside
             if is_of_several and one.topic.isdisjoint(content_words(sentence)):
                 continue
-            is_beside = 0 < one.seq <= seq and (seq == one.seq or one.new in sentence)
             taken[start:end] = b"\1" * (end - start)
             places.append((start, end, OLD if is_beside else one.mark))
     shown, done = [], 0
