@@ -258,7 +258,7 @@ def _halves(text: str) -> _Places:
 
 
 def _names(text: str) -> _Places:
-    for found in _CAPITALS.finditer(text):
+    for found in _CAPITALS.finditer(_CHINESE.sub("|", text)):
         words = found[0].split()
         start = found.start()
         while words and words[0].casefold() in NO_NAMES:
