@@ -21,7 +21,8 @@ _EXCEPT = lazy(
 _ONLY_IF = lazy(
     r"\b(?:only|if|when|once|until|as long as|provided|excepted|exceptions?|exclud\w{1,3}|without"
     r"|ohne|otherwise|but"
-    r"|other than|with the exception|others?|bis auf(?! weiteres)|lediglich|andere\w?|übrige\w?|must|first|before(?:hand)?|after|following|depends"
+    r"|other than|with the exception|others?|bis auf(?! weiteres)|lediglich|andere\w?|übrige\w?"
+    r"|must|first|before(?:hand)?|after|following|depends"
     r"|muss|müssen|vorher|zuvor|erst|nach|bevor|braucht|nur|wenn|falls|sofern|solange|ausnahmen?|ausschließlich|ausgenommen|sonst)\b"
     r"|如果|若|只|先|必须|须|得|前|不[^，。]{0,4}的话|否则|例外|其他|其余",
     re.IGNORECASE,
@@ -71,7 +72,7 @@ _CLAUSE = lazy(r"[;；，。]|,(?!\d)|\b(?:and|und)\b")
 _ORDERS = lazy(r"\b\w{2,20}e?n Sie\b|\b(?:please|bitte)\b|[请帮]", re.IGNORECASE)
 _TWO = 2  # words of a clause
 _OF_EFFECT = 0.6
-_GE = lazy(
+GE = lazy(
     r"\b(ab|an|auf|aus|bei|ein|mit|nach|vor|weg|zu|zurück|)ge(?=\w{3,12}(?:t|en)\b)", re.IGNORECASE
 )
 
@@ -200,7 +201,7 @@ def _is_near(known: Condition, words: set[str]) -> bool:
 
 
 def _stems(text: str) -> set[str]:
-    return stems(_GE.sub(r"\1", text))
+    return stems(GE.sub(r"\1", text))
 
 
 def _is_stated(cause: frozenset[str], words: set[str]) -> bool:

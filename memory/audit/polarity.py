@@ -31,6 +31,9 @@ _PART_OF_NO = lazy(r"[不没无未别他她它我你您]")
 _NO_WIDE = lazy(r"[不没无未别]")
 _WHETHER = lazy(r"\b(?:whether|ob)\b|是否|会不会|能不能", re.IGNORECASE)
 _ASKS = lazy(r"[?？]\Z")
+_ITS = r" (?:(?:the|an?|any|my|our|der|die|das|dem|den|einen?|einem|einer|meinen?|unseren?) )?"
+_WITHOUT = lazy(rf"\b(?:without|ohne){_ITS}([^\W\d_]{{3,40}})", re.IGNORECASE)
+_WITH = lazy(rf"\b(?:with|mit){_ITS}([^\W\d_]{{3,40}})", re.IGNORECASE)
 
 
 def find_stated(told: Clauses, said: Clauses) -> list[str]:
@@ -69,6 +72,32 @@ def _only_denied(own: Set[str], said: Clauses) -> Iterator[str]:
 def _denies_only(word: str, said: Clauses, at: int) -> bool:
     words = {one for one in said.words[at] - {NO, USER, word} if not _PART_OF_NO.search(one)}
     return NO in said.words[at] and not words and not said.has(_ASKS, at)
+
+
+def find_joined(told: Clauses, said: Clauses) -> list[str]:
+    """Return the clauses of the source that exclude what a text includes in a sentence about the
+    same: "with the orchestra", for "without the orchestra"."""
+    without = [*_list_prepositions(_WITHOUT, said)]
+    included = {key for _, key in _list_prepositions(_WITH, said)}
+    joined = [one for one in _list_prepositions(_WITH, told) if one[1] not in included]
+    return [
+        said.texts[there].strip()
+        for there, key in (without if joined else ())
+        for at, other in joined
+        if key == other and _count_shared(key, told, at, said, there) >= _LEAST
+    ][:_MOST_FOUND]
+
+
+def _count_shared(key: str, told: Clauses, at: int, said: Clauses, there: int) -> int:
+    both = told.words_of_sentence(at) & said.words_of_sentence(there)
+    return len(both - {key, NO, USER})
+
+
+def _list_prepositions(pattern: re.Pattern[str], clauses: Clauses) -> Iterator[tuple[int, str]]:
+    """Yield the places of phrases with a preposition, each with the key of its first word."""
+    for at, text in enumerate(clauses.texts):
+        for found in pattern.finditer(text):
+            yield from ((at, key) for key in clauses.list_keys(found[1])[:1] if key[0].isalpha())
 
 
 def find_newly_denied(told: Clauses, said: Clauses) -> list[str]:
