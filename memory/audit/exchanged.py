@@ -139,7 +139,7 @@ class Clauses:
                 head = frozenset(self._words_in(labels[-1], lower, "," if start else ""))
             else:
                 words |= head
-            words |= behind
+            words |= behind if words and NO not in words else frozenset()
             self._add(part, words, first)
             self.is_joined.append(bool(sign and _JOINS.match(sign)))
             sign = end[0] if end else ""

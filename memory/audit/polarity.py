@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from memory.audit.clauses import find_alike
 from memory.audit.denied import DENIES, UNLESS
@@ -13,6 +13,7 @@ from memory.text.wording import is_wide
 
 _LEAST = 2  # words that both have,
 _ALIKE, _ALIKE_THERE = 0.75, 0.6  # and their share of the text's clause and of the source's
+_RARE = 12  # maximum of clauses of the source with a word that is excluded
 _FEW = 2  # places of a word that the source only denies
 _LEAST_DENIED = 3  # words of a clause that denies
 _MOST_FOUND = 4
@@ -31,6 +32,7 @@ _PART_OF_NO = lazy(r"[不没无未别他她它我你您]")
 _NO_WIDE = lazy(r"[不没无未别]")
 _WHETHER = lazy(r"\b(?:whether|ob)\b|是否|会不会|能不能", re.IGNORECASE)
 _ASKS = lazy(r"[?？]\Z")
+_DENIES_ALL = lazy(r"\b(?:not|never|no|nicht|nie|kein\w{0,2})\b|n['’]t\b", re.IGNORECASE)
 _ITS = r" (?:(?:the|an?|any|my|our|der|die|das|dem|den|einen?|einem|einer|meinen?|unseren?) )?"
 _WITHOUT = lazy(rf"\b(?:without|ohne){_ITS}([^\W\d_]{{3,40}})", re.IGNORECASE)
 _WITH = lazy(rf"\b(?:with|mit){_ITS}([^\W\d_]{{3,40}})", re.IGNORECASE)
@@ -77,15 +79,22 @@ def _denies_only(word: str, said: Clauses, at: int) -> bool:
 def find_joined(told: Clauses, said: Clauses) -> list[str]:
     """Return the clauses of the source that exclude what a text includes in a sentence about the
     same: "with the orchestra", for "without the orchestra"."""
-    without = [*_list_prepositions(_WITHOUT, said)]
-    included = {key for _, key in _list_prepositions(_WITH, said)}
-    joined = [one for one in _list_prepositions(_WITH, told) if one[1] not in included]
-    return [
-        said.texts[there].strip()
-        for there, key in (without if joined else ())
-        for at, other in joined
-        if key == other and _count_shared(key, told, at, said, there) >= _LEAST
-    ][:_MOST_FOUND]
+    found = dict[str, None]()
+    for at, key in _list_prepositions(_WITH, told, range(len(told.texts))):
+        places = said.places.get(key, ())
+        if len(places) > _RARE or any(_list_with(_WITH, key, said, places)):
+            continue
+        for there in _list_with(_WITHOUT, key, said, places):
+            is_same = _count_shared(key, told, at, said, there) >= _LEAST
+            if is_same and not said.has(_DENIES_ALL, there):
+                found[said.texts[there].strip()] = None
+    return [*found][:_MOST_FOUND]
+
+
+def _list_with(
+    pattern: re.Pattern[str], key: str, clauses: Clauses, places: Sequence[int]
+) -> list[int]:
+    return [at for at, other in _list_prepositions(pattern, clauses, places) if other == key]
 
 
 def _count_shared(key: str, told: Clauses, at: int, said: Clauses, there: int) -> int:
@@ -93,10 +102,12 @@ def _count_shared(key: str, told: Clauses, at: int, said: Clauses, there: int) -
     return len(both - {key, NO, USER})
 
 
-def _list_prepositions(pattern: re.Pattern[str], clauses: Clauses) -> Iterator[tuple[int, str]]:
+def _list_prepositions(
+    pattern: re.Pattern[str], clauses: Clauses, places: Iterable[int]
+) -> Iterator[tuple[int, str]]:
     """Yield the places of phrases with a preposition, each with the key of its first word."""
-    for at, text in enumerate(clauses.texts):
-        for found in pattern.finditer(text):
+    for at in places:
+        for found in pattern.finditer(clauses.texts[at]):
             yield from ((at, key) for key in clauses.list_keys(found[1])[:1] if key[0].isalpha())
 
 

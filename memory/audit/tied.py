@@ -9,7 +9,6 @@ that have them.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Set
 from itertools import combinations, pairwise
 
@@ -185,15 +184,22 @@ def _renamed(told: Clauses, said: Clauses) -> Iterator[str]:
 
 def _recounted(told: Clauses, said: Clauses) -> Iterator[str]:
     """Yield the clauses of a text in which two things have exchanged their numbers."""
-    there = defaultdict[str, set[str]](set)
-    for at, words in enumerate(said.words):
-        for number, thing in _counts_in(at, said) if words else ():
-            there[thing].add(number)
     for at, words in enumerate(told.words):
         here = [*_counts_in(at, told)] if words else []
         for (one, first), (other, second) in combinations(here, 2):
-            if one != other and there[first] == {other} and there[second] == {one}:
+            crosswise = [{other}, {one}]
+            if (
+                one != other
+                and [_numbers_of(thing, said) for thing in (first, second)] == crosswise
+            ):
                 yield told.texts[at].strip()
+
+
+def _numbers_of(thing: str, said: Clauses) -> set[str]:
+    """Return the numbers of a thing; empty if many clauses have it."""
+    places = said.places.get(thing, ())
+    some = places if len(places) <= _RARE else ()
+    return {number for at in some for number, other in _counts_in(at, said) if other == thing}
 
 
 def _counts_in(at: int, clauses: Clauses) -> Iterator[tuple[str, str]]:

@@ -50,7 +50,7 @@ _OPEN = lazy(
 _IT = lazy(r"\b(?:it|that|this|they|them|das|es|dies\w{0,2})\b|[这那它]", re.IGNORECASE)
 _DECIDED = lazy(
     r"\b(?:decided|decision|agreed|confirmed|approved|accepted|bought|chose\w?|booked"
-    r"|will (?:be \w{2,14}|buy|take|come)|is being \w{2,14}"
+    r"|will (?:be bought|buy|take|come)"
     r"|w(?:ird|erden) (?:[^\s.,;]{1,20} ){0,3}\w{0,8}(?:ge|ver|be|ent)\w{2,12}(?:t|en)"
     r"|entschieden|beschlossen|zugestimmt|zugesagt|bestätigt|gewählt|genehmigt)\b"
     r"|决定|同意|确定|定了|确认",
