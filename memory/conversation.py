@@ -33,7 +33,7 @@ from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns
 from memory.context.limits import Limits
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
-from memory.corrections.ended_values import EndedValue, show_corrected
+from memory.corrections.ended_values import show_corrected
 from memory.corrections.finder import may_correct
 from memory.keys import ConversationKey
 from memory.ledger import Bill
@@ -58,7 +58,6 @@ from memory.record.search import SearchHits, Wanted
 from memory.record.search.corrected import Corrections
 from memory.record.search.reach import Scope
 from memory.record.store import StoreError
-from memory.record.summaries import Summary
 from memory.redaction import Redactor
 from memory.services import MemoryServices, Mirror
 from memory.summary.writer import Prepared
@@ -173,10 +172,12 @@ class Conversation:
         if not values:
             return
         self.compactor.summaries.forget_prepared()
-        why = f"corrected in t{self.context.newest}"
-        for name in await self.summary.list_numbers():
+        why, after = f"corrected in t{self.context.newest}", self.context.last_seq + 1
+        for number in await self.summary.list_numbers():
             with suppress(EditRefused):
-                await self.summary.change(partial(_correct, values=values), name, why)
+                await self.summary.change(
+                    lambda one: show_corrected(one.text, values, "assistant", after), number, why
+                )
 
     async def _keep_corrections(self) -> bool:
         """Store the values that were ended here, beside the memory; return whether that was
@@ -562,9 +563,3 @@ class Conversation:
         folder = self._services.audience_folder(self.key.audience)
         await asyncio.to_thread(forget.delete_data, folder, attached.lone)
         return await self._notify_offloader(turns, attached.references)
-
-
-def _correct(before: Summary, values: Sequence[EndedValue]) -> str:
-    """Return the text of a summary with the values in force."""
-    after = max(one.seq for one in values) + 1
-    return show_corrected(before.text, values, "assistant", after)

@@ -121,10 +121,9 @@ class SummaryEditor:
 
     async def list_numbers(self) -> list[int]:
         """Return the numbers of the summaries in force, and of that of a waiting compaction."""
-        proposal = self._compactor.approval.current
+        proposal, there = self._compactor.approval.current, await self.list_standing()
         waiting = await self._compactor.summaries.read(proposal.summary) if proposal else None
-        there = [one.summary for one in await self.list_standing()]
-        return [one.number for one in (*([waiting] if waiting else []), *there)]
+        return [one.number for one in (waiting, *(one.summary for one in there)) if one]
 
     async def _covered_turns(self, summary: Summary) -> tuple[int, ...]:
         read = self._services.store.read

@@ -179,15 +179,12 @@ def find_unconditioned(text: str, conditions: Sequence[Condition]) -> list[str]:
             continue
         if any(shared(known.cause, words) and shared(known.effect, words) for words in denied):
             continue  # "no reply by Friday: we ask Tom"
-        if any(is_wide(part) and _is_of_both(known, words) for part, words in flat):
+        both = (words for part, words in flat if is_wide(part) and known.effect & words)
+        if any(_is_stated(known.cause, words) for words in both):
             continue  # in Chinese, a condition needs no word for it
         if any(_is_stated(known.cause, words) or _is_of(words, known.effect) for _, words in flat):
             found.append(known.text)
     return found
-
-
-def _is_of_both(known: Condition, words: set[str]) -> bool:
-    return _is_stated(known.cause, words) and not known.effect.isdisjoint(words)
 
 
 def _is_order(sentence: str) -> bool:

@@ -303,12 +303,8 @@ def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
     )
     found = (
         ("swapped", exchanged),
-        (
-            "affirmed",
-            find_stated(told, said)
-            or find_joined(told, said)
-            or find_consent(text, source.refusals),
-        ),
+        ("affirmed", find_stated(told, said) or find_consent(text, source.refusals)),
+        ("affirmed", find_joined(told, said)),
         ("affirmed", find_chosen(told, source.options)),
         ("undone", find_decided(told, source.unsettled)),
         ("condition", find_unconditional(text, source.exceptions)),

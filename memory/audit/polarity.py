@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Set
 
 from memory.audit.clauses import find_alike
 from memory.audit.denied import DENIES, UNLESS
@@ -80,35 +80,22 @@ def find_joined(told: Clauses, said: Clauses) -> list[str]:
     """Return the clauses of the source that exclude what a text includes in a sentence about the
     same: "with the orchestra", for "without the orchestra"."""
     found = dict[str, None]()
-    for at, key in _list_prepositions(_WITH, told, range(len(told.texts))):
+    places_of = range(len(told.texts))
+    for at, key in ((at, key) for at in places_of for key in _behind(_WITH, told, at)):
         places = said.places.get(key, ())
-        if len(places) > _RARE or any(_list_with(_WITH, key, said, places)):
+        if len(places) > _RARE or any(key in _behind(_WITH, said, one) for one in places):
             continue
-        for there in _list_with(_WITHOUT, key, said, places):
-            is_same = _count_shared(key, told, at, said, there) >= _LEAST
-            if is_same and not said.has(_DENIES_ALL, there):
+        for there in (one for one in places if key in _behind(_WITHOUT, said, one)):
+            both = told.words_of_sentence(at) & said.words_of_sentence(there) - {key, NO, USER}
+            if len(both) >= _LEAST and not said.has(_DENIES_ALL, there):
                 found[said.texts[there].strip()] = None
     return [*found][:_MOST_FOUND]
 
 
-def _list_with(
-    pattern: re.Pattern[str], key: str, clauses: Clauses, places: Sequence[int]
-) -> list[int]:
-    return [at for at, other in _list_prepositions(pattern, clauses, places) if other == key]
-
-
-def _count_shared(key: str, told: Clauses, at: int, said: Clauses, there: int) -> int:
-    both = told.words_of_sentence(at) & said.words_of_sentence(there)
-    return len(both - {key, NO, USER})
-
-
-def _list_prepositions(
-    pattern: re.Pattern[str], clauses: Clauses, places: Iterable[int]
-) -> Iterator[tuple[int, str]]:
-    """Yield the places of phrases with a preposition, each with the key of its first word."""
-    for at in places:
-        for found in pattern.finditer(clauses.texts[at]):
-            yield from ((at, key) for key in clauses.list_keys(found[1])[:1] if key[0].isalpha())
+def _behind(preposition: re.Pattern[str], clauses: Clauses, at: int) -> set[str]:
+    """Return the keys of the words behind a preposition in a clause."""
+    words = (found[1] for found in preposition.finditer(clauses.texts[at]))
+    return {key for word in words for key in clauses.list_keys(word)[:1] if key[0].isalpha()}
 
 
 def find_newly_denied(told: Clauses, said: Clauses) -> list[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Set
-from itertools import combinations, pairwise
 
 from memory.audit.classes import TITLES, class_of
 from memory.audit.exchanged import NO, USER, Clauses
@@ -52,7 +51,7 @@ def find_untied(told: Clauses, said: Clauses) -> list[str]:
         if words and len(found) < _MOST_FOUND:
             places = (*_other_values(at, told, said), *_other_people(at, told, said))
             found |= dict.fromkeys(said.texts[place].strip() for place in places)
-    return [*found, *_renamed(told, said), *_recounted(told, said)][:_MOST_FOUND]
+    return [*found, *_renamed(told, said)][:_MOST_FOUND]
 
 
 def _other_values(at: int, told: Clauses, said: Clauses) -> Iterator[int]:
@@ -180,33 +179,6 @@ def _renamed(told: Clauses, said: Clauses) -> Iterator[str]:
     ]
     whole = "\n".join(said.whole.values()).casefold() if new else ""
     yield from (f"{there[role][-1]} ({name})" for role, name in new if name[:4] not in whole)
-
-
-def _recounted(told: Clauses, said: Clauses) -> Iterator[str]:
-    """Yield the clauses of a text in which two things have exchanged their numbers."""
-    for at, words in enumerate(told.words):
-        here = [*_counts_in(at, told)] if words else []
-        for (one, first), (other, second) in combinations(here, 2):
-            crosswise = [{other}, {one}]
-            if (
-                one != other
-                and [_numbers_of(thing, said) for thing in (first, second)] == crosswise
-            ):
-                yield told.texts[at].strip()
-
-
-def _numbers_of(thing: str, said: Clauses) -> set[str]:
-    """Return the numbers of a thing; empty if many clauses have it."""
-    places = said.places.get(thing, ())
-    some = places if len(places) <= _RARE else ()
-    return {number for at in some for number, other in _counts_in(at, said) if other == thing}
-
-
-def _counts_in(at: int, clauses: Clauses) -> Iterator[tuple[str, str]]:
-    keys = (
-        clauses.list_keys(clauses.texts[at]) if any(w[0].isdigit() for w in clauses.own[at]) else []
-    )
-    yield from (pair for pair in pairwise(keys) if pair[0][0].isdigit() and pair[1][0].isalpha())
 
 
 def _names_in(sentence: str) -> Iterator[tuple[str, str]]:

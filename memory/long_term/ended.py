@@ -24,7 +24,7 @@ from memory.corrections.ended_values import (
     supersede,
 )
 from memory.corrections.sentences import content_words
-from memory.long_term.document import LineOperation, MemoryLine, Source
+from memory.long_term.document import MemoryLine, Source
 from memory.record import daily, folders
 from memory.record.daily import Note
 from memory.record.memory_file import MemoryFileError
@@ -281,14 +281,6 @@ def _is_about(one: EndedInAudience, text: str, sources: Collection[Source]) -> b
         return True
     words = content_words(text) - content_words(one.value.old)
     return not words or not one.value.topic.isdisjoint(words)
-
-
-def with_current_values(
-    operation: LineOperation, ended: Sequence[EndedInAudience]
-) -> LineOperation:
-    """Return an operation whose new line has the values in force."""
-    changes = lines_to_change([operation.line] if operation.line else [], ended)
-    return replace(operation, line=changes[0][1]) if changes else operation
 
 
 def lines_to_change(

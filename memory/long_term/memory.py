@@ -284,7 +284,12 @@ class LongTermMemory:
         before = await self._read()
         path = ended_file.path_of(self._services.data, self.audience)
         values = await asyncio.to_thread(ended_file.read, path)
-        operations = [ended_file.with_current_values(one, values) for one in operations]
+        new = [one.line for one in operations if one.line is not None]
+        current = {old.raw: line for old, line, _ in lines_to_change(new, values)}
+        operations = [
+            replace(one, line=current.get(one.line.raw, one.line)) if one.line else one
+            for one in operations
+        ]
         together = before.proposal.operations if before.proposal else ()
         for operation in operations:
             together = compose(together, operation)

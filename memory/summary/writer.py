@@ -45,6 +45,7 @@ _EXCERPTS = 100  # turns in a section of excerpts
 
 Prepared = tuple[SummarySpec, Summary]
 """A summary that was written ahead, and its specification."""
+_Heard = tuple[FoundCorrection, ...] | None
 
 
 class SummaryWriter:
@@ -452,13 +453,7 @@ class SummaryWriter:
 
         def read(
             database: Database, row: int
-        ) -> tuple[
-            list[Entry],
-            list[Entry],
-            Summary | None,
-            tuple[FoundCorrection, ...] | None,
-            list[EndedByPerson],
-        ]:
+        ) -> tuple[list[Entry], list[Entry], Summary | None, _Heard, list[EndedByPerson]]:
             entries = transcript.entries_of_turns(database, row, spec.turns)
             # The summary that it continues is as edited by a person, unless the edit was deleted.
             ids = (one for one in (spec.edited, after) if one)
