@@ -80,8 +80,8 @@ def find_joined(told: Clauses, said: Clauses) -> list[str]:
     """Return the clauses of the source that exclude what a text includes in a sentence about the
     same: "with the orchestra", for "without the orchestra"."""
     found = dict[str, None]()
-    places_of = range(len(told.texts))
-    for at, key in ((at, key) for at in places_of for key in _behind(_WITH, told, at)):
+    included = [(n, key) for n in range(len(told.texts)) for key in _behind(_WITH, told, n)]
+    for at, key in included:
         places = said.places.get(key, ())
         if len(places) > _RARE or any(key in _behind(_WITH, said, one) for one in places):
             continue

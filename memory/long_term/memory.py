@@ -285,11 +285,8 @@ class LongTermMemory:
         path = ended_file.path_of(self._services.data, self.audience)
         values = await asyncio.to_thread(ended_file.read, path)
         new = [one.line for one in operations if one.line is not None]
-        current = {old.raw: line for old, line, _ in lines_to_change(new, values)}
-        operations = [
-            replace(one, line=current.get(one.line.raw, one.line)) if one.line else one
-            for one in operations
-        ]
+        now = {old.raw: line for old, line, _ in lines_to_change(new, values)}
+        operations = [replace(o, line=o.line and now.get(o.line.raw, o.line)) for o in operations]
         together = before.proposal.operations if before.proposal else ()
         for operation in operations:
             together = compose(together, operation)
