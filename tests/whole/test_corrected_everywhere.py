@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from memory.messages import Message
 from tests.fakes.openai_server import Answer, Fail, Received, Say
-from tests.whole.distilling import SETTINGS, remembered
+from tests.whole.distilling import HERE, SETTINGS, remembered
 from tests.whole.scenario import say_all
 from tests.whole.testbot import TestBot, run_bot
 
@@ -107,3 +108,20 @@ async def test_a_summary_that_is_written_while_a_person_corrects_is_written_anew
         assert told
         assert "4 May" in told
         assert "3 May" not in told
+
+
+async def test_turns_that_are_appended_correct_a_summary_too(tmp_path: Path) -> None:
+    def answer(request: Received) -> Answer:
+        return Say("The meeting is on 3 May." if request.is_summary else LONG)
+
+    async with run_bot(tmp_path, answer) as bot:
+        await say_all(bot, "The meeting is on 3 May.", *OTHERS, "/context compact")
+        await bot.app.conversations.flush()
+        conversation = await bot.app.conversations.get(HERE)
+        said = [Message("user", "no, it's on 4 May, not 3 May"), Message("assistant", "Changed.")]
+        await conversation.turns.append([said])
+        await bot.says("And?")
+        assert "The meeting is on 4 May" in read(bot)
+        await bot.says("/context undo")
+        await bot.says("And now?")
+        assert "The meeting is on 3 May" in read(bot)
