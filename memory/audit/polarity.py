@@ -77,8 +77,7 @@ def _denies_only(word: str, said: Clauses, at: int) -> bool:
 
 
 def find_joined(told: Clauses, said: Clauses) -> list[str]:
-    """Return the clauses of the source that exclude what a text includes in a sentence about the
-    same: "with the orchestra", for "without the orchestra"."""
+    """Return the clauses that exclude what a text includes: "with", for "without the band"."""
     found = dict[str, None]()
     included = [(n, key) for n in range(len(told.texts)) for key in _behind(_WITH, told, n)]
     for at, key in included:

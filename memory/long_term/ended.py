@@ -38,8 +38,7 @@ corrected by a command are kept as well."""
 DAMAGED = ".corrected.damaged.json"
 """The name to which an unreadable file is renamed."""
 _COVERED, _HERE, _LATER = 1, 2, 3
-"""The positions of a correction in the turns of a section, which may name both values; of the
-section; and of a later correction."""
+"""The positions of a correction in a section, of the section, and of a later correction."""
 _ONE_WRITER = threading.Lock()  # keeps both of two concurrent corrections
 
 
