@@ -33,6 +33,7 @@ from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns
 from memory.context.limits import Limits
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
+from memory.corrections.ended_values import show_corrected
 from memory.corrections.finder import may_correct
 from memory.keys import ConversationKey
 from memory.ledger import Bill
@@ -60,7 +61,7 @@ from memory.record.store import StoreError
 from memory.redaction import Redactor
 from memory.services import MemoryServices, Mirror
 from memory.summary.writer import Prepared
-from memory.summary_editor import SummaryEditor
+from memory.summary_editor import EditRefused, SummaryEditor
 from memory.turn_log import TurnLog
 from memory.turns import Entry, Turn
 
@@ -163,9 +164,20 @@ class Conversation:
         return [one for one in there if one.conversation == self.key.id and one.value.turn == turn]
 
     async def handle_words(self, texts: Sequence[str]) -> None:
-        """Store the corrections in these messages, if there are any."""
-        if any(map(may_correct, texts)):
-            await self._keep_corrections()
+        """Store the corrections in these messages, if there are any, and apply them to the
+        summaries that are in the context or will be."""
+        if not any(map(may_correct, texts)) or not await self._keep_corrections():
+            return
+        values = [one.value for one in await self.ended_in(self.context.newest)]
+        if not values:
+            return
+        self.compactor.summaries.forget_prepared()
+        why, after = f"corrected in t{self.context.newest}", self.context.last_seq + 1
+        for number in await self.summary.list_numbers():
+            with suppress(EditRefused):
+                await self.summary.change(
+                    lambda one: show_corrected(one.text, values, "assistant", after), number, why
+                )
 
     async def _keep_corrections(self) -> bool:
         """Store the values that were ended here, beside the memory; return whether that was

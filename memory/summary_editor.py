@@ -119,6 +119,12 @@ class SummaryEditor:
                 found.append(one)
         return found
 
+    async def list_numbers(self) -> list[int]:
+        """Return the numbers of the summaries in force, and of that of a waiting compaction."""
+        proposal, there = self._compactor.approval.current, await self.list_standing()
+        waiting = await self._compactor.summaries.read(proposal.summary) if proposal else None
+        return [one.number for one in (waiting, *(one.summary for one in there)) if one]
+
     async def _covered_turns(self, summary: Summary) -> tuple[int, ...]:
         read = self._services.store.read
         return await read(lambda db: summaries.list_covered_turns(db, summary))

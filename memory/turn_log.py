@@ -139,7 +139,10 @@ class TurnLog:
             await self._close_left_open()
             async with self.state.changing:
                 if not self.state.current:
-                    return await self._insert(turns, times) if may() else ()
+                    added = await self._insert(turns, times) if may() else ()
+                    break
+        await self._notify_words([entry for turn in added for entry in turn.entries])
+        return added
 
     async def _insert(
         self, turns: Sequence[Sequence[Message]], times: Sequence[datetime]
@@ -153,7 +156,6 @@ class TurnLog:
             entries = [replace(e, at=at) for e, at in zip(entries, times, strict=True)]
         await self.services.store.write(lambda db: transcript.insert(db, state.row, entries))
         state.append(entries)
-        await self._notify_words(entries)
         if self._owner is not None:
             self._owner.turn_ended()
         return state.whole[-len(turns) :]

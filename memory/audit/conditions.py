@@ -21,9 +21,10 @@ _EXCEPT = lazy(
 _ONLY_IF = lazy(
     r"\b(?:only|if|when|once|until|as long as|provided|excepted|exceptions?|exclud\w{1,3}|without"
     r"|ohne|otherwise|but"
+    r"|other than|with the exception|others?|bis auf(?! weiteres)|lediglich|andere\w?|übrige\w?"
     r"|must|first|before(?:hand)?|after|following|depends"
     r"|muss|müssen|vorher|zuvor|erst|nach|bevor|braucht|nur|wenn|falls|sofern|solange|ausnahmen?|ausschließlich|ausgenommen|sonst)\b"
-    r"|如果|若|只|先|必须|须|得|前|不[^，。]{0,4}的话|否则|例外",
+    r"|如果|若|只|先|必须|须|得|前|不[^，。]{0,4}的话|否则|例外|其他|其余",
     re.IGNORECASE,
 )
 _NO = lazy(
@@ -61,6 +62,7 @@ _END_OF_IF = lazy(r"[,，;；:]|\b(?:then|dann)\b|[就则]")
 _DEPENDS = lazy(
     r"\b(?:if|when|once|as soon as|unless|until|only|except|else|otherwise|whether|subject to"
     r"|depend\w*|in case|in the event|plan b|possibly|perhaps|may|might|could|would|provided"
+    r"|as long as|condition\w*|solange|vorausgesetzt|bedingung|unter der|bis auf"
     r"|falls|wenn|sofern|sobald|erst|nur|sonst|ansonsten|ob|hängt|abhängig|bei|eventuell"
     r"|vielleicht|würde|außer|es sei denn)\b|->|→"
     r"|如果|要是|假如|若|一旦|否则|取决|看|则|可能|视|是否|只|才|就|的话|[有没]问题",
@@ -70,7 +72,7 @@ _CLAUSE = lazy(r"[;；，。]|,(?!\d)|\b(?:and|und)\b")
 _ORDERS = lazy(r"\b\w{2,20}e?n Sie\b|\b(?:please|bitte)\b|[请帮]", re.IGNORECASE)
 _TWO = 2  # words of a clause
 _OF_EFFECT = 0.6
-_GE = lazy(
+GE = lazy(
     r"\b(ab|an|auf|aus|bei|ein|mit|nach|vor|weg|zu|zurück|)ge(?=\w{3,12}(?:t|en)\b)", re.IGNORECASE
 )
 
@@ -166,7 +168,10 @@ def find_unconditioned(text: str, conditions: Sequence[Condition]) -> list[str]:
     depends = [(one, _stems(one), bool(_DEPENDS.search(one))) for one in sentences]
     denied = [words for one, words, _ in depends if _NO_CAUSE.search(one)]
     flat = [
-        _stems(part) for one, _, is_open in depends if not is_open for part in _CLAUSE.split(one)
+        (part, _stems(part))
+        for one, _, is_open in depends
+        if not is_open
+        for part in _CLAUSE.split(one)
     ]
     found = []
     for known in conditions:
@@ -174,7 +179,10 @@ def find_unconditioned(text: str, conditions: Sequence[Condition]) -> list[str]:
             continue
         if any(shared(known.cause, words) and shared(known.effect, words) for words in denied):
             continue  # "no reply by Friday: we ask Tom"
-        if any(_is_stated(known.cause, words) or _is_of(words, known.effect) for words in flat):
+        both = (words for part, words in flat if is_wide(part) and known.effect & words)
+        if any(_is_stated(known.cause, words) for words in both):
+            continue  # in Chinese, a condition needs no word for it
+        if any(_is_stated(known.cause, words) or _is_of(words, known.effect) for _, words in flat):
             found.append(known.text)
     return found
 
@@ -190,7 +198,7 @@ def _is_near(known: Condition, words: set[str]) -> bool:
 
 
 def _stems(text: str) -> set[str]:
-    return stems(_GE.sub(r"\1", text))
+    return stems(GE.sub(r"\1", text))
 
 
 def _is_stated(cause: frozenset[str], words: set[str]) -> bool:

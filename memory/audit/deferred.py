@@ -31,7 +31,7 @@ _TELLS = lazy(
     r"(?: (?:now|already|also|been|just))?"
     r"\s(?P<en>\w{2,14}(?:ed|en|wn|ne)|sent|bought|paid|told|made|sold|built|spent|held)\b"
     r"|\b(?:user|i|we|(?-i:[A-Z][a-z]{1,20}))\s(?P<by>\w{2,14}ed|sent|bought|paid|told|made|sold|wrote)\b"
-    r"|\b(?:wurden?|ist|sind|worden|hat|haben|kann|können|darf|soll)\b"
+    r"|\b(?:wurden?|ist|sind|worden|hat|habe[nt]?|hast|kann|können|darf|soll)\b"
     r"(?:\s(?:\d{1,2}\.|[^\s.,;]{1,24})){0,6}?\s(?P<de>\w{0,12}ge\w{3,12}(?:t|en))\b"
     r"|(?:已经?|可以)(?:[给把向为][^，。；]{1,6})?(?P<zh>(?-i:[\u4e00-\u9fff]))|(?P<le>(?-i:[\u4e00-\u9fff]))(?:出|好|完)?了(?=$|[，。；])",
     re.IGNORECASE,
@@ -117,7 +117,7 @@ def find_put_off(said: Iterable[tuple[str, str]]) -> list[PutOff]:
             for sentence in split_sentences(asked):
                 if _PUTS_OFF.search(sentence) and not sentence.endswith(("?", "？")):
                     words = _words(f"{sentence} {answered}")
-                    did = " ".join(filter(_is_done, _CLAUSES.split(sentence)))
+                    did = " ".join(filter(_is_done, _CLAUSES.split(f"{sentence};{answered}")))
                     near = about if len(stems(sentence)) > 3 else about | stems(before)
                     found.append(PutOff(words, frozenset(near - stems(did)), sentence))
         before = f"{asked} {answered}"

@@ -28,7 +28,7 @@ _MOST_FOUND = 4
 _MOST = 4_000  # the maximum of clauses that are compared
 _PARTS = lazy(
     r"[;；，、)）—–|→]|,(?!\d)|\s[-/]\s"
-    r"|\b(?:and|but|while|whereas|because|und|aber|sowie|während|weil)\b"
+    r"|\b(?:and|but|while|whereas|because|und|sowie|während|weil)\b"
     r"|\s(?=(?:instead of|rather than|(?:an)?statt|anstelle)\b)"
     r"|(?<=[\u4e00-\u9fff])(?:[和与及但]|(?=而不是|而非))",
     re.IGNORECASE,
@@ -36,6 +36,7 @@ _PARTS = lazy(
 _JOINS = lazy(r"(?:and|und|sowie|[和与及、]|\s[/]\s)\Z", re.IGNORECASE)
 _LABEL = lazy(r"([^(（:：]{1,40})(?:[(（]|[:：](?!\d))")
 _END_OF_HEAD = frozenset(")）;；")
+_CLOSES = frozenset(")）")
 _IN_ORDER = lazy(
     r"\b(?:respectively|both|beziehungsweise|bzw|jeweils|beide\w?)\b|分别|各", re.IGNORECASE
 )
@@ -127,6 +128,7 @@ class Clauses:
         """Add the clauses of a sentence. A clause in brackets or after a label also has the words
         before it."""
         first, head, start, sign = len(self.words), frozenset[str](), 0, ""
+        behind = frozenset[str]()
         ends = [] if _IN_ORDER.search(sentence) else [*islice(_PARTS.finditer(sentence), _MOST)]
         for end in (*ends, None):
             part = sentence[start : end.start() if end else None]
@@ -137,11 +139,13 @@ class Clauses:
                 head = frozenset(self._words_in(labels[-1], lower, "," if start else ""))
             else:
                 words |= head
+            words |= behind if words and NO not in words else frozenset()
             self._add(part, words, first)
             self.is_joined.append(bool(sign and _JOINS.match(sign)))
             sign = end[0] if end else ""
             if end:
                 start = end.end()
+                behind = head if sign in _CLOSES else frozenset()  # "Ann (my boss) pays"
                 head = frozenset() if end[0] in _END_OF_HEAD else head
 
     def _add(self, part: str, words: frozenset[str], sentence: int) -> None:

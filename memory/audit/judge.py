@@ -24,7 +24,7 @@ from memory.audit.exchanged import Clauses, find_exchanged
 from memory.audit.made_up_orders import find_made_up, find_permitted
 from memory.audit.moved import find_moved, find_new_days
 from memory.audit.owners import find_other_owners
-from memory.audit.polarity import find_newly_denied, find_stated
+from memory.audit.polarity import find_joined, find_newly_denied, find_stated
 from memory.audit.represented_requests import (
     find_lost_requests,
     find_restated,
@@ -304,6 +304,7 @@ def _check_exchanged(text: str, source: AuditSource) -> Sequence[Flaw]:
     found = (
         ("swapped", exchanged),
         ("affirmed", find_stated(told, said) or find_consent(text, source.refusals)),
+        ("affirmed", find_joined(told, said)),
         ("affirmed", find_chosen(told, source.options)),
         ("undone", find_decided(told, source.unsettled)),
         ("condition", find_unconditional(text, source.exceptions)),

@@ -13,6 +13,7 @@ from memory.text.wording import is_wide
 
 _LEAST = 2  # words that both have,
 _ALIKE, _ALIKE_THERE = 0.75, 0.6  # and their share of the text's clause and of the source's
+_RARE = 12  # maximum of clauses of the source with a word that is excluded
 _FEW = 2  # places of a word that the source only denies
 _LEAST_DENIED = 3  # words of a clause that denies
 _MOST_FOUND = 4
@@ -31,6 +32,10 @@ _PART_OF_NO = lazy(r"[不没无未别他她它我你您]")
 _NO_WIDE = lazy(r"[不没无未别]")
 _WHETHER = lazy(r"\b(?:whether|ob)\b|是否|会不会|能不能", re.IGNORECASE)
 _ASKS = lazy(r"[?？]\Z")
+_DENIES_ALL = lazy(r"\b(?:not|never|no|nicht|nie|kein\w{0,2})\b|n['’]t\b", re.IGNORECASE)
+_ITS = r" (?:(?:the|an?|any|my|our|der|die|das|dem|den|einen?|einem|einer|meinen?|unseren?) )?"
+_WITHOUT = lazy(rf"\b(?:without|ohne){_ITS}([^\W\d_]{{3,40}})", re.IGNORECASE)
+_WITH = lazy(rf"\b(?:with|mit){_ITS}([^\W\d_]{{3,40}})", re.IGNORECASE)
 
 
 def find_stated(told: Clauses, said: Clauses) -> list[str]:
@@ -69,6 +74,27 @@ def _only_denied(own: Set[str], said: Clauses) -> Iterator[str]:
 def _denies_only(word: str, said: Clauses, at: int) -> bool:
     words = {one for one in said.words[at] - {NO, USER, word} if not _PART_OF_NO.search(one)}
     return NO in said.words[at] and not words and not said.has(_ASKS, at)
+
+
+def find_joined(told: Clauses, said: Clauses) -> list[str]:
+    """Return the clauses that exclude what a text includes: "with", for "without the band"."""
+    found = dict[str, None]()
+    included = [(n, key) for n in range(len(told.texts)) for key in _behind(_WITH, told, n)]
+    for at, key in included:
+        places = said.places.get(key, ())
+        if len(places) > _RARE or any(key in _behind(_WITH, said, one) for one in places):
+            continue
+        for there in (one for one in places if key in _behind(_WITHOUT, said, one)):
+            both = told.words_of_sentence(at) & said.words_of_sentence(there) - {key, NO, USER}
+            if len(both) >= _LEAST and not said.has(_DENIES_ALL, there):
+                found[said.texts[there].strip()] = None
+    return [*found][:_MOST_FOUND]
+
+
+def _behind(preposition: re.Pattern[str], clauses: Clauses, at: int) -> set[str]:
+    """Return the keys of the words behind a preposition in a clause."""
+    words = (found[1] for found in preposition.finditer(clauses.texts[at]))
+    return {key for word in words for key in clauses.list_keys(word)[:1] if key[0].isalpha()}
 
 
 def find_newly_denied(told: Clauses, said: Clauses) -> list[str]:

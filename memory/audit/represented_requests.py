@@ -22,7 +22,8 @@ def find_restated(
     as rules."""
     listed = {*list_tasks(text, only_headed=True), *(denied := _list_denied(text))}
     restated = []
-    for line in dict.fromkeys((*list_tasks(text), *denied)):
+    tasks = (part for line in list_tasks(text) for part in (line, *_AND_TASKS.split(line)))
+    for line in dict.fromkeys((*tasks, *denied)):
         said = stems(line)
         known = (*found.open, *found.finished, *(deeds if line in listed else ()))
         best = max(known, key=lambda one: _likeness(said, one), default=None)
@@ -200,6 +201,7 @@ _TASK = lazy(
     r"|\[ \]|待办|待辦|需要|还要|還要|仍需|尚未|尚待|要做|下一步",
     re.IGNORECASE,
 )
+_AND_TASKS = lazy(r"[;；]")
 _PARTS = lazy(r"[;；，。]|,(?!\d)|\b(?:and|und)\b")
 _TASK_PARTS = lazy(r"[;；。，]|,(?!\d)|\b(?:and|und)\b|并且?|再")
 _DECIDES = lazy(

@@ -314,7 +314,10 @@ def _parts_of(text: str) -> tuple[_Part, ...]:
     for sentence in split_sentences(text):
         values = _values_in(sentence.rstrip(".。!！"))
         forms = (form for one in values if one.kind in ("date", "identifier") for form in one.forms)
-        parts.append(_Part(sentence, values, frozenset((*stems(sentence), *forms))))
+        rest = sentence
+        for one in values:
+            rest = rest.replace(one.text, " ") if one.kind in _KINDS else rest
+        parts.append(_Part(sentence, values, frozenset((*stems(rest), *forms))))
     return tuple(parts)
 
 

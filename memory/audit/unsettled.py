@@ -10,6 +10,7 @@ from collections.abc import Sequence, Set
 from itertools import pairwise
 from typing import NamedTuple
 
+from memory.audit.conditions import GE
 from memory.audit.denied import DENIES
 from memory.audit.exchanged import NO, USER, Clauses
 from memory.patterns import lazy
@@ -23,14 +24,14 @@ _CLAUSES = lazy(r"[;；，。、]|,(?!\d)|\b(?:and|but|und|aber|because|since|we
 _CHOOSES = lazy(
     r"\b(?:(?:we|i|user|they)(?: will|['’]ll)? (?:take|keep|use|book)s?|took|choos\w*|chose\w?"
     r"|choice|go(?:ing)? with|went with"
-    r"|pick(?:ed|s)?|decided (?:for|on)|decision|selected|booked|stay(?:s|ed|ing)? with"
-    r"|stick with|instead|settled on"
+    r"|pick(?:ed|s)?|decided (?:for|on|to)|decision|selected|booked"
+    r"|stay(?:s|ed|ing)? (?:with|on|at)|stick with|instead|settled on"
     r"|nehm\w*|nahm\w*|genommen|entsch\w+|wahl|gewählt|wählte?n?|bleib\w+ bei|gebucht)\b"
     r"|[选用住刷买]|决定|还是",
     re.IGNORECASE,
 )
 _REJECTS = lazy(
-    r"\b(?:considered|thought (?:of|about)|dropped|ruled out|decided against"
+    r"\b(?:considered|thought (?:of|about)|dropped|ruled out|against"
     r"|not (?:worth|good)|terrible|awful|too \w+|reject\w*|instead of|rather than|überlegt"
     r"|verworfen|zu \w{3,16}|abgelehnt|schlecht\w*"
     r"|dagegen|schrecklich\w*)\b|太|考虑过?|本来|原来想|不好|差评|放弃",
@@ -50,6 +51,7 @@ _IT = lazy(r"\b(?:it|that|this|they|them|das|es|dies\w{0,2})\b|[这那它]", re.
 _DECIDED = lazy(
     r"\b(?:decided|decision|agreed|confirmed|approved|accepted|bought|chose\w?|booked"
     r"|will (?:be bought|buy|take|come)"
+    r"|w(?:ird|erden) (?:[^\s.,;]{1,20} ){0,3}\w{0,8}(?:ge|ver|be|ent)\w{2,12}(?:t|en)"
     r"|entschieden|beschlossen|zugestimmt|zugesagt|bestätigt|gewählt|genehmigt)\b"
     r"|决定|同意|确定|定了|确认",
     re.IGNORECASE,
@@ -87,9 +89,10 @@ def find_options(said: Sequence[tuple[str, str]], clauses: Clauses) -> list[Reje
         parts = [one for whole in split_sentences(looked_at) for one in _CLAUSES.split(whole)]
         taken = [one for one in parts if _CHOOSES.search(one) and not _REJECTS.search(one)]
         words = _words(clauses, _CHOOSES, *taken)
-        for part in parts:
+        for before, part in pairwise(["", *parts]):
             if words and _REJECTS.search(part) and not part.endswith(("?", "？")):
-                others = _words(clauses, _REJECTS, part) - words
+                meant = (part, before) if _IT.search(part) else (part,)  # "but I'm against it"
+                others = _words(clauses, _REJECTS, *meant) - words
                 if others := frozenset(one for one in others if _is_rival(one, words, clauses)):
                     found.append(Rejected(others, words, part.strip()))
     return found[-_MOST:]
@@ -156,10 +159,12 @@ def find_decided(told: Clauses, unsettled: Sequence[Unsettled]) -> list[str]:
     for at, text in enumerate(told.texts) if unsettled else ():
         if not _DECIDED.search(text) or DENIES.search(text) or _LEFT_OPEN.search(text):
             continue
-        words = told.words[at]
+        words, own = told.words[at], told.key_words(_DECIDED.sub(" ", text)) - {NO, USER}
+        words |= told.key_words(GE.sub(r"\1", text))
         if _count_words(words) <= _SHARED:
-            words = told.words_of_sentence(at)
+            words |= told.words_of_sentence(at)
         for one in unsettled:
-            if _count_words(words & one.words) >= _SHARED:
+            is_all = is_wide(text) and bool(own) and own <= one.words
+            if is_all or _count_words(words & one.words) >= _SHARED:
                 found[one.text] = None
     return [*found][:_MOST_FOUND]

@@ -22,6 +22,7 @@ from memory.corrections.replaced import OTHERS
 from memory.corrections.subjects import is_of_another
 from memory.patterns import lazy
 from memory.text.values import Value
+from memory.text.wording import is_wide
 
 _LONGEST, _SENTENCES = 120, 3
 _READ = 600  # characters of each message before
@@ -158,8 +159,8 @@ def _find_plain(said: ParsedMessage, near: Sequence[ParsedMessage]) -> Iterator[
             break
     else:
         return
-    joined = ("" if _is_wide(words[0]) else " ").join(words)
-    if len(words) > _WORDS * (1 + _is_wide(words[0])) or len(list_further(part)) > len(words):
+    joined = ("" if is_wide(words[0]) else " ").join(words)
+    if len(words) > _WORDS * (1 + is_wide(words[0])) or len(list_further(part)) > len(words):
         return
     for there in said.sentences:
         at = there.folded.find(joined)
@@ -168,10 +169,6 @@ def _find_plain(said: ParsedMessage, near: Sequence[ParsedMessage]) -> Iterator[
             new = as_plain(there.text, at, at + len(joined))
             yield ValuePair(there, new, source, as_plain(source.text, start, end), 1, 0)
             return
-
-
-def _is_wide(word: str) -> bool:
-    return word[:1] > "\u3400"
 
 
 def _find_common(

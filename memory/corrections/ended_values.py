@@ -74,7 +74,8 @@ def _is_same(one: str, other: str) -> bool:
 
 
 class EndedByPerson(Struct, frozen=True):
-    """A value that a person ended by a command, in messages up to a time (Unix)."""
+    """A value that a person ended by a command, or in a later turn than those that are summarised,
+    in messages up to a time (Unix)."""
 
     value: EndedValue
     until: float
@@ -92,15 +93,15 @@ class EndedByPerson(Struct, frozen=True):
 def with_commands(
     heard: Sequence[tuple[float, EndedValue]], commands: Sequence[EndedByPerson]
 ) -> list[EndedValue]:
-    """Return the values ended in a chat at these times, and those ended by commands, each updated
-    by later ones."""
+    """Return the values ended in a chat at these times, and those ended by commands or in later
+    turns, each updated by later ones."""
     found: list[EndedValue] = []
     for at, value in heard:
         later = [one.value for one in commands if at <= one.until]
         found += _ended_by(value, later)
     for one in commands:
         later = [value for at, value in heard if at > one.until]
-        found += _ended_by(replace(one.value, is_marked=False), later)
+        found += _ended_by(replace(one.value, is_marked=one.value.turn > 0), later)
     return found
 
 
@@ -132,10 +133,10 @@ def show_corrected(
             if all(holds[start:end]) or any(taken[start:end]):
                 continue
             sentence = _sentence_at(text, start, end)
-            is_of_several = one.is_shared and not is_of_one_thing(one.old)
+            is_beside = 0 < one.seq <= seq and (seq == one.seq or one.new in sentence)
+            is_of_several = one.is_shared and not is_of_one_thing(one.old) and not is_beside
             if is_of_several and one.topic.isdisjoint(content_words(sentence)):
                 continue
-            is_beside = 0 < one.seq <= seq and (seq == one.seq or one.new in sentence)
             taken[start:end] = b"\1" * (end - start)
             places.append((start, end, OLD if is_beside else one.mark))
     shown, done = [], 0

@@ -16,7 +16,7 @@ from itertools import chain, islice
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.corrections.cues import list_cues
+from memory.corrections.cues import list_cues, without_cues
 from memory.corrections.frames import is_framed
 from memory.corrections.sentences import content_words, split_sentences
 from memory.patterns import lazy
@@ -28,7 +28,7 @@ MOST = 60
 """The maximum number of pairs of a message."""
 _NEW = 60  # values of a message, and words of it, that may be new
 _OLD = 300  # values of earlier messages, and words of them, that may be old
-_RANKS = 8  # old values for a new one
+_RANKS = 8  # old values for a new one, besides those that the message names
 _NOTED = 4_000  # maximum characters of a message
 _SENTENCES = 40  # of a message
 
@@ -37,8 +37,8 @@ _LITTLE = (
     "我你您他她它们个把被从对改换再请"
 )
 _OFTEN = lazy(
-    "原来|明天|今天|昨天|后天|应该|其实|现在|更正|已经|因为|所以|而且|但是|变成|时候|刚才|什么|怎么|或者|以后|之前|"
-    "[换改变调移搬][成到为]|还是|可以|[说记打写搞弄看听算]错|不对|抱歉|对不起|不好意思"
+    "我是说|我[指说]的?是|我的?意思是|原来|明天|今天|昨天|后天|应该|其实|现在|更正|已经|因为|所以|而且|但是|变成|时候|"
+    "刚才|什么|怎么|或者|以后|之前|[换改变调移搬][成到为]|还是|可以|[说记打写搞弄看听算]错|不对|抱歉|对不起|不好意思"
 )
 """Characters and words of Chinese between the content words."""
 _RUN = lazy(rf"(?:(?![{_LITTLE}])[\u3400-\u9fff]){{1,8}}")
@@ -104,6 +104,10 @@ class ParsedSentence(Struct, frozen=True, dict=True):
     @cached_property
     def cues(self) -> list[str]:
         return list_cues(self.text)
+
+    @cached_property
+    def without_cues(self) -> str:
+        return without_cues(self.text)
 
     @cached_property
     def tokens(self) -> list[str]:
@@ -215,14 +219,17 @@ def _of_values(
     sentence: ParsedSentence, news: Sequence[Value], said: ParsedMessage, olds: Sequence[_Said]
 ) -> Iterator[ValuePair]:
     for new in news:
+        if new.kind == "name" and sentence.without_cues[new.start : new.end].isspace():
+            continue  # "mein Fehler"
         known = set[tuple[str, frozenset[str]]]()
         there = (
             one
             for one in olds
             if _may_be_ended(one[2], new) or _is_named_in_short(one[2], new, sentence)
         )
-        for rank, (back, source, old) in enumerate(islice(there, _RANKS)):
-            yield ValuePair(sentence, new, source, old, back, rank)
+        for rank, (back, source, old) in enumerate(there):
+            if rank < _RANKS or old.text.casefold() in said.folded:
+                yield ValuePair(sentence, new, source, old, back, rank if rank < _RANKS else 0)
             known.add((old.kind, old.forms))
         for source in said.sentences:
             for old in source.values:

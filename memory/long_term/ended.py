@@ -37,6 +37,8 @@ MOST = 500
 corrected by a command are kept as well."""
 DAMAGED = ".corrected.damaged.json"
 """The name to which an unreadable file is renamed."""
+_COVERED, _HERE, _LATER = 1, 2, 3
+"""The positions of a correction in a section, of the section, and of a later correction."""
 _ONE_WRITER = threading.Lock()  # keeps both of two concurrent corrections
 
 
@@ -240,17 +242,18 @@ def show_line(line: MemoryLine, ended: Iterable[EndedInAudience]) -> str:
 
 
 def show_note(note: Note, ended: Iterable[EndedInAudience]) -> str:
-    """Return the text of a section of a daily file, as the model reads it."""
+    """Return the text of a section of a daily file, as the model reads it, and as it is written."""
     source = Source("section", str(note.day), note.at, "", note.conversation, note.turns)
     when = source.day, source.at
+    last = max((last for _, last in source.spans), default=0)
     values = [
-        one.value
+        replace(one.value, seq=_COVERED if not one.until and one.value.turn <= last else _LATER)
         for one in ended
         # The author of a command has seen the lines of that minute, but not the sections.
         if (_is_before(source, one) or (one.until and when == (one.day, one.at)))
         and _is_about(one, note.text, [source])
     ]
-    return show_corrected(note.text, values)
+    return show_corrected(note.text, values, "assistant", _HERE)
 
 
 def _ends_line(one: EndedInAudience, line: MemoryLine) -> bool:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from memory.corrections.ended_values import EndedValue
 from memory.keys import ConversationKey
+from memory.long_term import ended as ended_file
 from memory.long_term.document import (
     DeletedTurns,
     LineOperation,
@@ -279,8 +280,13 @@ class LongTermMemory:
     ) -> None:
         """Add operations to the proposal, and mark these sections as distilled. Operations that
         change no line are not proposed; a pending proposal is extended and names both authors. The
-        caller holds `changing`."""
+        caller holds `changing`. A value that a person has ended is replaced in the new lines."""
         before = await self._read()
+        path = ended_file.path_of(self._services.data, self.audience)
+        values = await asyncio.to_thread(ended_file.read, path)
+        new = [one.line for one in operations if one.line is not None]
+        now = {old.raw: line for old, line, _ in lines_to_change(new, values)}
+        operations = [replace(o, line=o.line and now.get(o.line.raw, o.line)) for o in operations]
         together = before.proposal.operations if before.proposal else ()
         for operation in operations:
             together = compose(together, operation)

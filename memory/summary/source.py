@@ -22,7 +22,8 @@ from memory.turns import Turn
 class SummarySource(Struct, frozen=True):
     """Turns, the summary that it continues, the earlier summaries of some of the turns (`stood`),
     and the corrections in them, with their turns (None: not computed yet). `earlier` are previous
-    turns in which a person corrected something; `by_hand` are values that a command has ended."""
+    turns in which a person corrected something; `by_hand` are values that a command, or a later
+    turn, has ended."""
 
     turns: tuple[Turn, ...]
     prior: Summary | None = None

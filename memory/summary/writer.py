@@ -25,7 +25,7 @@ from memory.corrections.ended_values import EndedByPerson, occurs_once, show_cor
 from memory.ledger import Spent
 from memory.long_term import ended
 from memory.record import daily, offload, summaries, transcript
-from memory.record.daily import Section
+from memory.record.daily import Note, Section
 from memory.record.database import Database
 from memory.record.offload import Offloader
 from memory.record.search.corrected import FoundCorrection
@@ -45,6 +45,7 @@ _EXCERPTS = 100  # turns in a section of excerpts
 
 Prepared = tuple[SummarySpec, Summary]
 """A summary that was written ahead, and its specification."""
+_Heard = tuple[FoundCorrection, ...] | None
 
 
 class SummaryWriter:
@@ -240,12 +241,10 @@ class SummaryWriter:
                 )
 
     async def _write_ahead(self, spec: SummarySpec) -> Summary:
-        """Write the summary of a cut, unless that is done; and once more where a person corrects
-        meanwhile what it may say."""
-        while (summary := self.find_prepared(spec)) is None:
-            corrections, made = self._corrections, await self._make(spec)
-            if corrections == self._corrections:
-                self.written_ahead = (spec, made)
+        """Write the summary of a cut, unless that is done."""
+        if (summary := self.find_prepared(spec)) is None:
+            summary = await self._make(spec)
+            self.written_ahead = (spec, summary)
         return summary
 
     async def _write_again(self) -> None:
@@ -310,10 +309,17 @@ class SummaryWriter:
             ):
                 section = self._section(job, summary, turns)
                 place = self._place(summary.is_untrusted)
-                await run_shielded(asyncio.to_thread(daily.append, place, section))
+                await run_shielded(asyncio.to_thread(self._append, place, section))
             if summary is not None and job.spec.style not in words.OUT_OF_CONTEXT:
                 await self._on_written(job, summary)
             return await self._state.write(_finish_job, job)
+
+    def _append(self, place: Path, section: Section) -> None:
+        """Write a section, with the values in force."""
+        values = ended.read(ended.path_of(self._services.data, self._key.audience))
+        day, at = section.at.date(), f"{section.at:%H:%M}"
+        note = Note(day, section.text, at, section.key.id, section.turns, section.job)
+        daily.append(place, replace(section, text=ended.show_note(note, values)))
 
     async def _is_written(self, turns: Sequence[int]) -> bool:
         """Return whether another branch that shares these turns has written them to the daily
@@ -379,10 +385,13 @@ class SummaryWriter:
         return Section(self._key, at, format_turns(summary.turns), summary.section, job.id)
 
     async def _make(self, spec: SummarySpec) -> Summary:
-        source = await self._source(spec)
+        """Write and store a summary; again, if a person corrects meanwhile what it may say."""
         limits = self._services.rules.at(self._key).limits.but(**dict(spec.once))
-        beginning, frame = self._find_beginning(spec, source), await self._state.count_frame()
-        draft = await self._drafter.draft(spec, source, limits, beginning, frame)
+        corrections = -1
+        while corrections != self._corrections:
+            corrections, source = self._corrections, await self._source(spec)
+            beginning, frame = self._find_beginning(spec, source), await self._state.count_frame()
+            draft = await self._drafter.draft(spec, source, limits, beginning, frame)
         return await self._state.write(
             summaries.insert_summary,
             Summary(
@@ -444,7 +453,7 @@ class SummaryWriter:
 
         def read(
             database: Database, row: int
-        ) -> tuple[list[Entry], list[Entry], Summary | None, tuple[FoundCorrection, ...] | None]:
+        ) -> tuple[list[Entry], list[Entry], Summary | None, _Heard, list[EndedByPerson]]:
             entries = transcript.entries_of_turns(database, row, spec.turns)
             # The summary that it continues is as edited by a person, unless the edit was deleted.
             ids = (one for one in (spec.edited, after) if one)
@@ -454,16 +463,20 @@ class SummaryWriter:
             newest = max(spec.turns, default=0)
             numbers = {one.turn for one in heard or () if one.turn < newest} - {*spec.turns}
             earlier = transcript.entries_of_turns(database, row, numbers)
-            return entries, earlier, before, heard
+            later = [one for one in book.of(database, row) if one.turn > newest] if heard else []
+            said = transcript.entries_at(database, row, {one.seq for one in later})
+            times = {entry.seq: entry.at.timestamp() for entry in said}
+            after_these = [EndedByPerson(one, times[one.seq]) for one in later]
+            return entries, earlier, before, heard, after_these
 
-        entries, correcting, before, heard = await self._state.read(read)
+        entries, correcting, before, heard, later = await self._state.read(read)
         turns = self._leave_out_removed(entries)
         there = {turn.number for turn in turns}
         stood = [await self._find_range(event, made) for event, made in spec.ranges]
         whole = (one for one in stood if one is not None and there.issuperset(one.turns))
         corrected = None if heard is None else tuple((one.turn, one.correction) for one in heard)
         earlier = self._leave_out_removed(correcting)
-        by_hand = await self._find_ended_by_hand(turns, before)
+        by_hand = (*await self._find_ended_by_hand(turns, before), *later)
         if before is not None:
             before = await self._with_restored(before)
         return SummarySource(turns, before, tuple(whole), corrected, earlier, by_hand)

@@ -16,7 +16,8 @@ mass: mg milligrams? Milligramm 毫克 | g grams? Gramm 克 | kg kilos? kilogram
 volume: ml millilit(?:er|re)s? 毫升 | l lit(?:er|re)s? Liter 升
 length: 米 | 平方?米
 length: mm 毫米 | cm Zentimeter 厘米 | km kilomet(?:er|re)s? Kilometern? 公里 | miles? Meilen?
-time: seconds? Sekunden? 秒 | min minutes? Minuten? 分钟 | h hrs? hours? Stunden? 个?小时
+time: ms milliseconds? Millisekunden? 毫秒 | s secs? seconds? Sekunden? 秒
+time: min minutes? Minuten? 分钟 | h hrs? hours? Stunden? 个?小时
 time: days? Tagen? 天 | weeks? Wochen? 周 | months? Monaten? 个月 | years? Jahren? 年
 money: € euros? Euro EUR 欧元 | \\$ dollars? USD 美元 | £ pounds? Pfund GBP 英镑
 money: 元 块 yuan RMB CNY

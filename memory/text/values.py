@@ -102,7 +102,8 @@ _JOINED = lazy(
 )
 _ACCOUNT = lazy(rf"(?<![A-Za-z0-9]){ACCOUNT}")
 _CAPITALS = lazy(r"[A-ZÀ-ÖØ-Þ][\w'’]{1,40}(?:\s[A-ZÀ-ÖØ-Þ][\w'’]{1,40}){0,2}")
-_TITLES = frozenset(("mr", "mrs", "ms", "dr", "herr", "herrn", "frau", "the", "prof"))
+_WORDS_OF_TITLES = "mr mrs ms miss dr doctor prof the herr herrn frau doktor doktorin professor"
+_TITLES = frozenset(_WORDS_OF_TITLES.split())
 _WORDS_OF_NO_NAME = """
     i i'm i'll i've it it's its the a an no not yes sorry my we we're he she they you that this
     there her his our your actually correction wait make change move call send book let's is was
@@ -160,8 +161,9 @@ def _joined(text: str) -> _Places:
 
 
 def _domains(text: str) -> _Places:
-    """Find web addresses without a scheme."""
-    for found in _DOMAIN.finditer(text) if "." in text else ():
+    """Find web addresses without a scheme. For the patterns, a Chinese character is a letter."""
+    latin = _CHINESE.sub(" ", text) if "." in text else ""
+    for found in _DOMAIN.finditer(latin):
         yield "url", found.start(), found.end(), frozenset({found[0].casefold()})
 
 
@@ -256,7 +258,7 @@ def _halves(text: str) -> _Places:
 
 
 def _names(text: str) -> _Places:
-    for found in _CAPITALS.finditer(text):
+    for found in _CAPITALS.finditer(_CHINESE.sub("|", text)):
         words = found[0].split()
         start = found.start()
         while words and words[0].casefold() in NO_NAMES:
