@@ -55,7 +55,7 @@ async def test_the_tour_fills_forecasts_compacts_and_undoes_without_a_model(
         assert "No model is asked, and it costs nothing." in tour.text
         filled = await bot.says("/tour fill")
         assert f"{TURNS} turns of an example" in filled.text
-        assert "Next compaction: expected at t" in (await bot.says("/tour forecast")).text
+        assert "Next compaction: about t" in (await bot.says("/tour forecast")).text
         compacted = await bot.says("/tour compact")
         assert compacted.text.startswith(f"Compacted t1 to t{TURNS - 1}")
         assert f"t{TURNS - 1} are back in context" in (await bot.says("/context undo")).text

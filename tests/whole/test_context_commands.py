@@ -76,7 +76,7 @@ async def test_the_glance_says_where_the_tokens_go_and_what_comes_next(tmp_path:
     assert (
         "strategy trim (default), 50k tokens (default), 6 turns (configuration file)" in reply.text
     )
-    assert "Next compaction: expected at t7. t1 to t3 will be summarised (about " in reply.text
+    assert "Next compaction: about t7. t1 to t3 will be summarised (about " in reply.text
     assert "Last compaction: none yet." in reply.text
     assert "summaries included: $0." in reply.text
     assert len(reply.text.splitlines()) < 25
@@ -93,7 +93,7 @@ async def test_the_turn_that_runs_now_is_over_when_the_next_cut_comes(tmp_path: 
         reply = await bot.says("/context")
         await bot.says("/stop")
         await running
-    expected = "expected at t5. t1 becomes a line of the log"
+    expected = "about t5. t1 becomes a line of the log"
     assert f"Next compaction: {expected}" in reply.text
 
 

@@ -107,10 +107,7 @@ async def test_the_preview_says_what_becomes_a_stub_and_what_leaves_after_that(
         await bot.says("Thanks")
         kinds = [event["kind"] for event in await events(bot, "stub", "compact")]
         limits = (await bot.says("/context")).text
-    assert (
-        "expected at t4. 3 old tool results become one line each, then t1 will be summarised"
-        in coming
-    )
+    assert "about t4. 3 old tool results become one line each, then t1 will be summarised" in coming
     assert "First, 3 old tool results become one line each (about " in preview.text
     assert [plan["effect"] for plan in plans] == [
         "3 old tool results become one line each",

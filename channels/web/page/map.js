@@ -129,7 +129,7 @@ class ContextMap {
     if (next && newest) {
       const turns = Math.max(0, Number(next.at.slice(1)) - newest - 1);
       lines.unshift(put(h("span", { class: "line cut-line" }), this.#flow.lineAt(used + turns * limit.per_turn)));
-      marks.unshift(h("span", { class: "mark cut-line" }, t("Next compaction: expected at {turn}", { turn: next.at })));
+      marks.unshift(h("span", { class: "mark cut-line" }, t("Next compaction: about {turn}", { turn: next.at })));
     }
     const drawn = [["pinned", this.#blocks.some(({ state }) => state?.[0] === "pinned"), t("pinned")],
       ["leaving", this.#under.parentElement.querySelector(".leaving"), t("summarised next")],

@@ -232,7 +232,7 @@ function nextCut({ due, next_cut: next, held_off_until: held, waiting_cut: waiti
   if (due) return t("before the next request; {effect} ({why}).", { effect: due.effect, why: due.why });
   if (!next) return t("none expected.");
   const { at, effect, tokens } = next;
-  return tokens ? t("expected at {at}; {effect} (about {n} tokens).", { at, effect, n: amount(tokens) }) : t("expected at {at}; {effect}.", { at, effect });
+  return tokens ? t("about {at}; {effect} (about {n} tokens).", { at, effect, n: amount(tokens) }) : t("about {at}; {effect}.", { at, effect });
 }
 
 /** Return the cost of a conversation, including summaries, as in /context. */

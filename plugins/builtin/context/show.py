@@ -393,7 +393,7 @@ def next_cut(overview: Overview) -> str:
     freed = count_known(cut, newest)
     tokens = _(" (about {n} tokens)", n=amount(freed)) if freed else ""
     cost = overview.cache.clause(overview.cost)
-    about = _("Next compaction: expected at t{turn}.", turn=cut.now.current)
+    about = _("Next compaction: about t{turn}.", turn=cut.now.current)
     done = sentence(f"{describe_effects(cut, overview.limits.strategy, newest)}{tokens}")
     return " ".join(filter(None, (about, done, cost and _("That {cost}.", cost=cost))))
 
