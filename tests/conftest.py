@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import platform
 import random
@@ -28,6 +29,7 @@ import pytest
 from hypothesis import settings
 
 from agent.models import anthropic_client, fallback, openai_client
+from bot.logs import LAYERS
 from bot.process import make_event_loop
 from memory.record import engines
 from memory.record.database import DatabaseEngine
@@ -185,6 +187,17 @@ def same_umask() -> Iterator[None]:
     os.umask(before)
     yield
     os.umask(before)
+
+
+@pytest.fixture(autouse=True)
+def same_levels() -> Iterator[None]:
+    """Restore the levels of the bot's loggers, which the settings of a bot in a test change."""
+    loggers = [logging.getLogger(layer) for layer in LAYERS]
+    before = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, before, strict=True):
+        if logger.level != level:
+            logger.setLevel(level)
 
 
 @pytest.fixture(autouse=True)

@@ -18,9 +18,8 @@ from plugins.instructions.standing import MOST_OPEN
 from tests.fakes.openai_server import Answer, Call, Received, Say, echo
 from tests.tables import each_row
 from tests.voice.test_voice import NOTE, VOICE
-from tests.whole.scenario import say_all
+from tests.whole.scenario import again, say_all
 from tests.whole.test_access import OWNER, afar, befriended
-from tests.whole.test_variants import again
 from tests.whole.testbot import TestBot, run_bot
 
 BOSS = "Never send anything to my boss without asking me"

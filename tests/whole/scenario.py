@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from openai._models import FinalRequestOptions
 
+from channels.message import Reply
 from tests.whole.testbot import TestBot
 
 
@@ -15,6 +16,13 @@ async def say_all(bot: TestBot, *lines: str) -> None:
     """Send one line after another; each is answered before the next."""
     for line in lines:
         await bot.says(line)
+
+
+async def again(bot: TestBot, line: str, chat: str = "main", user: str = "") -> tuple[Reply, str]:
+    """Return the reply of a command that asks a question again, and the answer to that."""
+    reply = await bot.says(line, chat, user)
+    assert reply.data, reply.text
+    return reply, (await bot.reply_to(reply.data["asked"])).reply.text
 
 
 async def ask_many(bot: TestBot, count: int, start: int = 1) -> None:

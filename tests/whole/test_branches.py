@@ -20,7 +20,7 @@ from tests.operations.test_backup import restore, save
 from tests.spending.test_spending import limit
 from tests.web.site import serving
 from tests.whole import test_forget as forgetting
-from tests.whole.scenario import say_all
+from tests.whole.scenario import again, say_all
 from tests.whole.test_busy import busy, gate
 from tests.whole.test_forget import MARK, found_in, says_many
 from tests.whole.testbot import TestBot, run_bot
@@ -64,7 +64,9 @@ async def test_branches_with_one_title_are_told_apart_by_their_answers(tmp_path:
         return Say(next(answers) if request.is_turn else "Well.")
 
     async with run_bot(tmp_path, model) as bot:
-        await say_all(bot, "Which quarter?", "/regenerate", "/regenerate")
+        await bot.says("Which quarter?")
+        await again(bot, "/regenerate")
+        await again(bot, "/regenerate")
         listed = await bot.says("/branches")
     names = [row.split(" | ")[1] for row in listed.text.split("\n") if "Which quarter?" in row]
     assert names == [f"Which quarter? → {name}" for name in ("Alfama", "Chiado", "Belém")]

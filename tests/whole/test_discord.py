@@ -42,7 +42,7 @@ async def test_a_slash_command_is_the_line_that_a_person_types(tmp_path: Path) -
         assert answer.text == typed.text
         on_server = bot.ann_in_general.uses("whoami")
         said = await bot.discord.found(lambda one: one.interaction == on_server)
-        assert f"this conversation is discord/{GENERAL}" in said.text
+        assert f"this conversation discord/{GENERAL}" in said.text
 
 
 async def test_a_command_that_takes_long_is_seen_to_be_thought_about(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ async def test_a_thread_that_nobody_told_of_is_looked_up(tmp_path: Path) -> None
         bot.ann.at(thread).says(f"{ME} psst")
         assert (await bot.discord.shown("re: Ann: psst")).channel == thread
         bot.ann.at(thread).uses("whoami")
-        await bot.discord.shown(f"this conversation is discord/{KITCHEN}/{thread}", thread)
+        await bot.discord.shown(f"this conversation discord/{KITCHEN}/{thread}", thread)
 
 
 async def test_other_bots_and_what_discord_itself_says_are_not_answered(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ async def test_in_a_group_it_answers_only_those_who_speak_to_it(tmp_path: Path) 
         ann.says("And now?", reply_to_message={**replied, "from": api, "text": answer.text})
         await bot.telegram.shown("re: Ann: And now?")
         ann.says("/whoami")
-        await bot.telegram.shown("this conversation is telegram/-1001")
+        await bot.telegram.shown("this conversation telegram/-1001")
         ann.says("/version@parley_bot")
         await bot.telegram.shown("Parley 0")
         assert len(bot.model.requests) == 2

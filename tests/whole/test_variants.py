@@ -7,20 +7,12 @@ from typing import Any
 
 import pytest
 
-from channels.message import Reply
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say, echo
-from tests.whole.scenario import say_all
+from tests.whole.scenario import again, say_all
 from tests.whole.test_attachments import PHOTO, REPORT
 from tests.whole.test_branches import asked
 from tests.whole.test_context_commands import data, states
 from tests.whole.testbot import TestBot, run_bot
-
-
-async def again(bot: TestBot, line: str, chat: str = "main", user: str = "") -> tuple[Reply, str]:
-    """A command that asks again: its reply, and the model's request."""
-    reply = await bot.says(line, chat, user)
-    assert reply.data, reply.text
-    return reply, (await bot.reply_to(reply.data["asked"])).reply.text
 
 
 async def test_a_question_is_asked_again_in_a_branch_that_begins_before_it(tmp_path: Path) -> None:

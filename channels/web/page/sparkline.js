@@ -37,7 +37,7 @@ export class Sparkline {
       mark.style.left = `clamp(4px, ${this.#shareOf(Number(at.slice(1))) * 100}%, 100% - 5px)`;
       return mark;
     });
-    this.#label.textContent = marks.length ? t("Size at each turn (▲ reduced)") : t("Size at each turn");
+    this.#label.textContent = marks.length ? t("Size at each turn (triangles: reduced)") : t("Size at each turn");
     this.#picture.replaceChildren(drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
       drawn("path", { class: "area", d: `M0 ${HEIGHT} L${line.join(" L")} L${WIDTH} ${HEIGHT} Z` }),
       drawn("path", { class: "edge", d: `M${line.join(" L")}` })), ...marks);
