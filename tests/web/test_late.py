@@ -429,3 +429,23 @@ async def test_a_conversation_that_is_left_and_opened_again_is_followed_once(
     await tab.asks("Once", "Once")
     await tab.asks("Twice", "Twice")
     assert len([url for url in addresses if "/messages?" in url]) == 2
+
+
+async def test_the_undo_of_a_compaction_outlives_a_context_that_was_requested_before(
+    site: Site, tab: Tab
+) -> None:
+    await talk(site, tab)
+    blocks = tab.page.locator("#map [role=option][data-part=turns]")
+    await expect(blocks).to_have_count(4)
+    await blocks.nth(0).focus()
+    await tab.page.keyboard.press(" ")
+    bar = tab.page.locator("#map .selected")
+    async with held(tab.page, "**/api/sessions/*/context") as is_held:
+        await site.commands("/context pin t4")
+        await ready(is_held)
+        await tab.presses("Compact", "#map .selected")
+        await expect(bar.get_by_role("button", name="Undo")).to_be_visible()
+    await tab.shows_state("t1", "summarised")
+    await expect(bar.get_by_role("button", name="Undo")).to_be_visible()
+    await site.says("One more")
+    await expect(bar).to_be_hidden()

@@ -37,7 +37,8 @@ class ContextMap {
   #chosen = null; // {from, to}: places of blocks
   #isBusy = false; // whether a command is running
   #visits = 0; // conversations that were left
-  #since = null; // the newest change and turn when the bar reported a result; null while it shows something else
+  #since = null; // the newest change and turn as of the reported result; "" until they are known; null without a result
+  #toldAt = 0; // the time of that report: a state that was requested before is older
   #held = null; // where the mouse was pressed
   #pointer = null; // the mouse's last event over the blocks
   #ribbon = h("div", { class: "ribbon", role: "listbox", "aria-multiselectable": "true", "aria-orientation": "horizontal", "aria-label": t("The next request, in order"), "aria-describedby": "map-help" });
@@ -59,8 +60,9 @@ class ContextMap {
     new ResizeObserver(() => this.#flow && container.clientWidth && container.clientWidth !== this.#flow.width && this.#layOut()).observe(container);
   }
 
-  draw({ map, overview, newest, events }) {
+  draw({ map, overview, newest, events, askedAt }) {
     this.#container.hidden = !map.blocks;
+    this.#compare(`${events.at(-1)?.id} ${newest}`, askedAt);
     const drawn = JSON.stringify([map, overview.next_cut, newest]);
     if (!map.blocks || drawn === this.#drawn) return;
     const names = this.#names();
@@ -70,8 +72,13 @@ class ContextMap {
     if (this.#chosen && names !== this.#names()) this.#isBusy ? this.#chosen = null : this.#choose(null);
     this.#sparkline.draw([...map.sizes ?? [], [newest + 1, overview.tokens]], events);
     this.#layOut();
-    const now = `${events.at(-1)?.id} ${newest}`;
-    if (this.#since !== null) this.#since ? this.#since !== now && this.#choose(null) : this.#since = now;
+  }
+
+  /** Remove the reported result after a later change or turn. */
+  #compare(now, askedAt) {
+    if (this.#since === null || askedAt < this.#toldAt) return;
+    if (!this.#since) this.#since = now;
+    else if (this.#since !== now) this.#choose(null);
   }
 
   leave() {
@@ -300,7 +307,7 @@ class ContextMap {
       this.#choose(null);
       return;
     }
-    this.#since = ""; // it is valid until the next action or message
+    [this.#since, this.#toldAt] = ["", performance.now()]; // it is valid until the next action or message
     const back = reply.problem ? [] : reply.actions.filter(({ command }) => WAYS_BACK.test(command));
     this.#say(plain(reply.text), ...back.map(({ label, command }) => h("button", { type: "button", onclick: () => this.#act(command) }, label)));
   }

@@ -52,12 +52,13 @@ export class Panel {
 
   async #load() {
     const isLatest = this.#begin();
+    const askedAt = performance.now();
     const state = await this.#loadAll().catch((error) => this.#page.tell(error.message));
     await released();
     if (!state || !isLatest()) return; // a newer load is running
     this.known = { ...state, runs: state.states, states: expanded(state.states) };
     this.usage(state.overview.usage);
-    drawMap(this.#map, state, { ...this.#page, explore: (title, line) => explore(title, line, this.#page.act) });
+    drawMap(this.#map, { ...state, askedAt }, { ...this.#page, explore: (title, line) => explore(title, line, this.#page.act) });
     await nextTask();
     await released();
     if (!isLatest()) return;
