@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Error, Page, Request, Route, expect
 
-from tests.fakes.openai_server import Say, echo_in_bold
+from tests.fakes.openai_server import Hang, Say, echo_in_bold
 from tests.waiting import PATIENCE
 from tests.web.browser import Tab, browsing, needs_chromium
 from tests.web.conftest import Model
@@ -449,3 +449,22 @@ async def test_the_undo_of_a_compaction_outlives_a_context_that_was_requested_be
     await expect(bar.get_by_role("button", name="Undo")).to_be_visible()
     await site.says("One more")
     await expect(bar).to_be_hidden()
+
+
+async def test_an_answer_that_is_drawn_late_keeps_its_place(
+    site: Site, tab: Tab, model: Model
+) -> None:
+    model.script = [Say("one"), Say("two"), Hang("Half an *answer*")]
+    await site.says("first")
+    await tab.sees(".turn[data-turn=t1] footer")
+    async with held(tab.page, "**/messages?*before=2*") as is_held:
+        await site.commands("/regenerate t1")
+        await ready(is_held)
+        await tab.writes("/branches 1")
+        await tab.sees("#log .turn[data-turn=t1]:has-text('one')")
+        await tab.writes("second")
+        await tab.sees("#log .turn.pending")
+    await expect(tab.page.locator("#log .turn")).to_have_count(2)
+    await expect(tab.page.locator("#log .turn").last).to_contain_text("Half an answer")
+    await tab.presses("Stop the answer")
+    await tab.sees(".turn[data-turn=t2]:has-text('Stopped, as you asked.')")

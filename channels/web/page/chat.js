@@ -326,8 +326,10 @@ export class Chat {
       const isNoted = said && answer.text.startsWith(said) && answer.text.slice(said.length).trim();
       if (failed) failed.append(...waysOn(answer.actions ?? [], this.#page.run));
       else if (answer.actions?.length || isNoted) turns.at(-1)?.append(asides(answer, said, this.#page.run));
-      this.#log.querySelector(`[data-turn=${answer.turn}]`)?.remove();
-      article ? article.replaceWith(...turns) : turns.forEach((turn) => this.#put(turn));
+      const there = this.#log.querySelector(`[data-turn=${answer.turn}]`);
+      if (article) there?.remove();
+      const place = article ?? there; // it keeps its place: a later turn may have begun
+      place ? place.replaceWith(...turns) : turns.forEach((turn) => this.#put(turn));
     } else if (article) {
       article.replaceChildren(article.firstChild, ...questionsIn(article), this.#card(answer));
       article.classList.remove("pending");
