@@ -468,3 +468,45 @@ async def test_an_answer_that_is_drawn_late_keeps_its_place(
     await expect(tab.page.locator("#log .turn").last).to_contain_text("Half an answer")
     await tab.presses("Stop the answer")
     await tab.sees(".turn[data-turn=t2]:has-text('Stopped, as you asked.')")
+
+
+async def test_a_turn_on_the_map_is_shown_before_its_events_arrive(site: Site, tab: Tab) -> None:
+    await talk(site, tab, 2)
+    await tab.page.route("**/api/**/events*", lambda route: route.abort())
+    await tab.page.reload()
+    await tab.sees("#log .turn[data-turn=t2] footer")
+    await site.says("third")
+    await tab.presses("Pin t1")
+    await tab.page.locator("#map [role=option][aria-label^='t3,']").press("Enter")
+    await expect(tab.page.locator("#log .turn[data-turn=t3]")).to_be_focused()
+
+
+async def test_the_answer_being_written_stays_when_an_earlier_question_is_confirmed_late(
+    site: Site, tab: Tab, model: Model
+) -> None:
+    is_seen = asyncio.Event()
+
+    async def confirm_late(route: Route) -> None:
+        if route.request.method == "POST":
+            await route.fetch()
+            await is_seen.wait()
+        await route.continue_()
+
+    model.script = [Say("one"), Hang("Half an *answer*")]
+    await tab.page.route("**/messages*", confirm_late)
+    await tab.writes("first")
+    await tab.sees(".turn[data-turn=t1] footer")
+    second = asyncio.create_task(site.says("second"))
+    await tab.sees(".pending em:text-is('answer')")
+    async with tab.page.expect_response(
+        lambda one: one.request.method == "GET" and "/messages?" in one.url
+    ):
+        is_seen.set()
+    await tab.page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    await expect(tab.page.locator("#log .turn")).to_have_count(2)
+    await tab.sees(".pending em:text-is('answer')")
+    await tab.page.locator("#map [role=option][aria-label^='t2,']").press("Enter")
+    await expect(tab.page.locator("#log .turn.pending")).to_be_focused()
+    await tab.presses("Stop the answer")
+    await tab.sees(".turn[data-turn=t2]:has-text('Stopped, as you asked.')")
+    await second

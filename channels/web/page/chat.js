@@ -54,8 +54,9 @@ export class Chat {
     this.#log.replaceChildren(h("p", { class: "greeting", role: "alert" }, text));
   }
 
-  /** Draw the newest turns; returns the position from which events follow them. */
-  async load(session) {
+  /** Draw the newest turns; returns the position from which events follow them. In the same branch
+      (`isSame`), the answer being written stays. */
+  async load(session, { isSame = false } = {}) {
     const told = this.#told;
     const number = this.#loads += 1;
     const isLate = () => session !== this.#session || number < this.#shown;
@@ -64,8 +65,9 @@ export class Chat {
     await this.#page.offRecord(isPrivate);
     const drawn = await this.#drawn(messages);
     if (isLate()) return event;
-    if (told !== this.#told) return this.load(session);
+    if (told !== this.#told) return this.load(session, { isSame });
     this.#shown = number;
+    const running = isSame && this.#draft ? this.#find(this.#draft.id) : null;
     this.#known = new Map(); // in another branch the same name is another turn
     const written = this.#beingWritten();
     const place = this.#scroll.place(); // of a person reading further up
@@ -73,6 +75,7 @@ export class Chat {
     this.#log.replaceChildren(...drawn, ...edited); // `mark` puts those behind their turns again
     this.#scroll.restart();
     this.#offerOlder(messages);
+    if (running?.classList.contains("pending")) this.#keepRunning(running);
     this.#greet();
     this.mark(this.#page.known());
     this.#page.loaded();
@@ -81,6 +84,13 @@ export class Chat {
     if (found) this.#scroll.stay(found, place.at);
     else this.#scroll.toEnd();
     return event;
+  }
+
+  /** Put the answer being written back, unless the transcript has its end. */
+  #keepRunning(article) {
+    const begun = this.#log.querySelector(`[data-turn="${this.#draft.turn}"]`);
+    if (!begun) this.#put(article);
+    else if (begun.matches("[data-open]")) begun.replaceWith(article);
   }
 
   /** Save the text being typed in the log; returns a function that restores it. */
@@ -187,7 +197,11 @@ export class Chat {
   /** Show a turn, loading older ones until it is there. */
   async reveal(turn, { isFocused = false } = {}) {
     const isLatest = this.#revealed();
-    const found = await this.#reach(turn);
+    let found = await this.#reach(turn) ?? this.#beingAnswered(turn);
+    if (!found && isLatest()) { // the map is newer: the events of this turn are still on their way
+      await this.load(this.#session, { isSame: true });
+      found = await this.#reach(turn) ?? this.#beingAnswered(turn);
+    }
     if (!isLatest()) return;
     for (const one of this.#log.querySelectorAll(".found")) one.classList.remove("found");
     found?.scrollIntoView({ block: found.offsetHeight > this.#log.clientHeight ? "start" : "center" });
@@ -197,6 +211,8 @@ export class Chat {
     found.tabIndex = -1;
     found.focus({ preventScroll: true });
   }
+
+  #beingAnswered = (turn) => (this.#draft?.turn === turn ? this.#find(this.#draft.id) : null);
 
   async #showOlder(before, limit) {
     const [session, older, told] = [this.#session, this.#older, this.#told];
@@ -276,7 +292,7 @@ export class Chat {
     }
     if (begun) this.#showWaiting();
     article.className = "turn pending";
-    if (this.#draft?.id !== id) this.#draft = new Draft(id);
+    if (this.#draft?.id !== id) this.#draft = new Draft(id, turn);
     this.#draft.take(parts);
     fill(article, article.firstChild, ...questionsIn(article), parts.length ? this.#draft.element : article.querySelector(":scope > .waiting") ?? waiting());
     this.#page.running(true);

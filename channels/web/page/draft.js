@@ -10,8 +10,9 @@ const kindOf = ({ tool, thought }) => (tool ? "tool" : thought === undefined ? "
 export class Draft {
   #parts = []; // {kind, element, blocks: [[node]], seen}
 
-  constructor(id) {
+  constructor(id, turn) {
     this.id = id;
+    this.turn = turn;
     this.element = h("div", { class: "writing", "aria-busy": "true" });
   }
 

@@ -139,7 +139,7 @@ const outbox = new Outbox({
   expect: (message) => chat.expect(message),
   unsent: (message, state) => chat.unsent(message, state),
   sent: (message) => { chat.sent(message); listed(); },
-  known: (message) => { chat.remove(message); if (message.session === session) chat.load(session); },
+  known: (message) => { chat.remove(message); if (message.session === session) chat.load(session, { isSame: true }); },
   remove: (message) => chat.remove(message),
   edit: (message) => composer.restore(message),
 });
