@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, FilePayload, Route, expect
+from playwright.async_api import Browser, FilePayload, Response, Route, expect
 
 from bot.received import key_of
 from channels.message import Address
@@ -72,27 +72,39 @@ async def test_an_answer_streams_survives_a_reload_and_can_be_stopped(
     await expect(tab.page.locator(".pending")).to_have_count(0)
 
 
+async def cut_off(tab: Tab) -> asyncio.Event:
+    """Lose what the page sends until the returned event is set; the bot gets the first message only."""
+    is_received, is_back = False, asyncio.Event()
+
+    async def lose(route: Route) -> None:
+        nonlocal is_received
+        if route.request.method != "POST" or is_back.is_set():
+            await route.continue_()
+            return
+        if not is_received:
+            is_received = True
+            await route.fetch()
+        await route.abort()
+
+    await tab.page.route("**/messages*", lose)
+    return is_back
+
+
+def is_confirmation(response: Response) -> bool:
+    return response.request.method == "POST" and "/messages" in response.url
+
+
 async def test_a_question_that_is_unconfirmed_after_a_reload_is_shown_once(
     tab: Tab, model: Model
 ) -> None:
-    attempts, is_seen = 0, asyncio.Event()
-
-    async def lose(route: Route) -> None:
-        nonlocal attempts
-        attempts += route.request.method == "POST"
-        if route.request.method != "POST":
-            await route.continue_()
-        elif attempts == 1:
-            await route.fetch()  # the bot has received it, but the page gets no response
-        else:
-            await route.abort()
+    is_seen = asyncio.Event()
 
     async def wait(route: Route) -> None:
         await is_seen.wait()
         await route.continue_()
 
+    await cut_off(tab)
     model.script = [Hang("Half an *answer*")]
-    await tab.page.route("**/messages*", lose)
     await tab.writes("Tell me.")
     await tab.sees(".pending em:text-is('answer')")
     await tab.page.route("**/api/**/events*", wait)
@@ -111,30 +123,15 @@ async def test_a_question_that_is_unconfirmed_after_a_reload_is_shown_once(
 async def test_an_answer_stays_in_sight_when_its_question_is_confirmed_after_a_reload(
     tab: Tab, model: Model
 ) -> None:
-    attempts, is_seen = 0, asyncio.Event()
-
-    async def lose_two(route: Route) -> None:
-        nonlocal attempts
-        attempts += route.request.method == "POST"
-        if route.request.method != "POST":
-            await route.continue_()
-        elif attempts == 1:
-            await route.fetch()  # the bot has received it, but the page gets no response
-        elif attempts == 2:
-            await route.abort()
-        else:
-            await is_seen.wait()
-            await route.continue_()
-
+    is_back = await cut_off(tab)
     model.script = [Hang("Half an *answer*")]
-    await tab.page.route("**/messages*", lose_two)
     await tab.writes("Tell me.")
     await tab.sees(".pending em:text-is('answer')")
     await tab.page.reload()
     await tab.sees(".unsent-state:has-text('Waiting to be sent')")
-    is_seen.set()
+    async with tab.page.expect_response(is_confirmation):
+        is_back.set()
     await tab.sees(".pending em:text-is('answer')")
-    assert attempts > 2
     await tab.presses("Stop the answer")
     await tab.sees(".turn[data-turn=t1]:has-text('Stopped, as you asked.')")
 
