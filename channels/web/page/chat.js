@@ -250,12 +250,9 @@ export class Chat {
     const article = this.#find(id);
     if (!article?.classList.contains("unsent")) return;
     article.className = "turn pending";
-    article.replaceChildren(article.firstChild, this.#answerSoFar(id) ?? waiting());
+    article.replaceChildren(article.firstChild, waiting());
     this.#drawRunning();
   }
-
-  /** Return the answer that is partly shown already: its question may be confirmed later, after a reload. */
-  #answerSoFar = (id) => (this.#draft?.id === id && this.#draft.element.hasChildNodes() ? this.#draft.element : null);
 
   /** Remove deleted turns: these, or all if none is named. */
   forget(turns) {

@@ -340,16 +340,20 @@ async function connect(name, isLatest) {
 const listed = () => sessions.refresh().catch((error) => { console.warn(error.message); return []; });
 
 async function load(name) {
+  const written = async (draft) => {
+    await outbox.arrived(draft.id);
+    if (name === session) chat.draft(draft);
+  };
   const place = await chat.load(name);
   panel.refresh();
   files.refresh(name);
   return follow(name, place, {
     snapshot: async ({ draft }) => {
       await chat.load(name); // missed events are in the transcript
-      if (draft && name === session) chat.draft(draft);
+      if (draft) await written(draft);
       panel.refresh();
     },
-    draft: (draft) => chat.draft(draft),
+    draft: written,
     context: (usage) => { panel.usage(usage); panel.refresh(); },
     branch: async ({ branch: number }) => { await show(number); panel.refresh(); },
     private: async ({ private: is }) => { if (is !== document.body.hasAttribute("data-private")) await chat.load(name); panel.refresh(); listed(); },
@@ -358,7 +362,7 @@ async function load(name) {
     notice: ({ text }) => chat.notice(told(text)),
     closed: (over) => chat.settle(over),
     done: async (answer) => {
-      await outbox.answered(answer.id);
+      await outbox.arrived(answer.id);
       if (name === session) await chat.done(answer);
       if (name !== session) return; // it was left, and is waited for
       offerAfterFailure(connectModel);

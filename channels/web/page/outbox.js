@@ -51,8 +51,8 @@ export class Outbox {
     this.#go();
   }
 
-  /** The bot has answered a message, so it has it; its confirmation may still be on its way. */
-  async answered(id) {
+  /** The bot answers a message, so it has it; its confirmation may still be on its way, or lost. */
+  async arrived(id) {
     for (const message of this.#messages.filter((one) => one.id === id)) await this.#remove(message);
   }
 
