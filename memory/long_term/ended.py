@@ -165,6 +165,32 @@ def _change(data: Path, audience: str, change: Callable[[Kept], Kept]) -> bool:
     return True
 
 
+def decode(content: bytes) -> Kept:
+    """Return the corrections of a file's content that are in force. No version of another
+    `MEMORY.md` undoes them. Raises ValueError."""
+    try:
+        stored = msgspec.json.decode(content, type=Kept)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"{NAME} holds no corrections ({error})") from None
+    return tuple(replace(one, version=0) for one in stored if not one.is_undone)
+
+
+def merge(data: Path, audience: str, new: Kept) -> None:
+    """Add imported corrections that are not there yet, in the order of their times. Raises
+    MemoryFileError, and StoreError if other processes have taken over."""
+
+    def change(before: Kept) -> Kept:
+        known = {replace(one, version=0) for one in before}
+        added = [one for one in new if one not in known]
+        return tuple(sorted((*before, *added), key=_time_of)) if added else before
+
+    _change(data, audience, change)
+
+
+def _time_of(one: EndedInAudience) -> tuple[str, str]:
+    return one.day, one.at
+
+
 def forget(data: Path, audience: str, conversation: str = "") -> None:
     """Delete a damaged file that was kept, and drafts that a crash left, since they may contain
     forgotten data. Delete the corrections by commands of a `conversation` that is forgotten. Raises
