@@ -270,14 +270,11 @@ def show_line(line: MemoryLine, ended: Iterable[EndedInAudience]) -> str:
 def show_note(note: Note, ended: Iterable[EndedInAudience]) -> str:
     """Return the text of a section of a daily file, as the model reads it, and as it is written."""
     source = Source("section", str(note.day), note.at, "", note.conversation, note.turns)
-    when = source.day, source.at
     last = max((last for _, last in source.spans), default=0)
     values = [
         replace(one.value, seq=_COVERED if not one.until and one.value.turn <= last else _LATER)
         for one in ended
-        # The author of a command has seen the lines of that minute, but not the sections.
-        if (_is_before(source, one) or (one.until and when == (one.day, one.at)))
-        and _is_about(one, note.text, [source])
+        if _is_before(source, one) and _is_about(one, note.text, [source])
     ]
     return show_corrected(note.text, values, "assistant", _HERE)
 
@@ -286,15 +283,16 @@ def _ends_line(one: EndedInAudience, line: MemoryLine) -> bool:
     sources = line.sources
     if sources and not any(_is_before(source, one) for source in sources):
         return False
-    if line.said > one.day or (one.until and line.said == one.day):
+    if line.said > one.day or (one.until and not sources and line.said == one.day):
         return False
     return _is_about(one, line.text, sources)
 
 
 def _is_before(source: Source, one: EndedInAudience) -> bool:
     """Return whether the source is from before the correction."""
-    if one.until:  # the person has seen the lines of that minute
-        return (source.day, source.at) < (one.day, one.at)
+    if one.until:  # the person has seen the lines of that minute, but not the sections
+        when, now = (source.day, source.at), (one.day, one.at)
+        return when < now or (when == now and source.kind == "section")
     if source.conversation == one.conversation and source.spans:
         return min(first for first, _ in source.spans) <= one.value.turn
     return (source.day, source.at or one.at) <= (one.day, one.at)
