@@ -98,10 +98,11 @@ class CorrectionFinder:
         self._texts = deque[tuple[str, bool]](maxlen=_HEARD)
         """Each with whether it is a reply."""
 
-    def find_in(self, text: str) -> list[Correction]:
-        """Return the corrections in the next message of a person. An error must not fail the turn:
-        it is logged, and no corrections are returned."""
-        said = ParsedMessage(text[:SCANNED])
+    def find_in(self, text: str | ParsedMessage) -> list[Correction]:
+        """Return the corrections in the next message of a person. If there are any, a parsed
+        message is changed. An error must not fail the turn: it is logged, and no corrections are
+        returned."""
+        said = ParsedMessage(text[:SCANNED]) if isinstance(text, str) else text
         try:
             return self._find(said) if may_correct(said.text) else []
         except Exception:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
@@ -120,6 +121,14 @@ class MemoryLine(Struct, frozen=True):
 
 
 Lines = tuple[MemoryLine, ...]
+
+
+def lines_from_json(content: bytes) -> Lines:
+    """Return stored lines. Raises ValueError."""
+    try:
+        return msgspec.json.decode(content, type=Lines)
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from None
 
 
 def fact(text: str, origin: str, *sources: Source) -> MemoryLine:

@@ -165,6 +165,32 @@ def _change(data: Path, audience: str, change: Callable[[Kept], Kept]) -> bool:
     return True
 
 
+def decode(content: bytes) -> Kept:
+    """Return the corrections of a file's content that are in force. No version of another
+    `MEMORY.md` undoes them. Raises ValueError."""
+    try:
+        stored = msgspec.json.decode(content, type=Kept)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"{NAME} holds no corrections ({error})") from None
+    return tuple(replace(one, version=0) for one in stored if not one.is_undone)
+
+
+def merge(data: Path, audience: str, new: Kept) -> None:
+    """Add imported corrections that are not there yet, in the order of their times. Raises
+    MemoryFileError, and StoreError if other processes have taken over."""
+
+    def change(before: Kept) -> Kept:
+        known = {replace(one, version=0) for one in before}
+        added = [one for one in new if one not in known]
+        return tuple(sorted((*before, *added), key=_time_of)) if added else before
+
+    _change(data, audience, change)
+
+
+def _time_of(one: EndedInAudience) -> tuple[str, str]:
+    return one.day, one.at
+
+
 def forget(data: Path, audience: str, conversation: str = "") -> None:
     """Delete a damaged file that was kept, and drafts that a crash left, since they may contain
     forgotten data. Delete the corrections by commands of a `conversation` that is forgotten. Raises
@@ -244,14 +270,11 @@ def show_line(line: MemoryLine, ended: Iterable[EndedInAudience]) -> str:
 def show_note(note: Note, ended: Iterable[EndedInAudience]) -> str:
     """Return the text of a section of a daily file, as the model reads it, and as it is written."""
     source = Source("section", str(note.day), note.at, "", note.conversation, note.turns)
-    when = source.day, source.at
     last = max((last for _, last in source.spans), default=0)
     values = [
         replace(one.value, seq=_COVERED if not one.until and one.value.turn <= last else _LATER)
         for one in ended
-        # The author of a command has seen the lines of that minute, but not the sections.
-        if (_is_before(source, one) or (one.until and when == (one.day, one.at)))
-        and _is_about(one, note.text, [source])
+        if _is_before(source, one) and _is_about(one, note.text, [source])
     ]
     return show_corrected(note.text, values, "assistant", _HERE)
 
@@ -260,15 +283,16 @@ def _ends_line(one: EndedInAudience, line: MemoryLine) -> bool:
     sources = line.sources
     if sources and not any(_is_before(source, one) for source in sources):
         return False
-    if line.said > one.day or (one.until and line.said == one.day):
+    if line.said > one.day or (one.until and not sources and line.said == one.day):
         return False
     return _is_about(one, line.text, sources)
 
 
 def _is_before(source: Source, one: EndedInAudience) -> bool:
     """Return whether the source is from before the correction."""
-    if one.until:  # the person has seen the lines of that minute
-        return (source.day, source.at) < (one.day, one.at)
+    if one.until:  # the person has seen the lines of that minute, but not the sections
+        when, now = (source.day, source.at), (one.day, one.at)
+        return when < now or (when == now and source.kind == "section")
     if source.conversation == one.conversation and source.spans:
         return min(first for first, _ in source.spans) <= one.value.turn
     return (source.day, source.at or one.at) <= (one.day, one.at)

@@ -188,15 +188,18 @@ class LongTermMemory:
                 await self._put_in_force(before, Version(0, "held", person, "/remember", lines))
         return line
 
-    async def edit(self, text: str, person: str, base: int | None = None) -> Version:
+    async def edit(
+        self, text: str, person: str, base: int | None = None, known: Lines = ()
+    ) -> Version:
         """Replace the whole file by a person's text; the proposal is settled by it. `base` is the
-        version that the person edited: lines that were added since stay."""
+        version that the person edited: lines that were added since stay. `known` are lines with
+        their sources, as they were in another installation."""
         memory_file.check_size(text)
         now = self._now()
         source = Source("person", f"{now:%Y-%m-%d}", f"{now:%H:%M}", person, self.key.id)
         async with self.state.changing:
             before = await self.read_held()
-            lines = parse(text, before.proposed + before.lines, source)
+            lines = parse(text, known + before.proposed + before.lines, source)
             if base is not None:
                 lines = await self._with_newer(lines, before.lines, base)
             new = Version(0, "held", person, "edited", lines)

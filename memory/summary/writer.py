@@ -28,7 +28,7 @@ from memory.record import daily, offload, summaries, transcript
 from memory.record.daily import Note, Section
 from memory.record.database import Database
 from memory.record.offload import Offloader
-from memory.record.search.corrected import FoundCorrection
+from memory.record.search.corrected import FoundCorrection, find_times
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 from memory.summary.drafter import SummaryDrafter
@@ -464,8 +464,7 @@ class SummaryWriter:
             numbers = {one.turn for one in heard or () if one.turn < newest} - {*spec.turns}
             earlier = transcript.entries_of_turns(database, row, numbers)
             later = [one for one in book.of(database, row) if one.turn > newest] if heard else []
-            said = transcript.entries_at(database, row, {one.seq for one in later})
-            times = {entry.seq: entry.at.timestamp() for entry in said}
+            times = find_times(database, row, later)
             after_these = [EndedByPerson(one, times[one.seq]) for one in later]
             return entries, earlier, before, heard, after_these
 

@@ -194,6 +194,16 @@ class SourceFacts:
         return join_digits(self.text)
 
     @cached_property
+    def _beginnings(self) -> frozenset[str]:
+        """The first four and the first five characters of all words."""
+        starts = [found.start() for found in re.finditer(r"\b\w", self.text)]
+        return frozenset(self.text[at : at + size] for at in starts for size in (4, 5))
+
+    @cached_property
+    def _digits(self) -> frozenset[str]:
+        return frozenset(re.findall(r"\d+", self.text))
+
+    @cached_property
     def _raw(self) -> str:
         return "\n".join(self.texts)
 
@@ -222,11 +232,11 @@ class SourceFacts:
             return False
         if fact.kind == "name":
             parts = [part[:5] for part in WORD.findall(fact.text.casefold()) if len(part) > 3]
-            known = sum(bool(re.search(rf"\b{re.escape(part)}", self.text)) for part in parts)
+            known = sum(part in self._beginnings for part in parts)
             return known > 0 and known * _PARTS_OF_NAMES >= len(parts)
         if fact.kind in ("number", "time"):
             shown = re.findall(r"\d+", fact.text)
-            return all(re.search(rf"(?<!\d)0?{int(one)}(?!\d)", self.text) for one in shown)
+            return all({f"{int(one)}", f"0{int(one)}"} & self._digits for one in shown)
         return any(form in self.text or form in self._joined for form in fact.forms)
 
 

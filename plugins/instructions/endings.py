@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from memory.corrections.corrected import apply_corrections
 from memory.corrections.ended_values import EndedValue
-from memory.corrections.finder import Correction, CorrectionFinder
+from memory.corrections.finder import Correction, CorrectionFinder, may_correct
+from memory.corrections.pairs import ParsedMessage
 from memory.corrections.sentences import content_words
 from memory.patterns import lazy
 from plugins.instructions.detect import (
@@ -60,13 +61,17 @@ def find_rewordings(text: str, orders: Sequence[str]) -> dict[int, str]:
     """Return the orders of which a message corrects a value, by their indexes, with the corrected
     text."""
     said = mask_foreign_words(text[:_SCANNED])
-    found = {}
+    if not may_correct(said):
+        return {}
+    found, parsed = {}, ParsedMessage(said)
     for at, order in enumerate(orders):
         finder = CorrectionFinder()
         finder.note(order)
+        if corrections := finder.find_in(parsed):
+            parsed = ParsedMessage(said)  # it was changed
         ended = [
             EndedValue(one.old, one.new, 0, 0, one.topic, is_marked=False)
-            for one in finder.find_in(said)
+            for one in corrections
             if _is_of_order(one, order, said)
         ]
         if ended and (new := apply_corrections(order, ended)) != order:

@@ -84,10 +84,11 @@ async def wrong(ask: Ask, rest: str) -> Reply:
     conversation = ask.conversation
     what = await _read(conversation, order)
     edits = await _find_edits(conversation, what)
-    if not edits.changes:
+    turns = _turns_with(conversation, what.values)
+    if not edits.changes and not turns:
         return await _report_nothing(conversation, what)
     if seen is None:
-        return _show(order, edits)
+        return _show(order, edits, _places(edits) or turns)
     if seen[1].lower() != edits.digest:
         raise refusal("That has changed since you saw it; send /memory wrong again.")
     return await _execute(ask, what, edits)
@@ -196,8 +197,7 @@ def _correct(text: str, what: WrongValues) -> str:
     return _SENTENCE.sub(keep, text)
 
 
-def _show(order: str, edits: Edits) -> Reply:
-    places = _places(edits)
+def _show(order: str, edits: Edits, places: str) -> Reply:
     text = _("Found in {places}. Nothing is changed before you agree.", places=places)
     data = {"diff": to_data(edits.changes), "is_waiting": True}
     yes = Action(_("Correct it"), f"/memory wrong yes {edits.digest} {order}")
@@ -233,7 +233,7 @@ async def _execute(ask: Ask, what: WrongValues, edits: Edits) -> Reply:
     left = len((await _find_edits(conversation, what)).changes) + await _count_read(ask, what)
     turns = _turns_with(conversation, what.values)
     places = _places(edits)
-    text = _("Corrected in {places}.", places=places)
+    text = _("Corrected in {places}.", places=places or turns)
     if left:
         text += " " + number_of(left, "{n} place still says so.", "{n} places still say so.")
     elif not what.values:

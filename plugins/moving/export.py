@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Annotated, Any, Literal
 from urllib.parse import quote, unquote
 
+import msgspec
 import orjson
 from msgspec import Struct
 from pydantic import AwareDatetime, FailFast, Field, ValidationError
@@ -23,6 +24,7 @@ from bot.listing import title_of
 from bot.received import key_of
 from channels.message import Address
 from memory.keys import BRANCH, file_name, home_of
+from memory.long_term.memory import HELD
 from memory.messages import Image, Mark, Message, Role, ToolCall
 from memory.plain_text import paragraphs
 from memory.progress import SILENT, TaskProgress
@@ -207,6 +209,9 @@ def _describe_damage(error: ValidationError) -> str:
 
 KEPT = ("memory", "files", "data")
 """The parts of an audience's folder that are exported."""
+SOURCES = ".sources.json"
+"""The file next to `MEMORY.md` that says where its lines are from, which decides what corrects
+them."""
 _AT_ONCE = 500
 _LONGEST_NAME = 100  # maximum characters of a conversation's name in the index
 _README = """# What was said with Parley
@@ -222,7 +227,8 @@ Written on {day}. Each folder here is one chat: a private one, or a group with a
 - `about.json` says what the conversation is called, and whether it is a branch of another one,
   whose beginning it shares.
 - `rules.json` has the standing instructions (`/rules`) that were given in the conversation.
-- `memory/` is what was remembered: `MEMORY.md` for good, and a file for each day.
+- `memory/` is what was remembered: `MEMORY.md` for good, and a file for each day. The model reads
+  them with the corrections in `.corrected.json`; `.sources.json` says where each line is from.
 - `files/` are the files of the chat.
 
 What a person had taken away (`/undo`, `/context clear`) is not here, nor what waited to be
@@ -293,6 +299,13 @@ async def _write_all(store: Store, data: Path, work: Path, progress: TaskProgres
         for name in KEPT:
             source = data / "audiences" / audience / name
             done.files += await asyncio.to_thread(_copy, source, work / audience / name)
+        held = await store.read(
+            partial(memory_file.versions, audience=audience, states=HELD, most=1)
+        )
+        if held:
+            place = work / audience / "memory"
+            place.mkdir(parents=True, exist_ok=True)
+            (place / SOURCES).write_bytes(msgspec.json.encode(held[0].lines))
     done.waiting = await asyncio.to_thread(_count_waiting, data)
     done.proposed = len(await store.read(memory_file.list_proposed))
     readme = _README.format(day=f"{datetime.now(UTC):%Y-%m-%d}")

@@ -10,10 +10,11 @@ import asyncio
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import date
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -21,7 +22,8 @@ from msgspec.structs import replace
 from bot.app import App
 from channels.message import clean_text
 from memory.keys import ConversationKey, find_fault_here, fold
-from memory.long_term.document import facts, is_important, parse
+from memory.long_term import ended
+from memory.long_term.document import Lines, facts, is_important, lines_from_json, parse
 from memory.long_term.memory import LongTermMemory
 from memory.messages import Message
 from memory.progress import SILENT, TaskProgress
@@ -35,6 +37,7 @@ from plugins.moving.export import (
     CARRIED,
     KEPT,
     MESSAGES,
+    SOURCES,
     UnsupportedFormat,
     read_about,
     read_message,
@@ -50,18 +53,21 @@ _PICTURE = re.compile(r"([0-9a-f]{64})\.[A-Za-z0-9]{1,10}")
 _PART = re.compile(r"[^\x00-\x1f\\]{1,200}")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\.md")
 _MOST_ENTRIES = 2_000_000
+_T = TypeVar("_T")
 
 
 class _Folder(Struct):
     """The files of one chat in the export, except conversations, by their names."""
 
     memory: str = ""
+    corrected: str = ""
+    sources: str = ""
     days: dict[date, str] = field(default_factory=dict)
     data: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.memory or self.days or self.data or self.files)
+        return bool(self.memory or self.corrected or self.days or self.data or self.files)
 
 
 class PlainExport(ForeignSource):
@@ -161,6 +167,10 @@ def _classify(folder: _Folder, kind: str, rest: tuple[str, ...], name: str) -> N
         folder.data[rest[0]] = name
     elif kind == "memory" and rest == ("MEMORY.md",):
         folder.memory = name
+    elif kind == "memory" and rest == (ended.NAME,):
+        folder.corrected = name
+    elif kind == "memory" and rest == (SOURCES,):
+        folder.sources = name
     elif kind == "memory" and len(rest) == 1 and _DAY.fullmatch(rest[0]):
         try:
             folder.days[date.fromisoformat(rest[0].removesuffix(".md"))] = name
@@ -282,7 +292,14 @@ class PlainImporter:
     async def _import_folder(self, audience: str, folder: _Folder) -> None:
         key = ConversationKey("", audience)
         text = self._text(folder.memory)
-        lines = parse(clean_text(text))
+        values = self._decode(folder.corrected, ended.decode)
+        sources = self._decode(folder.sources, lines_from_json)
+        lines = parse(clean_text(text), sources)
+        if values and self._app and self._is_own and not self._is_rehearsal:
+            await asyncio.to_thread(ended.merge, self._app.config.data, audience, values)
+        # Elsewhere the lines have other sources, and nobody else's corrections are applied.
+        now = {old: new for old, new, _ in ended.lines_to_change(facts(lines), values)}
+        lines = tuple(now.get(line, line) for line in lines)
         spoken = [line for line in facts(lines) if line.spoken]
         known = {line.raw.strip().removeprefix("- "): line for line in spoken}
         important = [name for name, line in known.items() if is_important(lines, line)]
@@ -291,13 +308,15 @@ class PlainImporter:
             for day, name in sorted(folder.days.items())
             for note in notes_in(day, self._text(name))
         ]
+        if not self._is_own:
+            notes = [replace(note, text=ended.show_note(note, values)) for note in notes]
         if self._app is None:
             self.result.memory += len(known)
             self.result.days += len(notes)
             await asyncio.to_thread(self._copy, audience, folder)
             return
         is_new = self._is_own and not self._is_rehearsal and bool(known)
-        if is_new and await self._write_memory(self._app, key, text):
+        if is_new and await self._write_memory(self._app, key, text, sources):
             self.result.memory += len(known)
         else:
             self.result.memory += await self._memory.propose(self._app, key, [*known], important)
@@ -305,6 +324,17 @@ class PlainImporter:
             self._memory.keep_sections, self._app, audience, notes
         )
         await asyncio.to_thread(self._copy, audience, folder)
+
+    def _decode(self, name: str, decode: Callable[[bytes], tuple[_T, ...]]) -> tuple[_T, ...]:
+        """Return the content of a file; () if there is none, or if it is damaged, which is
+        reported."""
+        if not self._source.files.has(name):
+            return ()
+        try:
+            return decode(self._source.files.read(name, MOST_PIECE) or b"")
+        except ValueError as error:
+            self.result.unreadable.append(f"{name}: {error}")
+            return ()
 
     def _text(self, name: str) -> str:
         """Return the text of a memory file; "" if there is none, or if it is unreadable, which is
@@ -314,14 +344,16 @@ class PlainImporter:
             self._source.skipped.add_unread_file()
         return text or ""
 
-    async def _write_memory(self, app: App, key: ConversationKey, text: str) -> bool:
+    async def _write_memory(
+        self, app: App, key: ConversationKey, text: str, sources: Lines
+    ) -> bool:
         """Write the file unchanged if there is none yet; return False if there is one."""
         state = app.conversations.long_term[key.audience]
         memory = LongTermMemory(app.conversations.services, key, state)
         before = await memory.read()
         if before.version or before.proposal:
             return False
-        await memory.edit(text, "main.py")
+        await memory.edit(text, "main.py", known=sources)
         return True
 
     def _copy(self, audience: str, folder: _Folder) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import zipfile
 from collections.abc import Iterator
@@ -434,3 +435,75 @@ def contents(folder: Path) -> dict[str, bytes]:
     """Return the files below a folder, by their names."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+OTHERS = ("Tell me of tea.", "And of coffee.", "And of milk.")
+LONG = "Leaves wither, are rolled, and dry; the rest is water and patience. " * 3
+SAID = ("The dentist is on 12 March.", "The sofa is green.")
+MECHANISMS: dict[str, tuple[str, ...]] = {
+    "a rule": ("/rules add Always be brief.",),
+    "a rule found and kept": ("Never write to my boss.", "/rules keep 1"),
+    "a rule dismissed": ("Never write to my boss.", "/rules dismiss 1"),
+    "a rule corrected": ("/rules add Call Ann at 7 pm.", "/rules edit 1 Call Ann at 8 pm."),
+    "a value corrected in the chat": ("no, it's 14 March, not 12 March",),
+    "a corrected line that waits": (f"/remember {SAID[0]}", "no, it's 14 March, not 12 March"),
+    "a corrected line": (
+        f"/remember {SAID[0]}",
+        "no, it's 14 March, not 12 March",
+        "/memory diff approve",
+    ),
+    "a line that is newer": ("no, it's 14 March, not 12 March", "/remember Ann comes on 12 March."),
+    "a value corrected by a command": ("/memory wrong the sofa is green -> the sofa is grey",),
+    "a line corrected by a command": (f"/remember {SAID[1]}", "/memory wrong 1 The sofa is grey."),
+    "a command that is undone": (
+        f"/remember {SAID[1]}",
+        "/memory wrong 1 The sofa is grey.",
+        "/memory undo",
+    ),
+    "a value corrected back": ("no, it's 14 March, not 12 March", "no, 12 March was right"),
+}
+"""Mechanisms that decide what the model reads, as messages of a person."""
+
+
+async def read_by_the_model(home: Path) -> list[str]:
+    """Return what the model reads: the request of the next message, and the results of searches."""
+    texts = []
+    async with run_bot(home, look) as bot:
+        bot.count = 100
+        await bot.says("Hello?")
+        texts += [str(one["content"]) for one in bot.sent_to_model()]
+        for words in ("dentist March", "sofa"):
+            texts.append((await bot.says(f"SEARCH {words}")).text)
+    return [re.sub(r"\d\d:\d\d", "", text) for text in texts]
+
+
+def look(request: Received) -> Answer:
+    last = str(request.body["messages"][-1]["content"])
+    if request.is_summary:
+        return Say("The dentist is on 12 March. The sofa is green.")
+    if request.body["messages"][-1]["role"] == "tool":
+        return Say(f"Found: {last}")
+    if (words := last.rpartition("SEARCH ")[2]) != last:
+        return Say(calls=(Call("memory_search", json.dumps({"query": words}), "look"),))
+    return Say(LONG if last in OTHERS else "All right.")
+
+
+@pytest.mark.parametrize("has_section", [False, True])
+@pytest.mark.parametrize("messages", MECHANISMS.values(), ids=MECHANISMS.keys())
+async def test_the_model_reads_the_same_after_an_import(
+    homes: Homes, messages: tuple[str, ...], has_section: bool
+) -> None:
+    async with run_bot(homes.old, look) as bot:
+        await say_all(bot, *SAID)
+        if has_section:  # of the daily memory, with the values as they are now
+            await say_all(bot, *OTHERS, "/context compact")
+            await bot.app.conversations.flush()
+            assert [*homes.old.rglob("2*-*.md")]
+            await bot.says("/context undo")
+        for text in messages:
+            reply = await bot.says(text)
+            if yes := next((one for one in reply.actions if "wrong yes" in one.command), None):
+                await bot.says(yes.command)
+    await homes.leaves()
+    await homes.arrives("--mine")
+    assert await read_by_the_model(homes.new) == await read_by_the_model(homes.old)

@@ -125,3 +125,43 @@ async def test_turns_that_are_appended_correct_a_summary_too(tmp_path: Path) -> 
         await bot.says("/context undo")
         await bot.says("And now?")
         assert "The meeting is on 3 May" in read(bot)
+
+
+@pytest.mark.parametrize("is_summarised", [False, True])
+@pytest.mark.parametrize(
+    ("said", "old", "new"),
+    [
+        ("The sofa is green.", "the sofa is green", "the sofa is grey"),
+        ("Der Zug fährt um 7:45 Uhr.", "7:45 Uhr", "8:15 Uhr"),
+        ("我们用Jenkins部署。", "用Jenkins部署", "用Drone部署"),
+    ],
+)
+async def test_a_value_that_a_command_ended_does_not_come_back(
+    tmp_path: Path, said: str, old: str, new: str, is_summarised: bool
+) -> None:
+    """Neither in a later summary, nor in a line that a model proposes in the same minute."""
+
+    def answer(request: Received) -> Answer:
+        if request.is_summary:
+            return Say(f"- {said}")
+        if request.is_distilling:
+            line = {"do": "add", "text": said, "from": ["S1"], "important": False}
+            return Say(json.dumps({"operations": [line]}))
+        return Say(LONG if request.body["messages"][-1]["content"] in OTHERS else "All right.")
+
+    async with run_bot(tmp_path, answer, SETTINGS) as bot:
+        await bot.says(said)
+        if is_summarised:
+            await say_all(bot, *OTHERS, "/context compact")
+            await bot.app.conversations.flush()
+        (yes,) = (await bot.says(f"/memory wrong {old} -> {new}")).actions
+        await bot.says(yes.command)
+        for _ in range(2):
+            await say_all(bot, *OTHERS, "/context compact")
+            await bot.app.conversations.flush()
+            await bot.says("And?")
+            assert old.casefold() not in read(bot).casefold()
+            assert new.casefold() in read(bot).casefold()
+        await say_all(bot, "/memory distill", "/memory diff approve")
+        assert old.casefold() not in remembered(tmp_path).casefold()
+        assert new.casefold() in remembered(tmp_path).casefold()

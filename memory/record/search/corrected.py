@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -123,11 +123,10 @@ class Corrections(Struct, frozen=True):
         ended = self.book.of(database, conversation, away)
         if not ended or not self.by_hand:
             return ended
-        entries = transcript.entries_at(database, conversation, {one.seq for one in ended})
-        times = {entry.seq: entry.at.timestamp() for entry in entries}
+        times = find_times(database, conversation, ended)
         for command in self.by_hand:
             left = (
-                supersede(one, command.value) if times.get(one.seq, 0) <= command.until else one
+                supersede(one, command.value) if times[one.seq] <= command.until else one
                 for one in ended
             )
             ended = tuple(one for one in left if one is not None)
@@ -139,6 +138,16 @@ class Corrections(Struct, frozen=True):
         time = entry.at.timestamp()
         by_hand = (one.value for one in self.by_hand if time <= one.until)
         return correct(entry, (*by_hand, *ended))
+
+
+def find_times(
+    database: Database, conversation: int, ended: Sequence[EndedValue]
+) -> Mapping[int, float]:
+    """Return the times (Unix) of the messages that ended values, by their seqs; 0 for one that does
+    not exist any more."""
+    seqs = {one.seq for one in ended}
+    entries = transcript.entries_at(database, conversation, seqs)
+    return dict.fromkeys(seqs, 0.0) | {entry.seq: entry.at.timestamp() for entry in entries}
 
 
 def _to_ended(one: Correction, found: FoundCorrection, again: int) -> EndedValue:
