@@ -24,7 +24,7 @@ from memory.corrections.cues import without_cues
 from memory.corrections.denied import find_denied, may_deny
 from memory.corrections.digits import find_digits
 from memory.corrections.elliptic import find_elliptic, may_be_elliptic
-from memory.corrections.pairs import BACK, ParsedMessage, ValuePair, find_pairs
+from memory.corrections.pairs import BACK, ParsedMessage, ValuePair, find_beside, find_pairs
 from memory.corrections.replaced import find_replaced, may_be_replaced
 from memory.corrections.score import FRAMED, has_words, score_pairs
 from memory.corrections.sentences import OF_ANYTHING, content_words, split_sentences
@@ -162,7 +162,13 @@ def _choose(
         if taken.isdisjoint(forms):
             taken |= forms
             chosen.append((pair, score))
-    yield from sorted(chosen, key=lambda one: pairs.index(one[0]))
+    chosen.sort(key=lambda one: pairs.index(one[0]))
+    for found, score in [*chosen]:
+        for pair in find_beside(found, before):
+            if taken.isdisjoint(forms := pair.old.forms | pair.new.forms):
+                taken |= forms
+                chosen.append((pair, score))
+    yield from chosen[:_MOST]
 
 
 def _has_same_new(pair: ValuePair, other: ValuePair) -> bool:

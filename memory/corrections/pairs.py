@@ -197,6 +197,34 @@ def find_pairs(said: ParsedMessage, before: Sequence[ParsedMessage]) -> list[Val
     return found
 
 
+def find_beside(pair: ValuePair, before: Sequence[ParsedMessage]) -> Iterator[ValuePair]:
+    """Yield the pairs beside one whose sentence names all new values and then denies all old ones,
+    or the other way round, in the same order: "8:15 from platform 9, not 7:45 from platform 3"."""
+    sentence = pair.sentence
+    named = [one for one in sentence.values if one.kind == pair.new.kind]
+    old = next((one for one in named if one is not pair.new and one.is_same(pair.old)), None)
+    if old is None or pair.new not in sentence.values:
+        return
+    at, there = sentence.values.index(pair.new), sentence.values.index(old)
+    size = abs(at - there)
+    for start in range(max(0, min(at, there) - size + 1), min(at, there) + 1):
+        first = sentence.values[start : start + size]
+        second = sentence.values[start + size : start + 2 * size]
+        if [one.kind for one in first] != [one.kind for one in second]:
+            continue
+        between = read_tokens(sentence.text[first[-1].end : second[0].start])
+        lead = read_tokens(sentence.text[: first[0].start])[-2:]
+        if DENYING.isdisjoint(between if at < there else {*between, *lead}):
+            continue
+        news, olds = (first, second) if at < there else (second, first)
+        for new, ended in zip(news, olds, strict=True):
+            if new is not pair.new and not new.is_same(ended):
+                said = (one for one in _values(before[:BACK]) if one[2].is_same(ended))
+                if place := next(said, None):
+                    yield ValuePair(sentence, new, place[1], place[2], place[0], 0)
+        return
+
+
 _Said = tuple[int, ParsedSentence, Value]
 """A value or word of an earlier message: the number of messages back, its sentence, and itself."""
 

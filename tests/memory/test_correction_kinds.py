@@ -272,3 +272,41 @@ def test_a_number_is_in_place_of_an_older_one(first: str, said: str) -> None:
 def test_a_colour_is_named_in_full(colours: str) -> None:
     old, new = colours.split()
     assert _pairs(f"墙刷{old}，门刷白色。", "好。", f"墙还是刷{new}吧，不要{old}了") == [(old, new)]
+
+
+@each_row(
+    ("first", "said"),
+    [
+        (
+            "The train leaves at {} from platform {}.",
+            "No, {2} from platform {3}, not {0} from platform {1}.",
+        ),
+        (
+            "The train leaves at {} from platform {}.",
+            "No, not at {0} from platform {1} but at {2} from platform {3}.",
+        ),
+        (
+            "The train leaves at {} from platform {}.",
+            "Sorry, at {2} from platform {3} instead of {0} from platform {1}.",
+        ),
+        (
+            "Der Zug fährt um {} von Gleis {}.",
+            "Nein, nicht um {0} von Gleis {1}, sondern um {2} von Gleis {3}.",
+        ),
+        (
+            "Der Zug fährt um {} von Gleis {}.",
+            "Nein, um {2} von Gleis {3}, nicht um {0} von Gleis {1}.",
+        ),
+        ("火车{}从站台{}出发。", "不对，是{2}从站台{3}，不是{0}从站台{1}。"),
+    ],
+)
+def test_values_told_together_end_those_denied_together(first: str, said: str) -> None:
+    for times in permutations(("7:45", "8:15", "9:05"), 2):
+        for places in permutations(("3", "9", "11"), 2):
+            (old, new), (here, there) = times, places
+            told = said.format(old, here, new, there)
+            assert sorted(_pairs(first.format(old, here), told)) == sorted(
+                [(here, there), (old, new)]
+            )
+            same = said.format(old, here, new, here)
+            assert _pairs(first.format(old, here), same) == [(old, new)]
