@@ -18,7 +18,7 @@ import pytest
 from plugins.cluster import wire
 from tests.fakes.openai_server import OpenAIServer
 from tests.waiting import PATIENCE, until
-from tests.whole.forks import MAIN, Program
+from tests.whole.forks import RUN_MAIN
 from tests.whole.process import BotProcess, talking
 
 SLICES = 8
@@ -64,7 +64,7 @@ class Processes:
     async def start(self, *arguments: str, change: str = "", **others: Any) -> BotProcess:
         """Return a process that executes `change` before the bot begins; `others` are further
         arguments of `talking`."""
-        told = {"arguments": arguments, "program": Program(_CHANGED + change + MAIN), **others}
+        told = {"arguments": arguments, "program": _CHANGED + change + RUN_MAIN, **others}
         starting = talking(self.folder, self.endpoint, self.settings, **told)
         return await self.stack.enter_async_context(starting)
 

@@ -10,14 +10,12 @@ import pytest
 
 from tests.fakes.openai_server import Call, OpenAIServer, Say
 from tests.web.test_process import ANYWHERE, url_of
-from tests.whole.forks import Program
 from tests.whole.process import BotProcess, Endpoint, talking
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-AS_THERE = Program(
-    "import runpy; runpy.run_module('tests.install.windows', run_name='__main__')", loaded=False
-)
+ROOT = Path(__file__).parents[2]
+AS_THERE = f'cd {ROOT}; python=$1; shift 2; exec "$python" -m tests.install.windows "$@"'
 ILL_NAMED = (
     *("con.txt", "NUL", "aux.tar.gz", "lpt1", "COM9.log", "a:b.txt", "C:\\x\\notes.txt", "tail. "),
     *("what?.md", "dots...", '"quoted".txt', "tab\there.txt", "\U0001f600.txt", "x" * 300 + ".txt"),
@@ -29,7 +27,7 @@ ILL_NAMED = (
 def starting(
     folder: Path, endpoint: Endpoint | None, *arguments: str, **settings: object
 ) -> AbstractAsyncContextManager[BotProcess]:
-    return talking(folder, endpoint, settings, arguments=arguments, program=AS_THERE)
+    return talking(folder, endpoint, settings, arguments=arguments, shell=AS_THERE)
 
 
 async def test_a_conversation_with_files_tools_and_memory(tmp_path: Path) -> None:
@@ -72,7 +70,7 @@ def _logged(folder: Path) -> str:
 async def test_the_page_and_a_message_through_it(tmp_path: Path) -> None:
     async with (
         OpenAIServer([Say("Hello yourself!")]) as server,
-        talking(tmp_path, server, ANYWHERE, arguments=("--web",), program=AS_THERE) as bot,
+        talking(tmp_path, server, ANYWHERE, arguments=("--web",), shell=AS_THERE) as bot,
         aiohttp.ClientSession() as http,
     ):
         url = await url_of(bot)

@@ -20,7 +20,7 @@ from tests.moving.other_programs import (
     write_cow_database,
     write_webui_database,
 )
-from tests.whole.forks import Program, run
+from tests.whole.forks import run
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -48,7 +48,7 @@ except (MovingError, StoreError) as error:
 
 def read(kind: str, path: Path) -> str:
     """Return the result of reading an export, in a separate process with little memory and time."""
-    done = run((kind, str(path)), os.environ, Program(READ))
+    done = run((kind, str(path)), os.environ, READ)
     assert done.returncode == 0, done.stderr[-2_000:]
     return done.stdout
 

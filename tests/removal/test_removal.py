@@ -15,7 +15,6 @@ from bot.messengers import BUILT_IN
 from plugins.features import FOLDER
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.test_imports import FEATURES, find_required
-from tests.whole.forks import Program, main_in
 from tests.whole.process import talking
 
 ROOT = FOLDER.parent
@@ -70,7 +69,7 @@ async def test_a_bot_starts_and_talks_without(folders: list[str], tmp_path: Path
     assert not any((tmp_path / "tree" / name).exists() for name in folders)
     async with (
         OpenAIServer([Say("Hello yourself!")]) as server,
-        talking(tmp_path, server, program=Program(main_in(copied), loaded=False)) as bot,
+        talking(tmp_path, server, shell=f'python=$1; shift 2; exec "$python" {copied} "$@"') as bot,
     ):
         assert (await bot.says("Hello"))["text"] == "Hello yourself!"
         for command, answer in ANSWERS.items():

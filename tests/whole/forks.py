@@ -23,7 +23,6 @@ import time
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from io import TextIOWrapper
@@ -35,30 +34,14 @@ from typing import Any
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
-OURS = ("main", "agent", "bot", "channels", "memory", "plugins", "tests")
-
-
-def main_in(file: Path) -> str:
-    """Return the code that runs a `main.py`."""
-    return f"""
+RUN_MAIN = f"""
 import runpy, sys
-sys.argv[0], sys.path[0] = {str(file)!r}, {str(file.parent)!r}
+sys.argv[0] = {str(ROOT / "main.py")!r}
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-
-
-MAIN = main_in(ROOT / "main.py")
+"""The usual code of a process."""
 _LIMIT = 1 << 17
 """Bytes of a request: arguments and environment."""
-
-
-@dataclass(frozen=True)
-class Program:
-    """What a forked process executes. If it is not `loaded`, it imports the modules of this
-    repository itself, and only those of installed packages are there."""
-
-    code: str = MAIN
-    loaded: bool = True
 
 
 class Fork:
@@ -108,7 +91,7 @@ class Fork:
 async def fork(
     arguments: Sequence[str],
     environ: Mapping[str, str],
-    program: Program = Program(),
+    program: str = RUN_MAIN,
     *,
     streams: tuple[int, int, int] = (PIPE, PIPE, PIPE),
     folder: Path = ROOT,
@@ -141,7 +124,7 @@ async def fork(
 def run(
     arguments: Sequence[str],
     environ: Mapping[str, str],
-    program: Program = Program(),
+    program: str = RUN_MAIN,
     *,
     given: bytes = b"",
     stdout: int = PIPE,
@@ -184,19 +167,19 @@ async def _writer(descriptor: int) -> asyncio.StreamWriter:
     return asyncio.StreamWriter(transport, protocol, None, loop)
 
 
-def _request(program: Program, streams: Sequence[int], **fields: Any) -> tuple[socket.socket, int]:
+def _request(program: str, streams: Sequence[int], **fields: Any) -> tuple[socket.socket, int]:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.connect(_server(program.loaded))
-    request = json.dumps({"code": program.code, **fields}).encode() + b"\n"
+    connection.connect(_server())
+    request = json.dumps({"code": program, **fields}).encode() + b"\n"
     socket.send_fds(connection, [request], streams)
     return connection, int(connection.recv(_LIMIT))
 
 
 @cache
-def _server(is_loaded: bool) -> str:
-    """Start a server; return its address once it accepts connections."""
+def _server() -> str:
+    """Start the server; return its address once it accepts connections."""
     address = f"{mkdtemp(prefix='parley-forks-')}/socket"
-    command = (sys.executable, "-m", "tests.whole.forks", address, *["loaded"][:is_loaded])
+    command = (sys.executable, "-m", "tests.whole.forks", address)
     server = subprocess.Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE)
     assert server.stdin is not None
     assert server.stdout is not None
@@ -207,33 +190,20 @@ def _server(is_loaded: bool) -> str:
     return address
 
 
-def _load(with_ours: bool) -> None:
-    """Import what a start and a first answer import; find out in another process what it is."""
-    reading, writing = os.pipe()
-    if not os.fork():
-        for name in ("agent.models.openai_client", "apscheduler.schedulers.asyncio", "babel.dates"):
-            import_module(name)
-        for name in (
-            "main",
-            "babel.messages.pofile",
-            "genai_prices.data",
-            "tiktoken_ext",
-            "uvloop",
-        ):
-            import_module(name)
-        for part in ("feature", "process", "command_line", "monitoring"):
-            [*import_module("plugins.features").find_modules(part)]
-        for module in iter_modules([str(ROOT / "plugins/builtin")]):
-            import_module(f"plugins.builtin.{module.name}")
-        os.write(writing, "\n".join(sys.modules).encode())
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as names:
-        for name in names.read().split():
-            if with_ours or name.partition(".")[0] not in OURS:
-                with suppress(ImportError):  # some exist only inside others
-                    import_module(name)
-    os.wait()
+_NAMES = (
+    *("main", "agent.models.openai_client", "apscheduler.schedulers.asyncio", "babel.dates"),
+    *("babel.messages.pofile", "genai_prices.data", "tiktoken_ext", "uvloop"),
+)
+"""Modules that import most of what a start and a first answer import, with those of features."""
+
+
+def _load() -> None:
+    for name in _NAMES:
+        import_module(name)
+    for part in ("feature", "process", "command_line", "monitoring"):
+        [*import_module("plugins.features").find_modules(part)]
+    for module in iter_modules([str(ROOT / "plugins/builtin")]):
+        import_module(f"plugins.builtin.{module.name}")
 
 
 class _Server:
@@ -313,7 +283,7 @@ def _prepare(asked: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    _load(with_ours=len(sys.argv) > 2)
+    _load()
     _asked = _Server(sys.argv[1]).serve()
     _prepare(_asked)
     exec(_asked["code"], {"__name__": "__main__"})

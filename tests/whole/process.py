@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from main import main
 from tests.waiting import PATIENCE
-from tests.whole.forks import Fork, Program, fork, run
+from tests.whole.forks import RUN_MAIN, Fork, fork, run
 
 AFRESH = 'exec "$@"'
 """A `shell` for a process that imports everything itself."""
@@ -159,7 +159,7 @@ async def talking(  # noqa: PLR0913 - one for each property of a process
     *,
     arguments: tuple[str, ...] = ("--jsonl",),
     shell: str = "",
-    program: Program = Program(),  # noqa: B008 - a frozen value
+    program: str = RUN_MAIN,
     stdout: int = PIPE,
     environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[BotProcess]:
