@@ -217,8 +217,8 @@ def durable() -> None:
 
 @pytest.fixture(autouse=True)
 def no_syncs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disable waits for the disk, which protect only against power cuts. Copy new databases from one
-    that was made before: creating the tables takes as long as the rest of a bot's start."""
+    """Disable waits for the disk, which protect only against power cuts. Copy new databases from
+    another: creating the tables takes as long as the rest of a bot's start."""
     if not {"durable", "processes"}.intersection(request.fixturenames):
         monkeypatch.setattr(os, "fsync", _leave_unsynced)
         monkeypatch.setattr(sqlite, "SYNCED", "off")
