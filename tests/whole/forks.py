@@ -42,6 +42,8 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """The usual code of a process."""
 _LIMIT = 1 << 17
 """Bytes of a request: arguments and environment."""
+_PID = 8
+"""Bytes of the number of a process."""
 
 
 class Fork:
@@ -136,10 +138,14 @@ def run(
         stdin.seek(0)
         streams = [stdin.fileno(), out.fileno() if stdout == PIPE else stdout, errors.fileno()]
         fields = {"arguments": [*arguments], "environ": {**environ}, "folder": str(ROOT)}
-        connection, _pid = _request(program, streams, **fields)
+        connection, pid = _request(program, streams, **fields)
         with connection:
             connection.settimeout(2 * PATIENCE)
-            code = int(connection.recv(_LIMIT) or -signal.SIGKILL)
+            try:
+                code = int(connection.recv(_LIMIT) or -signal.SIGKILL)
+            except TimeoutError:
+                os.kill(pid, signal.SIGKILL)
+                raise
         texts = [os.pread(one.fileno(), 1 << 26, 0).decode() for one in (out, errors)]
         return subprocess.CompletedProcess(arguments, code, *texts)
 
@@ -172,7 +178,8 @@ def _request(program: str, streams: Sequence[int], **fields: Any) -> tuple[socke
     connection.connect(_server())
     request = json.dumps({"code": program, **fields}).encode() + b"\n"
     socket.send_fds(connection, [request], streams)
-    return connection, int(connection.recv(_LIMIT))
+    pid = connection.recv(_PID, socket.MSG_WAITALL)  # the exit code may follow at once
+    return connection, int.from_bytes(pid, "big")
 
 
 @cache
@@ -254,7 +261,7 @@ class _Server:
             return 0, json.loads(request)
         for descriptor in streams:
             os.close(descriptor)
-        connection.send(b"%d" % pid)
+        connection.send(pid.to_bytes(_PID, "big"))
         watched = os.pidfd_open(pid)
         self.running[watched] = pid, connection
         return watched, {}
