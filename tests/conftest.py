@@ -212,18 +212,22 @@ def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def durable() -> None:
-    """Make databases wait for the disk, as they do outside of tests."""
+    """Make databases and files wait for the disk, as they do outside of tests."""
 
 
 @pytest.fixture(autouse=True)
 def no_syncs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disable waits of databases for the disk, which protect only against power cuts. Copy new
-    databases from one that was made before: creating the tables takes as long as the rest of a
-    bot's start."""
+    """Disable waits for the disk, which protect only against power cuts. Copy new databases from
+    another: creating the tables takes as long as the rest of a bot's start."""
     if not {"durable", "processes"}.intersection(request.fixturenames):
+        monkeypatch.setattr(os, "fsync", _leave_unsynced)
         monkeypatch.setattr(sqlite, "SYNCED", "off")
         monkeypatch.setattr(sqlite, "UNSYNCED", "off")
         monkeypatch.setattr(sqlite.SqliteEngine, "prepare", _prepare_copied)
+
+
+def _leave_unsynced(descriptor: int) -> None:
+    os.fstat(descriptor)  # raises for what is no open file
 
 
 _prepare = sqlite.SqliteEngine.prepare

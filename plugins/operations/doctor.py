@@ -92,11 +92,12 @@ class Probes(Struct, frozen=True):
 async def examine(probes: Probes) -> list[Finding]:
     """Check everything, in the order in which it has to be repaired. Nothing is changed."""
     config, data = probes.config, probes.data
+    record = await _probe_database(probes)
     findings = [
         check_python(sys.version_info[:3]),
         check_packages(PINS.read_text(encoding="utf-8"), find_installed_version),
         check_data_folder(data),
-        await _probe_database(probes),
+        record,
     ]
     try:
         layers = load_layers(config, probes.environ)
@@ -110,9 +111,10 @@ async def examine(probes: Probes) -> list[Finding]:
             where = str(env)
         return [*findings, Finding("settings", "broken", str(error), f"Correct {where}.")]
     findings.append(Finding("settings", "ok", f"{config} is valid."))
-    database = find_database(layers, data)
-    findings += await asyncio.to_thread(check_health, database)
-    findings += await asyncio.to_thread(check_learnt, database)
+    if record.is_ok:  # each would wait half a minute for a server that can't be reached
+        database = find_database(layers, data)
+        findings += await asyncio.to_thread(check_health, database)
+        findings += await asyncio.to_thread(check_learnt, database)
     if settings.channels.messengers:
         findings += check_messengers(settings, layers.secrets, plugins_folder(settings, data))
     findings += check_plugins(plugins_folder(settings, data))

@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -19,7 +18,8 @@ import pytest
 from plugins.cluster import wire
 from tests.fakes.openai_server import OpenAIServer
 from tests.waiting import PATIENCE, until
-from tests.whole.process import MAIN, BotProcess, talking
+from tests.whole.forks import RUN_MAIN
+from tests.whole.process import BotProcess, talking
 
 SLICES = 8
 _CHANGED = f"""
@@ -64,11 +64,7 @@ class Processes:
     async def start(self, *arguments: str, change: str = "", **others: Any) -> BotProcess:
         """Return a process that executes `change` before the bot begins; `others` are further
         arguments of `talking`."""
-        file = self.folder / f"changed-{uuid4().hex}.py"
-        file.write_text(f"{_CHANGED}{change}\nimport sys, main\nsys.exit(main.main())\n")
-        path = f"PYTHONPATH={MAIN.parent}"
-        shell = f'python=$1; shift 2; {path} exec "$python" {file} "$@"'
-        told = {"arguments": arguments, "shell": shell, **others}
+        told = {"arguments": arguments, "program": _CHANGED + change + RUN_MAIN, **others}
         starting = talking(self.folder, self.endpoint, self.settings, **told)
         return await self.stack.enter_async_context(starting)
 

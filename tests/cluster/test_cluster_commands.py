@@ -21,7 +21,7 @@ from tests.cluster.cluster_processes import SLICES, cluster_of
 from tests.cluster.cluster_testbot import small_and_quick
 from tests.fakes.openai_server import OpenAIServer
 from tests.waiting import PATIENCE, until
-from tests.whole.process import MAIN
+from tests.whole.process import MAIN, run_command
 
 Start = Callable[..., tuple[int, str]]
 
@@ -167,12 +167,7 @@ def test_a_broker_that_is_not_there_is_said_in_a_sentence(tmp_path: Path, postgr
     (tmp_path / "config.json").write_text(
         '{"broker": "{{secret.BROKER_URL}}", "database": "{{secret.DATABASE_URL}}"}'
     )
-    arguments = ("--config", str(tmp_path / "config.json"), "--data", str(tmp_path / "data"))
-    done = subprocess.run(
-        [sys.executable, str(MAIN), *arguments, "--role", "worker"],
-        capture_output=True,
-        timeout=PATIENCE,
-    )
+    done = run_command(tmp_path, "--role", "worker")
     assert done.returncode == 1
-    assert "The message broker can't be reached; check that it runs" in done.stderr.decode()
-    assert "Traceback" not in done.stderr.decode()
+    assert "The message broker can't be reached; check that it runs" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bot import turns
 from tests.contracts.lives import Heard, Life, Lives, parley
 from tests.waiting import PATIENCE
 
@@ -157,7 +158,10 @@ async def test_what_fails_is_answered_with_a_sentence_and_the_next_is_answered(
         assert (await life.hears("m2")).text == "re: sense"
 
 
-async def test_a_line_is_bounded_and_says_so_and_takes_again_later(world: World) -> None:
+async def test_a_line_is_bounded_and_says_so_and_takes_again_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LONGEST_LINE", 12)
     gate = world.slow_down("a0")
     async with world.life() as life:
         number = 0

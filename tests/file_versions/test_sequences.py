@@ -245,10 +245,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield Path(made)
 
 
-def test_files_are_as_a_model_of_the_tree_says(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+def test_files_are_as_a_model_of_the_tree_says(folder: Path) -> None:
     for seed in range(SEQUENCES):
         world = World(folder / str(seed), seed)
         acts: list[Callable[[], None]] = [

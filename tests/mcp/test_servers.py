@@ -31,7 +31,7 @@ from tests.mcp.testbot import (
     with_servers,
 )
 from tests.waiting import PATIENCE, until
-from tests.whole.process import talking
+from tests.whole.process import AFRESH, talking
 from tests.whole.testbot import TestBot, run_bot
 
 KEY = ConversationKey("pipe/main", "pipe-main")
@@ -498,7 +498,10 @@ async def test_where_the_extra_is_missing_it_is_said_how_to_install_it(
 
 @pytest.mark.usefixtures("processes")
 async def test_without_servers_the_sdk_is_never_imported(tmp_path: Path) -> None:
-    async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint) as bot:
+    async with (
+        OpenAIServer(script) as endpoint,
+        talking(tmp_path, endpoint, shell=AFRESH) as bot,
+    ):
         await bot.says("Hello")
         maps = await asyncio.to_thread(Path(f"/proc/{bot.process.pid}/maps").read_text)
         assert await bot.ended() == 0

@@ -1,4 +1,4 @@
-"""300 corrections in three languages: except for two, no old value remains in the model's input: in
+"""300 corrections in three languages: except for one, no old value remains in the model's input: in
 searches, in the memory, and in the context after a compaction whose summariser states it.
 """
 
@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
+
+import pytest
 
 from memory.context.summary import SummaryRequest
 from memory.conversation import Conversation
@@ -23,11 +25,9 @@ _LEAVES = " ".join(
 _CHAT = ("Tell me about tea.", _LEAVES, "And coffee?", "Coffee is made of beans.")
 
 
-MISSED = 2
+MISSED = {"en": 0, "de": 1, "zh": 0}
 """Corrections that are not found: the review that a person corrected to "the meeting" may be
 another thing, and a wrong value is worse than an old one."""
-LEFT = 0
-"""Other corrections that are wrong in a request."""
 
 
 def rows(*names: str) -> list[tuple[list[str], str, str]]:
@@ -95,6 +95,7 @@ async def _find_left(
         await conversation.compactor.compact_for_person()
         await harness.settle()
         for name, text in (await _read(conversation, prompts, said[0])).items():
+            text = text.replace(_LEAVES, "")
             has_old_value = any(find_places(text, old))
             if text and (has_old_value or new.removesuffix("th") not in text):
                 one = (name, old if has_old_value else new, text)
@@ -108,10 +109,13 @@ async def test_no_value_is_read_that_was_named_in_short_or_is_of_no_kind(
     assert await _find_left(harness, rows("rules")) == [{}, {}]
 
 
-async def test_no_old_value_is_read_and_every_new_one_is(harness: MemoryHarness) -> None:
-    corpus = rows("en", "de", "zh")
-    assert len(corpus) == 300
+@pytest.mark.parametrize("language", MISSED)
+async def test_no_old_value_is_read_and_every_new_one_is(
+    harness: MemoryHarness, language: str
+) -> None:
+    corpus = rows(language)
+    assert len(corpus) == 100
     wrong, left = await _find_left(harness, corpus)
     left = {number: one for number, one in left.items() if number not in wrong}
-    assert len(wrong) <= MISSED, f"{len(wrong)}:\n" + "\n".join(map(str, wrong.values()))
-    assert len(left) <= LEFT, f"{len(left)}:\n" + "\n".join(map(str, left.values()))
+    assert len(wrong) <= MISSED[language], f"{len(wrong)}:\n" + "\n".join(map(str, wrong.values()))
+    assert not left, "\n".join(map(str, left.values()))

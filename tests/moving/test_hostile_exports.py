@@ -4,10 +4,8 @@ memory, and without writing a file."""
 from __future__ import annotations
 
 import json
-import resource
+import os
 import sqlite3
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from contextlib import closing
@@ -22,13 +20,15 @@ from tests.moving.other_programs import (
     write_cow_database,
     write_webui_database,
 )
+from tests.whole.forks import run
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-ROOT = Path(__file__).parents[2]
 GIGABYTE = 1_000_000_000
-READ = """
-import sys
+READ = f"""
+import resource, sys
+for what, most in (("AS", {GIGABYTE}), ("CPU", 60), ("FSIZE", 1_000_000), ("NOFILE", 100)):
+    resource.setrlimit(getattr(resource, "RLIMIT_" + what), (most, most))
 from pathlib import Path
 from plugins.moving.kinds import OPENERS
 from plugins.moving.source import MovingError
@@ -48,21 +48,7 @@ except (MovingError, StoreError) as error:
 
 def read(kind: str, path: Path) -> str:
     """Return the result of reading an export, in a separate process with little memory and time."""
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (GIGABYTE, GIGABYTE))
-        resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
-
-    done = subprocess.run(
-        [sys.executable, "-c", READ, kind, str(path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=limit,
-    )
+    done = run((kind, str(path)), os.environ, READ)
     assert done.returncode == 0, done.stderr[-2_000:]
     return done.stdout
 

@@ -22,10 +22,15 @@ from typing import Any, Protocol
 
 from main import main
 from tests.waiting import PATIENCE
+from tests.whole.forks import RUN_MAIN, Fork, fork, run
+
+AFRESH = 'exec "$@"'
+"""A `shell` for a process that imports everything itself."""
 
 MAIN = Path(__file__).parents[2] / "main.py"
 
 Json = dict[str, Any]
+Process = asyncio.subprocess.Process | Fork
 
 
 class Endpoint(Protocol):
@@ -38,7 +43,7 @@ class Endpoint(Protocol):
 class BotProcess:
     """A running bot. `out` are the lines that it wrote, `errors` the text of its stderr."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: Process) -> None:
         assert process.stdin is not None
         self.process, self.stdin = process, process.stdin
         self.out: list[bytes] = []
@@ -147,33 +152,41 @@ class BotProcess:
 
 
 @asynccontextmanager
-async def talking(
+async def talking(  # noqa: PLR0913 - one for each property of a process
     folder: Path,
     endpoint: Endpoint | None = None,
     settings: Mapping[str, Any] | None = None,
     *,
     arguments: tuple[str, ...] = ("--jsonl",),
-    shell: str = 'exec "$@"',
+    shell: str = "",
+    program: str = RUN_MAIN,
     stdout: int = PIPE,
     environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[BotProcess]:
     """Run a bot on `folder`, which may be one that another bot has used; kill it if it still runs
     at the end.
 
-    `shell` starts the command "$@"; `stdout` may be a file descriptor that is not read here;
-    `environ` are additions to the environment.
+    `program` is forked (`forks`), unless there is a `shell` line, which starts the command "$@";
+    `stdout` may be a file descriptor that is not read here; `environ` are additions to the
+    environment.
     """
     if settings is not None or not (folder / "config.json").exists():
         config = {"model": "gpt-4o-mini", **(settings or {})}
         (folder / "config.json").write_text(json.dumps(config))
-    process = await asyncio.create_subprocess_exec(
-        *("sh", "-c", shell, "sh", *_command(folder), *arguments),
-        stdin=PIPE,
-        stdout=stdout,
-        stderr=PIPE,
-        env=_surroundings(endpoint) | dict(environ or {}),
-        limit=1 << 26,
-    )
+    surroundings = _surroundings(endpoint) | dict(environ or {})
+    command, streams = (*_places(folder), *arguments), (PIPE, stdout, PIPE)
+    process: Process
+    if shell:
+        process = await asyncio.create_subprocess_exec(
+            *("sh", "-c", shell, "sh", sys.executable, str(MAIN), *command),
+            stdin=PIPE,
+            stdout=stdout,
+            stderr=PIPE,
+            env=surroundings,
+            limit=1 << 26,
+        )
+    else:
+        process = await fork(command, surroundings, program, streams=streams)
     bot = BotProcess(process)
     try:
         yield bot
@@ -184,9 +197,8 @@ async def talking(
             await bot.stdin.wait_closed()
 
 
-def _command(folder: Path) -> tuple[str, ...]:
-    places = ("--config", str(folder / "config.json"), "--data", str(folder / "data"))
-    return (sys.executable, str(MAIN), *places)
+def _places(folder: Path) -> tuple[str, ...]:
+    return ("--config", str(folder / "config.json"), "--data", str(folder / "data"))
 
 
 def _surroundings(endpoint: Endpoint | None) -> dict[str, str]:
@@ -195,27 +207,22 @@ def _surroundings(endpoint: Endpoint | None) -> dict[str, str]:
     return os.environ | {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": url}
 
 
-def run_command(folder: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Return the output of the command line, on the data that `talking` uses there."""
-    places = ("--config", str(folder / "config.json"), "--data", str(folder / "data"))
-    return subprocess.run(
-        [sys.executable, str(MAIN), *places, *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=2 * PATIENCE,
-        check=False,
-    )
+def run_command(
+    folder: Path, *arguments: str, stdin: str = "", stdout: int = PIPE
+) -> subprocess.CompletedProcess[str]:
+    """Return the output of the command line, on the data that `talking` uses there; `stdout` may be
+    a file descriptor that is not read here."""
+    command = (*_places(folder), *arguments)
+    return run(command, os.environ, given=stdin.encode(), stdout=stdout)
 
 
 def run_here(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Return the same as `run_command`, without a process: for a start that fails."""
-    places = ("--config", str(folder / "config.json"), "--data", str(folder / "data"))
     before = sys.stdin, sys.stdout, sys.stderr
     with open(os.devnull) as stdin, TemporaryFile("w+") as stdout, StringIO() as stderr:
         sys.stdin, sys.stdout, sys.stderr = stdin, stdout, stderr
         try:
-            code = main([*places, *arguments])
+            code = main([*_places(folder), *arguments])
         finally:
             sys.stdin, sys.stdout, sys.stderr = before
         stdout.seek(0)

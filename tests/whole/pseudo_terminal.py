@@ -23,7 +23,8 @@ from pathlib import Path
 
 from tests.channels.glass import Glass
 from tests.waiting import PATIENCE
-from tests.whole.process import MAIN, Endpoint
+from tests.whole.forks import fork
+from tests.whole.process import MAIN, Endpoint, Process
 
 _OURS = re.compile("OPENAI_|PARLEY_|KITTY|WEZTERM|GHOSTTY|KONSOLE|NO_COLOR|TMUX|STY|EDITOR|VISUAL")
 
@@ -31,7 +32,7 @@ _OURS = re.compile("OPENAI_|PARLEY_|KITTY|WEZTERM|GHOSTTY|KONSOLE|NO_COLOR|TMUX|
 class Sitter:
     """A person at a terminal in which a process runs."""
 
-    def __init__(self, process: asyncio.subprocess.Process, keyboard: int, glass: Glass) -> None:
+    def __init__(self, process: Process, keyboard: int, glass: Glass) -> None:
         self.process, self.glass, self.keyboard = process, glass, keyboard
 
     def types(self, keys: str) -> None:
@@ -65,24 +66,34 @@ async def sitting(
     arguments: tuple[str, ...] = (),
     environ: Mapping[str, str] | None = None,
     columns: int = 80,
+    afresh: bool = False,
 ) -> AsyncIterator[Sitter]:
     """Run a bot at a terminal, started in `folder`, with its data there; kill it if it still runs
-    at the end. Without an endpoint there is no key."""
+    at the end. Without an endpoint there is no key. It is forked (`forks`) unless it is to import
+    everything itself, `afresh`."""
     ours, theirs = pty.openpty()
     glass = Glass(columns)
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", glass.height, columns, 0, 0))
     surroundings = {name: value for name, value in os.environ.items() if not _OURS.match(name)}
     if endpoint:
         surroundings |= {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(MAIN), *arguments),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        cwd=folder,
-        env={**surroundings, "TERM": "xterm-256color", **(environ or {})},
-        preexec_fn=partial(_own_terminal, theirs),
-    )
+    surroundings |= {"TERM": "xterm-256color", **(environ or {})}
+    process: Process
+    if afresh:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(MAIN), *arguments),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=folder,
+            env=surroundings,
+            preexec_fn=partial(_own_terminal, theirs),
+        )
+    else:
+        streams = (theirs, theirs, theirs)
+        process = await fork(
+            arguments, surroundings, streams=streams, folder=folder, has_terminal=True
+        )
     os.close(theirs)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     loop = asyncio.get_running_loop()

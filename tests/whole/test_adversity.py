@@ -7,7 +7,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -21,9 +20,8 @@ from channels.message import Outbound
 from main import main
 from memory.turn_log import LEFT_OPEN
 from plugins.operations import doctor
-from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
-from tests.whole.process import talking
+from tests.whole.process import run_command, talking
 from tests.whole.scenario import forbid_retries
 from tests.whole.testbot import TestBot, TestChannel, run_bot, running
 
@@ -94,11 +92,9 @@ def test_a_file_that_another_account_has_made_is_named(
 @pytest.mark.parametrize("line", [["doctor"], ["audit"], ["key", "list"], ["completion", "bash"]])
 def test_a_reader_that_has_read_enough_is_no_fault(tmp_path: Path, line: list[str]) -> None:
     (tmp_path / "config.json").write_text("{}")
-    places = ["--config", str(tmp_path / "config.json"), "--data", str(tmp_path / "data")]
     reader, writer = os.pipe()
     os.close(reader)  # as `| head` does, sooner or later
-    bot = [sys.executable, str(ROOT / "main.py"), *places, *line]
-    done = subprocess.run(bot, stdout=writer, stderr=subprocess.PIPE, text=True)
+    done = run_command(tmp_path, *line, stdout=writer)
     os.close(writer)
     assert done.stderr == ""
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -18,7 +17,8 @@ import pytest
 
 from tests.fakes.openai_server import Answer, Call, Hang, OpenAIServer, Received, Say
 from tests.waiting import PATIENCE
-from tests.whole.process import MAIN, run_here
+from tests.whole.forks import Fork, fork
+from tests.whole.process import run_here
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -35,18 +35,13 @@ class Ran:
 @asynccontextmanager
 async def started(
     folder: Path, url: str, *arguments: str, stdin: int = PIPE
-) -> AsyncIterator[asyncio.subprocess.Process]:
+) -> AsyncIterator[Fork]:
     config = folder / "config.json"
     if not config.exists():
         config.write_text('{"model": "gpt-4o-mini"}')
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(MAIN), "ask", *arguments),
-        stdin=stdin,
-        stdout=PIPE,
-        stderr=PIPE,
-        cwd=folder,
-        env=os.environ | {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": url},
-    )
+    environ = os.environ | {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": url}
+    streams = (stdin, PIPE, PIPE)
+    process = await fork(("ask", *arguments), environ, streams=streams, folder=folder)
     try:
         yield process
     finally:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent.models import history
-from bot.turns import LONGEST_LINE
+from bot import turns
 from channels.message import Address, Inbound
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
 from tests.waiting import PATIENCE, until
@@ -174,9 +174,12 @@ async def test_in_a_group_each_speaker_is_named_in_a_joined_turn(tmp_path: Path)
 
 
 @pytest.mark.parametrize("mode", ["collect", "steer"])
-async def test_a_line_is_bounded_in_every_mode(tmp_path: Path, mode: str) -> None:
+async def test_a_line_is_bounded_in_every_mode(
+    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LONGEST_LINE", 12)
     async with busy(tmp_path, mode) as bot:
-        for number in range(LONGEST_LINE - 1):
+        for number in range(11):
             await bot.writes("more", id=f"more{number}")
         assert bot.app.turns.is_busy(next(iter(bot.app.conversations._open.values())).key)
         gate("opened").set()

@@ -63,7 +63,9 @@ async def early(
 ) -> AsyncIterator[Sitter]:
     """A person who sees the input line of a bot that is not loaded until the file `go` exists."""
     environ = {"PYTHONPATH": str(folder / "python"), "EDITOR": editor}
-    async with sitting(folder, endpoint, environ=environ, arguments=arguments) as person:
+    async with sitting(
+        folder, endpoint, environ=environ, arguments=arguments, afresh=True
+    ) as person:
         await person.sees("›")
         yield person
 
@@ -215,7 +217,7 @@ async def test_questions_of_the_set_up_are_asked_without_it(tmp_path: Path) -> N
 async def test_other_starts_have_no_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     await begin(tmp_path)
     go(tmp_path)
-    async with sitting(tmp_path, arguments=arguments) as person:
+    async with sitting(tmp_path, arguments=arguments, afresh=True) as person:
         await person.ended()
         assert "›" not in person.glass.raw
 
@@ -223,7 +225,7 @@ async def test_other_starts_have_no_line(tmp_path: Path, arguments: tuple[str, .
 async def test_a_terminal_that_can_only_be_written_on_waits_for_the_bot(tmp_path: Path) -> None:
     await begin(tmp_path)
     go(tmp_path)
-    async with sitting(tmp_path, environ={"TERM": "dumb"}) as person:
+    async with sitting(tmp_path, environ={"TERM": "dumb"}, afresh=True) as person:
         await person.sees("Just write")
         person.types("/version\r")
         await person.sees("Parley 0.", times=2)
@@ -243,7 +245,7 @@ async def test_ctrl_c_after_ctrl_d_ends_the_waiting(tmp_path: Path) -> None:
         last = str(request.body["messages"][-1]["content"])
         return Say("word " * 300) if last.startswith("Say") else Hang("")
 
-    async with OpenAIServer(script) as endpoint, sitting(tmp_path, endpoint) as person:
+    async with OpenAIServer(script) as endpoint, sitting(tmp_path, endpoint, afresh=True) as person:
         for number in range(4):
             person.types(f"Say {number}\r")
             await person.sees(f"{number + 1}/20 turns")

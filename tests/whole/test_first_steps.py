@@ -287,7 +287,7 @@ def other_lines(text: str, values: Collection[str]) -> list[str]:
     return "".join(one.original.string for one in bindings if one.key not in values).split("\n")
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(FILES, st.dictionaries(NAMES, VALUES, min_size=1))
 def test_the_values_are_read_back_and_all_else_stays(before: str, values: dict[str, str]) -> None:
     try:

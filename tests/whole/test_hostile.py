@@ -328,7 +328,7 @@ async def test_of_too_many_calls_the_first_are_run_and_the_model_is_told(tmp_pat
 
 async def test_a_summary_without_an_end_is_no_longer_than_was_asked_for(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
-        return Say("Fine.") if request.is_turn else Say("word " * 600_000, pieces=100)
+        return Say("Fine.") if request.is_turn else Say("word " * 60_000, pieces=100)
 
     settings = {"agent_max_context_turns": 4, "context.summary_max_tokens": 100}
     async with run_bot(tmp_path, script, settings) as bot:

@@ -15,13 +15,15 @@ from typing import Any
 import pytest
 
 from bot.app import VERSION
-from bot.turns import LONGEST_LINE
 from tests.fakes.openai_server import Answer, Body, Call, Fail, Hang, OpenAIServer, Received, Say
+from tests.whole.forks import RUN_MAIN
 from tests.whole.process import run_here, talking
 from tests.whole.requests import with_plugin
 from tests.whole.testbot import run_bot
 
-LONG_ENOUGH = 250  # messages: more than a conversation's queue and a pipe's buffer hold
+LONGEST_LINE = 20
+SHORT_LINE = f"from bot import turns\nturns.LONGEST_LINE = {LONGEST_LINE}\n{RUN_MAIN}"
+LONG_ENOUGH = 60  # messages: more than a conversation's queue holds
 
 
 def echo(request: Received) -> Answer:
@@ -76,7 +78,10 @@ async def test_a_message_is_confirmed_and_then_answered_and_a_command_is_no_turn
 
 @pytest.mark.usefixtures("processes")
 async def test_a_flood_in_one_chat_holds_up_no_other_and_can_be_stopped(tmp_path: Path) -> None:
-    async with OpenAIServer(echo) as endpoint, talking(tmp_path, endpoint) as bot:
+    async with (
+        OpenAIServer(echo) as endpoint,
+        talking(tmp_path, endpoint, program=SHORT_LINE) as bot,
+    ):
         await bot.tell("hang", chat="a", id="slow")
         await endpoint.reached.acquire()
         for number in range(LONG_ENOUGH):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.openai_server import OpenAIServer, Say
-from tests.whole.process import talking
+from tests.whole.process import AFRESH, talking
 
 
 def is_loaded(library: str, process: int) -> bool:
@@ -29,7 +29,7 @@ async def test_it_answers_on_uvloop_and_where_there_is_none(tmp_path: Path, is_t
     script = [Say("Hello!")]
     async with (
         OpenAIServer(script) as endpoint,
-        talking(tmp_path, endpoint, environ=environ) as bot,
+        talking(tmp_path, endpoint, shell=AFRESH, environ=environ) as bot,
     ):
         assert (await bot.says("Hi"))["text"] == "Hello!"
         assert is_loaded("/uvloop/loop.", bot.process.pid) == is_there
@@ -44,7 +44,10 @@ HEAP = 64 << 20
 @pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(sys.platform != "linux", reason="only glibc has such heaps")
 async def test_the_threads_share_one_heap(tmp_path: Path) -> None:
-    async with OpenAIServer([Say("Hello!")]) as endpoint, talking(tmp_path, endpoint) as bot:
+    async with (
+        OpenAIServer([Say("Hello!")]) as endpoint,
+        talking(tmp_path, endpoint, shell=AFRESH) as bot,
+    ):
         assert (await bot.says("Hi"))["text"] == "Hello!"
         text = await asyncio.to_thread(Path(f"/proc/{bot.process.pid}/maps").read_text)
         parts = re.findall(r"^(\w+)-(\w+) (\S+) 0+ 00:00 0 *$", text, re.M)
