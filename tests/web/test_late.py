@@ -152,7 +152,7 @@ async def test_undo_in_the_divider_brings_the_turns_back_also_after_an_edit(
     await site.commands("/context summary edit s1 They talked of Porto.")
     await tab.sees(".events :text('Edited summary')")
     undo = tab.page.locator(".cut").get_by_role("button", name="Undo")
-    await expect(undo).to_have_attribute("title", "Undo: Compaction")
+    await expect(undo).to_have_attribute("title", "Undo: Compaction t1 to t3")
     await undo.click()
     await expect(tab.page.locator(".cut")).to_have_count(0)
     await tab.shows_state("t3", "in context")
