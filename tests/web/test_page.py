@@ -169,7 +169,7 @@ async def test_a_button_of_the_panel_is_about_what_it_says_when_somebody_else_is
         ("Undo", "Undo: Pinned t1", "/context drop t2", (("in context",), ("dropped",))),
         ("Redo", "Redo: Dropped t2", "/context pin t1", (("pinned",), ("in context",))),
     ):
-        button = controls.get_by_role("button", name=way)
+        button = controls.get_by_text(way, exact=True)
         await expect(button).to_have_attribute("title", before)
         await button.hover()
         async with tab.page.expect_response("**/context"):
