@@ -226,7 +226,7 @@ async def test_old_results_that_are_stubs_are_foreseen_shown_and_brought_back(
         await site.says("two")
         await site.says("three")
         await tab.shows_state("t1", "tool results shortened")
-        await tab.presses("Undo: Shortened tool results")
+        await tab.presses("Undo: Shortened tool results", ".events")
         await tab.shows_state("t1", "in context")
 
 
