@@ -144,7 +144,7 @@ def find_limit(view: View, limits: Limits) -> dict[str, Any]:
     per_turn = view.scale.part(find_sizes(view)[1])
     found = {"of": nearest, "used": tokens, "most": limits.most_tokens, "at": limits.most_tokens}
     if nearest == "turns":
-        at = tokens + max(0, limits.most_turns - turns) * per_turn
+        at = max(0, tokens + (limits.most_turns - turns) * per_turn)
         found |= {"used": turns, "most": limits.most_turns, "at": at}
     return {**found, "per_turn": per_turn}
 

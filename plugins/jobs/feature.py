@@ -238,8 +238,8 @@ async def _list(ask: Ask) -> Reply:
     if not every:
         return Reply(
             _(
-                "No reminders or jobs here yet. `/remind tomorrow 9:00 TEXT` reminds you of "
-                "TEXT; `/jobs add every day 8:00 PROMPT` sends PROMPT to the model each day."
+                "No reminders or jobs here yet. `/remind tomorrow 9:00 Call Ann` sets a "
+                "reminder; `/jobs add every day 8:00 What is new?` asks the model each day."
             ),
             data,
         )

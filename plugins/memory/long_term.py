@@ -61,11 +61,7 @@ async def show_list(ask: Ask, rest: str) -> Reply:
         if rest_of > 0
         else ""
     )
-    where = _(
-        "{in_prompt} The file is `{path}`.",
-        in_prompt=_in_prompt(shown.shown, len(lines)),
-        path=memory.path,
-    )
+    where = _in_prompt(shown.shown, len(lines))
     parts = (_("**Long-term memory**"), "\n".join(texts), more, where, _waits(state))
     wrong_line = Action(_("Something is wrong"), "/memory wrong")
     return Reply("\n\n".join(filter(None, parts)), data, (*_offers(state), wrong_line))
@@ -104,7 +100,7 @@ def _line_data(number: int, line: MemoryLine) -> dict[str, Any]:
 
 def _show_line(line: MemoryLine) -> str:
     text = literal(line.text[: 2 * LONGEST])
-    return labelled(format_stored_date(line.said), text) if line.said else text
+    return labelled(literal(format_stored_date(line.said)), text) if line.said else text
 
 
 # --- a person's own lines --------------------------------------------------------------------

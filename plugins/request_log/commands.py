@@ -180,7 +180,7 @@ def usage(sent: SentRequest) -> str:
     cached = _(", ") + _describe_cached(sent) if sent.is_reported else ""
     price = "" if sent.cost is None else _(", ") + money(sent.cost)
     return _(
-        "{prompt} tokens {who}{cached}; {completion} in the answer{price}, {seconds:.1f} s.",
+        "{prompt} tokens {who}{cached}; {completion} tokens in the answer{price}, {seconds:.1f} s.",
         prompt=amount(sent.prompt),
         who=who,
         cached=cached,

@@ -128,7 +128,7 @@ def test_a_line_of_few_points_keeps_the_largest(sizes: dict[int, int], most: int
     ("limits", "of", "used", "most", "at"),
     [
         (Limits(max_turns=8), "turns", 5, 8, 1_300),
-        (Limits(max_turns=3), "turns", 5, 3, 1_000),
+        (Limits(max_turns=3), "turns", 5, 3, 800),
         (Limits(max_tokens=2_000), "tokens", 1_000, 2_000, 2_000),
         (
             Limits("structured", window=10_000).but(trigger_ratio=0.5),

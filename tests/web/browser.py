@@ -108,7 +108,10 @@ class Tab:
 
     async def presses(self, name: str, where: str = "body") -> None:
         """Press the button of this name."""
-        await self.page.locator(where).get_by_role("button", name=name, exact=True).click()
+        buttons = self.page.locator(where).get_by_role("button", name=name, exact=True)
+        if name in ("Undo", "Redo"):  # the accessible name says what it takes back
+            buttons = self.page.locator(where).get_by_role("button").get_by_text(name, exact=True)
+        await buttons.click()
 
     async def scrolls_to(self, box: str, selector: str, *, is_up: bool = False) -> None:
         """Scroll a box to its end, or up to its beginning, until an element is there."""

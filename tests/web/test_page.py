@@ -167,7 +167,7 @@ async def test_a_button_of_the_panel_is_about_what_it_says_when_somebody_else_is
         ("Undo", "Undo: Pinned t1", "/context drop t2", (("in context",), ("dropped",))),
         ("Redo", "Redo: Dropped t2", "/context pin t1", (("pinned",), ("in context",))),
     ):
-        button = controls.get_by_role("button", name=way)
+        button = controls.get_by_text(way, exact=True)
         await expect(button).to_have_attribute("title", before)
         await button.hover()
         async with tab.page.expect_response("**/context"):
@@ -224,7 +224,7 @@ async def test_old_results_that_are_stubs_are_foreseen_shown_and_brought_back(
         await site.says("two")
         await site.says("three")
         await tab.shows_state("t1", "tool results shortened")
-        await tab.presses("Undo: Shortened tool results")
+        await tab.presses("Undo: Shortened tool results", ".events")
         await tab.shows_state("t1", "in context")
 
 

@@ -15,7 +15,7 @@ export function card(line, reply, run, ask) {
   const pictures = reply.images.map((address) => h("img", { src: address, alt: t("The picture in this reply"),
     onclick: () => shown(address, line) }));
   const actions = reply.actions.filter(({ command }) => command !== BACK);
-  const buttons = actions.map((action) => h("button", { type: "button", "data-question": action.question, onclick: () => press(action) }, action.label));
+  const buttons = actions.map((action) => h("button", { type: "button", title: /\bundo\b/.test(action.command) ? t("Undo: {kind}", { kind: plain(reply.text) }) : null, "data-question": action.question, onclick: () => press(action) }, action.label));
   const choices = buttons.length ? h("div", { class: "choices" }, ...buttons) : null;
   const isRefused = reply.problem === REFUSED;
   const element = h("section", { class: `card${isRefused ? " refused" : reply.problem ? " problem" : ""}`, "aria-label": line || t("Reply") },

@@ -363,7 +363,8 @@ export class Chat {
     told.tabIndex = -1;
     if (isAsked) told.focus({ preventScroll: true });
     this.#scroll.toEnd();
-    if (told.offsetHeight <= this.#log.clientHeight) return;
+    const top = told.getBoundingClientRect().top - this.#log.getBoundingClientRect().top + this.#log.scrollTop;
+    if (this.#log.scrollHeight - top <= this.#log.clientHeight) return;
     told.scrollIntoView(); // a long one is read from its beginning
     this.#scroll.leaveEnd();
   }

@@ -1,7 +1,7 @@
 // The line across the chat at which turns were removed from the context, and the summary that replaces them.
 import { card } from "./cards.js";
 import { h, latest } from "./dom.js";
-import { nameOfEvent, t } from "./language.js";
+import { t, titleOf } from "./language.js";
 import { cleaned } from "./text.js";
 
 const SAID = { summarised: t("summarised"), cleared: t("cleared"), gone: t("out of the context"), "in the log": t("in the activity log, a line each") };
@@ -48,7 +48,7 @@ function drawn(key, run, event, overview, page) {
   const isOne = first === last;
   const below = h("div", {});
   const begin = latest();
-  const button = (label, onclick, title) => h("button", { type: "button", onclick, title }, label);
+  const button = (label, onclick, title) => h("button", { type: "button", onclick, title, "aria-label": title }, label);
   const isInside = isInPlace(inPlace, last);
   const tell = (reply) => {
     const told = card("", reply, save);
@@ -79,6 +79,6 @@ function drawn(key, run, event, overview, page) {
       hasSummary && button(t("Edit"), () => show("/context summary edit")),
       state === "in the log" && preface && button(t("Show"), () => (below.firstChild
         ? below.replaceChildren() : below.replaceChildren(h("blockquote", {}, cleaned(html))))),
-      event && button(t("Undo"), () => page.act(`/context undo ${event.id}`), t("Undo: {kind}", { kind: nameOfEvent(event.kind) })))),
+      event && button(t("Undo"), () => page.act(`/context undo ${event.id}`), t("Undo: {kind}", { kind: titleOf(event) })))),
     below);
 }

@@ -66,6 +66,10 @@ export const nameOfActor = (actor) => ACTORS[actor] ?? actor;
 export const nameOfState = (state) => STATES[state] ?? state;
 export const nameOfEvent = (kind) => CHANGES[kind] ?? kind;
 
+/** The turns that an event is about, and its name with them. */
+export const spanOf = ({ turns }) => (turns.length > 2 ? t("{first} to {last}", { first: turns[0], last: turns.at(-1) }) : turns.join(marks.comma));
+export const titleOf = (event) => `${nameOfEvent(event.kind)} ${spanOf(event)}`.trimEnd();
+
 /** Translate the page's HTML, before it contains texts of people. */
 function translate(root) {
   for (const element of root.querySelectorAll("*")) {

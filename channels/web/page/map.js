@@ -129,8 +129,9 @@ class ContextMap {
 
   /** The nearest limit, and the forecast of the next compaction. */
   #lines(limit, next, newest, used) {
-    const words = limit.of === "turns" ? limit.most === 1 ? t("Limit: 1 turn (end of the bar)") : t("Limit: {most} turns (end of the bar)", { most: limit.most })
-      : t("Limit: {most} tokens", { most: amount(limit.most) });
+    const words = limit.of !== "turns" ? t("Limit: {most} tokens", { most: amount(limit.most) })
+      : limit.used > limit.most ? limit.most === 1 ? t("Limit: 1 turn") : t("Limit: {most} turns", { most: limit.most })
+        : limit.most === 1 ? t("Limit: 1 turn (end of the bar)") : t("Limit: {most} turns (end of the bar)", { most: limit.most });
     const lines = [put(h("span", { class: "line limit" }), this.#flow.lineAt(limit.at))];
     const marks = [h("span", { class: "mark limit" }, words)];
     if (next && newest) {
@@ -309,7 +310,7 @@ class ContextMap {
     }
     [this.#since, this.#toldAt] = ["", performance.now()]; // it is valid until the next action or message
     const back = reply.problem ? [] : reply.actions.filter(({ command }) => WAYS_BACK.test(command));
-    this.#say(plain(reply.text), ...back.map(({ label, command }) => h("button", { type: "button", onclick: () => this.#act(command) }, label)));
+    this.#say(plain(reply.text), ...back.map(({ label, command }) => h("button", { type: "button", title: `${label}${marks.colon}${plain(reply.text)}`, onclick: () => this.#act(command) }, label)));
   }
 }
 

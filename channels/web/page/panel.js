@@ -9,7 +9,7 @@ import { showModel } from "./models.js";
 import { receipt, timeline } from "./records.js";
 import { nameOfStrategy } from "./settings.js";
 import { cleaned } from "./text.js";
-import { isUsual, locale, nameOfActor, nameOfEvent, nameOfPart, nameOfState, marks, pieces, t } from "./language.js";
+import { isUsual, locale, nameOfActor, nameOfEvent, nameOfPart, nameOfState, marks, pieces, spanOf, t, titleOf } from "./language.js";
 
 const NEWEST = 20; // listed changes
 const WIDE = 100_000; // tokens of a window that holds far more than 20 usual turns
@@ -156,7 +156,7 @@ export class Panel {
     ];
     return h("div", { class: "controls", role: "group", "aria-label": t("Change the context") },
       controls.map(([label, line, title, isOffered]) =>
-        h("button", { type: "button", title, disabled: !isOffered, onclick: () => this.#run(line, line === "/context clear") }, label)));
+        h("button", { type: "button", title, "aria-label": /^\/context (un|re)do/.test(line) ? title : null, disabled: !isOffered, onclick: () => this.#run(line, line === "/context clear") }, label)));
   }
 
   #turn({ turn, tokens, state, words }, overview) {
@@ -179,7 +179,7 @@ export class Panel {
     return events.toReversed().slice(0, NEWEST).map((event) => h("li", { class: event.undone ? "undone" : "", title: event.reason },
       drawnEvent(event),
       receipt(event, (line) => this.#run(line)),
-      event.next === "undo" && h("button", { type: "button", "aria-label": t("Undo: {kind}", { kind: titleOf(event) }), onclick: () => this.#run(`/context undo ${event.id}`) }, t("Undo"))));
+      event.next === "undo" && h("button", { type: "button", title: t("Undo: {kind}", { kind: titleOf(event) }), "aria-label": t("Undo: {kind}", { kind: titleOf(event) }), onclick: () => this.#run(`/context undo ${event.id}`) }, t("Undo"))));
   }
 
   async #run(line, isAsked = false) {
@@ -212,9 +212,6 @@ const ofTurns = (used, most, turns = used) => (turns > most ? pieces("{used} tur
 
 const section = (title, ...content) => h("section", {}, h("h3", {}, title), ...content.filter(Boolean));
 
-/** The turns that an event is about, and its name with them. */
-const spanOf = ({ turns }) => (turns.length > 2 ? t("{first} to {last}", { first: turns[0], last: turns.at(-1) }) : turns.join(marks.comma));
-const titleOf = (event) => `${nameOfEvent(event.kind)} ${spanOf(event)}`.trimEnd();
 
 function drawnEvent(event) {
   const { kind, actor, at, tokens_before: before, tokens_after: after, undone } = event;

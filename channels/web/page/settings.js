@@ -52,7 +52,7 @@ const NAMED = {
 };
 
 /** Return how older turns are handled, in words. */
-export const nameOfStrategy = (strategy) => nameOfValue(NAMED["context.strategy"].values, strategy);
+export const nameOfStrategy = (strategy) => NAMED["context.strategy"].values[strategy] ?? strategy;
 
 /** A value in words; that of a strategy with its name in commands. */
 const nameOfValue = (values, value) => (values === NAMED["context.strategy"].values && values[value] ? `${values[value]} (${value})` : values[value] ?? value);

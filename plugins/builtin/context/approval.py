@@ -37,8 +37,8 @@ def describe(notice: CutNotice) -> Reply:
         )
         how = _(
             "You can edit the summary first. If you decline, the turns stay in the context. "
-            "Without an answer within 10 minutes, or when the model's window is full, the "
-            "summary is used."
+            "Without an answer within 10 minutes, or when the context is full, the summary is "
+            "used."
         )
         return Reply(f"{question}\n\n{quoted}\n\n{how}", data, answers(made))
     text = phrase(
