@@ -156,7 +156,7 @@ export class Panel {
     ];
     return h("div", { class: "controls", role: "group", "aria-label": t("Change the context") },
       controls.map(([label, line, title, isOffered]) =>
-        h("button", { type: "button", title, "aria-label": /^\/context (un|re)do/.test(line) ? title : null, disabled: !isOffered, onclick: () => this.#run(line, line === "/context clear") }, label)));
+        h("button", { type: "button", title, disabled: !isOffered, onclick: () => this.#run(line, line === "/context clear") }, label)));
   }
 
   #turn({ turn, tokens, state, words }, overview) {
