@@ -23,6 +23,8 @@ unexport PYTHONDONTWRITEBYTECODE
 part = @begun=$$(date +%s); $(2); code=$$?; echo "$(1): $$(($$(date +%s) - begun)) s"; exit $$code
 
 PYTEST := $(BIN)/pytest -n 2 --dist worksteal --quiet
+# A third of their time is waiting for processes, servers and browsers.
+FULL = $(subst -n 2,-n 3,$(PYTEST)) --tier full
 PLACES = $(if $(FOR),$(firstword $(wildcard tests/$(FOR) $(FOR)) tests/$(FOR)))
 
 .PHONY: run test test-full test-all bench docs pictures site lock clean
@@ -39,7 +41,7 @@ endif
 	$(call part,fast tests,$(PYTEST) --tier fast $(PLACES))
 
 test-full: .venv/ready-for-tests
-	$(call part,full tests,$(PYTEST) --tier full $(PLACES))
+	$(call part,full tests,$(FULL) $(PLACES))
 	$(call part,tests on PostgreSQL,$(PYTEST) --database postgresql $(PLACES))
 
 test-all: test test-full
