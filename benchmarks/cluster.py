@@ -47,7 +47,7 @@ from tests.fakes import payments
 from tests.fakes.payments import Echo, PayingModel
 from tests.servers.link import Link
 from tests.servers.postgresql import PostgresqlServer, find_binaries
-from tests.whole.process import BotProcess, Json, talking
+from tests.whole.process import AFRESH, BotProcess, Json, talking
 
 TICK = os.sysconf("SC_CLK_TCK")
 LAST = 120.0
@@ -96,9 +96,8 @@ class Bench:
         return self.gateway
 
     async def _start(self, *arguments: str, environ: Mapping[str, str] | None = None) -> BotProcess:
-        starting = talking(
-            self.folder, self.model, self.settings, arguments=arguments, environ=environ
-        )
+        where = (self.folder, self.model, self.settings)
+        starting = talking(*where, arguments=arguments, environ=environ, shell=AFRESH)
         return await self.stack.enter_async_context(starting)
 
     async def owners(self) -> dict[str, int]:

@@ -24,7 +24,7 @@ from plugins.mcp.catalogue import ListedTool
 from plugins.mcp.servers import Servers
 from tests.fakes.openai_server import OpenAIServer
 from tests.mcp.testbot import HOSTILE, running_programs, script
-from tests.whole.process import talking
+from tests.whole.process import AFRESH, talking
 from tests.whole.testbot import run_bot
 
 KEY = ConversationKey("pipe/main", "pipe-main")
@@ -88,7 +88,7 @@ async def start(folder: Path, settings: Mapping[str, Any]) -> float:
     """Return the seconds from a process's start to its first answer."""
     async with OpenAIServer(script) as endpoint:
         begun = time.perf_counter()
-        async with talking(folder, endpoint, settings) as bot:
+        async with talking(folder, endpoint, settings, shell=AFRESH) as bot:
             await bot.says("Hello")
             took = time.perf_counter() - begun
             await bot.ended()
