@@ -37,8 +37,8 @@ import memory.forecaster
 from benchmarks import figures
 from memory.context.continued import pays
 from memory.context.cut_cost import InputPrice
-from memory.context.limits import Limits
 from memory.context.meter import Meter, PromptPrefix
+from memory.context.settings import Limits
 from memory.context.summary import SummaryRequest, SummaryResult, behind
 from memory.context.view import View
 from memory.conversation import Conversation

@@ -35,8 +35,8 @@ from benchmarks import weights
 from benchmarks.cost import Bookkeeper, Provider
 from benchmarks.dialogues import Dialogue, Line, Question, dialogues, join
 from bot.ports import Processes
-from memory.context.limits import Limits
 from memory.context.meter import Meter, PromptPrefix
+from memory.context.settings import Limits
 from memory.context.strategies import STRATEGIES
 from memory.conversation import Conversation
 from memory.conversations import Conversations

@@ -24,7 +24,7 @@ from channels.base import (
 from memory.conversation import Conversation
 from memory.conversations import LoadedConversations
 from memory.keys import ConversationKey
-from plugins.context_usage import usage_of
+from plugins.wording import usage_of
 
 MOST = 10_000
 """The maximum number of unread events of a watcher before its oldest deltas are dropped."""

@@ -20,11 +20,9 @@ from bot.choices import choice_of
 from bot.completions import clear_up
 from bot.delivery import Delivery
 from bot.forms import Forms
-from bot.links import Links, Signal
 from bot.ports import Processes
 from bot.process import stop_on_signals
-from bot.queues import KeyedQueues
-from bot.received import key_of
+from bot.received import Links, Signal, key_of
 from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
 from bot.schedule import ClockWatch, Schedule
@@ -35,7 +33,7 @@ from channels.base import Channel, ChannelError, Notice, WithConnections
 from memory.conversations import Conversations
 from memory.keys import Scope, everything
 from memory.record.store import Store, StoreError
-from memory.tasks import cancel_and_wait
+from memory.tasks import KeyedQueues, cancel_and_wait
 from plugins.loader import LoadedPlugins
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from bot.app import App
 from bot.data_folder import find_database, plugins_folder
 from bot.forgetting import Forgetter
-from bot.links import Signal
 from bot.logs import set_level
 from bot.ports import (
     RecentWork,
 )
+from bot.received import Signal
 from bot.recent import RecentActivity
 from bot.schedule import ClockWatch, Retention, Schedule
 from bot.sending import Sender

@@ -23,16 +23,14 @@ from msgspec.structs import replace
 from bot.access import CLOSED, Access, is_local, name_of
 from bot.delivery import Delivery, sendable
 from bot.forms import Forms
-from bot.links import Links
-from bot.queues import Job, KeyedQueues
-from bot.received import CommandLine, Received, RunHandler, find_handler
+from bot.received import CommandLine, Links, Received, RunHandler, find_handler
 from channels.base import CommandEntry
 from channels.language import _, explain
 from channels.message import Address, Reply
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
-from memory.tasks import is_stopped
+from memory.tasks import Job, KeyedQueues, is_stopped
 from plugins.api import Ask, Command, CommandError, Ports, refusal
 from plugins.wording import clip, literal
 

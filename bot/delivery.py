@@ -16,9 +16,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from bot.attachments import Stored, dump, load
-from bot.links import Links, Signal
-from bot.queues import KeyedQueues
-from bot.received import CommandLine, Received, command_line, key_of
+from bot.received import CommandLine, Links, Received, Signal, command_line, key_of
 from bot.sending import address_of, dump_reply, set_aside
 from bot.settings import SettingsStore
 from channels.base import Channel, LengthLimited, WithSound
@@ -31,6 +29,7 @@ from memory.record.database import Database
 from memory.record.mailbox import AddressColumns, InboxRow, OutboxRow
 from memory.record.store import Store, StoreError
 from memory.record.tables import UNREADABLE
+from memory.tasks import KeyedQueues
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bot.delivery import columns_of
-from bot.links import Links
-from bot.received import CommandLine, command_line
+from bot.received import CommandLine, Links, command_line
 from bot.sending import address_of
 from channels.base import Channel, WithFields
 from channels.language import _

@@ -10,8 +10,7 @@ from urllib.parse import unquote
 
 from bot.activity import ContextFeed
 from bot.attachments import without_files
-from bot.links import Links
-from bot.received import escape
+from bot.received import Links, escape
 from bot.settings import SettingsStore
 from bot.settings.book import OF_USERS
 from bot.turns import Turns

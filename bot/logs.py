@@ -20,7 +20,7 @@ from bot.recent import FailureLog
 from bot.settings import Layers, SettingsStore
 from bot.settings.layers import Secrets
 from channels.program import as_called
-from memory.redaction import Redactor
+from memory.services import Redactor
 
 LAYERS = ("bot", "plugins", "agent", "channels", "memory")
 """The packages whose lines are logged from the level in the settings on. Other packages log

@@ -20,8 +20,7 @@ from agent.tools.base import ToolEffects
 from bot.access import Access
 from bot.choices import choice_of, price, window_in_force
 from bot.delivery import Delivery
-from bot.links import Links
-from bot.queues import KeyedQueues
+from bot.received import Links
 from bot.recent import RecentActivity
 from bot.runtime import RuntimeConfig
 from bot.sending import address_of
@@ -32,13 +31,14 @@ from bot.turns import Turns
 from channels.base import Channel, WithHealth
 from channels.language import ENGLISH, _, explain, speaking
 from channels.message import Address
-from memory.context.limits import DEFAULT_WINDOW
+from memory.context.settings import DEFAULT_WINDOW
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import ToolCall
 from memory.record import overrides
 from memory.record.people import KnownPerson, PendingPerson, Role
 from memory.record.store import Store
+from memory.tasks import KeyedQueues
 from plugins.api import (
     AgentInfo,
     Ask,

@@ -23,11 +23,9 @@ from agent.models.base import ModelError
 from bot.access import CLOSED, Access, name_of
 from bot.activity import EventBus
 from bot.delivery import Delivery
-from bot.links import Links
 from bot.logs import in_turn, off_record
 from bot.ports import Processes
-from bot.queues import KeyedQueues
-from bot.received import CommandLine, Received, unescape_slash
+from bot.received import CommandLine, Links, Received, unescape_slash
 from bot.runtime import RuntimeConfig
 from bot.turn_runner import (
     BROKEN,
@@ -58,7 +56,7 @@ from memory.record import channel_state
 from memory.record.database import Database
 from memory.record.store import StoreError
 from memory.record.tables import UNREADABLE
-from memory.tasks import cancel_and_wait
+from memory.tasks import KeyedQueues, cancel_and_wait
 from memory.unrecorded import PrivateConversation, PrivateTurn
 from plugins.api import PrivateInfo, refusal
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from bot.paragraphs import columns_of, wrap_words
-from memory.progress import TaskProgress
+from memory.tasks import TaskProgress
 
 BYTES = "bytes"
 """The unit of sizes, which are written in MB."""

@@ -23,7 +23,7 @@ from channels.message import Address, Outbound, Problem
 from channels.retry import MessageSkipped
 from memory.context.change import ViewEvent
 from memory.ledger import Spent
-from memory.redaction import Redactor
+from memory.services import Redactor
 from plugins.features import find_modules
 from plugins.health import RecentFailure, RecentTimes, SlowTool
 

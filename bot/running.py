@@ -19,11 +19,10 @@ from bot.commands import CommandRunner
 from bot.completions import Completions
 from bot.delivery import Languages
 from bot.intake import Intake
-from bot.links import Links
 from bot.listing import Listing, place_in_list
 from bot.logs import off_record
 from bot.private import PrivateConversations
-from bot.received import CommandLine, Received, command_line, key_of, unescape_slash
+from bot.received import CommandLine, Links, Received, command_line, key_of, unescape_slash
 from bot.turns import Turns
 from bot.workspaces import Workspaces, list_spoken
 from channels.base import (

@@ -6,7 +6,10 @@ They are read at each step and never kept, so that `/config` applies from the ne
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
@@ -47,10 +50,9 @@ from bot.choices import (
 from bot.delivery import columns_of
 from bot.settings import Settings, SettingsStore
 from bot.spending import UNLIMITED, SpendingRules
-from bot.waits import Waits
 from channels.message import Address, CompletionRequest
-from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.context.meter import PromptPrefix
+from memory.context.settings import DEFAULT_WINDOW, Limits
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.long_term.prompt import NOTHING, MemoryPrompts, PromptMemory
@@ -58,6 +60,34 @@ from memory.messages import PICTURE_TOKENS
 from memory.record.offload import LocalWorkspace, Offloader
 from plugins.hookspecs import RemoteToolsFor
 from plugins.rules import find_compacting
+
+
+class Waits:
+    """The time for which turns of each conversation have waited for a person since the start."""
+
+    def __init__(self) -> None:
+        self._ended: defaultdict[str, float] = defaultdict(float)
+        self._running: dict[str, tuple[float, int]] = {}  # since when, and how many
+
+    def seconds(self, key: ConversationKey) -> float:
+        """Return the seconds, including those of a wait that goes on."""
+        since, _ = self._running.get(key.id, (time.monotonic(), 0))
+        return self._ended.get(key.id, 0.0) + time.monotonic() - since
+
+    @contextmanager
+    def count(self, key: ConversationKey) -> Iterator[None]:
+        """Add the time spent in the block; concurrent waits count once."""
+        since, count = self._running.get(key.id, (time.monotonic(), 0))
+        self._running[key.id] = (since, count + 1)
+        try:
+            yield
+        finally:
+            since, count = self._running.pop(key.id)
+            if count > 1:
+                self._running[key.id] = (since, count - 1)
+            else:
+                self._ended[key.id] += time.monotonic() - since
+
 
 _MOST_KNOWN = 250  # conversations: somewhat more than stay open
 MEMORY_SHARE = 16

@@ -18,7 +18,6 @@ import orjson
 from msgspec.structs import astuple, replace
 
 from bot.logs import is_off_record, off_record
-from bot.queues import KeyedQueues
 from bot.recent import RecentActivity
 from channels.base import Channel, ChannelError, WithCards
 from channels.message import Action, Address, Form, Outbound, Reply
@@ -26,6 +25,7 @@ from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, Kind, OutboxRow
 from memory.record.store import Store, StoreError
 from memory.record.tables import UNREADABLE
+from memory.tasks import KeyedQueues
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,6 @@ from bot.delivery import Delivery, Languages
 from bot.forgetting import Forgetter
 from bot.forms import Forms
 from bot.intake import Intake
-from bot.links import Links, Signal
 from bot.listing import Branching, Listing
 from bot.logs import SecretRedactor
 from bot.messengers import ChannelWatch, StoredState
@@ -40,6 +39,7 @@ from bot.ports import (
     StoredSettings,
 )
 from bot.private import PrivateConversations
+from bot.received import Links, Signal
 from bot.recent import RecentActivity
 from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
@@ -59,8 +59,7 @@ from memory.ledger import Ledger, Spent
 from memory.long_term.prompt import MemoryPrompts
 from memory.record.search.likeness import Likeness
 from memory.record.store import Store
-from memory.redaction import Redactor
-from memory.services import MemoryServices, Mirror, RequestLog
+from memory.services import MemoryServices, Mirror, Redactor, RequestLog
 from plugins.api import Ports
 from plugins.loader import LoadedPlugins
 

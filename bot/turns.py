@@ -22,10 +22,8 @@ from bot.access import CLOSED, Access, name_of
 from bot.answers import Answers, TurnAnswer, TurnContext
 from bot.attachments import ask_again, data_of, images_of, with_files
 from bot.choices import choice_of
-from bot.links import Links, key_of_home
 from bot.logs import in_turn
-from bot.queues import KeyedQueues
-from bot.received import Received, RunHandler, find_handler
+from bot.received import Links, Received, RunHandler, find_handler, key_of_home
 from bot.recent import EndedTurn
 from bot.turn_runner import BROKEN, STOPPED
 from channels.base import Done, TurnStarted, TurnUsage
@@ -35,7 +33,7 @@ from memory.conversation import Conversation
 from memory.keys import ConversationKey, Scope
 from memory.messages import Mark, Message
 from memory.record.store import StoreError
-from memory.tasks import run_shielded
+from memory.tasks import KeyedQueues, run_shielded
 from memory.turn_log import AnswerRows, OpenTurn
 from plugins.api import CommandError, Person, UserWords
 

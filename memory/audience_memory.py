@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from memory.long_term import ended
 from memory.long_term.document import facts, parse
-from memory.progress import TaskProgress
 from memory.record import branches, conversations, daily, memory_file, search, summaries, transcript
 from memory.record.daily import FoundNotes, Note, NoteSearch
 from memory.record.database import Database
@@ -30,7 +29,7 @@ from memory.record.search.corrected import CorrectionBook, Corrections
 from memory.record.search.reach import Scope
 from memory.record.store import Store
 from memory.services import MemoryServices
-from memory.tasks import BackgroundTasks
+from memory.tasks import BackgroundTasks, TaskProgress
 
 log = logging.getLogger(__name__)
 

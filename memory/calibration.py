@@ -13,7 +13,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from memory.context.layout import Layout
-from memory.context.limits import Limits
 from memory.context.meter import Meter, PrefixTokens
 from memory.context.reconcile import (
     CountedRequest,
@@ -27,6 +26,7 @@ from memory.context.reconcile import (
     is_partial,
     reconcile,
 )
+from memory.context.settings import Limits
 from memory.context.view import Scale, View
 from memory.messages import PICTURE_TOKENS
 from memory.record import learnt

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from memory.context import emergency
 from memory.context.change import Actor, ViewEvent
 from memory.context.layout import list_effective
-from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
 from memory.context.plan import (
     ASKED,
@@ -30,6 +29,7 @@ from memory.context.plan import (
     plan_range,
     renew,
 )
+from memory.context.settings import Limits
 from memory.context.strategies import plan_once, plan_split, trim
 from memory.context.view import View
 from memory.context_state import ContextState

@@ -30,7 +30,7 @@ from memory.audience_memory import AudienceMemory, Indexer, Quarantine
 from memory.calibration import Anchor, Calibration, CutPrompts, KnownModels
 from memory.compactor import Compactor
 from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns
-from memory.context.limits import Limits
+from memory.context.settings import Limits
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
 from memory.corrections.ended_values import show_corrected
@@ -58,8 +58,7 @@ from memory.record.search import SearchHits, Wanted
 from memory.record.search.corrected import Corrections
 from memory.record.search.reach import Scope
 from memory.record.store import StoreError
-from memory.redaction import Redactor
-from memory.services import MemoryServices, Mirror
+from memory.services import MemoryServices, Mirror, Redactor
 from memory.summary.writer import Prepared
 from memory.summary_editor import EditRefused, SummaryEditor
 from memory.turn_log import TurnLog

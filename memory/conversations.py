@@ -24,12 +24,12 @@ from memory.calibration import KnownModels
 from memory.conversation import Conversation, EvictedState, SharedState
 from memory.keys import ConversationKey, Scope, everything
 from memory.long_term.memory import AudienceState, LongTermMemory
-from memory.progress import TaskProgress
 from memory.record import conversations, learnt, mailbox, memory_file, summaries, transcript
 from memory.record.conversations import ListedConversation
 from memory.record.memory_file import MemoryFileError
 from memory.record.store import StoreError
 from memory.services import MemoryServices
+from memory.tasks import TaskProgress
 
 MOST_ATTEMPTS = 3
 """The number of starts that attempt a job before it is put aside."""

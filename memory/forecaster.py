@@ -21,8 +21,8 @@ from memory.context.forecast import (
     is_far,
     with_question,
 )
-from memory.context.limits import Limits
 from memory.context.plan import Plan, SummarySpec
+from memory.context.settings import Limits
 from memory.context.strategies import STRATEGIES, next_cut, next_plan, slim, style_of
 from memory.context.summary import OUT_OF_CONTEXT
 from memory.context.view import View

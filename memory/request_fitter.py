@@ -14,9 +14,9 @@ from memory.compactor import Compactor
 from memory.context import emergency
 from memory.context.change import Change
 from memory.context.layout import undoable
-from memory.context.limits import Limits
 from memory.context.meter import PromptFingerprint, PromptPrefix, describe_change, fingerprint
 from memory.context.plan import Plan, frees_enough
+from memory.context.settings import Limits
 from memory.context.strategies import slim
 from memory.context.view import View
 from memory.context_state import ContextState

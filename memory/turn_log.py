@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from memory.calibration import Calibration, CutPrompt
 from memory.compactor import Compactor
-from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
+from memory.context.settings import Limits
 from memory.context.view import View
 from memory.context_state import ContextState
 from memory.events import NOTHING, Event, EventName, Verdict

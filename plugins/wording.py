@@ -8,7 +8,10 @@ from itertools import accumulate, pairwise
 from typing import TypeVar
 
 import memory.turns
+from agent.models import embedded
+from channels.base import ContextUsage
 from channels.language import _, explain, figure, number_of
+from memory.context_state import ContextState
 from memory.plain_text import literal as literal
 from memory.plain_text import words_of
 
@@ -200,3 +203,27 @@ def shorten(items: Sequence[T], first: int, last: int, between: Callable[[int], 
     if left_out <= 1:
         return list(items)
     return [*items[:first], between(left_out), *items[-last:]]
+
+
+def usage_of(context: ContextState) -> ContextUsage:
+    """Return the figures for the terminal's bar and `/context`."""
+    limits = context.limits
+    view = context.view(limits=limits)
+    bill = context.chat_bill
+    nearest, share = limits.nearest(view.tokens, len(view.turns))
+    return ContextUsage(
+        tokens=view.tokens,
+        max_tokens=limits.budget,
+        turns=len(view.turns),
+        max_turns=limits.most_turns,
+        cost=None if bill.unknown else bill.cost,
+        is_measured=view.scale.is_measured,
+        model=shown_name(limits.model),
+        nearest=nearest,
+        share=share,
+    )
+
+
+def shown_name(model: str) -> str:
+    """Return a model's name as it is shown to people."""
+    return embedded.SHOWN if model == embedded.NAME else model

@@ -24,7 +24,7 @@ from agent.tools.schema import takes
 from memory.messages import ToolCall
 from memory.patterns import lazy
 from memory.plain_text import without_controls
-from memory.redaction import Redactor
+from memory.services import Redactor
 from memory.tasks import is_stopped
 
 

@@ -23,9 +23,9 @@ from msgspec.structs import replace
 
 from memory.context.change import Change, Clip, ViewEvent
 from memory.context.layout import undoable
-from memory.context.limits import Limits
 from memory.context.meter import Meter
 from memory.context.plan import Plan, list_leaving, measure, remove_and_squeeze, summarise_in_front
+from memory.context.settings import Limits
 from memory.context.view import View
 from memory.turns import Entry, Turn, format_turns
 

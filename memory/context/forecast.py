@@ -12,8 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.context import emergency
-from memory.context.limits import Limits
 from memory.context.plan import Plan, Planner, frees_enough
+from memory.context.settings import Limits
 from memory.context.strategies import STRATEGIES, next_cut, next_plan, stubs
 from memory.context.view import LogLine, View
 from memory.messages import Message

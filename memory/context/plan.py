@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from memory.context.change import Change, Name, name_of
 from memory.context.forms import OWN, RANGE, ROLLED, SUMMARY, Forms, TurnForm, assign_form, overlay
 from memory.context.layout import RangeSummary
-from memory.context.limits import Limits
 from memory.context.meter import Meter
+from memory.context.settings import Limits
 from memory.context.summary import Style
 from memory.context.view import View, clip_message, make_stub
 from memory.turns import Turn, format_turns

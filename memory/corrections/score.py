@@ -34,8 +34,8 @@ from memory.corrections.targets import (
     list_others,
 )
 from memory.corrections.told import is_only, is_reverse, list_framed
-from memory.linear import read_weights
 from memory.text.values import Value
+from memory.text.wording import read_weights
 
 WEIGHTS = "weights.bin"
 LENGTH = 20

@@ -11,11 +11,11 @@ from typing import Any
 from msgspec import Struct
 from peewee import DatabaseError
 
-from memory.progress import SILENT, TaskProgress
 from memory.record import overrides
 from memory.record.database import Database, DatabaseEngine, Migration, StoreError
 from memory.record.engines.sqlite import SqliteEngine, SqliteFile, connect
 from memory.record.migrations import MIGRATIONS, list_pending
+from memory.tasks import SILENT, TaskProgress
 
 NEWEST = len(MIGRATIONS)
 """The version of the schema that this Parley writes."""

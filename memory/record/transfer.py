@@ -17,11 +17,11 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from memory.progress import SILENT, TaskProgress
 from memory.record import feature_tables
 from memory.record.database import Database, DatabaseEngine, Step, StoreError
 from memory.record.engines.sqlite import SqliteEngine, connect, in_memory
 from memory.record.migrations import MIGRATIONS, list_pending, migrate
+from memory.tasks import SILENT, TaskProgress
 
 _BATCH = 1_000  # rows
 _INDEX = ("passage", "sitting", "sqlite_")

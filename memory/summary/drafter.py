@@ -15,8 +15,8 @@ from memory.audit.represented_requests import find_lost_requests
 from memory.audit.source import AuditSource
 from memory.context import summary as words
 from memory.context.continued import RequestBeginning
-from memory.context.limits import Limits
 from memory.context.plan import SummarySpec
+from memory.context.settings import Limits
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.corrections.corrected import CurrentValues, apply_corrections
 from memory.keys import ConversationKey

@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 from pydantic import Field
 
 from channels.language import _, explain
-from memory.context.limits import DEFAULT_WINDOW
+from memory.context.settings import DEFAULT_WINDOW
 from plugins.api import (
     Action,
     AgentInfo,

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from memory.context.change import ViewEvent
 from memory.context.cut_cost import CutCost
 from memory.context.emergency import REASONS
-from memory.context.limits import Limits
+from memory.context.settings import Limits
 from memory.context.strategies.stubs import count_freeable
 from memory.ledger import Bill
 from memory.messages import SEARCHES, Message

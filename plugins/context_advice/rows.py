@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from channels.language import _
 from memory.compactor import COOLDOWN
-from memory.context.limits import Limits
+from memory.context.settings import Limits
 from memory.context.strategies.stubs import may_stub
 from plugins.builtin.context.show import BY_RULE, format_rules
 from plugins.context_advice.facts import Facts

@@ -22,8 +22,7 @@ from memory.context.lines import Line, lines_of
 from memory.messages import Image, Mark, Message, Role, ToolCall
 from memory.plain_text import literal, paragraphs
 from memory.record import offload
-from memory.redaction import Redactor
-from memory.services import READABLE, TERSE, WHOLE, remove_files
+from memory.services import READABLE, TERSE, WHOLE, Redactor, remove_files
 from memory.setting_notes import StrictModel
 from memory.turns import Entry, Turn
 

@@ -16,7 +16,7 @@ from msgspec.structs import asdict, replace
 
 from channels.language import _
 from memory.context.forecast import find_sizes
-from memory.context.limits import Limits
+from memory.context.settings import Limits
 from memory.context.view import View
 from memory.turns import Turn
 from plugins.api import Ask, Reply

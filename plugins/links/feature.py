@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from bot.access import digest_of, name_of, new_code, refuse_guesser
 from bot.app import Kernel
-from bot.links import format_home
-from bot.received import key_of
+from bot.received import format_home, key_of
 from bot.sending import address_of
 from channels.base import BranchChanged
 from channels.guess_limit import Throttle

@@ -27,11 +27,11 @@ from memory.keys import BRANCH, file_name, home_of
 from memory.long_term.memory import HELD
 from memory.messages import Image, Mark, Message, Role, ToolCall
 from memory.plain_text import paragraphs
-from memory.progress import SILENT, TaskProgress
 from memory.record import daily, memory_file
 from memory.record.conversations import Standing
 from memory.record.store import Store
 from memory.setting_notes import StrictModel
+from memory.tasks import SILENT, TaskProgress
 from memory.turns import Entry
 from plugins.features import find_modules
 from plugins.moving import record

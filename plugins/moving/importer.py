@@ -30,10 +30,10 @@ from memory.keys import ConversationKey
 from memory.long_term.document import LineOperation, MemoryLine, Source, fact, facts
 from memory.long_term.memory import LongTermMemory
 from memory.messages import Image
-from memory.progress import SILENT, TaskProgress
 from memory.record import daily, memory_file
 from memory.record.daily import Note, Section
 from memory.record.database import Database
+from memory.tasks import SILENT, TaskProgress
 from plugins.api import CommandError, Person
 from plugins.moving.record import Exchange, exchanges_of
 from plugins.moving.source import ForeignChat, ForeignSetting, ImportedProfile, UnreadableChat

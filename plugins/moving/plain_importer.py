@@ -26,9 +26,9 @@ from memory.long_term import ended
 from memory.long_term.document import Lines, facts, is_important, lines_from_json, parse
 from memory.long_term.memory import LongTermMemory
 from memory.messages import Message
-from memory.progress import SILENT, TaskProgress
 from memory.record import offload
 from memory.record.daily import notes_in
+from memory.tasks import SILENT, TaskProgress
 from memory.turns import Entry
 from plugins.features import find_modules
 from plugins.moving import record

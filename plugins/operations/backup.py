@@ -22,8 +22,8 @@ from msgspec import Struct
 
 from bot.command_line import CommandRefused
 from bot.data_folder import MOVED_ASIDE
-from memory.progress import SILENT, TaskProgress
 from memory.record.engines import engine_for
+from memory.tasks import SILENT, TaskProgress
 
 MANIFEST = ".parley-backup.json"
 FORMAT = 1

@@ -28,8 +28,8 @@ from msgspec import Struct, field
 from bot.data_folder import DATABASE, ENDINGS, MOVED_ASIDE
 from memory.faults import NO_MEMORY
 from memory.keys import find_fault_here, find_same
-from memory.progress import SILENT, TaskProgress
 from memory.record.store import StoreError
+from memory.tasks import SILENT, TaskProgress
 from plugins.operations.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, find_fault, reason
 from plugins.operations.record import (
     CarriedSettings,

@@ -35,15 +35,14 @@ from agent.pictures import (
     placeholder,
     refused_part,
 )
-from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix, digest_of, fingerprint
+from memory.context.settings import Limits
 from memory.context.view import Scale, View
 from memory.ledger import Spent
 from memory.messages import RequestExtras
 from memory.record import branches
 from memory.record.database import Database
-from memory.redaction import Redactor
-from memory.services import Outcome, OutgoingRequest, RequestLog
+from memory.services import Outcome, OutgoingRequest, Redactor, RequestLog
 from memory.turn_log import TurnLog
 from plugins.request_log import record
 from plugins.request_log.record import RequestPrefix, SentRequest

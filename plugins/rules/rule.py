@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from memory.compactor import COOLDOWN
-from memory.context.limits import Limits
+from memory.context.settings import Limits
 from memory.events import EventName
 from plugins.features import Fault, SettingFaults
 from plugins.rules.conditions import Always, Condition, ContextPressure, Strict, spell_out

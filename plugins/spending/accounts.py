@@ -17,8 +17,8 @@ from typing import Literal, Protocol
 from msgspec import Struct, field
 
 from agent.models.base import Model
-from bot.links import Signal
 from bot.listing import title_of
+from bot.received import Signal
 from bot.spending import BudgetedModel, BudgetSpent, SpendingRules
 from channels.language import _
 from memory.conversation import Conversation

@@ -20,10 +20,9 @@ from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.plain_text import plain_number
 from plugins.api import hookimpl
-from plugins.context_usage import usage_of
 from plugins.spending.accounts import Account, MonthAccounts, describe_spent
 from plugins.spending.settings import SpendingSettings
-from plugins.wording import literal, money
+from plugins.wording import literal, money, usage_of
 
 HERE = "--here"
 _MOST_KNOWN = 1_000  # conversations

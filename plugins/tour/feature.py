@@ -14,8 +14,7 @@ from channels.language import ENGLISH, _, language_of_asker, number_of
 from memory.messages import Message
 from memory.turns import Turn
 from plugins.api import Action, Ask, Command, Reply, command, hookimpl, refusal
-from plugins.context_usage import shown_name
-from plugins.wording import amount, clip, literal
+from plugins.wording import amount, clip, literal, shown_name
 
 
 @hookimpl

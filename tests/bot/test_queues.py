@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.queues import Job, KeyedQueues
 from channels.message import Action, Outbound, Reply
+from memory.tasks import Job, KeyedQueues
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.whole.testbot import TestBot, running
 
@@ -51,11 +51,11 @@ def test_each_lane_keeps_its_order_whatever_its_jobs_do(plan: list[tuple[str, st
         await queues.idle()
         assert (queues.running, queues.waiting, queues.depth("a")) == (0, 0, 0)
 
-    logging.getLogger("bot.queues").disabled = True  # hundreds of tracebacks would be noise
+    logging.getLogger("memory.tasks").disabled = True  # hundreds of tracebacks would be noise
     try:
         asyncio.run(execute())
     finally:
-        logging.getLogger("bot.queues").disabled = False
+        logging.getLogger("memory.tasks").disabled = False
     for queue in "abc":
         first = [number for own, number in done if own == queue and number < 100]
         assert first == [number for number, (own, _) in enumerate(plan) if own == queue]

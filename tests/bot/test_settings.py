@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from bot.runtime import limits_of
 from bot.settings import SettingError, Settings, SettingsStore, load_layers
 from bot.settings.schema import SETTINGS
-from memory.context.limits import DEFAULT_WINDOW, Limits
-from memory.context.settings import ContextSettings
+from memory.context.settings import DEFAULT_WINDOW, ContextSettings, Limits
 from tests.docs.settings import PAGE, page
 
 STRATEGIES = ("trim", "slim", "full", "truncate", "summarize", "structured", "stubs")

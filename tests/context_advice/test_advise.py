@@ -14,7 +14,7 @@ from agent.models.catalogue import long_context_of
 from memory.context.change import Actor, Change, ViewEvent
 from memory.context.cut_cost import InputPrice
 from memory.context.forms import SUMMARY, assign_form
-from memory.context.limits import Limits
+from memory.context.settings import Limits
 from memory.ledger import Bill
 from plugins.builtin.context.cost import Cache, SoftLimit
 from plugins.context_advice.facts import Facts, Results

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from memory.context.forms import FormSpan, TurnForm
 from memory.context.layout import Layout
-from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
+from memory.context.settings import Limits
 from memory.context.view import Preface, Scale, View, apply_layout
 from memory.messages import Message
 from memory.turns import Entry, Turn

@@ -18,7 +18,7 @@ from bot.assembly import assemble
 from bot.data_folder import plugins_folder
 from bot.messengers import make_messengers
 from bot.settings import SettingError, SettingsStore, load_layers
-from memory.context.limits import Limits
+from memory.context.settings import Limits
 from memory.events import EventName
 from plugins.rules import Rule, auto_compact, find_compacting
 from plugins.rules.conditions import Condition

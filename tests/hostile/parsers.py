@@ -29,7 +29,7 @@ from channels.web.markup import html
 from channels.whatsapp import letters as whatsapp
 from memory.audit.judge import Candidate, audit
 from memory.audit.source import AuditSource
-from memory.context.limits import Limits
+from memory.context.settings import Limits
 from memory.context.summary import check_answer
 from memory.context.terse import TerseFilter, extract
 from memory.corrections.corrected import CurrentValues, choose_certain

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from memory.context.change import Change
-from memory.context.limits import Limits
 from memory.context.meter import Meter, PromptPrefix
 from memory.context.plan import Plan, squeeze
+from memory.context.settings import Limits
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.context.view import View
 from memory.conversation import Conversation

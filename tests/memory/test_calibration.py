@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from memory.calibration import Calibration, KnownModels
-from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
+from memory.context.settings import Limits
 from memory.context.view import View
 from memory.record.store import Store
 

@@ -25,8 +25,8 @@ from memory.context.continued import (
 from memory.context.cut_cost import InputPrice
 from memory.context.forecast import certain, is_far
 from memory.context.forms import TurnForm, assign_form
-from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens, PromptPrefix
+from memory.context.settings import Limits
 from memory.context.strategies import STRATEGIES
 from memory.context.view import LogLine, Scale, View
 from memory.ledger import Spent

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from memory.context.change import Change
 from memory.context.cut_cost import CutCost, InputPrice, cut_cost
-from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
+from memory.context.settings import Limits
 from memory.context.strategies import slim
 from memory.context.view import LogLine, View
 from memory.messages import Message

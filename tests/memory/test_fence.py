@@ -17,7 +17,7 @@ from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.record import daily, folders, forget, memory_file, offload
 from memory.record.store import Store
-from memory.redaction import Redactor
+from memory.services import Redactor
 from memory.turns import Entry, Turn
 from plugins.cluster.record import FencedError
 from plugins.context_files import files

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.context.limits import Limits
 from memory.context.meter import LONGEST_PIECE
+from memory.context.settings import Limits
 from memory.messages import Message, ToolCall
 from memory.record import transcript
 from tests.memory.harness import Looked, MemoryHarness, texts

@@ -20,7 +20,7 @@ from bot.settings import Settings
 from memory.context.change import ViewEvent
 from memory.context.emergency import RequestTooLong
 from memory.context.layout import replay
-from memory.context.limits import Limits
+from memory.context.settings import Limits
 from memory.context.strategies import STRATEGIES, next_plan
 from memory.context.summary import SummaryRequest
 from memory.context.view import View

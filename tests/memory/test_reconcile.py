@@ -10,7 +10,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory.calibration import Calibration, KnownModels
-from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
 from memory.context.reconcile import (
     CountedRequest,
@@ -21,6 +20,7 @@ from memory.context.reconcile import (
     count_odd,
     reconcile,
 )
+from memory.context.settings import Limits
 from memory.context.view import View
 from memory.record.store import Store
 from tests.tables import each_row

@@ -21,9 +21,9 @@ from agent.models.openai_client import left_out
 from memory import turns
 from memory.context import emergency, summary
 from memory.context.change import Change
-from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
 from memory.context.plan import SummarySpec
+from memory.context.settings import Limits
 from memory.context.view import View
 from memory.context_state import with_entries
 from memory.keys import ConversationKey

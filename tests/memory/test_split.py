@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from memory.context.change import Change, ViewEvent
 from memory.context.emergency import REASON, describe
 from memory.context.forms import TurnForm, assign_form
-from memory.context.limits import Limits
+from memory.context.settings import Limits
 from memory.context.strategies.split import safe_split
 from memory.conversation import Conversation
 from memory.events import Event, Events, Listener, Verdict

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.context import summary
-from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
+from memory.context.settings import Limits
 from memory.context.strategies.split import plan_structured
 from memory.context.summary_fields import SCHEMA, split_answer, with_diary
 from memory.context.view import View

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from memory.progress import TaskProgress
 from memory.record import feature_tables, mailbox, tables
 from memory.record.database import DatabaseEngine, StoreError
 from memory.record.engines.postgresql import PostgresqlEngine
@@ -17,6 +16,7 @@ from memory.record.engines.sqlite import SqliteEngine
 from memory.record.mailbox import AddressColumns, InboxRow
 from memory.record.store import Store
 from memory.record.transfer import TableDigest, copy_in, copy_out, digest, shapes
+from memory.tasks import TaskProgress
 from tests.memory.harness import MemoryHarness
 
 PLACE = AddressColumns("pipe", "main", "", "")

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.settings import SettingError, load_layers
-from memory.context.limits import Limits
+from memory.context.settings import Limits
 from memory.conversation import Conversation
 from memory.events import Event, EventName
 from memory.keys import ConversationKey

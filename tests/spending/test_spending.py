@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.links import Signal
+from bot.received import Signal
 from memory.keys import ConversationKey
 from memory.ledger import Bill, Spent
 from memory.record import conversations

@@ -17,8 +17,7 @@ from agent.models.brain import PROVIDERS, Provider
 from bot.received import key_of
 from bot.settings.files import read_tree
 from channels.message import Address
-from memory.context.limits import Limits
-from memory.context.settings import ContextSettings
+from memory.context.settings import ContextSettings, Limits
 from tests.bot.test_settings_agents import AGENTS_BLOCK
 from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
 from tests.whole.testbot import TestBot, run_bot

@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.context.change import Actor
-from memory.context.limits import Limits
 from memory.context.plan import Plan, Planner, plan_by
+from memory.context.settings import Limits
 from memory.context.strategies import slim, split, stubs, trim
 from memory.context.summary import Style
 from memory.context.view import Rendering, View

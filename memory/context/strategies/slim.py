@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from memory.context.change import Change, ShortenedLog
 from memory.context.forms import ROLLED, WHOLE, TurnForm, assign_form, overlay
 from memory.context.layout import Layout
-from memory.context.limits import Limits
 from memory.context.plan import Plan, find_leaving_ranges, summarise_in_front
+from memory.context.settings import Limits
 from memory.context.view import View
 from memory.turns import Turn
 

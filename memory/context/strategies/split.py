@@ -15,8 +15,8 @@ from itertools import accumulate
 
 from memory.context.change import Change
 from memory.context.forms import OWN, SUMMARY, FormKind, TurnForm, assign_form
-from memory.context.limits import Limits
 from memory.context.plan import Plan, can_help, summarise_in_front
+from memory.context.settings import Limits
 from memory.context.view import View
 from memory.plain_text import plain_number
 from memory.turns import Entry

@@ -12,8 +12,8 @@ only if it is still due once old results are stubs.
 from __future__ import annotations
 
 from memory.context.change import Change
-from memory.context.limits import Limits
 from memory.context.plan import Plan
+from memory.context.settings import Limits
 from memory.context.view import View
 from memory.turns import Entry, format_turns
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from memory.context.change import Change, Clip, ViewEvent
-from memory.context.limits import Limits
 from memory.context.plan import (
     Plan,
     can_help,
@@ -25,6 +24,7 @@ from memory.context.plan import (
     squeeze,
     summarise_in_front,
 )
+from memory.context.settings import Limits
 from memory.context.view import View
 from memory.turns import format_turns
 

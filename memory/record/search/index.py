@@ -19,13 +19,13 @@ import orjson
 from msgspec import Struct
 
 from memory.messages import Message
-from memory.progress import TaskProgress
 from memory.record import transcript
 from memory.record.database import Database
 from memory.record.search import words
 from memory.record.search.message_text import as_written, to_search_text, without_searches
 from memory.record.search.ranking import ChatSessions, ChatTimes, Passage
 from memory.record.search.words import UNESCAPED, Term
+from memory.tasks import TaskProgress
 from memory.turns import Entry
 
 BATCH = 200

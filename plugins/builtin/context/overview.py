@@ -16,8 +16,8 @@ from memory.calibration import CutPrompt, LearnedWindow
 from memory.context.change import ViewEvent
 from memory.context.cut_cost import CutCost
 from memory.context.forecast import Preview
-from memory.context.limits import Limits
 from memory.context.plan import Plan
+from memory.context.settings import Limits
 from memory.context.strategies import STRATEGIES
 from memory.context.view import View
 from memory.conversation import Conversation
@@ -29,10 +29,9 @@ from memory.services import CutNotice
 from plugins.api import Ask
 from plugins.builtin.context.cost import Cache, SoftLimit, cache_of, soft_limit_of
 from plugins.builtin.context.values import RequestBlock, list_blocks, pick, sentence_about
-from plugins.context_usage import usage_of
 from plugins.rules import find_compacting, parse
 from plugins.turn_names import ids
-from plugins.wording import shrink, spread
+from plugins.wording import shrink, spread, usage_of
 
 GOVERNING = (
     "context.strategy",

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from channels.language import _, explain, figure, format_datetime, number_of
 from memory.context.change import Name, ViewEvent
 from memory.context.emergency import REASONS
-from memory.context.limits import Limits
 from memory.context.plan import ASKED, THRESHOLDS, explain_stuck, find_stuck
+from memory.context.settings import Limits
 from memory.context.strategies.stubs import may_stub
 from memory.context.view import View
 from memory.patterns import lazy

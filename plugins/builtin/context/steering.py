@@ -13,8 +13,8 @@ from channels.language import _, explain
 from memory.compactor import Compacted
 from memory.context.change import ViewEvent
 from memory.context.emergency import LEAST_KEPT
-from memory.context.limits import Limits
 from memory.context.plan import explain_stuck, find_stuck
+from memory.context.settings import Limits
 from memory.context.view import View
 from memory.record.summaries import Summary
 from plugins.api import Action, Ask, CommandError, Reply, refusal
