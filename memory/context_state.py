@@ -17,12 +17,12 @@ from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.continued import LastRequest
 from memory.context.cut_cost import count_broken
 from memory.context.emergency import PASSING
+from memory.context.forms import Snapshot, note, take_snapshot
 from memory.context.layout import Layout, ReplayedState, replay
 from memory.context.lines import log_lines
 from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.context.plan import Plan
 from memory.context.settings import Limits
-from memory.context.snapshot import Snapshot, note, take_snapshot
 from memory.context.strategies import STRATEGIES, Strategy
 from memory.context.view import LogLine, Preface, View, wrap_summary
 from memory.keys import ConversationKey

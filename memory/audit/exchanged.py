@@ -342,3 +342,25 @@ def _kind_of(word: str, names: Set[str]) -> str:
     if word[0].isdigit():
         return "number"
     return "name" if word in names or is_wide(word) else "word"
+
+
+_RARE_WORD = 12  # maximum of clauses of a source with a word that is looked up
+_LEAST = 2
+
+
+def find_alike(
+    words: Set[str], said: Clauses, least: int = _LEAST
+) -> Iterator[tuple[int, frozenset[str]]]:
+    """Yield the places of the clauses that share at least so many of these words, besides a
+    denial, each with the shared ones."""
+    own = frozenset(words) - {NO, USER}
+    places = {place for word in own for place in _rare_places(word, said)}
+    for place in sorted(places):
+        shared = own & said.words[place]
+        if len(shared) >= least:
+            yield place, shared
+
+
+def _rare_places(word: str, said: Clauses) -> list[int]:
+    places = said.places.get(word, [])
+    return places if len(places) <= _RARE_WORD else []

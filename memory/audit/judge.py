@@ -15,15 +15,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from memory.audit.bounds import find_turned_bounds
-from memory.audit.compared import find_turned_comparisons
 from memory.audit.conditions import find_consent, find_unconditional, find_unconditioned
 from memory.audit.deferred import find_told_as_done, find_too_early
-from memory.audit.denied import find_affirmed, find_weakened
 from memory.audit.exchanged import Clauses, find_exchanged
 from memory.audit.made_up_orders import find_made_up, find_permitted
 from memory.audit.moved import find_moved, find_new_days
-from memory.audit.owners import find_other_owners
 from memory.audit.polarity import find_joined, find_newly_denied, find_stated
 from memory.audit.represented_requests import (
     find_lost_requests,
@@ -31,10 +27,11 @@ from memory.audit.represented_requests import (
     find_told_finished,
     list_unbacked,
 )
-from memory.audit.roles import find_exchanged_roles
+from memory.audit.roles import find_exchanged_roles, find_other_owners
 from memory.audit.source import AuditSource
 from memory.audit.tied import find_untied
-from memory.audit.unsettled import find_chosen, find_decided
+from memory.audit.turned import find_turned_bounds, find_turned_comparisons
+from memory.audit.unsettled import find_affirmed, find_chosen, find_decided, find_weakened
 from memory.patterns import lazy
 from memory.text import shapes
 from memory.text.receipt import Receipt, SourceFacts

@@ -11,8 +11,7 @@ import re
 from collections.abc import Set
 
 from memory.audit.classes import CLASSES, TITLES
-from memory.audit.clauses import find_alike
-from memory.audit.exchanged import DETERMINERS, NO, USER, Clauses
+from memory.audit.exchanged import DETERMINERS, NO, USER, Clauses, find_alike
 from memory.patterns import lazy
 from memory.text.wording import is_wide
 

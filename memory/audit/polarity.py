@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Set
 
-from memory.audit.clauses import find_alike
-from memory.audit.denied import DENIES, UNLESS
-from memory.audit.exchanged import NO, USER, Clauses
+from memory.audit.exchanged import NO, USER, Clauses, find_alike
+from memory.audit.unsettled import DENIES, UNLESS
 from memory.patterns import lazy
 from memory.text.wording import is_wide
 

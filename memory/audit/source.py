@@ -10,8 +10,6 @@ from math import log2
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.audit.bounds import Bound, list_bounds
-from memory.audit.compared import ComparedSides, list_compared
 from memory.audit.conditions import (
     Condition,
     Refusal,
@@ -21,7 +19,6 @@ from memory.audit.conditions import (
     find_refusals,
 )
 from memory.audit.deferred import Planned, PutOff, find_planned, find_put_off
-from memory.audit.denied import Order, find_left_out, find_orders, find_rejected
 from memory.audit.exchanged import Clauses
 from memory.audit.made_up_orders import Ban, find_bans, find_grants
 from memory.audit.represented_requests import list_tasks
@@ -33,8 +30,17 @@ from memory.audit.superseded import (
     has_same_measure_word,
     keeps_old_value,
 )
-from memory.audit.turned import Turnable
-from memory.audit.unsettled import Rejected, Unsettled, find_options, find_unsettled
+from memory.audit.turned import Bound, ComparedSides, Turnable, list_bounds, list_compared
+from memory.audit.unsettled import (
+    Order,
+    Rejected,
+    Unsettled,
+    find_left_out,
+    find_options,
+    find_orders,
+    find_rejected,
+    find_unsettled,
+)
 from memory.corrections.corrected import SAID, choose_certain, find_omitted, find_stale
 from memory.corrections.ended_values import EndedByPerson, EndedValue, has_old_value, with_commands
 from memory.corrections.finder import Correction, find_corrections, in_force

@@ -22,13 +22,13 @@ from memory.context.forms import (
     FormKind,
     Forms,
     FormSpan,
+    Snapshot,
     TurnForm,
     overlay,
     turns_of,
     up_to,
     without_turns,
 )
-from memory.context.snapshot import Snapshot
 
 
 class Clip(Struct, frozen=True):

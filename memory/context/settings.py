@@ -1,5 +1,5 @@
-"""The section `context`: the size of the context, and the treatment of older turns; and the limits in
-force for one conversation, which are computed at each step and never stored."""
+"""The section `context`: the size of the context, and the treatment of older turns; and the limits
+in force for one conversation, which are computed at each step and never stored."""
 
 from __future__ import annotations
 

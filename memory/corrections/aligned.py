@@ -15,7 +15,6 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from memory.corrections.cues import has_cue, without_cues
 from memory.corrections.frames import is_doubtful
 from memory.corrections.pairs import (
     BACK,
@@ -25,7 +24,7 @@ from memory.corrections.pairs import (
     as_word,
     count_at_end,
 )
-from memory.corrections.sentences import OF_ANYTHING
+from memory.corrections.sentences import OF_ANYTHING, has_cue, without_cues
 from memory.corrections.subjects import CLAUSE
 from memory.patterns import lazy
 

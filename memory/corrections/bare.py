@@ -14,14 +14,6 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from memory.corrections.cues import (
-    has_cue,
-    has_end_cue,
-    has_hint,
-    has_slip_cue,
-    list_further,
-    list_words,
-)
 from memory.corrections.frames import is_doubtful
 from memory.corrections.pairs import (
     BACK,
@@ -32,6 +24,14 @@ from memory.corrections.pairs import (
     ValuePair,
     count_edits,
     has_same_unit,
+)
+from memory.corrections.sentences import (
+    has_cue,
+    has_end_cue,
+    has_hint,
+    has_slip_cue,
+    list_further,
+    list_words,
 )
 from memory.corrections.subjects import part_of
 from memory.patterns import lazy

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from memory.corrections.cues import has_hint, has_slip_cue, list_further, list_words
 from memory.corrections.frames import is_doubtful, is_framed
 from memory.corrections.pairs import BACK, ParsedMessage, ParsedSentence, ValuePair, as_word
+from memory.corrections.sentences import has_hint, has_slip_cue, list_further, list_words
 from memory.patterns import lazy
 from memory.text.values import Value
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from memory.corrections.cues import has_cue, list_cues
 from memory.corrections.pairs import DENYING, ParsedMessage, ParsedSentence, ValuePair
+from memory.corrections.sentences import has_cue, list_cues
 from memory.corrections.targets import find_named
 from memory.patterns import lazy
 from memory.text.units import kind_of_unit

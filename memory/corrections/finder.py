@@ -20,14 +20,12 @@ from msgspec.structs import replace
 from memory.corrections.aligned import find_aligned
 from memory.corrections.bare import LONG, LONGEST_END, find_bare, may_be_bare
 from memory.corrections.classes import PLAIN, find_plain
-from memory.corrections.cues import without_cues
-from memory.corrections.denied import find_denied, may_deny
-from memory.corrections.digits import find_digits
-from memory.corrections.elliptic import find_elliptic, may_be_elliptic
+from memory.corrections.elliptic import find_digits, find_elliptic, may_be_elliptic
+from memory.corrections.ended_values import find_denied, may_deny
 from memory.corrections.pairs import BACK, ParsedMessage, ValuePair, find_beside, find_pairs
 from memory.corrections.replaced import find_replaced, may_be_replaced
 from memory.corrections.score import FRAMED, has_words, score_pairs
-from memory.corrections.sentences import OF_ANYTHING, content_words, split_sentences
+from memory.corrections.sentences import OF_ANYTHING, content_words, split_sentences, without_cues
 from memory.text.values import SCANNED, Value, find_values
 
 log = logging.getLogger(__name__)

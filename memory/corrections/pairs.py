@@ -16,9 +16,8 @@ from itertools import chain, islice
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.corrections.cues import list_cues, without_cues
 from memory.corrections.frames import is_framed
-from memory.corrections.sentences import content_words, split_sentences
+from memory.corrections.sentences import content_words, list_cues, split_sentences, without_cues
 from memory.patterns import lazy
 from memory.text.values import Value, find_values
 

@@ -14,7 +14,6 @@ from math import sqrt
 
 from msgspec import Struct
 
-from memory.corrections.changes import is_changed_to
 from memory.corrections.doubts import is_doubted
 from memory.corrections.pairs import (
     BACK,
@@ -25,15 +24,18 @@ from memory.corrections.pairs import (
     count_edits,
     read_tokens,
 )
+from memory.corrections.replaced import is_changed_to
 from memory.corrections.sentences import content_words
 from memory.corrections.subjects import is_of_another
 from memory.corrections.targets import (
     adjacent_words,
     find_named,
+    is_only,
+    is_reverse,
     is_unlike,
+    list_framed,
     list_others,
 )
-from memory.corrections.told import is_only, is_reverse, list_framed
 from memory.text.values import Value
 from memory.text.wording import read_weights
 

@@ -21,9 +21,8 @@ import orjson
 from peewee import SQL, fn
 
 from memory.context.change import Change, ViewEvent
-from memory.context.forms import WHOLE, assign_form
+from memory.context.forms import WHOLE, Snapshot, assign_form
 from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns, limit, replay
-from memory.context.snapshot import Snapshot
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record import tables
 from memory.record.branches import Ancestor, any_of, find_sharing_rows, lineage, within

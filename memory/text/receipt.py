@@ -21,8 +21,7 @@ from memory.text.facts import (
     separate_scripts,
     values_of,
 )
-from memory.text.mentioned_dates import MentionedDates
-from memory.text.mentioned_numbers import MentionedNumbers
+from memory.text.mentioned import MentionedDates, MentionedNumbers
 from memory.text.names import WORD
 from memory.text.units import Units
 

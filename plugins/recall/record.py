@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from memory.record.closeness import to_search_text, without_searches
 from memory.record.database import Database
 from memory.record.search import index
 from memory.record.search.index import Range, Ranges
-from memory.record.search.message_text import to_search_text, without_searches
 from memory.turns import Entry
 
 # A change of the model needs a migration that empties the table.

@@ -37,8 +37,8 @@ from memory.corrections.ended_values import EndedValue, show_corrected
 from memory.corrections.finder import find_corrections
 from memory.messages import mark_untrusted
 from memory.record import daily
+from memory.record.closeness import finder, spans
 from memory.record.search import words
-from memory.record.search.message_text import finder, spans
 from memory.summary.extract import extract as shorten
 from plugins.builtin.context_search import LONGEST_QUERY
 from plugins.instructions.detect import find_instructions, is_plain, own_words

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from memory.audit.judge import Audit, Candidate, audit
 from memory.audit.source import AuditSource
 from memory.audit.superseded import find_stale_values, find_superseded
-from memory.text.mentioned_numbers import MentionedNumbers
+from memory.text.mentioned import MentionedNumbers
 from tests.memory.audit_turns import turns_of
 from tests.tables import each_row
 

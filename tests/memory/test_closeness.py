@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from memory.record.closeness import MOST_WORDS, NOWHERE, MatchScore, closeness, fold, measure
+from memory.record.closeness import (
+    MOST_WORDS,
+    NOWHERE,
+    MatchScore,
+    closeness,
+    fold,
+    measure,
+)
 
 WHOLE = (
     *("12", "2012", "3.14", "a-17", "2026-11-27", "27.11.2026", "12:30", "1,500", "3/4", "v1.2.3"),

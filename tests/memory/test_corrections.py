@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from memory.corrections import finder as corrections
-from memory.corrections import told as correction_told
+from memory.corrections import targets as correction_targets
 from memory.corrections.finder import find_corrections, in_force
 from memory.corrections.frames import is_framed
 from memory.text.values import find_values
@@ -264,7 +264,7 @@ def test_hostile_frames_take_little_work(monkeypatch: pytest.MonkeyPatch) -> Non
         looks.append(text)
         return is_framed(text, *places, is_name=is_name, is_repair=is_repair)
 
-    monkeypatch.setattr(correction_told, "is_framed", counted)
+    monkeypatch.setattr(correction_targets, "is_framed", counted)
     piece = "not at 19:00 but at 20:30 from 21:00 to 22:00 -> 23:00 "
     find_corrections(["At 19:00, 20:30, 21:00, 22:00.", f"{piece * 6}\n" * 60])
     assert 0 < len(looks) <= 24

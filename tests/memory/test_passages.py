@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from memory.context.strategies import STRATEGIES
 from memory.messages import Message, ToolCall
+from memory.record.closeness import finder, to_model_text
 from memory.record.search import (
     MOST,
     FirstMessages,
@@ -24,7 +25,6 @@ from memory.record.search import (
     spread,
 )
 from memory.record.search.excerpts import blocks
-from memory.record.search.message_text import finder, to_model_text
 from tests.memory.harness import MemoryHarness
 
 pytestmark = pytest.mark.databases

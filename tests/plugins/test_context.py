@@ -15,8 +15,8 @@ from memory.context.layout import Layout
 from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.context.view import Scale, View, apply_layout
 from memory.messages import Message, ToolCall
+from memory.record.closeness import Span, spans
 from memory.record.search.excerpts import pieces
-from memory.record.search.message_text import Span, spans
 from memory.turns import Entry, Turn
 from plugins.api import CommandError
 from plugins.builtin.context.overview import parts

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.messages import Message, ToolCall
+from memory.record.closeness import Span, finder, to_model_text
 from memory.record.search import Hit, SearchHits, Words
 from memory.record.search.excerpts import window
-from memory.record.search.message_text import Span, finder, to_model_text
 from memory.turns import Entry
 from plugins.builtin.context_search import LONGEST, as_text, context_search
 from tests.memory.harness import KEY, MemoryHarness

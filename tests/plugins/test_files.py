@@ -23,7 +23,7 @@ from agent.tools.text_lines import Search
 from agent.tools.toolbox import Toolbox
 from memory.keys import ConversationKey
 from memory.messages import ToolCall
-from memory.record.search.message_text import finder
+from memory.record.closeness import finder
 from plugins.files import feature as files
 from tests.waiting import PATIENCE
 

@@ -21,9 +21,9 @@ from channels.terminal.markdown import Page
 from channels.web.markup import html
 from channels.whatsapp.letters import rendered as rendered_for_whatsapp
 from memory.plain_text import words_of
+from memory.record.closeness import Span
 from memory.record.conversations import MatchedMessage
 from memory.record.search.excerpts import without_markup
-from memory.record.search.message_text import Span
 from plugins.wording import cell, clip, literal, name_branch, table
 from tests.fakes.discord_markup import words
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from memory.record.search import index, message_text
+from memory.record import closeness
+from memory.record.search import index
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.testbot import TestBot, run_bot
 
@@ -88,7 +89,7 @@ async def test_a_message_that_was_indexed_with_its_escapes_is_forgotten_whole(
     """An index of an earlier version has the words unchanged."""
     call = Call("no_such_tool", '{"text": "Gr\\u00fc\\u00dfe\\nzebra"}', "n")
     with monkeypatch.context() as earlier:
-        earlier.setattr(index, "to_search_text", message_text.as_written)
+        earlier.setattr(index, "to_search_text", closeness.as_written)
         earlier.setattr(index, "UNESCAPED", 0)
         async with run_bot(tmp_path, [Say(calls=(call,)), Say("Noted.")], SETTINGS) as bot:
             await bot.says("Note it")

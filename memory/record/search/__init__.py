@@ -18,19 +18,22 @@ from memory.corrections.ended_values import EndedValue, has_old_value
 from memory.messages import SEARCHES
 from memory.record import transcript
 from memory.record.branches import lineage
-from memory.record.closeness import MOST_WORDS, MatchScore, closeness, fold
-from memory.record.database import Database
-from memory.record.search import index, words
-from memory.record.search.corrected import Corrections
-from memory.record.search.likeness import Likeness
-from memory.record.search.message_text import (
+from memory.record.closeness import (
+    MOST_WORDS,
+    MatchScore,
     Span,
+    closeness,
     finder,
+    fold,
     spans,
     to_model_text,
     to_search_text,
     without_searches,
 )
+from memory.record.database import Database
+from memory.record.search import index, words
+from memory.record.search.corrected import Corrections
+from memory.record.search.likeness import Likeness
 from memory.record.search.ranking import (
     NO_DAYS,
     WEIGHTS,

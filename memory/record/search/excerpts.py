@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from memory.plain_text import literal, words_of
+from memory.record.closeness import Span
 from memory.record.search import Hit
-from memory.record.search.message_text import Span
 
 _AROUND = 50  # characters that are shown on each side of a word
 _START, _END = "\ue000", "\ue001"

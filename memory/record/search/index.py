@@ -20,9 +20,9 @@ from msgspec import Struct
 
 from memory.messages import Message
 from memory.record import transcript
+from memory.record.closeness import as_written, to_search_text, without_searches
 from memory.record.database import Database
 from memory.record.search import words
-from memory.record.search.message_text import as_written, to_search_text, without_searches
 from memory.record.search.ranking import ChatSessions, ChatTimes, Passage
 from memory.record.search.words import UNESCAPED, Term
 from memory.tasks import TaskProgress
