@@ -43,9 +43,8 @@ from agent.tools.toolbox import Toolbox
 from memory.audit.judge import audit_line
 from memory.audit.source import AuditSource
 from memory.context.emergency import RequestTooLong
-from memory.context.lines import first_words
 from memory.context.meter import PromptPrefix
-from memory.context.terse import TerseFilter, extract
+from memory.context.terse import TerseFilter, extract, first_words
 from memory.context.view import View
 from memory.ledger import Spent
 from memory.messages import CUT_OFF, Mark, Message, ToolCall

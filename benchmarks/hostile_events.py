@@ -29,7 +29,7 @@ from channels.discord import incoming as at_discord
 from channels.discord.client import DiscordClient
 from channels.feishu import reading as at_feishu
 from channels.feishu.api import WireFrame
-from channels.kit.frames import ODD_SHAPE
+from channels.kit.messenger import ODD_SHAPE
 from channels.kit.platform import Author, Location
 from channels.mail.mail import open_letter
 from channels.mail.reading import read as read_mail

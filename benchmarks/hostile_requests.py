@@ -12,7 +12,7 @@ from functools import partial
 import orjson
 from pydantic import BaseModel
 
-from channels.kit.frames import ODD_SHAPE, load_frame
+from channels.kit.messenger import ODD_SHAPE, load_frame
 from channels.web.chat_shapes import ChatRequest
 from channels.web.operations import Problem, parse_body
 from channels.web.shapes import StrictBody

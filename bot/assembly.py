@@ -31,7 +31,7 @@ from bot.stages import (
     open_memory,
 )
 from channels.base import Channel
-from memory.record import engines, overrides
+from memory.record import bot_state, engines
 from memory.record.database import DatabaseEngine
 from memory.record.store import Store
 from plugins.api import HookContext
@@ -108,7 +108,7 @@ async def _open_record(layers: Layers, data: Path, book: SettingsStore, *, share
     engine = engines.engine_for(find_database(layers, data))
     losses = () if shared else await asyncio.to_thread(_list_losses, engine)
     store = await Store.open(engine, "shared" if shared else "alone")
-    left_out = book.adopt(await store.read(overrides.load))
+    left_out = book.adopt(await store.read(bot_state.load_overrides))
     set_level(book.effective().log_level)
     return Record(book, store, left_out, losses, Signal())
 

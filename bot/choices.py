@@ -13,7 +13,7 @@ from agent.models.catalogue import cost_of, window_of
 from agent.models.learnt import LearntModels
 from agent.models.selection import ModelChoice
 from bot.settings import Settings
-from memory.record import learnt
+from memory.record import bot_state
 from memory.record.store import Store, StoreError
 
 
@@ -82,11 +82,13 @@ log = logging.getLogger(__name__)
 
 async def keep_learnt(models: LearntModels, store: Store) -> None:
     """Load the stored facts, and store those that are learnt from now on."""
-    models.load(await store.read(learnt.read))
+    models.load(await store.read(bot_state.read_facts))
 
     async def keep(place: str, model: str, facts: str) -> None:
         try:
-            await store.write(lambda db: learnt.put(db, place, model, facts), is_synced=False)
+            await store.write(
+                lambda db: bot_state.put_facts(db, place, model, facts), is_synced=False
+            )
         except StoreError as error:
             log.warning("what was learnt about %s is not kept: %s", model, error)
 

@@ -16,7 +16,7 @@ from channels.base import Channel, TurnsDeleted, WithHistory
 from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
-from memory.record import channel_state
+from memory.record import bot_state
 from memory.record.forget import StoredCounts, delete_folder
 from plugins.api import ForgetReport, ForgetRequest
 from plugins.wording import name_branch
@@ -162,7 +162,7 @@ class Forgetter:
             channel.forget(texts)
         if texts is None:
             write = self._conversations.services.store.write
-            await write(lambda db: channel_state.forget_chat(db, name, chat.rpartition("/")[2]))
+            await write(lambda db: bot_state.forget_chat(db, name, chat.rpartition("/")[2]))
 
 
 def _count(folder: Path) -> int:

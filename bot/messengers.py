@@ -22,7 +22,7 @@ from channels.base import HEALTH, Bot, Channel, ChannelError, ChannelHealth, Wit
 from channels.kit.registration import ENTRY_POINTS, ChannelType
 from channels.message import Outbound
 from memory.plain_text import nearest
-from memory.record import channel_state
+from memory.record import bot_state
 from memory.record.database import DatabaseEngine
 from memory.record.store import Store
 from memory.record.tables import UNREADABLE
@@ -35,10 +35,10 @@ class StoredState(Struct, frozen=True):
     store: Store
 
     async def get(self, channel: str, name: str) -> str:
-        return await self.store.read(lambda db: channel_state.find(db, channel, name))
+        return await self.store.read(lambda db: bot_state.find_text(db, channel, name))
 
     async def set(self, channel: str, name: str, text: str) -> None:
-        await self.store.write(lambda db: channel_state.put(db, channel, name, text))
+        await self.store.write(lambda db: bot_state.put_text(db, channel, name, text))
 
 
 class ChannelWatch(Struct, frozen=True):
@@ -64,7 +64,7 @@ def read_health(engine: DatabaseEngine) -> dict[str, ChannelHealth]:
     with engine.visit() as database:
         if "channel_state" not in database.get_tables():
             return {}
-        kept = channel_state.list_named(database, HEALTH)
+        kept = bot_state.list_named(database, HEALTH)
     return {name: health for name, text in kept if (health := load_health(text))}
 
 

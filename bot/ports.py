@@ -35,7 +35,7 @@ from memory.context.settings import DEFAULT_WINDOW
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import ToolCall
-from memory.record import overrides
+from memory.record import bot_state
 from memory.record.people import KnownPerson, PendingPerson, Role
 from memory.record.store import Store
 from memory.tasks import KeyedQueues
@@ -91,7 +91,7 @@ class StoredSettings:
             value = self._book.check(key, text, scope, by_user=not by.is_owner)
         own = scope if by.is_owner else OF_USERS + scope
         removed = (OF_USERS + scope,)  # an owner's change replaces those of users there
-        await self._store.write(lambda db: overrides.save(db, own, key, value, removed))
+        await self._store.write(lambda db: bot_state.save_override(db, own, key, value, removed))
         self._book.set(key, value, scope, by_user=not by.is_owner)
         self._on_change(key)
         return self._book.describe(key, scope)
@@ -100,7 +100,7 @@ class StoredSettings:
         with _refusing():
             self._book.unset(key, scope, by_user=not by.is_owner)
         removed = (OF_USERS + scope, *([scope] if by.is_owner else []))
-        await self._store.write(lambda db: overrides.remove(db, removed, key))
+        await self._store.write(lambda db: bot_state.remove_overrides(db, removed, key))
         self._on_change(key)
         return self._book.describe(key, scope)
 

@@ -52,7 +52,7 @@ from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.plain_text import literal
-from memory.record import channel_state
+from memory.record import bot_state
 from memory.record.database import Database
 from memory.record.store import StoreError
 from memory.record.tables import UNREADABLE
@@ -135,7 +135,7 @@ class PrivateConversations:
     async def load(self) -> None:
         """Load the chats that were off the record when the previous process ended."""
         store = self._conversations.services.store
-        for channel, _name, text in await store.read(lambda db: channel_state.list_of(db, STATE)):
+        for channel, _name, text in await store.read(lambda db: bot_state.list_of(db, STATE)):
             with suppress(*UNREADABLE):
                 whole = orjson.loads(text)
                 at, place = whole["at"], PrivateLocation(whole["home"], whole["on"], whole["ids"])
@@ -194,7 +194,7 @@ class PrivateConversations:
         text, words = orjson.dumps(whole).decode(), f"{STATE} {address.chat} {address.thread}"
 
         def work(db: Database) -> None:
-            channel_state.put(db, address.channel, words.rstrip(), text)
+            bot_state.put_text(db, address.channel, words.rstrip(), text)
 
         await self._conversations.services.store.write(work)
         self._places[name] = PrivateLocation(home, is_on, ids)

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from bot.forgetting import Forgetter
 from bot.settings import SettingsStore
-from memory.record import clock as rows
-from memory.record.clock import Clock
+from memory.record import bot_state
+from memory.record.bot_state import Clock
 from memory.record.store import Store
 from memory.tasks import BackgroundTasks
 
@@ -62,7 +62,7 @@ class ClockWatch(Struct):
         now, uptime = self.clock(), self.uptime()
         if self._kept is None:
             self._looked = uptime
-            self._kept = await self.store.read(rows.load) or Clock(now, now)
+            self._kept = await self.store.read(bot_state.load_clock) or Clock(now, now)
         judgement = judge(self._kept, now, max(0.0, uptime - self._looked))
         self._looked = uptime
         await self._keep(judgement)
@@ -92,7 +92,7 @@ class ClockWatch(Struct):
         if not self.is_kept:
             return
         # Not synced: a power cut costs minutes of a day's probation.
-        await self.store.write(lambda db: rows.save(db, kept), is_synced=False)
+        await self.store.write(lambda db: bot_state.save_clock(db, kept), is_synced=False)
 
 
 def _sentence(kept: Clock, zone: tzinfo) -> str:

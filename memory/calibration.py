@@ -29,7 +29,7 @@ from memory.context.reconcile import (
 from memory.context.settings import Limits
 from memory.context.view import Scale, View
 from memory.messages import PICTURE_TOKENS
-from memory.record import learnt
+from memory.record import bot_state
 from memory.record.store import Store
 
 _DRIFT = 0.02  # a ratio is stored again when it changed by more than this share
@@ -274,7 +274,9 @@ class Calibration:
         old = self.models.ratio(model)
         if abs(new - old) > _DRIFT * old:
             self.models.ratios[model] = new
-            await self._store.write(lambda db: learnt.save_ratio(db, model, new), is_synced=False)
+            await self._store.write(
+                lambda db: bot_state.save_ratio(db, model, new), is_synced=False
+            )
 
     def accept_refusal(self, view: View, limits: Limits, window: int) -> None:
         """Record that the request made from `view` was longer than the model's window, which the

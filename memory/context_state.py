@@ -19,11 +19,11 @@ from memory.context.cut_cost import count_broken
 from memory.context.emergency import PASSING
 from memory.context.forms import Snapshot, note, take_snapshot
 from memory.context.layout import Layout, ReplayedState, replay
-from memory.context.lines import log_lines
 from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.context.plan import Plan
 from memory.context.settings import Limits
 from memory.context.strategies import STRATEGIES, Strategy
+from memory.context.terse import log_lines
 from memory.context.view import LogLine, Preface, View, wrap_summary
 from memory.keys import ConversationKey
 from memory.ledger import Bill, Spent

@@ -24,7 +24,7 @@ from memory.calibration import KnownModels
 from memory.conversation import Conversation, EvictedState, SharedState
 from memory.keys import ConversationKey, Scope, everything
 from memory.long_term.memory import AudienceState, LongTermMemory
-from memory.record import conversations, learnt, mailbox, memory_file, summaries, transcript
+from memory.record import bot_state, conversations, mailbox, memory_file, summaries, transcript
 from memory.record.conversations import ListedConversation
 from memory.record.memory_file import MemoryFileError
 from memory.record.store import StoreError
@@ -176,7 +176,7 @@ class Conversations:
     async def load(self, is_selected: Scope = everything) -> None:
         """Load each model's calibration, and resume the work that a crash interrupted: the memory
         files in the prompt, and jobs."""
-        self.models.ratios = await self.services.store.read(learnt.ratios)
+        self.models.ratios = await self.services.store.read(bot_state.ratios)
         await self.branches.load(is_selected)
         for audience in await self._list_unwritten(is_selected):
             key, state = ConversationKey("", audience), self.long_term[audience]

@@ -1,5 +1,5 @@
 """The facts about models learnt from refusals, by address and model name: applied to each request,
-reported to a person once, and kept over restarts (`memory/record/learnt.py`). Also a brain's
+reported to a person once, and kept over restarts (`memory/record/bot_state.py`). Also a brain's
 `quirks`, which override the provider's row in `providers.toml` (`brain.find_provider`)."""
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.models import listed, openai_request, responses
@@ -28,23 +27,21 @@ log = logging.getLogger(__name__)
 __all__ = ["OPENAI_URL", "Endpoint", "OpenAIModel"]
 
 
-class _Api(Struct, frozen=True):
-    """An API of OpenAI, one of two: how a request is made, first in the shape that both share
-    (`to_neutral`), and without parameters that were refused."""
+class _Api(Protocol):
+    """A module of an API of OpenAI, one of two: how a request is made, first in the shape that both
+    share (`to_neutral`), and without parameters that were refused."""
 
-    answer: Callable[[str], Answer]
-    to_neutral: Callable[[Endpoint, Provider, ModelRequest], dict[str, Any]]
-    to_body: Callable[[Mapping[str, Any], RequestExtras], Mapping[str, Any]]
-    leave_out: Callable[[Mapping[str, Any], frozenset[str]], dict[str, Any]]
+    def to_neutral(
+        self, endpoint: Endpoint, provider: Provider, request: ModelRequest
+    ) -> dict[str, Any]: ...
+
+    def to_body(self, neutral: Mapping[str, Any], beside: RequestExtras) -> Mapping[str, Any]: ...
+
+    def without(self, body: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]: ...
 
 
-BY_CHAT = _Api(Answer, openai_request.to_neutral, openai_request.to_body, openai_request.without)
-BY_RESPONSES = _Api(
-    lambda field: ResponsesAnswer(),
-    responses.to_neutral,
-    responses.to_body,
-    responses.without,
-)
+BY_CHAT: _Api = openai_request
+BY_RESPONSES: _Api = responses
 
 
 class OpenAIModel(EndpointModel):
@@ -95,7 +92,7 @@ class OpenAIModel(EndpointModel):
         if self.learnt.facts.get(EVERYWHERE) and THOUGHTS in whole:
             whole[EVERYWHERE] = True
         unwanted = self.learnt.unwanted
-        return api.leave_out(whole, unwanted) if unwanted else whole
+        return api.without(whole, unwanted) if unwanted else whole
 
     async def _stream_conversation(
         self, body: Mapping[str, Any], request: ModelRequest, on_delta: OnDelta
@@ -107,7 +104,7 @@ class OpenAIModel(EndpointModel):
         is_header = name not in ("", "body") and request.affinity and api is BY_CHAT
         headers = {name: request.affinity} if is_header else {}
         return await self._ask(
-            api.answer(self._field),
+            Answer(self._field) if api is BY_CHAT else ResponsesAnswer(),
             lambda: encode(api.to_body(body, request.beside)),
             on_delta,
             request,

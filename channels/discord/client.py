@@ -18,7 +18,7 @@ import discord
 import yarl
 from discord.gateway import DiscordWebSocket, ReconnectWebSocket
 
-from channels.kit.frames import check_parts
+from channels.kit.messenger import check_parts
 from channels.limited import LimitedDict
 
 log = logging.getLogger(__name__)

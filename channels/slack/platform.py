@@ -19,7 +19,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from channels.base import ChannelError, WebhookAnswer, WebhookCall
-from channels.kit.frames import ODD_SHAPE
+from channels.kit.messenger import ODD_SHAPE
 from channels.kit.platform import (
     Author,
     File,

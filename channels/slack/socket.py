@@ -15,7 +15,7 @@ from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType
 from slack_sdk.errors import SlackApiError
 
 from channels.base import ChannelError
-from channels.kit.frames import load_frame
+from channels.kit.messenger import load_frame
 from channels.kit.platform import PlatformFailure
 
 REVOKED = (

@@ -34,8 +34,7 @@ from telegram.request import HTTPXRequest
 from telegramify_markdown import utf16_len
 
 from channels.base import ChannelError, CommandEntry, WebhookAnswer, WebhookCall
-from channels.kit.frames import check_parts
-from channels.kit.messenger import Messenger
+from channels.kit.messenger import Messenger, check_parts
 from channels.kit.platform import (
     ButtonPress,
     File,

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 import aiohttp
 from msgspec.structs import replace
 
-from channels.kit.frames import load_frame
+from channels.kit.messenger import load_frame
 from channels.kit.platform import (
     Button,
     Event,

@@ -21,8 +21,8 @@ from pywa.types.callback import Button as ReplyButton
 from pywa.types.callback import Section, SectionList, SectionRow
 
 from channels.kit.choices import Press
-from channels.kit.frames import ODD_SHAPE, list_objects
 from channels.kit.markdown import MARKS, Dialect, Table, Within, address_of, guard_fence, spell_out
+from channels.kit.messenger import ODD_SHAPE, list_objects
 from channels.kit.platform import (
     Author,
     Button,

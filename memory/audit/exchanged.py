@@ -16,7 +16,7 @@ from operator import add
 
 from memory.audit.classes import TITLES, WIDE_SIGNS, class_of
 from memory.patterns import lazy
-from memory.text.number_words import NUMBER_WORDS
+from memory.text.numbers import NUMBER_WORDS
 from memory.text.wording import IGNORED, is_wide, split_sentences
 
 _HEAD = 5

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from memory.context import summary_fields
 from memory.context.continued import RequestBeginning
-from memory.context.lines import as_text as as_line
-from memory.context.lines import brief_logs, lines_of
 from memory.context.settings import Limits
+from memory.context.terse import as_text as as_line
+from memory.context.terse import brief_logs, lines_of
 from memory.keys import ConversationKey
 from memory.ledger import Spent
 from memory.messages import PICTURE, Message

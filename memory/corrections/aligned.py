@@ -25,7 +25,7 @@ from memory.corrections.pairs import (
     count_at_end,
 )
 from memory.corrections.sentences import OF_ANYTHING, has_cue, without_cues
-from memory.corrections.subjects import CLAUSE
+from memory.corrections.targets import CLAUSE
 from memory.patterns import lazy
 
 _LONGEST = 300  # maximum characters of a message

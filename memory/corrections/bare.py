@@ -33,7 +33,7 @@ from memory.corrections.sentences import (
     list_further,
     list_words,
 )
-from memory.corrections.subjects import part_of
+from memory.corrections.targets import part_of
 from memory.patterns import lazy
 from memory.text.values import Value
 

@@ -14,7 +14,7 @@ from memory.corrections.pairs import DENYING, ParsedMessage, ParsedSentence, Val
 from memory.corrections.sentences import has_cue, list_cues
 from memory.corrections.targets import find_named
 from memory.patterns import lazy
-from memory.text.units import kind_of_unit
+from memory.text.numbers import kind_of_unit
 
 _BEFORE = 80
 """The number of characters before a new value that may say whose belief it is."""

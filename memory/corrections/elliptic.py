@@ -25,7 +25,7 @@ from memory.corrections.frames import is_doubtful
 from memory.corrections.pairs import ParsedMessage, ParsedSentence, ValuePair
 from memory.corrections.replaced import OTHERS
 from memory.corrections.sentences import has_cue, list_further, list_words, without_cues
-from memory.corrections.subjects import is_of_another
+from memory.corrections.targets import is_of_another
 from memory.patterns import lazy
 from memory.text.values import Value
 from memory.text.wording import is_wide

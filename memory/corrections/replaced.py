@@ -19,8 +19,7 @@ from memory.corrections.bare import BareValue, is_similar
 from memory.corrections.frames import BECOMES, CHANGED, ORDERS, SMALL, is_doubtful
 from memory.corrections.pairs import ParsedMessage, ParsedSentence, ValuePair
 from memory.corrections.sentences import OF_ANYTHING, list_further
-from memory.corrections.subjects import part_of
-from memory.corrections.targets import adjacent_words
+from memory.corrections.targets import adjacent_words, part_of
 from memory.patterns import lazy
 from memory.text.values import Value
 

@@ -26,10 +26,10 @@ from memory.corrections.pairs import (
 )
 from memory.corrections.replaced import is_changed_to
 from memory.corrections.sentences import content_words
-from memory.corrections.subjects import is_of_another
 from memory.corrections.targets import (
     adjacent_words,
     find_named,
+    is_of_another,
     is_only,
     is_reverse,
     is_unlike,

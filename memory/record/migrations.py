@@ -195,7 +195,7 @@ MIGRATIONS: list[Migration] = [
             person TEXT PRIMARY KEY, digest TEXT NOT NULL UNIQUE, may_command INTEGER NOT NULL,
             at REAL NOT NULL, used REAL NOT NULL DEFAULT 0)""",
     ),
-    # A table for the clock's time when the bot ran last (`memory/record/clock.py`).
+    # A table for the clock's time when the bot ran last (`memory/record/bot_state.py`).
     Migration(
         "clock",
         """CREATE TABLE clock (
@@ -467,14 +467,14 @@ MIGRATIONS: list[Migration] = [
         "CREATE INDEX mcp_change_server ON mcp_change(server, id)",
     ),
     # A table of the texts that channels keep across restarts
-    # (`memory/record/channel_state.py`).
+    # (`memory/record/bot_state.py`).
     Migration(
         "channel_state",
         """CREATE TABLE channel_state (
             channel TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL,
             PRIMARY KEY (channel, name)) WITHOUT ROWID""",
     ),
-    # A table of the facts about models learnt from refusals (`memory/record/learnt.py`).
+    # A table of the facts about models learnt from refusals (`memory/record/bot_state.py`).
     Migration(
         "learnt_models",
         """CREATE TABLE learnt_model (

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 from peewee import DatabaseError
 
-from memory.record import overrides
+from memory.record import bot_state
 from memory.record.database import Database, DatabaseEngine, Migration, StoreError
 from memory.record.engines.sqlite import SqliteEngine, SqliteFile, connect
 from memory.record.migrations import MIGRATIONS, list_pending
@@ -62,7 +62,7 @@ def rehearse(copy: Path, progress: TaskProgress = SILENT) -> Rehearsal:
                 progress.show_progress(len(steps), len(waiting))
                 steps.append(_execute(database, *pending))
             after = _count_messages(database)
-            changed = overrides.load(database)
+            changed = bot_state.load_overrides(database)
     except (DatabaseError, sqlite3.Error) as error:
         raise StoreError(f"The upgrade would fail: the database says {str(error)!r}.") from error
     fault = SqliteEngine(copy).examine()

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from memory.audit.source import AuditSource
 from memory.context import summary as words
-from memory.context.lines import lines_of
+from memory.context.terse import lines_of
 from memory.corrections.ended_values import EndedByPerson
 from memory.corrections.finder import Correction
 from memory.record.summaries import Summary

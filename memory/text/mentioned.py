@@ -10,7 +10,7 @@ from functools import cached_property
 
 from memory.patterns import lazy
 from memory.text.names import MONTH_OF
-from memory.text.number_words import NUMBER_WORDS, read_numeral
+from memory.text.numbers import NUMBER_WORDS, read_numeral
 from memory.text.wording import split_sentences
 
 _SCALES = (1_000, 10_000)

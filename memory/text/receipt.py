@@ -23,7 +23,7 @@ from memory.text.facts import (
 )
 from memory.text.mentioned import MentionedDates, MentionedNumbers
 from memory.text.names import WORD
-from memory.text.units import Units
+from memory.text.numbers import Units
 
 MOST = 40
 """The maximum number of facts of one summary: those mentioned most often, and by the person."""

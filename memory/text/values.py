@@ -12,7 +12,7 @@ from msgspec import Struct
 from memory.patterns import lazy
 from memory.text.facts import ACCOUNT, find_facts
 from memory.text.names import MONTH_OF
-from memory.text.number_words import NUMBER_WORDS, read_numeral
+from memory.text.numbers import NUMBER_WORDS, read_numeral
 
 _N = "一二三四五六七八九十"
 _NUMERAL = "一二三四五六七八九"

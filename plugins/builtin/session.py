@@ -27,7 +27,7 @@ from plugins.api import (
 )
 from plugins.builtin.context.receipts import add_in_force
 from plugins.builtin.context.show import undo_of
-from plugins.builtin.context.state import refuse_removed
+from plugins.builtin.context.values import refuse_removed
 from plugins.guarding import with_offers
 from plugins.health import describe_channels, describe_failures, describe_processes, describe_recent
 from plugins.turn_names import numbers_in_context

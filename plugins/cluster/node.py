@@ -23,7 +23,7 @@ from bot.sending import Sender
 from channels.base import Channel, MultiProcess
 from channels.limited import LimitedDict
 from channels.message import Address, Outbound
-from memory.record import mailbox, overrides
+from memory.record import bot_state, mailbox
 from memory.record.database import Database
 from memory.record.store import Store, StoreError
 from memory.tasks import BackgroundTasks, cancel_and_wait
@@ -393,7 +393,7 @@ class Node(BrokerListener):
     async def _refresh(self) -> None:
         """Reload the state that another process may have changed: settings, people, limits."""
         try:
-            changed = await self.app.store.read(overrides.load)
+            changed = await self.app.store.read(bot_state.load_overrides)
             self.app.config.book.replace_changes(changed)
             self.app.features.notify_settings_changed()
             await self.app.access.load()

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import AwareDatetime, Field, ValidationError
 
-from memory.context.lines import Line, lines_of
+from memory.context.terse import Line, lines_of
 from memory.messages import Image, Mark, Message, Role, ToolCall
 from memory.plain_text import literal, paragraphs
 from memory.record import offload

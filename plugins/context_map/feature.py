@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from agent.tools.workspace import plain_errors, resolve, save_file
 from plugins.api import Ask, CommandError, Reply, ToolError, Verb, hookimpl, refusal
-from plugins.builtin.context import state
+from plugins.builtin.context import values
 from plugins.builtin.context.overview import gather, parts
 from plugins.builtin.context.show import DETAILS, headline
 from plugins.builtin.context.turns import Row, rows
@@ -55,19 +55,19 @@ _PARTS = {
     "free": "#e3e1d9",
 }
 _STATES = {
-    state.RUNNING: "#2f9e6e",
-    state.PINNED: "#d2691e",
-    state.IN_PLAY: "#3f7fc1",
-    state.SQUEEZED: "#7fb2e0",
-    state.CLIPPED: "#3aa5ad",
-    state.STUBBED: "#6f9f8a",
-    state.LOGGED: "#a8803f",
-    state.SUMMARISED: "#c9952c",
-    state.CLEARED: "#a9abb0",
-    state.DROPPED: "#4b4e55",
-    state.GONE: "#4b4e55",
+    values.RUNNING: "#2f9e6e",
+    values.PINNED: "#d2691e",
+    values.IN_PLAY: "#3f7fc1",
+    values.SQUEEZED: "#7fb2e0",
+    values.CLIPPED: "#3aa5ad",
+    values.STUBBED: "#6f9f8a",
+    values.LOGGED: "#a8803f",
+    values.SUMMARISED: "#c9952c",
+    values.CLEARED: "#a9abb0",
+    values.DROPPED: "#4b4e55",
+    values.GONE: "#4b4e55",
 }
-_LEFT = frozenset((state.LOGGED, state.SUMMARISED, state.CLEARED, state.DROPPED, state.GONE))
+_LEFT = frozenset((values.LOGGED, values.SUMMARISED, values.CLEARED, values.DROPPED, values.GONE))
 
 
 class Picture(Struct, frozen=True):

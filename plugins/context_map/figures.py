@@ -21,7 +21,6 @@ from memory.context.view import View
 from memory.turns import Turn
 from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import block_sizes, parts
-from plugins.builtin.context.state import TurnStates, states
 from plugins.builtin.context.values import (
     LOG,
     RANGE,
@@ -29,6 +28,8 @@ from plugins.builtin.context.values import (
     SUMMARY,
     TURN,
     RequestBlock,
+    TurnStates,
+    states,
 )
 from plugins.turn_names import spell
 from plugins.wording import amount, clip, clip_words

@@ -16,8 +16,8 @@ from memory.record.search import Hit
 from memory.record.search.excerpts import blocks, excerpt, window
 from memory.turns import Entry
 from plugins.api import Ask, Reply, ToolContext, ToolError, refusal, tool
-from plugins.builtin.context.state import CLEARED, DROPPED, TurnStates, states
 from plugins.builtin.context.turns import name_role, role
+from plugins.builtin.context.values import CLEARED, DROPPED, TurnStates, states
 from plugins.memory.views import name_conversations
 from plugins.wording import (
     aside,

@@ -34,7 +34,6 @@ from typing import Any
 from msgspec import Struct, field
 
 from agent.models.shapes import as_mapping
-from plugins.moving.blocks import read_blocks
 from plugins.moving.source import (
     ForeignChat,
     ForeignMessage,
@@ -47,6 +46,7 @@ from plugins.moving.source import (
     as_time,
     find_path,
 )
+from plugins.moving.turns import read_blocks
 from plugins.moving.workspace import ForeignSource, Workspace
 
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}

@@ -15,7 +15,6 @@ from typing import Any
 
 from agent.models.shapes import as_mapping
 from memory.record.store import StoreError
-from plugins.moving.blocks import read_blocks
 from plugins.moving.reading import load_json
 from plugins.moving.record import ForeignDatabase, TooLargeRow
 from plugins.moving.source import (
@@ -32,6 +31,7 @@ from plugins.moving.source import (
     as_time,
     standing_of,
 )
+from plugins.moving.turns import read_blocks
 from plugins.moving.workspace import DAY, ForeignSource, Workspace
 
 _DATABASES = ("memory/long-term/index.db", "sessions/conversations.db")

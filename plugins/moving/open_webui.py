@@ -18,7 +18,6 @@ from typing import Any
 
 from agent.models.shapes import as_list, as_mapping
 from memory.messages import ToolCall
-from plugins.moving.blocks import decode_picture
 from plugins.moving.reading import MOST_PICTURE, Archive, load_json
 from plugins.moving.record import ForeignDatabase, TooLargeRow
 from plugins.moving.source import (
@@ -37,6 +36,7 @@ from plugins.moving.source import (
     read_each,
     standing_of,
 )
+from plugins.moving.turns import decode_picture
 from plugins.moving.workspace import ForeignSource
 
 DATABASE = "webui.db"

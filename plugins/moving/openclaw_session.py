@@ -16,18 +16,18 @@ from typing import Any
 from msgspec import Struct, field
 
 from agent.models.shapes import as_list, as_mapping
-from plugins.moving.blocks import (
-    count_returned_pictures,
-    find_pictures,
-    join_texts,
-    read_reply,
-)
 from plugins.moving.source import (
     ForeignMessage,
     SkippedItems,
     as_text,
     as_time,
     find_path,
+)
+from plugins.moving.turns import (
+    count_returned_pictures,
+    find_pictures,
+    join_texts,
+    read_reply,
 )
 
 _CANONICAL = frozenset(

@@ -20,7 +20,6 @@ from plugins.api import CommandError
 from plugins.jobs.orders import JobOrders
 from plugins.jobs.record import NewJob
 from plugins.jobs.recurrence import RuleError, check
-from plugins.moving.blocks import decode_picture
 from plugins.moving.reading import LEVELS, Archive
 from plugins.moving.record import ForeignDatabase
 from plugins.moving.source import (
@@ -33,6 +32,7 @@ from plugins.moving.source import (
     as_text,
     as_time,
 )
+from plugins.moving.turns import decode_picture
 
 DAY = re.compile(r"(?:.*/)?memory/(\d{4}-\d\d-\d\d)(?:-[\w-]+)?\.md")
 _BLANK = re.compile(

@@ -35,7 +35,7 @@ from bot.settings import Layers, SettingError, Settings, SettingsStore, load_lay
 from bot.settings.schema import NO_AGENT
 from bot.stages import credentials
 from channels.base import WithHealth
-from memory.record import learnt
+from memory.record import bot_state
 from memory.record.engines import engine_for
 from memory.record.rehearsal import find_schema
 from memory.record.store import StoreError
@@ -175,7 +175,7 @@ def check_learnt(place: Path | str) -> list[Finding]:
     if isinstance(place, Path) and not place.exists():
         return []
     try:
-        rows = learnt.read_separately(engine_for(place))
+        rows = bot_state.read_facts_separately(engine_for(place))
     except StoreError:
         return []  # the database was already reported
     return [

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.schedule import DAY, FARTHEST, PROBATION, ClockWatch, judge
-from memory.record.clock import Clock
+from memory.record.bot_state import Clock
 from memory.record.store import Store
 
 NOW = 1_790_000_000.0

@@ -29,7 +29,7 @@ from memory.audit.judge import REASONS
 from plugins.accounts import feature as account_feature
 from plugins.api import HookContext
 from plugins.builtin import session
-from plugins.builtin.context import overview, ranges, show, state
+from plugins.builtin.context import overview, ranges, show, values
 from plugins.builtin.help import GROUPS, STRATEGIES, THE_BOT
 from plugins.file_versions.feature import VersionRows
 from plugins.instructions.record import InstructionRows
@@ -99,7 +99,7 @@ def _named() -> Iterator[str]:
         yield command.interrupted
         yield from (sub.summary for sub in command.subs)
     yield from (*GROUPS, THE_BOT, *PARTS, *show.KINDS.values(), *LAYERS)
-    yield from (*state.STATES, *overview.BECAUSE.values(), *ranges.PLACES)
+    yield from (*values.STATES, *overview.BECAUSE.values(), *ranges.PLACES)
     yield from (text for standing in session.STANDINGS.values() for text in standing)
     yield from (usage.BY_DAY, usage.BY_MODEL, *usage.COLUMNS, *usage.PURPOSES, account_feature.OWN)
     yield from (*DAYS, *MONTHS, *plans.OUTCOMES)

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from channels.terminal import display, figures
 from channels.terminal.figures import Block, ContextFigure, distribute, figure_of, kitty_picture
 from channels.terminal.markdown import measure_finished
-from plugins.builtin.context import state
+from plugins.builtin.context import values
 from plugins.context_map import feature as context_map
 from tests.channels.glass import Glass
 from tests.channels.test_terminal import plain
@@ -153,7 +153,7 @@ def shown(figure: ContextFigure, width: int = 80) -> str:
 def test_every_part_and_every_state_that_the_bot_knows_has_a_colour() -> None:
     known = {name for name in context_map._PARTS if name != "free"}
     assert known == figures.PARTS.keys()
-    assert set(state.STATES) == figures._STATES.keys()
+    assert set(values.STATES) == figures._STATES.keys()
 
 
 @given(st.lists(st.integers(0, 10**7), max_size=12), st.integers(1, 80))
@@ -194,7 +194,7 @@ def test_a_model_s_own_table_gets_no_colours() -> None:
             Block,
             st.integers(1, 9_999).map("t{}".format),
             st.integers(0, 10**6),
-            st.lists(st.sampled_from(state.STATES), min_size=1, max_size=2).map(tuple),
+            st.lists(st.sampled_from(values.STATES), min_size=1, max_size=2).map(tuple),
         ),
         max_size=60,
     ),

@@ -21,8 +21,7 @@ from benchmarks.hostile_events import DISCORD_MESSAGE, EVENTS
 from channels.base import Activity, Delta, WebhookCall, WithHealth
 from channels.feishu import FeishuSettings
 from channels.feishu.feishu import Feishu
-from channels.kit.frames import ODD_SHAPE, check_parts
-from channels.kit.messenger import Messenger
+from channels.kit.messenger import ODD_SHAPE, Messenger, check_parts
 from channels.kit.platform import Platform
 from channels.matrix.matrix import Matrix
 from channels.retry import TROUBLE, make_retrying

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from memory.record import mailbox, overrides
+from memory.record import bot_state, mailbox
 from memory.record.database import Database
 from memory.record.engines.sqlite import SqliteFile, in_memory
 from memory.record.mailbox import AddressColumns, OutboxRow
@@ -54,7 +54,7 @@ async def _take(store: Store, name: str, process: str) -> str:
 
 
 async def _write(store: Store, key: str) -> None:
-    await store.write(lambda db: overrides.save(db, "", key, 1))
+    await store.write(lambda db: bot_state.save_override(db, "", key, 1))
 
 
 async def test_who_takes_over_shuts_the_one_before_out(stores: dict[str, Store]) -> None:
@@ -66,7 +66,7 @@ async def test_who_takes_over_shuts_the_one_before_out(stores: dict[str, Store])
     with pytest.raises(FencedError):
         await _take(stores["one"], "slice.0", "one")
     await _write(stores["two"], "mine")
-    assert set((await stores["three"].read(overrides.load))[""]) == {"before", "mine"}
+    assert set((await stores["three"].read(bot_state.load_overrides))[""]) == {"before", "mine"}
 
 
 async def test_who_hands_over_goes_on_with_the_rest(stores: dict[str, Store]) -> None:
@@ -98,7 +98,7 @@ async def test_who_is_shut_out_keeps_no_write_of_a_group(stores: dict[str, Store
     )
     assert all(isinstance(error, FencedError) for error in tried)
     await stores["two"].write(lambda db: record.leave(db, "one"))  # not delayed by any owner
-    assert await stores["three"].read(overrides.load) == {}
+    assert await stores["three"].read(bot_state.load_overrides) == {}
 
 
 async def test_the_next_sender_of_a_reply_learns_who_claimed_it(stores: dict[str, Store]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from memory.context.lines import lines_of
+from memory.context.terse import lines_of
 from memory.messages import Image, Mark, Message, ToolCall
 from memory.turns import Entry, Turn
 from plugins.context_files import files

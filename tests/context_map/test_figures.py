@@ -18,8 +18,8 @@ from memory.context.settings import Limits
 from memory.context.view import Preface, Scale, View, apply_layout
 from memory.messages import Message
 from memory.turns import Entry, Turn
-from plugins.builtin.context.state import STATES
 from plugins.builtin.context.turns import Row
+from plugins.builtin.context.values import STATES
 from plugins.context_map import feature as context_map
 from plugins.context_map.feature import Picture, flow, render, svg
 from plugins.context_map.figures import downsample, find_limit, list_blocks

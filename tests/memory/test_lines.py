@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.context.lines import Line, brief_logs, lines_of
-from memory.context.terse import TerseFilter, extract
+from memory.context.terse import Line, TerseFilter, brief_logs, extract, lines_of
 from memory.messages import Message, ToolCall
 from memory.turns import Entry, Turn
 from tests.tables import each_row

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import pytest
 
-from memory.record import overrides
+from memory.record import bot_state
 from memory.record.database import Claim, Database, StoreError
 from memory.record.engines.postgresql import PostgresqlEngine
 from memory.record.engines.sqlite import in_memory
@@ -55,8 +55,10 @@ def test_processes_that_start_at_once_make_the_tables_once(
 
 async def test_what_postgresql_can_not_hold_is_shown_as_such(postgresql: str) -> None:
     store = await Store.open(PostgresqlEngine(postgresql))
-    await store.write(lambda db: overrides.save(db, "a\0b", "key", "x\0y"))
-    assert await store.read(overrides.load) == {"a\ufffdb": {"key": "x\0y"}}, "JSON can hold it"
+    await store.write(lambda db: bot_state.save_override(db, "a\0b", "key", "x\0y"))
+    assert await store.read(bot_state.load_overrides) == {"a\ufffdb": {"key": "x\0y"}}, (
+        "JSON can hold it"
+    )
     await store.close()
 
 
@@ -245,21 +247,21 @@ async def test_two_writers_in_each_others_way_both_write(postgresql: str) -> Non
     engine = PostgresqlEngine(postgresql)
     first, second = await Store.open(engine), await Store.open(engine)
     for key in ("a", "b"):
-        await first.write(lambda db, key=key: overrides.save(db, "", key, 0))  # type: ignore[misc]
+        await first.write(lambda db, key=key: bot_state.save_override(db, "", key, 0))  # type: ignore[misc]
     both = threading.Barrier(2, timeout=20)
 
     def save(one: str, two: str, value: int) -> Callable[[Database], None]:
         def work(db: Database) -> None:
-            overrides.save(db, "", one, value)
+            bot_state.save_override(db, "", one, value)
             with suppress(threading.BrokenBarrierError):
                 both.wait()
             both.abort()  # only the first time
-            overrides.save(db, "", two, value)
+            bot_state.save_override(db, "", two, value)
 
         return work
 
     await asyncio.gather(first.write(save("a", "b", 1)), second.write(save("b", "a", 2)))
-    kept = (await first.read(overrides.load))[""]
+    kept = (await first.read(bot_state.load_overrides))[""]
     assert kept["a"] == kept["b"]
     for store in (first, second):
         await store.close()

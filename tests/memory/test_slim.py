@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from memory.context.lines import Line, as_text
 from memory.context.settings import Limits
+from memory.context.terse import Line, as_text
 from memory.context.view import ACKNOWLEDGED, LOG, View
 from memory.ledger import Spent
 from memory.messages import Message

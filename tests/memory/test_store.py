@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.record import overrides
+from memory.record import bot_state
 from memory.record.database import Claim, Database
 from memory.record.engines.sqlite import SqliteEngine, connect
 from memory.record.migrations import MIGRATIONS, migrate
@@ -37,8 +37,8 @@ async def store(path: Path) -> AsyncIterator[Store]:
 
 @pytest.mark.sqlite
 async def test_what_was_written_is_read_and_is_on_disk(store: Store, path: Path) -> None:
-    await store.write(lambda db: overrides.save(db, "", "a", [1, "x"]))
-    assert await store.read(overrides.load) == {"": {"a": [1, "x"]}}
+    await store.write(lambda db: bot_state.save_override(db, "", "a", [1, "x"]))
+    assert await store.read(bot_state.load_overrides) == {"": {"a": [1, "x"]}}
     with sqlite3.connect(path) as other:
         assert other.execute("SELECT value FROM override").fetchall() == [('[1,"x"]',)]
     other.close()
@@ -64,7 +64,7 @@ def save(value: int) -> Callable[[Database], str]:
     """Write it, and record the thread."""
 
     def work(db: Database) -> str:
-        overrides.save(db, "", "a", value)
+        bot_state.save_override(db, "", "a", value)
         return thread(db)
 
     return work
@@ -77,7 +77,7 @@ async def test_a_small_write_without_a_sync_needs_no_thread(store: Store) -> Non
     assert await store.write(save(2), is_synced=False, is_long=True) == "store-writer"
     assert await store.write(save(3)) == "store-writer"
     assert await store.write(save(4), is_synced=False) == loop
-    assert await store.read(overrides.load) == {"": {"a": 4}}
+    assert await store.read(bot_state.load_overrides) == {"": {"a": 4}}
 
 
 async def test_a_small_write_comes_after_those_that_are_under_way(store: Store) -> None:
@@ -89,7 +89,7 @@ async def test_a_small_write_comes_after_those_that_are_under_way(store: Store) 
     assert not after.done()
     is_released.set()
     await asyncio.gather(before, after)
-    assert await store.read(overrides.load) == {"": {"a": 2}}
+    assert await store.read(bot_state.load_overrides) == {"": {"a": 2}}
 
 
 @pytest.mark.sqlite
@@ -156,7 +156,7 @@ async def test_whoever_may_not_write_any_more_keeps_nothing(store: Store) -> Non
     for is_synced in (True, False):
         with pytest.raises(StoreError, match="works on it now"):
             await store.write(save(1), is_synced=is_synced)
-    assert await store.read(overrides.load) == {}
+    assert await store.read(bot_state.load_overrides) == {}
 
 
 @pytest.mark.sqlite
@@ -164,7 +164,7 @@ async def test_writes_of_a_group_stand_apart_where_one_of_them_fails(store: Stor
     said: list[str] = []
 
     def save(db: Database, number: int, failing: int) -> None:
-        overrides.save(db, "", f"k{failing}.{number}", number)
+        bot_state.save_override(db, "", f"k{failing}.{number}", number)
         if number == failing:
             raise ValueError("in the middle")
 
@@ -183,18 +183,18 @@ async def test_writes_of_a_group_stand_apart_where_one_of_them_fails(store: Stor
         is_released.set()
         _, *results = await waiting
         assert [n for n, one in enumerate(results) if one is not None] == [failing][failing < 0 :]
-        kept = (await store.read(overrides.load))[""]
+        kept = (await store.read(bot_state.load_overrides))[""]
         expected = {f"k{failing}.{n}" for n in range(10) if n != failing}
         assert {key for key in kept if key.startswith(f"k{failing}.")} == expected
         assert any("SAVEPOINT" in one for one in said) is (failing >= 0)
 
 
 async def test_a_writer_that_stopped_waiting_does_not_harm_the_others(store: Store) -> None:
-    task = asyncio.create_task(store.write(lambda db: overrides.save(db, "", "a", 1)))
+    task = asyncio.create_task(store.write(lambda db: bot_state.save_override(db, "", "a", 1)))
     await asyncio.sleep(0)
     task.cancel()
-    await store.write(lambda db: overrides.save(db, "", "b", 1))
-    assert "b" in (await store.read(overrides.load))[""]
+    await store.write(lambda db: bot_state.save_override(db, "", "b", 1))
+    assert "b" in (await store.read(bot_state.load_overrides))[""]
 
 
 async def test_a_closed_store_says_so(tmp_path: Path) -> None:
@@ -212,11 +212,11 @@ async def test_a_database_held_elsewhere_ends_in_a_sentence(store: Store, path: 
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     with pytest.raises(StoreError, match="another process holds the database"):
-        await store.write(lambda db: overrides.save(db, "", "a", 1))
+        await store.write(lambda db: bot_state.save_override(db, "", "a", 1))
     holder.execute("ROLLBACK")
     holder.close()
-    await store.write(lambda db: overrides.save(db, "", "a", 1))
-    assert await store.read(overrides.load) == {"": {"a": 1}}
+    await store.write(lambda db: bot_state.save_override(db, "", "a", 1))
+    assert await store.read(bot_state.load_overrides) == {"": {"a": 1}}
 
 
 @pytest.mark.sqlite
@@ -236,7 +236,7 @@ async def test_what_fails_is_not_kept_and_holds_nothing_of_its_thread(store: Sto
 
     def half(db: Database, is_writing: bool = True) -> None:
         if is_writing:
-            overrides.save(db, "", "half", 1)
+            bot_state.save_override(db, "", "half", 1)
         cursor = Held()
         held.append(weakref.ref(cursor))
         raise ValueError("in the middle")
@@ -250,7 +250,7 @@ async def test_what_fails_is_not_kept_and_holds_nothing_of_its_thread(store: Sto
             await lane(work)
         assert caught.value.__traceback__ is not None
         assert held.pop()() is None
-    assert await store.read(overrides.load) == {}
+    assert await store.read(bot_state.load_overrides) == {}
 
 
 @pytest.mark.sqlite
@@ -320,13 +320,13 @@ async def test_writes_around_a_scrub_are_carried_out_in_order(store: Store) -> N
         store.scrub(),
         store.write(save(3)),
     )
-    assert await store.read(overrides.load) == {"": {"a": 3}}
+    assert await store.read(bot_state.load_overrides) == {"": {"a": 3}}
 
 
 @pytest.mark.sqlite
 async def test_a_scrub_says_so_where_others_hold_the_old_bytes(store: Store, path: Path) -> None:
     await store.write(lambda db: db.execute_sql("PRAGMA busy_timeout=20"))
-    await store.write(lambda db: overrides.save(db, "", "a", 1))
+    await store.write(lambda db: bot_state.save_override(db, "", "a", 1))
     reader = sqlite3.connect(path, isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM override").fetchall()

@@ -21,7 +21,7 @@ from memory.turns import Entry, Turn
 from plugins.api import CommandError
 from plugins.builtin.context.overview import parts
 from plugins.builtin.context.preview import list_messages
-from plugins.builtin.context.state import states
+from plugins.builtin.context.values import states
 from plugins.health import seconds
 from plugins.turn_names import turns_of
 from plugins.wording import amount, amounts, clip, clip_words, literal, shorten, shrink, table

@@ -19,9 +19,16 @@ from plugins.builtin.context import receipts
 from plugins.builtin.context.cost import cache_of
 from plugins.builtin.context.overview import event_data, hold
 from plugins.builtin.context.show import by, explain_hold, name_kind, undo_of
-from plugins.builtin.context.state import IN_PLAY, TurnStates, name_states, states
 from plugins.builtin.context.turns import name_role, role
-from plugins.builtin.context.values import as_data, phrase, sentence_about
+from plugins.builtin.context.values import (
+    IN_PLAY,
+    TurnStates,
+    as_data,
+    name_states,
+    phrase,
+    sentence_about,
+    states,
+)
 from plugins.guarding import with_offers
 from plugins.turn_names import numbers_in_context
 from plugins.wording import (

@@ -20,8 +20,7 @@ from memory.record.summaries import Summary
 from plugins.api import Action, Ask, CommandError, Reply, refusal
 from plugins.builtin.context import ranges, receipts
 from plugins.builtin.context.show import undo_of
-from plugins.builtin.context.state import refuse_removed
-from plugins.builtin.context.values import phrase, pick, sentence_about
+from plugins.builtin.context.values import phrase, pick, refuse_removed, sentence_about
 from plugins.turn_names import ids, split_turns, turns_of
 from plugins.wording import amount, amounts, clip, count, format_list, format_turns, literal
 

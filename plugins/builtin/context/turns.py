@@ -18,8 +18,7 @@ from memory.turns import Turn
 from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import Overview, as_data, gather
 from plugins.builtin.context.show import actions, as_text
-from plugins.builtin.context.state import TurnStates, name_states, states
-from plugins.builtin.context.values import phrase, pick
+from plugins.builtin.context.values import TurnStates, name_states, phrase, pick, states
 from plugins.turn_names import turns_of
 from plugins.wording import amount, aside, clip, literal, name_layer, series, shorten, table
 

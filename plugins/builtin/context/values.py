@@ -1,5 +1,6 @@
 """Values in replies: their fields are inserted into sentences, and returned as data to programs;
-and the next request as a list of blocks, for lists, figures and questions about the context.
+the next request as a list of blocks, for lists, figures and questions about the context; and the
+state of each turn: in context, and in which form; or removed, and by what.
 
 A field with a tuple of numbers refers to turns: a sentence formats them ("t1 to t3"), data has
 their names. A field with `tokens` in its name is an amount.
@@ -8,7 +9,7 @@ their names. A field with `tokens` in its name is an amount.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from channels.language import _
+from memory.context import forms
 from memory.context.view import View
 from memory.text.receipt import Receipt
 from memory.turns import Turn
@@ -111,3 +113,81 @@ def list_blocks(view: View) -> Iterator[RequestBlock]:
 def name_run(turns: Sequence[int]) -> str:
     """Return neighbouring turns as commands accept them: "t3", "t3-t5"."""
     return f"t{turns[0]}" if turns[0] == turns[-1] else f"t{turns[0]}-t{turns[-1]}"
+
+
+IN_PLAY, IN_PROGRESS, PINNED = "in context", "running", "pinned"
+SQUEEZED, CLIPPED, STUBBED = "shortened", "clipped", "tool results shortened"
+LOGGED, SUMMARISED, CLEARED = "in the log", "summarised", "cleared"
+DROPPED, GONE = "dropped", "gone"
+STATES = (
+    IN_PROGRESS,
+    PINNED,
+    IN_PLAY,
+    SQUEEZED,
+    CLIPPED,
+    STUBBED,
+    LOGGED,
+    SUMMARISED,
+    CLEARED,
+    DROPPED,
+    GONE,
+)
+
+
+class TurnStates(Struct, frozen=True):
+    """The states of all turns of a conversation. `in_context` has the whole turns in context by
+    their numbers."""
+
+    view: View
+    in_context: Mapping[int, Turn]
+
+    def of(self, number: int) -> tuple[str, ...]:
+        """Return a turn's states, the most important first."""
+        if number in self.in_context:
+            return self._find_labels(self.in_context[number])
+        form = self.view.layout.form(number)
+        return (_GONE_BY[form.of] if form.kind == "gone" else _STATES.get(form.kind, GONE),)
+
+    def all_states(self, newest: int) -> list[tuple[str, ...]]:
+        """Return the states of all turns up to this one, t1 first."""
+        return [self.of(number) for number in range(1, newest + 1)]
+
+    def _find_labels(self, whole: Turn) -> tuple[str, ...]:
+        layout = self.view.layout
+        is_squeezed = layout.form(whole.number).kind == "squeezed"
+        signs = {
+            IN_PROGRESS: whole.number == self.view.current,
+            PINNED: whole.number in layout.pinned,
+            SQUEEZED: is_squeezed and whole.squeezed != whole.entries,
+            CLIPPED: any(entry.seq in layout.clipped for entry in whole.entries),
+            STUBBED: any(entry.seq in layout.stubbed for entry in whole.entries),
+        }
+        return tuple(sign for sign, holds in signs.items() if holds) or (IN_PLAY,)
+
+
+_STATES: Mapping[str, str] = {"line": LOGGED, "summary": SUMMARISED, "range": SUMMARISED}
+_GONE_BY = {
+    forms.ASIDE: GONE,
+    forms.DROPPED: DROPPED,
+    forms.CLEARED: CLEARED,
+    forms.ROLLED: SUMMARISED,
+}
+
+
+def states(view: View) -> TurnStates:
+    """Return the states of the turns of a view."""
+    return TurnStates(view, {turn.number: turn for turn in view.whole})
+
+
+def refuse_removed(numbers: Sequence[int]) -> str:
+    """Return the refusal of a change to turns that are not in context."""
+    return sentence_about(
+        numbers,
+        "{turns} is not in context (see /context turns); nothing was changed.",
+        "{turns} are not in context (see /context turns); nothing was changed.",
+    )
+
+
+def name_states(states: Iterable[str]) -> str:
+    """Return a turn's states on one line."""
+    return ", ".join(map(_, states))
