@@ -55,7 +55,7 @@ _PARTS = {
     "free": "#e3e1d9",
 }
 _STATES = {
-    values.RUNNING: "#2f9e6e",
+    values.IN_PROGRESS: "#2f9e6e",
     values.PINNED: "#d2691e",
     values.IN_PLAY: "#3f7fc1",
     values.SQUEEZED: "#7fb2e0",
