@@ -28,6 +28,7 @@ from memory.corrections.pairs import BACK, ParsedMessage, ValuePair, find_beside
 from memory.corrections.replaced import find_replaced, may_be_replaced
 from memory.corrections.score import FRAMED, has_words, score_pairs
 from memory.corrections.sentences import OF_ANYTHING, content_words, split_sentences
+from memory.corrections.subjects import is_parallel
 from memory.text.values import SCANNED, Value, find_values
 
 log = logging.getLogger(__name__)
@@ -154,7 +155,7 @@ def _choose(
     for score, pair in scored[::-1]:
         if score <= (_FURTHER if chosen else _LEAST) or len(chosen) == _MOST:
             break
-        if score <= _least_of(pair, said):
+        if score <= _least_of(pair, said) or (not _is_slip(pair, said) and is_parallel(pair)):
             continue
         forms = pair.old.forms | pair.new.forms
         if pair.new.kind in ("word", PLAIN):
@@ -174,6 +175,14 @@ def _choose(
 def _has_same_new(pair: ValuePair, other: ValuePair) -> bool:
     new, there = pair.new, other.new
     return pair.sentence is other.sentence and new.start < there.end and there.start < new.end
+
+
+def _is_slip(pair: ValuePair, said: ParsedMessage) -> bool:
+    """Return whether a message says that something was wrong, or names the old value."""
+    return any(
+        {"slip", "hint"}.intersection(one.cues) or any(pair.old.is_same(v) for v in one.values)
+        for one in said.sentences
+    )
 
 
 def _least_of(pair: ValuePair, said: ParsedMessage) -> float:

@@ -310,3 +310,44 @@ def test_values_told_together_end_those_denied_together(first: str, said: str) -
             )
             same = said.format(old, here, new, here)
             assert _pairs(first.format(old, here), same) == [(old, new)]
+
+
+@each_row(
+    ("frame", "subjects", "values"),
+    [
+        ("The {} shift now starts at {}.", ("early", "late", "night"), ("6:00", "14:00")),
+        ("{} number is 555{}.", ("Dad's", "Mum's", "My"), ("231", "213")),
+        ("The {} instalment is {} euros.", ("first", "second", "last"), ("300", "450")),
+        ("On {} I have school until {}.", ("Monday", "Tuesday", "Friday"), ("15:00", "13:00")),
+        ("Die {}schicht beginnt jetzt um {} Uhr.", ("Früh", "Spät", "Nacht"), ("6", "14")),
+        ("{} habe ich bis {} Uhr Schule.", ("Montag", "Dienstag", "Freitag"), ("15", "13")),
+        ("Das {} Kabel ist {} m lang.", ("grüne", "rote", "lange"), ("3", "5")),
+        ("{}班现在{}点开始。", ("早", "晚", "夜"), ("七", "三")),
+        ("{}是{}块。", ("房租", "押金", "水费", "进价"), ("3000", "3300")),
+        ("{}的尺码是{}。", ("我", "女儿", "儿子"), ("42", "44")),
+        ("{}程航班CA{}。", ("去", "回"), ("123", "124")),
+    ],
+)
+def test_the_same_sentence_about_another_thing_ends_nothing(
+    frame: str, subjects: tuple[str, ...], values: tuple[str, str]
+) -> None:
+    for one, other in permutations(subjects, 2):
+        for old, new in permutations(values):
+            assert not _pairs(frame.format(one, old), frame.format(other, new))
+
+
+@each_row(
+    ("first", "said"),
+    [
+        ("The early shift starts at {}.", "The early shift now starts at {}."),
+        ("Our standup is at {}.", "The standup is now at {}."),
+        ("My train leaves at {}.", "Sorry, my train leaves at {}."),
+        ("Grandpa's call is at {}.", "Sorry, his call is at {}."),
+        ("Die Frühschicht beginnt um {}.", "Die Frühschicht beginnt jetzt um {}."),
+        ("早班{}开始。", "早班改到{}开始了。"),
+    ],
+)
+def test_the_same_thing_in_other_words_is_corrected(first: str, said: str) -> None:
+    language = "zh" if "早" in said else "de" if "beginnt" in said else "en"
+    for old, new in permutations(_VALUES[language], 2):
+        assert _pairs(first.format(old), said.format(new)) == [(old, new)]
