@@ -23,6 +23,7 @@ from memory.corrections.classes import PLAIN, find_plain
 from memory.corrections.cues import without_cues
 from memory.corrections.denied import find_denied, may_deny
 from memory.corrections.digits import find_digits
+from memory.corrections.doubts import is_rejected
 from memory.corrections.elliptic import find_elliptic, may_be_elliptic
 from memory.corrections.pairs import BACK, ParsedMessage, ValuePair, find_beside, find_pairs
 from memory.corrections.replaced import find_replaced, may_be_replaced
@@ -155,7 +156,9 @@ def _choose(
     for score, pair in scored[::-1]:
         if score <= (_FURTHER if chosen else _LEAST) or len(chosen) == _MOST:
             break
-        if score <= _least_of(pair, said) or (not _is_slip(pair, said) and is_parallel(pair)):
+        if score <= _least_of(pair, said) or is_rejected(pair, said):
+            continue
+        if not _is_slip(pair, said) and is_parallel(pair):
             continue
         forms = pair.old.forms | pair.new.forms
         if pair.new.kind in ("word", PLAIN):
