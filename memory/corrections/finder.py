@@ -40,9 +40,9 @@ _HEARD = 600  # messages, and replies, that may have the corrected value
 _NOTED = 4_000  # characters of each
 _MOST = 5  # corrections of a message
 _ECHO = 2  # other words of a reply that repeats a value
-_LEAST = 0.5  # score of a correction,
-_OF_KINDS = {"word": 1.0, "name": 1.5}  # of a correction of a word or a name,
-_OF_NUMBERS = 1.0  # of a correction of a number without any cue,
+_LEAST = 0.2  # score of a correction,
+_OF_KINDS = {"word": 0.8, "name": 1.2}  # of a correction of a word or a name,
+_OF_NUMBERS = 0.8  # of a correction of a number without any cue,
 _FURTHER = 1.0  # of a further one in the same message,
 _CERTAIN = 2.0  # and of one for which a text may be changed: of 100 such, 93 are right
 
@@ -156,9 +156,7 @@ def _choose(
     for score, pair in scored[::-1]:
         if score <= (_FURTHER if chosen else _LEAST) or len(chosen) == _MOST:
             break
-        if score <= _least_of(pair, said) or is_rejected(pair, said):
-            continue
-        if not _is_slip(pair, said) and is_parallel(pair):
+        if score <= _least_of(pair, said) or _is_refused(pair, said):
             continue
         forms = pair.old.forms | pair.new.forms
         if pair.new.kind in ("word", PLAIN):
@@ -180,12 +178,16 @@ def _has_same_new(pair: ValuePair, other: ValuePair) -> bool:
     return pair.sentence is other.sentence and new.start < there.end and there.start < new.end
 
 
-def _is_slip(pair: ValuePair, said: ParsedMessage) -> bool:
-    """Return whether a message says that something was wrong, or names the old value."""
-    return any(
+def _is_refused(pair: ValuePair, said: ParsedMessage) -> bool:
+    """Return whether a pair is no correction, whatever rule has found it. A message that says that
+    something was wrong, or names the old value, is about the same thing."""
+    if is_rejected(pair, said):
+        return True
+    is_about_old = any(
         {"slip", "hint"}.intersection(one.cues) or any(pair.old.is_same(v) for v in one.values)
         for one in said.sentences
     )
+    return not is_about_old and is_parallel(pair)
 
 
 def _least_of(pair: ValuePair, said: ParsedMessage) -> float:
