@@ -40,9 +40,9 @@ _HEARD = 600  # messages, and replies, that may have the corrected value
 _NOTED = 4_000  # characters of each
 _MOST = 5  # corrections of a message
 _ECHO = 2  # other words of a reply that repeats a value
-_LEAST = 0.2  # score of a correction,
-_OF_KINDS = {"word": 0.8, "name": 1.2}  # of a correction of a word or a name,
-_OF_NUMBERS = 0.8  # of a correction of a number without any cue,
+_LEAST = 0.5  # score of a correction,
+_OF_KINDS = {"word": 1.0, "name": 1.5}  # of a correction of a word or a name,
+_OF_NUMBERS = 1.0  # of a correction of a number without any cue,
 _FURTHER = 1.0  # of a further one in the same message,
 _CERTAIN = 2.0  # and of one for which a text may be changed: of 100 such, 93 are right
 
