@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from memory.corrections.pairs import DENYING, ParsedMessage, ParsedSentence, ValuePair
 from memory.corrections.sentences import has_cue, list_cues
-from memory.corrections.targets import find_named
+from memory.corrections.targets import find_named, part_of
 from memory.patterns import lazy
 from memory.text.numbers import kind_of_unit
 
@@ -122,3 +122,79 @@ def _is_of_relative(pair: ValuePair, said: ParsedMessage) -> bool:
         return False
     name = next(filter(None, found.groups())).casefold()
     return name[:4] not in pair.source.folded
+
+
+# --- for pairs of all rules ----------------------------------------------------------------------
+
+_DENIES = lazy(
+    r"(?:\b(?:not|never|no need to)\b|n['’]t\b)"
+    r"(?:\s(?!(?:but|so|until|till|before|only|just|forget|believe|under|over|less|more|below|above)\b)[^\s,;:.!?]{1,20}){0,5}\s*$"
+    r"|\b(?:nicht|kein\w{0,2}|nie)\b"
+    r"(?:\s(?!(?:sondern|vor|bis|nur|erst|vergessen|also|unter|über|weniger|mehr)\b)[^\s,;:.!?]{1,20}){0,4}\s*$"
+    r"|(?:别|不要|不是|不用|没有|并非)(?!说|忘)[^，。；,;：:]{0,6}$",
+    re.IGNORECASE,
+)
+"""A denial before a value: "don't change it to 5"."""
+_AFFIRMS = lazy(
+    r"^[^\w,;.]{0,2}\s?(?:(?:is|was|are|it is|ist|war|sind)\s)?(?:still |noch )?"
+    r"(?:right|correct|perfect|fine|richtig|korrekt|perfekt|stimmt|passt|bleibt|是?对的|没错|是?正确)"
+    r"(?!\w|,? (?:but|until|aber|nicht|doch|bis))",
+    re.IGNORECASE,
+)
+_KEEPS = lazy(
+    r"\b(?:stick|stay|keep|leave (?:it|that|this)|remain|lass\w?|bleib\w{0,2}|behalt\w{0,2})\b"
+    r"(?![^,;.]*\b(?:not|nicht)\b)[^,;.]{0,20}$|"
+    r"(?:^|[，。,])(?:就|保持|还是)$",
+    re.IGNORECASE,
+)
+"""Words behind a value, and before it, that say that it holds."""
+_UNSURE = lazy(
+    r"\b(?:may (?:be|become|change|move|go)|might|not sure(?! why)|nicht sicher|noch klären|"
+    r"would(?: have|['’]ve) been(?! (?:right|correct|better))|wären? (?:schöner|zu)|"
+    r"wäre\w? (?!richtig|besser|korrekt).{0,30}gewesen|"
+    r"first thought|used to be|dachte (?:zuerst|erst)|war früher|last time|remember when|"
+    r"letzte[ns]? mal|(?:last one|letzte) (?:was|war)|at my old|"
+    r"(?:ask\w{0,3}|frag(?:en?|te?n?))(?: me| mich)?,? (?:whether|if|ob)|"
+    r"on average|for most|im (?:durch)?schnitt|(?:is|ist) normal|for (?:his|hers|theirs))\b|"
+    r"也许|(?<!不)可能|说不定|以前是|一开始以为",
+    re.IGNORECASE,
+)
+"""Words of a clause about another time, another person or a possibility."""
+_ELSEWHERE = lazy(
+    r"\b(?:google|(?:some|most|other|many) people|people (?:say|think)|others|internet|"
+    r"(?:the|an) error(?: message)? (?:says|shows)|somebody|someone|manche|viele leute|andere|"
+    r"fehlermeldung|jemand)\b[^,;.]{0,30}$|(?:(?<![务官])网上|报错|有人|人家|百度)[^，。；]{0,10}$",
+    re.IGNORECASE,
+)
+"""A source that does not know the things of the person who speaks."""
+_FURTHER = lazy(
+    r"\b(?:the|das|die|der|den|dem|mein\w{0,2}|my|our|unser\w{0,2}) "
+    r"(?:other|next|second|return|zweiten?|nächsten?|anderen?) (?!thing|point|note|punkt)|"
+    r"\bthere['’]?(?:s| is| are) (?:also|another)\b|\bes gibt (?:auch|noch)\b|\bcc\b|"
+    r"第二[个张条次]?|另一?[个张条]|下一[个条次班]|[回返]程|还有",
+    re.IGNORECASE,
+)
+"""Words for one more thing."""
+
+
+def is_rejected(pair: ValuePair, said: ParsedMessage) -> bool:
+    """Return whether a message denies or doubts the new value, has it from elsewhere or for one
+    more thing, or says that the old one holds."""
+    text, start = pair.sentence.text, pair.new.start
+    begin = max((one.end for one in pair.sentence.values if one.end <= start), default=0)
+    if _DENIES.search(text[max(begin, start - _BEFORE) : start]):
+        return True
+    named = find_named(pair, said) if pair.back >= 0 else None
+    if named is not None:
+        sentence, old = named
+        head, tail = sentence.text[: old.start], sentence.text[old.end :]
+        return bool(_AFFIRMS.search(tail) or _KEEPS.search(head[-_BEFORE:]))
+    if pair.back < 0 or "slip" in pair.sentence.cues:
+        return False
+    head = text[max(0, start - _BEFORE) : start]
+    if _UNSURE.search(text, *part_of(text, pair.new)) or _ELSEWHERE.search(head):
+        return True
+    found = _FURTHER.search(head)
+    if found is None or found[0].casefold() in pair.source.folded:
+        return False
+    return sum(one.kind == pair.old.kind for one in pair.source.values) == 1

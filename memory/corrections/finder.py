@@ -20,9 +20,11 @@ from msgspec.structs import replace
 from memory.corrections.aligned import find_aligned
 from memory.corrections.bare import LONG, LONGEST_END, find_bare, may_be_bare
 from memory.corrections.classes import PLAIN, find_plain
+from memory.corrections.doubts import is_rejected
 from memory.corrections.elliptic import find_digits, find_elliptic, may_be_elliptic
 from memory.corrections.ended_values import find_denied, may_deny
 from memory.corrections.pairs import BACK, ParsedMessage, ValuePair, find_beside, find_pairs
+from memory.corrections.parallel import is_parallel
 from memory.corrections.replaced import find_replaced, may_be_replaced
 from memory.corrections.score import FRAMED, has_words, score_pairs
 from memory.corrections.sentences import OF_ANYTHING, content_words, split_sentences, without_cues
@@ -152,7 +154,7 @@ def _choose(
     for score, pair in scored[::-1]:
         if score <= (_FURTHER if chosen else _LEAST) or len(chosen) == _MOST:
             break
-        if score <= _least_of(pair, said):
+        if score <= _least_of(pair, said) or _is_refused(pair, said):
             continue
         forms = pair.old.forms | pair.new.forms
         if pair.new.kind in ("word", PLAIN):
@@ -172,6 +174,18 @@ def _choose(
 def _has_same_new(pair: ValuePair, other: ValuePair) -> bool:
     new, there = pair.new, other.new
     return pair.sentence is other.sentence and new.start < there.end and there.start < new.end
+
+
+def _is_refused(pair: ValuePair, said: ParsedMessage) -> bool:
+    """Return whether a pair is no correction, whatever rule has found it. A message that says that
+    something was wrong, or names the old value, is about the same thing."""
+    if is_rejected(pair, said):
+        return True
+    is_about_old = any(
+        {"slip", "hint"}.intersection(one.cues) or any(pair.old.is_same(v) for v in one.values)
+        for one in said.sentences
+    )
+    return not is_about_old and is_parallel(pair)
 
 
 def _least_of(pair: ValuePair, said: ParsedMessage) -> float:

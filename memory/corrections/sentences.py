@@ -118,11 +118,17 @@ _HINTS = (
     r"(?:n+o+|ne+|nö|nein)|"
     r"nope|nah|nvm|never ?mind|on second thoughts?|(?:^|, )better|excuse me|dear|wait|hang on"
     r"|hold on|sorry|sry|soz|w?h?oops|argh|d'?oh|actually|"
-    r"just (?:checked|looked)|(?:looked|checked) (?:at |on )?(?:the|my) [^\W\d_]{2,12}|"
-    r"checked(?: again)?|let me (?:check|see)|turns out|apologies|"
+    r"(?:just |double[- ]|re-?){0,2}"
+    r"(?:checked|looked|measured|counted|weighed|asked|looking|checking)(?: it| this| that)?"
+    r"(?: up| again| back)?(?: (?:at |on |with )?(?:the|my) [^\W\d_]{2,12})?|"
+    r"(?:they|he|she)(?:['’]ve)? (?:just )?(?:told me|called|texted|wrote|emailed|confirmed)|"
+    r"just (?:heard|learned|found out)|"
+    r"let me (?:check|see)|turns out|apologies|"
     r"moment(?: ?mal)?|warte?|stopp?|entschuldig\w{1,6}|tschuldigung|pardon|upp?s|hoppla|huch|mist|"
     r"eigentlich|doch|(?:^|, )besser(?: gesagt)?|genauer gesagt|umentschieden|nachge(?:schaut"
-    r"|sehen|guckt)|noch ?mal geschaut|"
+    r"|sehen|guckt|fragt|messen|zählt|wogen|lesen)|"
+    r"(?:hab\w{0,2} |gera?de? |eben |noch ?mal ){1,3}(?:geschaut|geguckt|gemessen|gezählt|gewogen|"
+    r"gefragt|gelesen|erfahren|gehört)|noch ?mal (?:geschaut|geguckt)|"
     r"(?:my|our|the|meine?[rm]?|unsere?|d(?:er|ie|as)|auf de[rm]) [^\W\d_]{2,12} "
     r"(?:says?|said|sagte?|meint|steht)|"
     r"(?:laut|according to|update from) "
@@ -130,7 +136,7 @@ _HINTS = (
 )
 _HINTS_CHINESE = (
     r"不不?不?|不是(?=[，,。！!\s]|这个)|不好意思|抱歉|对不起|等一?[下等]|其实|算了|还是|哎呀|哎|诶|"
-    r"刚才?[查看]了|再看看|最[后终]定|刚确认|对了|[\u4e00-\u9fff]{1,4}上写的?|我[\u4e00-\u9fff]{1,3}说"
+    r"刚[才刚]?[查看量数称问听]了?一?[下遍]?|又?[查看量数称问][过了]一?[下遍]|[他她]们?(?:刚[才刚]?)?(?:通知|来电|回复|确认)[了说]?|再看看|最[后终]定|刚确认|对了|[\u4e00-\u9fff]{1,4}上写的?|我[\u4e00-\u9fff]{1,3}说"
 )
 _LITTLE = (
     r"yes|yeah|yep|ja|and|und|thank|you|says?|(?:oh|ah) and|(?:oh|ach|ah) und|btw|by the way|"

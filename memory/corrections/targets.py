@@ -29,7 +29,10 @@ from memory.corrections.sentences import OF_ANYTHING, content_words
 from memory.patterns import lazy
 from memory.text.values import Value
 
-CLAUSE = lazy(r"[,;:，、；：–—]\s?|\s(?:and|und|aber|but|then|dann|while)\s", re.IGNORECASE)
+CLAUSE = lazy(
+    r"(?:[;，、；：–—]|(?<!\d)[,:]|[,:](?!\d))\s?|\s(?:and|und|aber|but|then|dann|while)\s",
+    re.IGNORECASE,
+)
 """Punctuation and words between clauses, each of which is about another thing."""
 _OF_A_PERSON = lazy(r"['’]?s$")
 _TELLING = frozenset(("identifier", "code"))

@@ -310,3 +310,99 @@ def test_values_told_together_end_those_denied_together(first: str, said: str) -
             )
             same = said.format(old, here, new, here)
             assert _pairs(first.format(old, here), same) == [(old, new)]
+
+
+@each_row(
+    ("frame", "subjects", "values"),
+    [
+        ("The {} shift now starts at {}.", ("early", "late", "night"), ("6:00", "14:00")),
+        ("{} number is 555{}.", ("Dad's", "Mum's", "My"), ("231", "213")),
+        ("The {} instalment is {} euros.", ("first", "second", "last"), ("300", "450")),
+        ("On {} I have school until {}.", ("Monday", "Tuesday", "Friday"), ("15:00", "13:00")),
+        ("Die {}schicht beginnt jetzt um {} Uhr.", ("Früh", "Spät", "Nacht"), ("6", "14")),
+        ("{} habe ich bis {} Uhr Schule.", ("Montag", "Dienstag", "Freitag"), ("15", "13")),
+        ("Das {} Kabel ist {} m lang.", ("grüne", "rote", "lange"), ("3", "5")),
+        ("{}班现在{}点开始。", ("早", "晚", "夜"), ("七", "三")),
+        ("{}是{}块。", ("房租", "押金", "水费", "进价"), ("3000", "3300")),
+        ("{}的尺码是{}。", ("我", "女儿", "儿子"), ("42", "44")),
+        ("{}程航班CA{}。", ("去", "回"), ("123", "124")),
+    ],
+)
+def test_the_same_sentence_about_another_thing_ends_nothing(
+    frame: str, subjects: tuple[str, ...], values: tuple[str, str]
+) -> None:
+    for one, other in permutations(subjects, 2):
+        for old, new in permutations(values):
+            assert not _pairs(frame.format(one, old), frame.format(other, new))
+
+
+@each_row(
+    ("first", "said"),
+    [
+        ("The early shift starts at {}.", "The early shift now starts at {}."),
+        ("Our standup is at {}.", "The standup is now at {}."),
+        ("My train leaves at {}.", "Sorry, my train leaves at {}."),
+        ("Grandpa's call is at {}.", "Sorry, his call is at {}."),
+        ("Die Frühschicht beginnt um {}.", "Die Frühschicht beginnt jetzt um {}."),
+        ("早班{}开始。", "早班改到{}开始了。"),
+    ],
+)
+def test_the_same_thing_in_other_words_is_corrected(first: str, said: str) -> None:
+    language = "zh" if "早" in said else "de" if "beginnt" in said else "en"
+    for old, new in permutations(_VALUES[language], 2):
+        assert _pairs(first.format(old), said.format(new)) == [(old, new)]
+
+
+@each_row(
+    "said",
+    [
+        "don't change it to {new}",
+        "glad it isn't {new}",
+        "no, it's not {new}. {old} is right",
+        "no need to make it {new}, {old} is perfect",
+        "some people say {new}",
+        "the error says {new}",
+        "it may become {new}, not sure yet",
+        "they asked whether {new} is possible",
+        "last time it was {new}",
+        "the next call is at {new}",
+        "my brother said {new} for his",
+        "bitte nicht auf {new} ändern",
+        "laut Google eher {new} im Schnitt",
+        "manche sagen {new}",
+        "lass es bei {old}, {new} wäre zu spät",
+        "sie fragen, ob {new} möglich ist",
+        "der zweite Anruf ist um {new}",
+        "das letzte Mal war um {new}",
+        "别改成{new}",
+        "幸好不是{new}",
+        "网上都说{new}",
+        "也许{new}",
+        "下一次{new}",
+    ],
+)
+def test_a_value_denied_doubted_or_of_another_thing_ends_nothing(said: str) -> None:
+    german = ("bitte", "laut", "manche", "lass", "sie", "der", "das")
+    is_chinese = any(sign > "\u3400" for sign in said)
+    language = "zh" if is_chinese else "de" if said.startswith(german) else "en"
+    first = {"en": "The call is at {}", "de": "Der Anruf ist um {}", "zh": "电话在{}"}[language]
+    for old, new in permutations(_VALUES[language], 2):
+        found = _pairs(first.format(old), said.format(old=old, new=new))
+        assert not any(ended == old for ended, _ in found)
+
+
+@each_row(
+    ("first", "said"),
+    [
+        ("The call is at {}", "it's not {old} but {new}"),
+        ("The call is at {}", "the call doesn't start until {new} now"),
+        ("The call is at {}", "sorry, the call was never at {old}, it's at {new}"),
+        ("Der Anruf ist um {}", "nicht um {old}, sondern um {new}"),
+        ("Der Anruf ist um {}", "{old} stimmt nicht, der Anruf ist um {new}"),
+        ("电话在{}", "不是{old}，是{new}"),
+    ],
+)
+def test_a_denial_of_the_old_value_corrects_it(first: str, said: str) -> None:
+    language = "en" if "call" in first else "de" if "Anruf" in first else "zh"
+    for old, new in permutations(_VALUES[language], 2):
+        assert _pairs(first.format(old), said.format(old=old, new=new)) == [(old, new)]
