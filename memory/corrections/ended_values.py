@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 
 from msgspec import Struct
@@ -74,20 +74,40 @@ def _is_same(one: str, other: str) -> bool:
 
 
 class EndedByPerson(Struct, frozen=True):
-    """A value that a person ended by a command, or in a later turn than those that are summarised,
-    in messages up to a time (Unix)."""
+    """A value that a person ended in messages up to a time (Unix): by a command in all
+    conversations, or in a message of a `conversation` in that one."""
 
     value: EndedValue
     until: float
+    conversation: str = ""
 
-    def ends_in(self, entries: Sequence[Entry], *, has_prior: bool) -> bool:
-        """Return whether a summary of these entries must not have the value: they, or entries
-        summarised before them, are older than the command, and no person has used the value
-        since."""
-        later = [entry for entry in entries if entry.at.timestamp() > self.until]
-        said = (entry.message.text for entry in later if entry.message.role == "user")
-        is_older = has_prior or len(later) < len(entries)
-        return is_older and not any(any(find_places(text, self.value.old)) for text in said)
+    def is_in(self, times: Mapping[int, float]) -> bool:
+        """Return whether it is in a message of these times, by seq. Another conversation has other
+        messages with the same seqs."""
+        return abs(times.get(self.value.seq, 0.0) - self.until) < 1
+
+
+def choose_ended(
+    ended: Sequence[EndedByPerson], entries: Sequence[Entry], *, has_prior: bool
+) -> Iterator[EndedByPerson]:
+    """Yield the values that a summary of these entries must not have: no person has used them
+    since, and entries, or others that were summarised before, are older. A value that was ended in
+    the same conversation is in none of the entries otherwise."""
+    texts = [(entry, entry.at.timestamp(), entry.message.text) for entry in entries]
+    values = dict[int, list[Value]]()  # of a text, by its seq
+
+    def has(entry: Entry, text: str, old: str) -> bool:
+        if entry.seq not in values:
+            values[entry.seq] = find_values(text)
+        return any(find_places(text, old, values[entry.seq]))
+
+    for one in ended:
+        later = [(entry, text) for entry, at, text in texts if at > one.until]
+        is_older = has_prior or len(later) < len(texts)
+        if is_older or one.conversation:
+            wanted = [e for e in later if not is_older or e[0].message.role == "user"]
+            if not any(has(*each, one.value.old) for each in wanted):
+                yield one
 
 
 def with_commands(
@@ -95,14 +115,19 @@ def with_commands(
 ) -> list[EndedValue]:
     """Return the values ended in a chat at these times, and those ended by commands or in later
     turns, each updated by later ones."""
-    found: list[EndedValue] = []
-    for at, value in heard:
-        later = [one.value for one in commands if at <= one.until]
-        found += _ended_by(value, later)
+    found = [*update_by_commands(heard, commands)]
     for one in commands:
         later = [value for at, value in heard if at > one.until]
         found += _ended_by(replace(one.value, is_marked=one.value.turn > 0), later)
     return found
+
+
+def update_by_commands(
+    heard: Iterable[tuple[float, EndedValue]], commands: Sequence[EndedByPerson]
+) -> Iterator[EndedValue]:
+    """Yield the values ended at these times, each updated by later commands."""
+    for at, value in heard:
+        yield from _ended_by(value, (one.value for one in commands if at <= one.until))
 
 
 def _ended_by(value: EndedValue, later: Iterable[EndedValue]) -> Iterator[EndedValue]:

@@ -121,7 +121,7 @@ def value(old: str, new: str, conversation: str = "") -> EndedInAudience:
 def test_conversations_that_write_at_once_lose_no_value_and_leave_no_draft(tmp_path: Path) -> None:
     def work(name: str) -> None:
         for number in range(60):
-            ended_file.update(tmp_path, "a", name, [value(f"{number} May", "4 June", name)])
+            ended_file.update(tmp_path, "a", name, [value(f"{number} May", "4 June", name)], {})
 
     names = ["pipe/1", "pipe/2", "pipe/3", "pipe/4"]
     with ThreadPoolExecutor(len(names)) as pool:
@@ -144,7 +144,7 @@ def test_a_damaged_file_is_kept_aside_and_one_that_cannot_be_read_is_left(tmp_pa
     path.mkdir()
     assert ended_file.read(path) == ()
     with pytest.raises(MemoryFileError, match=r"can't be read"):
-        ended_file.update(tmp_path, "a", "pipe/1", [value("3 May", "4 May", "pipe/1")])
+        ended_file.update(tmp_path, "a", "pipe/1", [value("3 May", "4 May", "pipe/1")], {})
 
 
 async def test_forgetting_tells_where_corrected_values_are_left(harness: MemoryHarness) -> None:
@@ -163,7 +163,7 @@ async def test_forgetting_tells_where_corrected_values_are_left(harness: MemoryH
 def test_values_ended_by_hand_stay_however_many_are_ended_in_the_chat(tmp_path: Path) -> None:
     ended_file.add_by_hand(tmp_path, "a", [value("3 May", "4 May")])
     many = [value(f"x{number}", "y", "pipe/1") for number in range(ended_file.MOST + 5)]
-    ended_file.update(tmp_path, "a", "pipe/1", many)
+    ended_file.update(tmp_path, "a", "pipe/1", many, {})
     kept = ended_file.read(ended_file.path_of(tmp_path, "a"))
     assert [one.value.old for one in kept[:2]] == ["3 May", "x5"]
 
@@ -293,6 +293,6 @@ async def test_values_ended_by_a_command_go_with_the_conversation(harness: Memor
     await conversation.long_term.end({}, [ended], "ann", "/memory wrong")
     path = ended_file.path_of(harness.folder, KEY.audience)
     await conversation.forget({1})
-    assert ended_file.by_hand(harness.folder, KEY.audience)
+    assert ended_file.stored(harness.folder, KEY.audience)
     await conversation.forget()
     assert ended_file.read(path) == ()
