@@ -171,10 +171,19 @@ class Conversation:
         there = await asyncio.to_thread(ended.read, path)
         return [one for one in there if one.conversation == self.key.id and one.value.turn == turn]
 
+    async def _uses_ended(self, texts: Sequence[str]) -> bool:
+        """Return whether one of these messages has a value that was ended: from now on, it may be
+        the value of something else."""
+        path = ended.path_of(self._services.data, self.key.audience)
+        values = await asyncio.to_thread(ended.read, path)
+        said = "\n".join(texts).casefold()
+        return any(one.value.old.casefold() in said for one in values)
+
     async def handle_words(self, texts: Sequence[str]) -> None:
         """Store the corrections in these messages, if there are any, and apply them to the
         summaries that are in the context or will be."""
-        if not any(map(may_correct, texts)) or not await self._keep_corrections():
+        is_used = any(map(may_correct, texts)) or await self._uses_ended(texts)
+        if not is_used or not await self._keep_corrections():
             return
         values = [one.value for one in await self.ended_in(self.context.newest)]
         if not values:

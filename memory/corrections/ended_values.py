@@ -31,7 +31,8 @@ _AROUND = 400  # characters of a sentence on each side of a value
 class EndedValue(Struct, frozen=True):
     """A value that a person ended in a turn, by the message of this seq, and its replacement.
     `topic` are words of its topic. If other sentences use the old value for something else
-    (`is_shared`), only a sentence with one of these words is concerned. From the message
+    (`is_shared`), only a sentence with one of these words is concerned, and none with a word of
+    `others`. From the message
     `said_again` on (0: none), the old value may refer to something else."""
 
     old: str
@@ -42,6 +43,7 @@ class EndedValue(Struct, frozen=True):
     is_shared: bool = False
     said_again: int = 0
     is_marked: bool = True
+    others: frozenset[str] = frozenset()
 
     @property
     def mark(self) -> str:
@@ -160,7 +162,10 @@ def show_corrected(
             sentence = _sentence_at(text, start, end)
             is_beside = 0 < one.seq <= seq and (seq == one.seq or one.new in sentence)
             is_of_several = one.is_shared and not is_of_one_thing(one.old) and not is_beside
-            if is_of_several and one.topic.isdisjoint(content_words(sentence)):
+            own = content_words(sentence) if is_of_several or one.others else frozenset[str]()
+            if is_of_several and one.topic.isdisjoint(own):
+                continue
+            if not one.others.isdisjoint(own):
                 continue
             taken[start:end] = b"\1" * (end - start)
             places.append((start, end, OLD if is_beside else one.mark))

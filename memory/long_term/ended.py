@@ -8,6 +8,7 @@ import logging
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -17,6 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memory.corrections.edited import AT_ONCE
 from memory.corrections.ended_values import (
     EndedByPerson,
     EndedValue,
@@ -26,6 +28,7 @@ from memory.corrections.ended_values import (
 )
 from memory.corrections.sentences import content_words
 from memory.long_term.document import MemoryLine, Source
+from memory.patterns import lazy
 from memory.record import daily, folders
 from memory.record.daily import Note
 from memory.record.memory_file import MemoryFileError
@@ -38,6 +41,10 @@ MOST = 500
 corrected by a command are kept as well."""
 DAMAGED = ".corrected.damaged.json"
 """The name to which an unreadable file is renamed."""
+_LONGEST, _MOST_WORDS = 300, 200  # characters of an imported value; words of its topic
+_CONTROL = lazy(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_WORD = lazy(r"\w")
+_DAY = 24 * 3600  # seconds, by which the clocks of two computers may differ
 _COVERED, _HERE, _LATER = 1, 2, 3
 """The positions of a correction in a section, of the section, and of a later correction."""
 _ONE_WRITER = threading.Lock()  # keeps both of two concurrent corrections
@@ -190,17 +197,36 @@ def _change(data: Path, audience: str, change: Callable[[Kept], Kept]) -> bool:
     return True
 
 
-def decode(content: bytes) -> Kept:
-    """Return the corrections of a file's content that are in force. No version of another
-    `MEMORY.md` undoes them. Raises ValueError."""
+def decode(content: bytes) -> tuple[Kept, int]:
+    """Return the usable corrections of another installation's file that are in force, at most
+    `MOST`, and the number of the others. No version of another `MEMORY.md` undoes them. Raises
+    ValueError."""
     try:
         stored = msgspec.json.decode(content, type=Kept)
-    except msgspec.MsgspecError as error:
-        raise ValueError(f"{NAME} holds no corrections ({error})") from None
-    return tuple(
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise ValueError(f"it holds no corrections ({error})") from None
+    held = [one for one in stored if not one.is_undone]
+    found = [
         replace(one, version=0, event=0, said=one.said or _to_time(one), is_kept=not one.until)
-        for one in stored
-        if not one.is_undone
+        for one in held[-MOST:]
+        if _is_usable(one)
+    ]
+    return tuple(found), len(held) - len(found)
+
+
+def _is_usable(one: EndedInAudience) -> bool:
+    """Return whether a correction may be of this program, and was made in the past."""
+    value = one.value
+    words = (value.old, value.new, one.conversation, *value.topic)
+    numbers = (value.turn, value.seq, value.said_again)
+    is_past = max(one.until, one.said, _to_time(one)) <= time.time() + _DAY
+    return (
+        len(value.topic) <= _MOST_WORDS
+        and all(len(word) <= _LONGEST and not _CONTROL.search(word) for word in words)
+        and all(_WORD.search(word) for word in (value.old, value.new))
+        and all(0 <= number <= AT_ONCE for number in numbers)
+        and _to_time(one) > 0
+        and is_past
     )
 
 

@@ -18,7 +18,7 @@ from memory.corrections.ended_values import (
     show_corrected,
     update_by_commands,
 )
-from memory.corrections.finder import Correction, CorrectionFinder, in_force
+from memory.corrections.finder import Correction, CorrectionFinder, in_force, use_again
 from memory.record import conversations, transcript
 from memory.record.database import Database
 from memory.turns import Entry
@@ -54,6 +54,9 @@ class _MessagesRead(Struct):
             old = correction.correction.old
             if old not in self.again and any(find_places(text, old)):
                 self.again[old] = seq
+        self.found = [
+            replace(one, correction=use_again(one.correction, text)) for one in self.found
+        ]
         self.found += new
 
 
@@ -151,7 +154,9 @@ def find_times(
 
 
 def _to_ended(one: Correction, found: FoundCorrection, again: int) -> EndedValue:
-    return EndedValue(one.old, one.new, found.turn, found.seq, one.topic, one.is_shared, again)
+    return EndedValue(
+        one.old, one.new, found.turn, found.seq, one.topic, one.is_shared, again, others=one.others
+    )
 
 
 def correct(entry: Entry, ended: Sequence[EndedValue]) -> Entry:
