@@ -190,11 +190,18 @@ class Conversation:
             return
         self.compactor.summaries.forget_prepared()
         why, after = f"corrected in t{self.context.newest}", self.context.last_seq + 1
-        for number in await self.summary.list_numbers():
-            with suppress(EditRefused):
-                await self.summary.change(
-                    lambda one: show_corrected(one.text, values, "assistant", after), number, why
-                )
+
+        async def correct() -> None:
+            for number in await self.summary.list_numbers():
+                with suppress(EditRefused):
+                    await self.summary.change(
+                        lambda one: show_corrected(one.text, values, "assistant", after),
+                        *(number, why),
+                    )
+
+        if self.compactor.summaries.is_busy:  # one may be written, and not be in context yet
+            self.compactor.summaries.do_afterwards(correct)
+        await correct()
 
     async def _keep_corrections(self) -> bool:
         """Store the values that were ended here, beside the memory; return whether that was

@@ -72,7 +72,16 @@ def supersede(before: EndedValue, after: EndedValue) -> EndedValue | None:
 
 def _is_same(one: str, other: str) -> bool:
     """Return whether two values are the same, in any form."""
-    return (0, len(one)) in find_places(one, other)
+    return not _keys(one).isdisjoint(_keys(other))
+
+
+@lru_cache(maxsize=4_096)  # many are compared with each other
+def _keys(value: str) -> frozenset[object]:
+    """Return a set that has something in common with that of each value that is the same."""
+    found = [one for one in _values_of(value) if one.kind != "name"]
+    is_one = len(found) == 1 and len(found[0].text) >= len(value.strip()) - 1
+    forms = ((one.kind, form) for one in found[:is_one] for form in one.forms)
+    return frozenset((value.strip().casefold(), *forms))
 
 
 class EndedByPerson(Struct, frozen=True):
@@ -95,20 +104,22 @@ def choose_ended(
     """Yield the values that a summary of these entries must not have: no person has used them
     since, and entries, or others that were summarised before, are older. A value that was ended in
     the same conversation is in none of the entries otherwise."""
-    texts = [(entry, entry.at.timestamp(), entry.message.text) for entry in entries]
-    values = dict[int, list[Value]]()  # of a text, by its seq
+    texts = [(e.at.timestamp(), e.message.role, e.message.text) for e in entries]
+    keys = [frozenset[object]()] * len(texts)  # of the values of a text
 
-    def has(entry: Entry, text: str, old: str) -> bool:
-        if entry.seq not in values:
-            values[entry.seq] = find_values(text)
-        return any(find_places(text, old, values[entry.seq]))
+    def has(at: int, old: str) -> bool:
+        text = texts[at][2]
+        keys[at] = keys[at] or frozenset(
+            ("", *((one.kind, form) for one in find_values(text) for form in one.forms))
+        )
+        return not keys[at].isdisjoint(_keys(old)) or old.casefold() in text.casefold()
 
     for one in ended:
-        later = [(entry, text) for entry, at, text in texts if at > one.until]
+        later = [at for at, (time, _role, _text) in enumerate(texts) if time > one.until]
         is_older = has_prior or len(later) < len(texts)
         if is_older or one.conversation:
-            wanted = [e for e in later if not is_older or e[0].message.role == "user"]
-            if not any(has(*each, one.value.old) for each in wanted):
+            wanted = [at for at in later if not is_older or texts[at][1] == "user"]
+            if not any(has(at, one.value.old) for at in wanted):
                 yield one
 
 

@@ -201,6 +201,10 @@ class SummaryWriter:
 
         self._start(work)
 
+    def do_afterwards(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do this once the work that is running or waiting is done."""
+        self._start(work)
+
     async def cancel(self) -> None:
         """Cancel all running and waiting work, on disk too (`/context clear`). Jobs that have their
         summary already go on."""
