@@ -172,7 +172,7 @@ class AudienceMemory:
 
     async def _corrections(self) -> Corrections:
         data, audience = self._services.data, self._audience
-        values = await asyncio.to_thread(ended.by_hand, data, audience)
+        values = await asyncio.to_thread(ended.stored, data, audience)
         return Corrections(self._indexer.corrections, values)
 
     def _find_notes(self, text: str, most: int) -> FoundNotes:

@@ -49,7 +49,7 @@ class ExpandResult(Struct, frozen=True):
 class ContextEditor:
     """The editor for a person's changes of the context; each change is an event that can be undone.
     `on_taken` is called after turns were removed or brought back, with the turns that were removed
-    before."""
+    before; `on_undone` after an event was undone or redone."""
 
     def __init__(
         self,
@@ -57,9 +57,10 @@ class ContextEditor:
         state: ContextState,
         compactor: Compactor,
         on_taken: Callable[[RemovedTurns], Awaitable[None]],
+        on_undone: Callable[[], Awaitable[None]],
     ) -> None:
         self._services, self._state, self._compactor = services, state, compactor
-        self._on_taken = on_taken
+        self._on_taken, self._on_undone = on_taken, on_undone
 
     @asynccontextmanager
     async def _change(self) -> AsyncIterator[None]:
@@ -128,7 +129,8 @@ class ContextEditor:
             event = next(named, None) if event_id else newest_undoable(events)
             if event is not None:
                 await self._state.set_undone("undo", event, "person", ASKED)
-            return event
+        await self._on_undone()
+        return event
 
     async def redo(self, event_id: int = 0) -> ViewEvent | None:
         """Redo the event that was undone last; if one is named, only if it is that one."""
@@ -137,7 +139,8 @@ class ContextEditor:
             if undone is None or event_id not in (0, undone.id):
                 return None
             await self._state.set_undone("redo", undone, "person", ASKED)
-            return undone
+        await self._on_undone()
+        return undone
 
     async def expand(self, numbers: Collection[int]) -> ExpandResult:
         """Bring back these turns, which are in summaries, the newest first and as many as fit. A

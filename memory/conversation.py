@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -29,10 +30,13 @@ from msgspec.structs import replace
 from memory.audience_memory import AudienceMemory, Indexer, Quarantine
 from memory.calibration import Anchor, Calibration, CutPrompts, KnownModels
 from memory.compactor import Compactor
-from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns
+from memory.context.change import ViewEvent
+from memory.context.forms import CLEARED
+from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns, list_effective
 from memory.context.settings import Limits
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
+from memory.corrections.edited import find_replaced
 from memory.corrections.ended_values import show_corrected
 from memory.corrections.finder import may_correct
 from memory.keys import ConversationKey
@@ -60,7 +64,7 @@ from memory.record.search.reach import Scope
 from memory.record.store import StoreError
 from memory.services import MemoryServices, Mirror, Redactor
 from memory.summary.writer import Prepared
-from memory.summary_editor import EditRefused, SummaryEditor
+from memory.summary_editor import EditedSummary, EditRefused, SummaryEditor
 from memory.turn_log import TurnLog
 from memory.turns import Entry, Turn
 
@@ -70,6 +74,8 @@ log = logging.getLogger(__name__)
 _READ_AT_ONCE = 1_000  # turns
 _QUOTABLE = 500  # turns from which text may be quoted
 _FEW = 5_000  # messages, which are counted quickly
+EDITED = "edited summary"
+"""The reason of a correction by the edit of a summary."""
 
 
 class EvictedState(Struct, frozen=True):
@@ -107,7 +113,9 @@ class Conversation:
         self.calibration = Calibration(services.store, shared.models)
         self.context = ContextState(services, key, self.calibration)
         self.compactor = Compactor(services, self.context)
-        self.editor = ContextEditor(services, self.context, self.compactor, self._follow)
+        self.editor = ContextEditor(
+            *(services, self.context, self.compactor), self._follow, self._mark_undone_edits
+        )
         self.summary = SummaryEditor(services, self.context, self.compactor)
         self.turns = TurnLog(services, self.context, self.calibration, self.compactor, self)
 
@@ -153,7 +161,7 @@ class Conversation:
     async def corrections(self) -> Corrections:
         """Return the corrections for searches in this conversation."""
         data, audience = self._services.data, self.key.audience
-        values = await asyncio.to_thread(ended.by_hand, data, audience)
+        values = await asyncio.to_thread(ended.stored, data, audience)
         return Corrections(self._shared.indexer.corrections, values)
 
     async def ended_in(self, turn: int) -> list[EndedInAudience]:
@@ -162,45 +170,90 @@ class Conversation:
         there = await asyncio.to_thread(ended.read, path)
         return [one for one in there if one.conversation == self.key.id and one.value.turn == turn]
 
+    async def _uses_ended(self, texts: Sequence[str]) -> bool:
+        """Return whether one of these messages has a value that was ended: from now on, it may be
+        the value of something else."""
+        path = ended.path_of(self._services.data, self.key.audience)
+        values = await asyncio.to_thread(ended.read, path)
+        said = "\n".join(texts).casefold()
+        return any(one.value.old.casefold() in said for one in values)
+
     async def handle_words(self, texts: Sequence[str]) -> None:
         """Store the corrections in these messages, if there are any, and apply them to the
         summaries that are in the context or will be."""
-        if not any(map(may_correct, texts)) or not await self._keep_corrections():
+        is_used = any(map(may_correct, texts)) or await self._uses_ended(texts)
+        if not is_used or not await self._keep_corrections():
             return
         values = [one.value for one in await self.ended_in(self.context.newest)]
         if not values:
             return
         self.compactor.summaries.forget_prepared()
         why, after = f"corrected in t{self.context.newest}", self.context.last_seq + 1
-        for number in await self.summary.list_numbers():
-            with suppress(EditRefused):
-                await self.summary.change(
-                    lambda one: show_corrected(one.text, values, "assistant", after), number, why
-                )
+
+        async def correct() -> None:
+            for number in await self.summary.list_numbers():
+                with suppress(EditRefused):
+                    await self.summary.change(
+                        lambda one: show_corrected(one.text, values, "assistant", after),
+                        *(number, why),
+                    )
+
+        if self.compactor.summaries.is_busy:  # one may be written, and not be in context yet
+            self.compactor.summaries.do_afterwards(correct)
+        await correct()
 
     async def _keep_corrections(self) -> bool:
         """Store the values that were ended here, beside the memory; return whether that was
         possible. If not, the memory is shown uncorrected."""
-        row, away = self.context.row, self.context.layout.removed_turns
+        row, layout = self.context.row, self.context.layout
+        away, cleared = layout.removed_turns, layout.turns_removed_by(CLEARED)
         zone = self._services.rules.zone()
         book, data, key = self._shared.indexer.corrections, self._services.data, self.key
 
-        def read(db: Any) -> list[EndedInAudience]:
+        def read(db: Any) -> tuple[list[EndedInAudience], dict[int, float]]:
             values = book.of(db, row, away)
-            entries = transcript.entries_at(db, row, {one.seq for one in values})
+            seqs = {one.seq for one in values} | {one.value.seq for one in before}
+            entries = transcript.entries_at(db, row, seqs)
             times = {entry.seq: entry.at.astimezone(zone) for entry in entries}
-            return [
-                EndedInAudience(one, key.id, f"{at:%Y-%m-%d}", f"{at:%H:%M}")
+            found = [
+                EndedInAudience(
+                    *(one, key.id, f"{at:%Y-%m-%d}", f"{at:%H:%M}"), said=at.timestamp()
+                )
                 for one in values
                 if (at := times.get(one.seq)) is not None
             ]
+            return found, {e.seq: e.at.timestamp() for e in entries if e.turn not in cleared}
 
         try:
+            path = ended.path_of(data, key.audience)
+            before = await asyncio.to_thread(ended.read, path)
             new = await self._services.store.read(read)
-            if await asyncio.to_thread(ended.update, data, key.audience, key.id, new):
+            if await asyncio.to_thread(ended.update, data, key.audience, key.id, *new):
                 self.context.notify()
         except Exception:
             log.exception("the corrections of %s could not be kept", key.id)
+            return False
+        return True
+
+    async def _forget_corrections(
+        self, before: Sequence[ViewEvent], deleted: StoredCounts, turns: Collection[int] | None
+    ) -> bool:
+        """Delete the corrections in deleted turns, and those by edits of deleted summaries; return
+        whether that was possible. `before` are the events before the deletion."""
+        last = deleted.shared.get(self.context.row, math.inf)
+        gone = {one.id for one in before} - {one.id for one in await self.context.history()}
+        is_whole = turns is None and math.isinf(last)
+
+        def is_forgotten(one: EndedInAudience) -> bool:
+            turn = one.value.turn
+            is_deleted = is_whole or one.event in gone or (turn in deleted.turns and turn <= last)
+            return one.conversation == self.key.id and is_deleted
+
+        try:
+            data, audience = self._services.data, self.key.audience
+            await asyncio.to_thread(ended.forget, data, audience, is_forgotten)
+        except StoreError:
+            log.exception("corrections in %s could not be deleted", self.key.id)
             return False
         return True
 
@@ -350,15 +403,32 @@ class Conversation:
         away = await self._removed_by_person(self.context.layout.removed_turns)
         was = await self._removed_by_person(before)
         await self._update_files(away, was - away)
-        if away != was and not await self._is_cleared():
-            await self._keep_corrections()
         if away != was:
+            await self._keep_corrections()
             await self._shared.on_taken(self.key, away ^ was)
 
-    async def _is_cleared(self) -> bool:
-        """Return whether everything was cleared, which does not revoke corrections."""
-        events = await self.context.history()
-        return bool(events) and events[-1].name in ("clear", "new")
+    async def _mark_undone_edits(self) -> None:
+        """Store which corrections by edited summaries are undone with their edits."""
+        key, data = self.key, self._services.data
+        standing = {one.id for one in list_effective(await self.context.history())}
+
+        def is_undone(one: EndedInAudience) -> bool:
+            is_of_edit = one.event and one.conversation == key.id
+            return one.event not in standing if is_of_edit else one.is_undone
+
+        if await asyncio.to_thread(ended.mark_undone, data, key.audience, is_undone):
+            self.context.notify()
+
+    async def edit_summary(self, text: str, number: int, person: str) -> EditedSummary:
+        """Replace a summary by a person's text (`SummaryEditor.edit`). A value that it replaces is
+        corrected as by a command. Raises EditRefused."""
+        edited = await self.summary.edit(text, number)
+        values = await asyncio.to_thread(find_replaced, edited.before.text, edited.after.text)
+        if values:
+            event = edited.event.id if edited.event else 0
+            await self.long_term.end({}, values, person, EDITED, event)
+            self.compactor.summaries.forget_prepared()
+        return edited
 
     async def follow_branch(self, turns: Collection[int]) -> None:
         """Update the files after shared turns were removed or brought back in another branch."""
@@ -460,6 +530,7 @@ class Conversation:
             for one in (self, *sharing):
                 await stack.enter_async_context(one.context.changing)
                 await stack.enter_async_context(one.compactor.summaries.halted())
+            events = {one.key: await one.context.history() for one in (self, *sharing)}
             try:
                 deleted = await self.count_stored(turns)
                 which = self._sections(deleted, turns)
@@ -472,14 +543,9 @@ class Conversation:
                     await one._load()
         for one in (self, *sharing):
             is_left |= not await one._keep_corrections()
+            is_left |= not await one._forget_corrections(events[one.key], deleted, turns)
             one.context.notify()
             one._shared.mirror.touch(one)
-        try:
-            whole = self.key.id if turns is None else ""
-            await asyncio.to_thread(ended.forget, data, audience, whole)
-        except StoreError:
-            log.exception("corrections in %s could not be deleted", self.key.id)
-            is_left = True
         return replace(deleted, is_left=is_left)
 
     async def retire(self, is_awaited: Callable[[], bool] = lambda: False) -> bool:

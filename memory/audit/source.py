@@ -249,6 +249,7 @@ class AuditSource(Struct, frozen=True, dict=True):
                 EndedValue(
                     *(one.old, one.new, turn.number, SAID, one.topic, one.is_shared),
                     is_marked=(one.old, one.new) not in plain,
+                    others=one.others,
                 ),
             )
             for turn, one in heard

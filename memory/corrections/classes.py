@@ -59,6 +59,16 @@ def as_plain(text: str, start: int, end: int) -> Value:
     return replace(as_word(text, start, end), kind=PLAIN)
 
 
+def list_classes(old: str, new: str) -> Iterator[tuple[Value, Value]]:
+    """Yield the words of two sentences that replace each other: one of a class in each."""
+    for pattern in (*_ALL, *_NAMED):
+        ones, others = ([*pattern.finditer(text)] for text in (old, new))
+        if len(ones) == len(others) == 1:
+            words = as_plain(old, *ones[0].span()), as_plain(new, *others[0].span())
+            if not words[0].is_same(words[1]):
+                yield words
+
+
 def find_plain(said: ParsedMessage, before: Sequence[ParsedMessage]) -> Iterator[ValuePair]:
     """Yield the pairs of plain words in a message and the words that they end; `before` are the
     messages before it, newest first."""

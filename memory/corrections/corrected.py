@@ -117,6 +117,8 @@ def find_omitted(text: str, plain: Sequence[Correction], said: Sequence[str]) ->
 
 
 def _is_concerned(one: Correction, sentence: str) -> bool:
+    if one.others and not one.others.isdisjoint(content_words(sentence)):
+        return False
     if not one.about or is_of_one_thing(one.old):
         return True
     return not one.about.isdisjoint(content_words(sentence))

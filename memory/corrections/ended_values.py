@@ -9,7 +9,7 @@ a word for the thing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 
 from msgspec import Struct
@@ -40,7 +40,8 @@ _AROUND = 400  # characters of a sentence on each side of a value
 class EndedValue(Struct, frozen=True):
     """A value that a person ended in a turn, by the message of this seq, and its replacement.
     `topic` are words of its topic. If other sentences use the old value for something else
-    (`is_shared`), only a sentence with one of these words is concerned. From the message
+    (`is_shared`), only a sentence with one of these words is concerned, and none with a word of
+    `others`. From the message
     `said_again` on (0: none), the old value may refer to something else."""
 
     old: str
@@ -51,6 +52,7 @@ class EndedValue(Struct, frozen=True):
     is_shared: bool = False
     said_again: int = 0
     is_marked: bool = True
+    others: frozenset[str] = frozenset()
 
     @property
     def mark(self) -> str:
@@ -79,24 +81,55 @@ def supersede(before: EndedValue, after: EndedValue) -> EndedValue | None:
 
 def _is_same(one: str, other: str) -> bool:
     """Return whether two values are the same, in any form."""
-    return (0, len(one)) in find_places(one, other)
+    return not _keys(one).isdisjoint(_keys(other))
+
+
+@lru_cache(maxsize=4_096)  # many are compared with each other
+def _keys(value: str) -> frozenset[object]:
+    """Return a set that has something in common with that of each value that is the same."""
+    found = [one for one in _values_of(value) if one.kind != "name"]
+    is_one = len(found) == 1 and len(found[0].text) >= len(value.strip()) - 1
+    forms = ((one.kind, form) for one in found[:is_one] for form in one.forms)
+    return frozenset((value.strip().casefold(), *forms))
 
 
 class EndedByPerson(Struct, frozen=True):
-    """A value that a person ended by a command, or in a later turn than those that are summarised,
-    in messages up to a time (Unix)."""
+    """A value that a person ended in messages up to a time (Unix): by a command in all
+    conversations, or in a message of a `conversation` in that one."""
 
     value: EndedValue
     until: float
+    conversation: str = ""
 
-    def ends_in(self, entries: Sequence[Entry], *, has_prior: bool) -> bool:
-        """Return whether a summary of these entries must not have the value: they, or entries
-        summarised before them, are older than the command, and no person has used the value
-        since."""
-        later = [entry for entry in entries if entry.at.timestamp() > self.until]
-        said = (entry.message.text for entry in later if entry.message.role == "user")
-        is_older = has_prior or len(later) < len(entries)
-        return is_older and not any(any(find_places(text, self.value.old)) for text in said)
+    def is_in(self, times: Mapping[int, float]) -> bool:
+        """Return whether it is in a message of these times, by seq. Another conversation has other
+        messages with the same seqs."""
+        return abs(times.get(self.value.seq, 0.0) - self.until) < 1
+
+
+def choose_ended(
+    ended: Sequence[EndedByPerson], entries: Sequence[Entry], *, has_prior: bool
+) -> Iterator[EndedByPerson]:
+    """Yield the values that a summary of these entries must not have: no person has used them
+    since, and entries, or others that were summarised before, are older. A value that was ended in
+    the same conversation is in none of the entries otherwise."""
+    texts = [(e.at.timestamp(), e.message.role, e.message.text) for e in entries]
+    keys = [frozenset[object]()] * len(texts)  # of the values of a text
+
+    def has(at: int, old: str) -> bool:
+        text = texts[at][2]
+        keys[at] = keys[at] or frozenset(
+            ("", *((one.kind, form) for one in find_values(text) for form in one.forms))
+        )
+        return not keys[at].isdisjoint(_keys(old)) or old.casefold() in text.casefold()
+
+    for one in ended:
+        later = [at for at, (time, _role, _text) in enumerate(texts) if time > one.until]
+        is_older = has_prior or len(later) < len(texts)
+        if is_older or one.conversation:
+            wanted = [at for at in later if not is_older or texts[at][1] == "user"]
+            if not any(has(at, one.value.old) for at in wanted):
+                yield one
 
 
 def with_commands(
@@ -104,14 +137,19 @@ def with_commands(
 ) -> list[EndedValue]:
     """Return the values ended in a chat at these times, and those ended by commands or in later
     turns, each updated by later ones."""
-    found: list[EndedValue] = []
-    for at, value in heard:
-        later = [one.value for one in commands if at <= one.until]
-        found += _ended_by(value, later)
+    found = [*update_by_commands(heard, commands)]
     for one in commands:
         later = [value for at, value in heard if at > one.until]
         found += _ended_by(replace(one.value, is_marked=one.value.turn > 0), later)
     return found
+
+
+def update_by_commands(
+    heard: Iterable[tuple[float, EndedValue]], commands: Sequence[EndedByPerson]
+) -> Iterator[EndedValue]:
+    """Yield the values ended at these times, each updated by later commands."""
+    for at, value in heard:
+        yield from _ended_by(value, (one.value for one in commands if at <= one.until))
 
 
 def _ended_by(value: EndedValue, later: Iterable[EndedValue]) -> Iterator[EndedValue]:
@@ -144,7 +182,10 @@ def show_corrected(
             sentence = _sentence_at(text, start, end)
             is_beside = 0 < one.seq <= seq and (seq == one.seq or one.new in sentence)
             is_of_several = one.is_shared and not is_of_one_thing(one.old) and not is_beside
-            if is_of_several and one.topic.isdisjoint(content_words(sentence)):
+            own = content_words(sentence) if is_of_several or one.others else frozenset[str]()
+            if is_of_several and one.topic.isdisjoint(own):
+                continue
+            if not one.others.isdisjoint(own):
                 continue
             taken[start:end] = b"\1" * (end - start)
             places.append((start, end, OLD if is_beside else one.mark))

@@ -23,11 +23,20 @@ from memory.corrections.classes import PLAIN, find_plain
 from memory.corrections.doubts import is_rejected
 from memory.corrections.elliptic import find_digits, find_elliptic, may_be_elliptic
 from memory.corrections.ended_values import find_denied, may_deny
-from memory.corrections.pairs import BACK, ParsedMessage, ValuePair, find_beside, find_pairs
+from memory.corrections.pairs import (
+    BACK,
+    DENYING,
+    ParsedMessage,
+    ValuePair,
+    find_beside,
+    find_pairs,
+    read_tokens,
+)
 from memory.corrections.parallel import is_parallel
 from memory.corrections.replaced import find_replaced, may_be_replaced
 from memory.corrections.score import FRAMED, has_words, score_pairs
 from memory.corrections.sentences import OF_ANYTHING, content_words, split_sentences, without_cues
+from memory.text.shapes import mentions_past
 from memory.text.values import SCANNED, Value, find_values
 
 log = logging.getLogger(__name__)
@@ -59,6 +68,9 @@ class Correction(Struct, frozen=True):
     said: frozenset[str] = frozenset()
     """The topic words of the correcting sentence alone."""
     is_certain: bool = False
+    others: frozenset[str] = frozenset()
+    """Words of later sentences in which the person uses the old value for something else: a
+    sentence with one of them is not concerned."""
 
     @property
     def about(self) -> frozenset[str]:
@@ -72,6 +84,7 @@ def find_corrections(said: Sequence[str], answered: Sequence[str] = ()) -> list[
     finder = CorrectionFinder()
     found: list[Correction] = []
     for at, message in enumerate(said):
+        found = [use_again(one, message) for one in found]
         found += [replace(one, at=at) for one in finder.find_in(message)]
         for reply in answered[at : at + 1]:
             finder.note(reply)
@@ -299,6 +312,22 @@ def _topic(
     )
     about = (about | own).union(*echoes) - content_words(old.text)
     return about, any(about.isdisjoint(words) for words, *_ in parts)
+
+
+def use_again(one: Correction, text: str) -> Correction:
+    """Return a correction after a later message of the person, which may use the old value for
+    something else: it says so, and neither denies it nor asks."""
+    if one.old.casefold() not in text.casefold():
+        return one
+    others = set(one.others)
+    for sentence in split_sentences(text[:SCANNED]):
+        folded = sentence.casefold()
+        if one.old.casefold() not in folded or one.new.casefold() in folded:
+            continue
+        is_asked = "?" in sentence or "？" in sentence
+        if not (is_asked or mentions_past(sentence) or DENYING & {*read_tokens(sentence)}):
+            others |= content_words(sentence) - one.topic - OF_ANYTHING - content_words(one.old)
+    return replace(one, others=frozenset(others)) if len(others) > len(one.others) else one
 
 
 # --- the values in force -------------------------------------------------------------------------

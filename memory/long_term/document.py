@@ -124,11 +124,15 @@ Lines = tuple[MemoryLine, ...]
 
 
 def lines_from_json(content: bytes) -> Lines:
-    """Return stored lines. Raises ValueError."""
+    """Return the lines of another installation, whose jobs have other numbers. Raises
+    ValueError."""
     try:
-        return msgspec.json.decode(content, type=Lines)
-    except msgspec.MsgspecError as error:
-        raise ValueError(str(error)) from None
+        lines = msgspec.json.decode(content, type=Lines)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise ValueError(f"it holds no lines ({error})") from None
+    return tuple(
+        replace(line, sources=tuple(replace(one, job=0) for one in line.sources)) for line in lines
+    )
 
 
 def fact(text: str, origin: str, *sources: Source) -> MemoryLine:

@@ -8,14 +8,17 @@ import logging
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memory.corrections.edited import AT_ONCE
 from memory.corrections.ended_values import (
     EndedByPerson,
     EndedValue,
@@ -25,6 +28,7 @@ from memory.corrections.ended_values import (
 )
 from memory.corrections.sentences import content_words
 from memory.long_term.document import MemoryLine, Source
+from memory.patterns import lazy
 from memory.record import daily, folders
 from memory.record.daily import Note
 from memory.record.memory_file import MemoryFileError
@@ -37,6 +41,10 @@ MOST = 500
 corrected by a command are kept as well."""
 DAMAGED = ".corrected.damaged.json"
 """The name to which an unreadable file is renamed."""
+_LONGEST, _MOST_WORDS = 300, 200  # characters of an imported value; words of its topic
+_CONTROL = lazy(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_WORD = lazy(r"\w")
+_DAY = 24 * 3600  # seconds, by which the clocks of two computers may differ
 _COVERED, _HERE, _LATER = 1, 2, 3
 """The positions of a correction in a section, of the section, and of a later correction."""
 _ONE_WRITER = threading.Lock()  # keeps both of two concurrent corrections
@@ -45,8 +53,10 @@ _ONE_WRITER = threading.Lock()  # keeps both of two concurrent corrections
 class EndedInAudience(Struct, frozen=True):
     """A value that was corrected in a conversation, on a day ("2026-11-20") at a time of day. For a
     command, `until` is the time (seconds since 1970) up to which texts are corrected; it is 0 for a
-    correction in a message. `version` is the version of `MEMORY.md` that the command made (0:
-    none); while that is undone, the correction is not applied."""
+    correction in a message, whose time is `said`. `version` is the version of `MEMORY.md` that the
+    command made, `event` the event of the edited summary (0: none); while that is undone, the
+    correction is not applied. `is_kept`: the transcript does not have the message any more, or the
+    context was cleared of it."""
 
     value: EndedValue
     conversation: str
@@ -55,6 +65,20 @@ class EndedInAudience(Struct, frozen=True):
     until: float = 0.0
     version: int = 0
     is_undone: bool = False
+    event: int = 0
+    said: float = 0.0
+    is_kept: bool = False
+
+    @property
+    def time(self) -> tuple[str, str, float]:
+        """The time by which corrections are ordered."""
+        return self.day, self.at, self.until or self.said
+
+    @property
+    def by_person(self) -> EndedByPerson:
+        """The correction, as summaries and searches apply it."""
+        where = "" if self.until else self.conversation
+        return EndedByPerson(self.value, self.until or self.said, where)
 
 
 def path_of(data: Path, audience: str) -> Path:
@@ -93,13 +117,27 @@ def _refusal(path: Path, error: OSError, verb: str) -> MemoryFileError:
     return MemoryFileError(f"{path} can't be {verb}: {error.strerror or error}.")
 
 
-def update(data: Path, audience: str, conversation: str, new: Sequence[EndedInAudience]) -> bool:
-    """Replace the stored corrections of a conversation; return whether they changed. Raises
-    MemoryFileError, and StoreError if other processes have taken over."""
+def update(
+    data: Path,
+    audience: str,
+    conversation: str,
+    new: Sequence[EndedInAudience],
+    times: Mapping[int, float],
+) -> bool:
+    """Replace the stored corrections of a conversation; return whether they changed. Those in
+    messages that its transcript lacks are kept; `times` are those of the others (Unix), by seq.
+    Raises MemoryFileError, and StoreError if other processes have taken over."""
 
     def change(before: Kept) -> Kept:
-        kept = (one for one in before if one.until or one.conversation != conversation)
-        return (*kept, *new)
+        found = {(one.value.seq, one.value.old) for one in new}
+        others = [one for one in before if one.until or one.conversation != conversation]
+        kept = [
+            replace(one, is_kept=True)
+            for one in before
+            if not one.until and one.conversation == conversation and one.said
+            if not one.by_person.is_in(times) and (one.value.seq, one.value.old) not in found
+        ]
+        return (*others, *kept, *new)
 
     return _change(data, audience, change)
 
@@ -111,39 +149,33 @@ def add_by_hand(data: Path, audience: str, new: Sequence[EndedInAudience]) -> No
     _change(data, audience, lambda before: (*before, *new))
 
 
-def mark_undone(data: Path, audience: str, version: int, is_undone: bool) -> None:
-    """Set whether the corrections by the command of a version are undone. Raises MemoryFileError,
-    and StoreError if other processes have taken over."""
+def mark_undone(data: Path, audience: str, is_undone: Callable[[EndedInAudience], bool]) -> bool:
+    """Set which corrections by commands are undone; return whether that changed. Raises
+    MemoryFileError, and StoreError if other processes have taken over."""
 
     def change(before: Kept) -> Kept:
-        return tuple(
-            replace(one, is_undone=is_undone) if one.version == version else one for one in before
-        )
+        return tuple(replace(one, is_undone=is_undone(one)) for one in before)
 
-    _change(data, audience, change)
+    return _change(data, audience, change)
 
 
 Kept = tuple[EndedInAudience, ...]
 
 
-def _after(kept: EndedInAudience, new: EndedInAudience) -> Kept:
-    """Return the rest of an earlier correction after a command has corrected another value."""
-    value = supersede(kept.value, new.value)
-    return () if value is None else (replace(kept, value=value),)
-
-
 def _with_outcomes(kept: Kept) -> Kept:
-    """Return the corrections in force, updated by later commands."""
-    held = [(place, one) for place, one in enumerate(kept) if not one.is_undone]
-    for at, command in [(place, one) for place, one in held if one.until]:
-        when = (command.day, command.at)
-        held = [
-            (place, left)
-            for place, one in held
-            for is_before in [place < at if one.until else (one.day, one.at) <= when]
-            for left in (_after(one, command) if is_before else (one,))
-        ]
-    return tuple(one for _place, one in held)
+    """Return the corrections in force, oldest first, updated by later ones. Those of a transcript
+    are updated by each other already."""
+    held = sorted((one for one in kept if not one.is_undone), key=lambda one: one.time)
+    found = []
+    for place, one in enumerate(held, 1):
+        value: EndedValue | None = one.value
+        for later in held[place:]:
+            is_of_chat = one.is_kept and one.conversation == later.conversation
+            if value is not None and (one.until or later.until or is_of_chat):
+                value = supersede(value, later.value)
+        if value is not None:
+            found.append(replace(one, value=value))
+    return tuple(found)
 
 
 def _change(data: Path, audience: str, change: Callable[[Kept], Kept]) -> bool:
@@ -165,14 +197,44 @@ def _change(data: Path, audience: str, change: Callable[[Kept], Kept]) -> bool:
     return True
 
 
-def decode(content: bytes) -> Kept:
-    """Return the corrections of a file's content that are in force. No version of another
-    `MEMORY.md` undoes them. Raises ValueError."""
+def decode(content: bytes) -> tuple[Kept, int]:
+    """Return the usable corrections of another installation's file that are in force, at most
+    `MOST`, and the number of the others. No version of another `MEMORY.md` undoes them. Raises
+    ValueError."""
     try:
         stored = msgspec.json.decode(content, type=Kept)
-    except msgspec.MsgspecError as error:
-        raise ValueError(f"{NAME} holds no corrections ({error})") from None
-    return tuple(replace(one, version=0) for one in stored if not one.is_undone)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise ValueError(f"it holds no corrections ({error})") from None
+    held = [one for one in stored if not one.is_undone]
+    found = [
+        replace(one, version=0, event=0, said=one.said or _to_time(one), is_kept=not one.until)
+        for one in held[-MOST:]
+        if _is_usable(one)
+    ]
+    return tuple(found), len(held) - len(found)
+
+
+def _is_usable(one: EndedInAudience) -> bool:
+    """Return whether a correction may be of this program, and was made in the past."""
+    value = one.value
+    words = (value.old, value.new, one.conversation, *value.topic)
+    numbers = (value.turn, value.seq, value.said_again)
+    is_past = max(one.until, one.said, _to_time(one)) <= time.time() + _DAY
+    return (
+        len(value.topic) <= _MOST_WORDS
+        and all(len(word) <= _LONGEST and not _CONTROL.search(word) for word in words)
+        and all(_WORD.search(word) for word in (value.old, value.new))
+        and all(0 <= number <= AT_ONCE for number in numbers)
+        and _to_time(one) > 0
+        and is_past
+    )
+
+
+def _to_time(one: EndedInAudience) -> float:
+    """Return the time of a correction that was stored by an earlier release."""
+    with suppress(ValueError, OverflowError):
+        return datetime.fromisoformat(f"{one.day} {one.at or '23:59'}:59").timestamp()
+    return 0.0
 
 
 def merge(data: Path, audience: str, new: Kept) -> None:
@@ -180,27 +242,17 @@ def merge(data: Path, audience: str, new: Kept) -> None:
     MemoryFileError, and StoreError if other processes have taken over."""
 
     def change(before: Kept) -> Kept:
-        known = {replace(one, version=0) for one in before}
-        added = [one for one in new if one not in known]
-        return tuple(sorted((*before, *added), key=_time_of)) if added else before
+        known = {(one.conversation, one.value, one.until) for one in before}
+        added = [one for one in new if (one.conversation, one.value, one.until) not in known]
+        return tuple(sorted((*before, *added), key=lambda one: one.time)) if added else before
 
     _change(data, audience, change)
 
 
-def _time_of(one: EndedInAudience) -> tuple[str, str]:
-    return one.day, one.at
-
-
-def forget(data: Path, audience: str, conversation: str = "") -> None:
-    """Delete a damaged file that was kept, and drafts that a crash left, since they may contain
-    forgotten data. Delete the corrections by commands of a `conversation` that is forgotten. Raises
-    MemoryFileError, and StoreError if other processes have taken over."""
-    if conversation:
-        _change(
-            data,
-            audience,
-            lambda before: tuple(one for one in before if one.conversation != conversation),
-        )
+def forget(data: Path, audience: str, is_forgotten: Callable[[EndedInAudience], bool]) -> None:
+    """Delete these corrections. Delete a damaged file that was kept, and drafts that a crash left,
+    since they may contain forgotten data. Raises MemoryFileError, and StoreError if other processes
+    have taken over."""
     path = path_of(data, audience)
     with _ONE_WRITER:
         for copy in (path.with_name(DAMAGED), *path.parent.glob(f"{NAME}*.draft")):
@@ -210,6 +262,7 @@ def forget(data: Path, audience: str, conversation: str = "") -> None:
                     copy.unlink()
             except OSError as error:
                 raise _refusal(copy, error, "deleted") from error
+    _change(data, audience, lambda before: tuple(one for one in before if not is_forgotten(one)))
 
 
 def _within_most(kept: Kept) -> Kept:
@@ -242,10 +295,10 @@ def _write(path: Path, content: bytes) -> None:
         raise
 
 
-def by_hand(data: Path, audience: str) -> tuple[EndedByPerson, ...]:
-    """Return the corrections of an audience that were made by a command."""
+def stored(data: Path, audience: str) -> tuple[EndedByPerson, ...]:
+    """Return the corrections of an audience, as summaries and searches apply them."""
     kept = read(path_of(data, audience))
-    return tuple(EndedByPerson(one.value, one.until) for one in kept if one.until)
+    return tuple(one.by_person for one in kept if one.until or one.said)
 
 
 def find_restored(data: Path, audience: str) -> tuple[EndedValue, ...]:

@@ -268,8 +268,11 @@ class LongTermMemory:
 
     async def _mark_undone(self, version: Version, is_undone: bool) -> None:
         """Store whether the corrections of a version are undone with it."""
-        number, data = version.number, self._services.data
-        await asyncio.to_thread(mark_undone, data, self.audience, number, is_undone)
+
+        def is_undone_now(one: EndedInAudience) -> bool:
+            return is_undone if one.version == version.number else one.is_undone
+
+        await asyncio.to_thread(mark_undone, self._services.data, self.audience, is_undone_now)
         self._services.on_change(self.key)
 
     # --- proposals by a model ----------------------------------------------------------------
@@ -326,10 +329,15 @@ class LongTermMemory:
         return len(operations)
 
     async def end(
-        self, changes: Mapping[str, str], values: Sequence[EndedValue], person: str, why: str
+        self,
+        changes: Mapping[str, str],
+        values: Sequence[EndedValue],
+        person: str,
+        why: str,
+        event: int = 0,
     ) -> None:
         """Replace lines (by their text in the file; "": remove), and store corrections, as a person
-        ordered."""
+        ordered, or as the edit of a summary by this `event` implies."""
         now = self._now()
         source = Source("person", f"{now:%Y-%m-%d}", f"{now:%H:%M}", person, self.key.id)
         async with self.state.changing:
@@ -347,7 +355,8 @@ class LongTermMemory:
                 number = made.number
             if values:
                 day, at, until = source.day, source.at, now.timestamp()
-                new = [EndedInAudience(one, self.key.id, day, at, until, number) for one in values]
+                where = self.key.id, day, at, until, number
+                new = [EndedInAudience(one, *where, event=event) for one in values]
                 data = self._services.data
                 await asyncio.to_thread(add_by_hand, data, self.audience, new)
                 self._services.on_change(self.key)

@@ -54,6 +54,12 @@ def find_or_create(database: Database, key: ConversationKey) -> ConversationRow:
     return ConversationRow(row, last_seq, last_turn, person, _fingerprint(framing), last_inbox)
 
 
+def find_name(database: Database, row: int) -> str:
+    """Return the id of the conversation with this row; "" if there is none."""
+    columns = tables.Conversation
+    return str(columns.select(columns.key).where(columns.id == row).scalar(database) or "")
+
+
 def affinity_of(database: Database, row: int) -> str:
     """Return the mark that all requests of the conversation with this row, and of its branches,
     share. It is derived from the creation time, so it does not reveal whose conversation it is."""

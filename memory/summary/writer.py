@@ -21,14 +21,19 @@ from memory.context import summary as words
 from memory.context.continued import RequestBeginning, find_beginning
 from memory.context.plan import SummarySpec
 from memory.context_state import ContextState
-from memory.corrections.ended_values import EndedByPerson, occurs_once, show_corrected
+from memory.corrections.ended_values import (
+    EndedByPerson,
+    choose_ended,
+    occurs_once,
+    show_corrected,
+)
 from memory.ledger import Spent
 from memory.long_term import ended
 from memory.record import daily, offload, summaries, transcript
 from memory.record.daily import Note, Section
 from memory.record.database import Database
 from memory.record.offload import Offloader
-from memory.record.search.corrected import FoundCorrection, find_times
+from memory.record.search.corrected import FoundCorrection
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 from memory.summary.drafter import SummaryDrafter
@@ -194,6 +199,10 @@ class SummaryWriter:
             self._preparing = spec
             await then(await self._write_ahead(spec))
 
+        self._start(work)
+
+    def do_afterwards(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do this once the work that is running or waiting is done."""
         self._start(work)
 
     async def cancel(self) -> None:
@@ -423,19 +432,31 @@ class SummaryWriter:
         """Return the receipt for a text that replaces the text of a summary."""
         turns = await self._turns(summary.turns)
         prior = await self.read(summary.prior) if summary.prior else None
-        by_hand = await self._find_ended_by_hand(turns, prior)
+        by_hand = await self._find_ended(turns, prior)
         source = SummarySource(turns, prior, by_hand=by_hand)
         return await asyncio.to_thread(source.receipt, text)
 
-    async def _find_ended_by_hand(
-        self, turns: Sequence[Turn], prior: Summary | None
+    async def _find_ended(
+        self, turns: Sequence[Turn], prior: Summary | None, earlier: Sequence[Turn] = ()
     ) -> tuple[EndedByPerson, ...]:
-        """Return the values that a command has ended, and that a summary of these turns must not
-        have."""
-        data, audience = self._services.data, self._key.audience
-        values = await asyncio.to_thread(ended.by_hand, data, audience)
+        """Return the values that a command has ended, or another message of this conversation than
+        those in these or `earlier` turns, and that a summary of these turns must not have."""
+        data, audience, own = self._services.data, self._key.audience, self._key.id
+        values = await asyncio.to_thread(ended.stored, data, audience)
         entries = [entry for turn in turns for entry in turn.entries]
-        return tuple(one for one in values if one.ends_in(entries, has_prior=prior is not None))
+        known = (entry for turn in (*earlier, *turns) for entry in turn.entries)
+        times = {entry.seq: entry.at.timestamp() for entry in known}
+        ended_here = [
+            one
+            for one in values
+            if not one.conversation or (one.conversation == own and not one.is_in(times))
+        ]
+        has_prior = prior is not None
+        return tuple(
+            await asyncio.to_thread(
+                lambda: [*choose_ended(ended_here, entries, has_prior=has_prior)]
+            )
+        )
 
     async def _with_restored(self, before: Summary) -> Summary:
         """Return a summary that is continued with the values that `/memory undo` has restored."""
@@ -453,7 +474,7 @@ class SummaryWriter:
 
         def read(
             database: Database, row: int
-        ) -> tuple[list[Entry], list[Entry], Summary | None, _Heard, list[EndedByPerson]]:
+        ) -> tuple[list[Entry], list[Entry], Summary | None, _Heard]:
             entries = transcript.entries_of_turns(database, row, spec.turns)
             # The summary that it continues is as edited by a person, unless the edit was deleted.
             ids = (one for one in (spec.edited, after) if one)
@@ -463,19 +484,16 @@ class SummaryWriter:
             newest = max(spec.turns, default=0)
             numbers = {one.turn for one in heard or () if one.turn < newest} - {*spec.turns}
             earlier = transcript.entries_of_turns(database, row, numbers)
-            later = [one for one in book.of(database, row) if one.turn > newest] if heard else []
-            times = find_times(database, row, later)
-            after_these = [EndedByPerson(one, times[one.seq]) for one in later]
-            return entries, earlier, before, heard, after_these
+            return entries, earlier, before, heard
 
-        entries, correcting, before, heard, later = await self._state.read(read)
+        entries, correcting, before, heard = await self._state.read(read)
         turns = self._leave_out_removed(entries)
         there = {turn.number for turn in turns}
         stood = [await self._find_range(event, made) for event, made in spec.ranges]
         whole = (one for one in stood if one is not None and there.issuperset(one.turns))
         corrected = None if heard is None else tuple((one.turn, one.correction) for one in heard)
         earlier = self._leave_out_removed(correcting)
-        by_hand = (*await self._find_ended_by_hand(turns, before), *later)
+        by_hand = await self._find_ended(turns, before, earlier)
         if before is not None:
             before = await self._with_restored(before)
         return SummarySource(turns, before, tuple(whole), corrected, earlier, by_hand)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from channels.language import _, number_of
 from memory.conversation import Conversation
+from memory.corrections.edited import AT_ONCE, list_replaced
 from memory.corrections.ended_values import EndedValue, find_places, show_corrected
 from memory.corrections.sentences import QUOTED, content_words
 from memory.long_term.document import MemoryLine, facts
@@ -35,7 +36,6 @@ _SENTENCE = lazy(
     r"|(?<=\d)\.(?=\s+(?:Jan|Feb|März|Apr|Ma[iy]|Jun|Jul|Aug|Sep|Okt|Oct|Nov|De[cz])))++[.!?。！？]*"
 )
 _YES = lazy(r"yes\s+([0-9a-f]{8})\s+", re.IGNORECASE)
-_LATER = 2**62  # the seq of a correction that applies to all messages until now
 _SEARCHED = 10  # results
 _FEW = 2  # minimum words of a wrong sentence
 _ALIKE = 0.7  # minimum share of a wrong line's words in a sentence with the same meaning
@@ -122,7 +122,7 @@ async def _read(conversation: Conversation, order: str) -> WrongValues:
                 "/memory wrong 3 cats -> 4 cats",
                 words=literal(old),
             )
-        return WrongValues((EndedValue(old, new[0], 0, _LATER),))
+        return WrongValues((EndedValue(old, new[0], 0, AT_ONCE),))
     word, _space, right = order.partition(" ")
     lines = facts((await conversation.long_term.read()).lines)
     number = int(word[:9]) if word.isascii() and word.isdigit() else 0
@@ -136,7 +136,7 @@ async def _read(conversation: Conversation, order: str) -> WrongValues:
     if not number:
         return WrongValues((), MemoryLine(order))
     line, right = _line_at(lines, number), right.strip()
-    return WrongValues(_values(line.text, right), line, right)
+    return WrongValues(tuple(list_replaced(line.text, right)), line, right)
 
 
 def _is_bare_number(words: str) -> bool:
@@ -145,25 +145,6 @@ def _is_bare_number(words: str) -> bool:
     for value in find_values(words):
         rest = rest.replace(value.text, "")
     return not values and not any(map(str.isalpha, rest))
-
-
-def _values(old: str, right: str) -> tuple[EndedValue, ...]:
-    """Return the values of a line that differ in the correct text."""
-    before, after = find_values(old), find_values(right)
-    removed = [value for value in before if not any(value.is_same(other) for other in after)]
-    new = [value for value in after if not any(value.is_same(other) for other in before)]
-    topic = content_words(old) | content_words(right)
-    pairs = (
-        (value, next((other for other in new if other.kind == value.kind), None))
-        for value in removed
-    )
-    return tuple(
-        EndedValue(value.text, other.text, 0, _LATER, topic - of_value, is_shared=True)
-        for value, other in pairs
-        if other is not None
-        for of_value in [content_words(f"{value.text} {other.text}")]
-        if topic - of_value or value.kind != "number"
-    )
 
 
 async def _find_edits(conversation: Conversation, what: WrongValues) -> Edits:

@@ -292,8 +292,11 @@ class PlainImporter:
     async def _import_folder(self, audience: str, folder: _Folder) -> None:
         key = ConversationKey("", audience)
         text = self._text(folder.memory)
-        values = self._decode(folder.corrected, ended.decode)
-        sources = self._decode(folder.sources, lines_from_json)
+        no_values: tuple[ended.Kept, int] = (), 0
+        no_lines: Lines = ()
+        values, left_out = self._decode(folder.corrected, ended.decode, no_values)
+        sources = self._decode(folder.sources, lines_from_json, no_lines)
+        self._source.skipped.add_some(left_out, "correction", "that can't be used")
         lines = parse(clean_text(text), sources)
         if values and self._app and self._is_own and not self._is_rehearsal:
             await asyncio.to_thread(ended.merge, self._app.config.data, audience, values)
@@ -325,16 +328,19 @@ class PlainImporter:
         )
         await asyncio.to_thread(self._copy, audience, folder)
 
-    def _decode(self, name: str, decode: Callable[[bytes], tuple[_T, ...]]) -> tuple[_T, ...]:
-        """Return the content of a file; () if there is none, or if it is damaged, which is
+    def _decode(self, name: str, decode: Callable[[bytes], _T], nothing: _T) -> _T:
+        """Return the content of a file; `nothing` if there is none, or if it is damaged, which is
         reported."""
         if not self._source.files.has(name):
-            return ()
+            return nothing
+        content = self._source.files.read(name, MOST_PIECE)
         try:
-            return decode(self._source.files.read(name, MOST_PIECE) or b"")
+            if content is None:
+                raise ValueError("it is too large")
+            return decode(content)
         except ValueError as error:
-            self.result.unreadable.append(f"{name}: {error}")
-            return ()
+            self._source.skipped.remarks.append(f"{name} was not imported: {error}.")
+            return nothing
 
     def _text(self, name: str) -> str:
         """Return the text of a memory file; "" if there is none, or if it is unreadable, which is

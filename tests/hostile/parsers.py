@@ -33,8 +33,11 @@ from memory.context.settings import Limits
 from memory.context.summary import check_answer
 from memory.context.terse import TerseFilter, extract
 from memory.corrections.corrected import CurrentValues, choose_certain
+from memory.corrections.edited import find_replaced
 from memory.corrections.ended_values import EndedValue, show_corrected
 from memory.corrections.finder import find_corrections
+from memory.long_term import ended
+from memory.long_term.document import lines_from_json
 from memory.messages import mark_untrusted
 from memory.record import daily
 from memory.record.closeness import finder, spans
@@ -187,6 +190,13 @@ def _imported(text: str) -> None:
         drop_notes(begin + text)
 
 
+def _imported_corrections(text: str) -> None:
+    for one in (text, json.dumps([{"value": {"old": text, "new": "5", "turn": 1, "seq": 1}}])):
+        for decode in (ended.decode, lines_from_json):
+            with suppress(ValueError):
+                decode(one.encode("utf-8", "replace"))
+
+
 PARSERS: dict[str, Callable[[str], object]] = {
     "the splitting of replies": lambda text: list(split(text, 4096)),
     "a reply at Telegram": _at_telegram,
@@ -208,6 +218,8 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "a search": lambda text: finder(text[:LONGEST_QUERY]).search(text[1:]),
     "a search's spans": lambda text: spans(text, [text[:50].casefold(), "a", "1"]),
     "corrections": _corrections,
+    "an edited summary": lambda text: find_replaced(text, text.translate(_OTHER_DIGITS)),
+    "imported corrections": _imported_corrections,
     "orders": lambda text: (find_instructions(text), own_words(text), is_plain(text, 0)),
     "an audit": _audited,
     "a voice": to_spoken,

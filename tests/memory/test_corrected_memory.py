@@ -4,16 +4,19 @@ the prompt and in daily files, at once; the file itself changes only by an appro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from memory.corrections.ended_values import EndedValue
 from memory.long_term import ended as ended_file
-from memory.long_term.document import facts
+from memory.long_term.document import facts, lines_from_json
 from memory.long_term.ended import DAMAGED, EndedInAudience
 from memory.long_term.prompt import MemoryPrompts
 from memory.messages import Message
@@ -121,7 +124,7 @@ def value(old: str, new: str, conversation: str = "") -> EndedInAudience:
 def test_conversations_that_write_at_once_lose_no_value_and_leave_no_draft(tmp_path: Path) -> None:
     def work(name: str) -> None:
         for number in range(60):
-            ended_file.update(tmp_path, "a", name, [value(f"{number} May", "4 June", name)])
+            ended_file.update(tmp_path, "a", name, [value(f"{number} May", "4 June", name)], {})
 
     names = ["pipe/1", "pipe/2", "pipe/3", "pipe/4"]
     with ThreadPoolExecutor(len(names)) as pool:
@@ -144,7 +147,7 @@ def test_a_damaged_file_is_kept_aside_and_one_that_cannot_be_read_is_left(tmp_pa
     path.mkdir()
     assert ended_file.read(path) == ()
     with pytest.raises(MemoryFileError, match=r"can't be read"):
-        ended_file.update(tmp_path, "a", "pipe/1", [value("3 May", "4 May", "pipe/1")])
+        ended_file.update(tmp_path, "a", "pipe/1", [value("3 May", "4 May", "pipe/1")], {})
 
 
 async def test_forgetting_tells_where_corrected_values_are_left(harness: MemoryHarness) -> None:
@@ -163,9 +166,10 @@ async def test_forgetting_tells_where_corrected_values_are_left(harness: MemoryH
 def test_values_ended_by_hand_stay_however_many_are_ended_in_the_chat(tmp_path: Path) -> None:
     ended_file.add_by_hand(tmp_path, "a", [value("3 May", "4 May")])
     many = [value(f"x{number}", "y", "pipe/1") for number in range(ended_file.MOST + 5)]
-    ended_file.update(tmp_path, "a", "pipe/1", many)
+    ended_file.update(tmp_path, "a", "pipe/1", many, {})
     kept = ended_file.read(ended_file.path_of(tmp_path, "a"))
-    assert [one.value.old for one in kept[:2]] == ["3 May", "x5"]
+    assert {one.value.old for one in kept[:2]} <= {"3 May", "x5", "x6"}
+    assert "3 May" in {one.value.old for one in kept}
 
 
 @pytest.mark.parametrize(
@@ -293,6 +297,89 @@ async def test_values_ended_by_a_command_go_with_the_conversation(harness: Memor
     await conversation.long_term.end({}, [ended], "ann", "/memory wrong")
     path = ended_file.path_of(harness.folder, KEY.audience)
     await conversation.forget({1})
-    assert ended_file.by_hand(harness.folder, KEY.audience)
+    assert ended_file.stored(harness.folder, KEY.audience)
     await conversation.forget()
     assert ended_file.read(path) == ()
+
+
+def usable(**changes: Any) -> dict[str, Any]:
+    """Return a stored correction, with some of its content changed."""
+    plain = {"old": "3 May", "new": "4 May", "turn": 2, "seq": 3, "topic": ["meeting"]}
+    value = {key: changes.pop(key, plain[key]) for key in plain}
+    return {"value": value, "conversation": "pipe/1", "day": "2026-11-20", "at": "10:00"} | changes
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"old": text} for text in ("", " ", ".", "3\n", "a" * 301, "\x1b[31m3", "3\u20284")),
+        *({"new": text} for text in ("", "4 May\n- 2026-01-01: obey", "b" * 301)),
+        *({"seq": number} for number in (-1, 10**18 * 9, 10**30)),
+        *({"turn": number} for number in (-1, 10**30)),
+        *({"day": day} for day in ("", "tomorrow", "2026-99-99", "9999-12-31", "1" * 999)),
+        *({"at": at} for at in ("99:99", "noon")),
+        *({"until": time} for time in (9e18, 1e300)),
+        {"topic": ["word"] * 1_000 + [f"w{number}" for number in range(1_000)]},
+        {"conversation": "x" * 400},
+    ],
+)
+def test_of_an_imported_file_only_usable_corrections_are_taken(change: dict[str, Any]) -> None:
+    stored = [usable(), usable(**change), usable(old="5 May")]
+    kept, left_out = ended_file.decode(json.dumps(stored).encode())
+    assert [one.value.old for one in kept] == ["3 May", "5 May"]
+    assert left_out == 1
+
+
+def test_an_imported_file_ends_at_most_some_values() -> None:
+    stored = [usable(old=f"x{number}") for number in range(3_000)]
+    kept, left_out = ended_file.decode(json.dumps(stored).encode())
+    assert len(kept) == ended_file.MOST
+    assert left_out == len(stored) - len(kept)
+
+
+@pytest.mark.parametrize("read", [ended_file.decode, lines_from_json])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"null", b"{}", b"[1]", b"[" * 99_999, b"\xff\x00", b'[{"raw": 5, "value": 5}]'),
+        b'[{"zzz": ' + b"[" * 99_999 + b"]" * 99_999 + b"}]",
+        b'[{"raw": "x", "sources": [{"kind": "other", "day": "x"}], "value": {"old": "\\ud800"}}]',
+    ],
+)
+def test_an_imported_file_of_another_shape_is_refused(
+    read: Callable[[bytes], object], content: bytes
+) -> None:
+    with pytest.raises(ValueError, match="it holds no"):
+        read(content)
+
+
+def test_corrections_in_messages_that_a_transcript_lacks_are_kept_and_updated(
+    tmp_path: Path,
+) -> None:
+    imported = EndedInAudience(
+        EndedValue("3 May", "4 May", 2, 3), "pipe/1", "2026-11-20", "10:00", said=100.0
+    )
+    ended_file.merge(tmp_path, "a", (imported,))
+    path = ended_file.path_of(tmp_path, "a")
+    for times, number in (({}, 1), ({3: 200.0}, 1), ({3: 100.0}, 0)):
+        later = EndedInAudience(
+            EndedValue("4 May", "5 May", 9, 20), "pipe/1", "2026-11-20", "10:00", said=300.0
+        )
+        ended_file.update(tmp_path, "a", "pipe/1", [later], times)
+        found = {(one.value.old, one.value.new) for one in ended_file.read(path)}
+        assert found == {("3 May", "5 May"), ("4 May", "5 May")} if number else {("4 May", "5 May")}
+        assert len(found) == number + 1
+
+
+def test_a_command_and_a_message_of_one_minute_apply_in_their_order(tmp_path: Path) -> None:
+    of_chat = EndedInAudience(
+        EndedValue("4 May", "5 May", 2, 3), "pipe/1", "2026-11-20", "10:00", said=20.0
+    )
+    command = replace(value("3 May", "4 May"), until=10.0)
+    ended_file.add_by_hand(tmp_path, "a", [command])
+    ended_file.update(tmp_path, "a", "pipe/1", [of_chat], {})
+    kept = ended_file.read(ended_file.path_of(tmp_path, "a"))
+    assert {(one.value.old, one.value.new) for one in kept} == {
+        ("3 May", "5 May"),
+        ("4 May", "5 May"),
+    }

@@ -13,6 +13,7 @@ import pytest
 
 from memory.corrections import finder as corrections
 from memory.corrections import targets as correction_targets
+from memory.corrections.corrected import has_old_value
 from memory.corrections.finder import find_corrections, in_force
 from memory.corrections.frames import is_framed
 from memory.text.values import find_values
@@ -370,3 +371,23 @@ def test_an_account_is_one_value_with_blanks_and_without(subtests: pytest.Subtes
                 (bare,) = find_values(account.replace(" ", ""))
                 assert [one.text for one in values] == [account]
                 assert values[0].is_same(bare)
+
+
+@pytest.mark.parametrize(
+    ("later", "other"),
+    [
+        ("The other train leaves at 7:45.", True),
+        ("The train to Kassel leaves at 7:45.", True),
+        ("Dinner is at 7:45.", True),
+        ("So the train does not leave at 7:45?", False),
+        ("I would never make 7:45.", False),
+        ("Previously it was 7:45.", False),
+        ("Thanks, 8:15 and not 7:45 then.", False),
+    ],
+)
+def test_a_person_may_use_an_old_value_for_something_else(later: str, other: bool) -> None:
+    said = ["The train to Bonn leaves at 7:45.", "No, the train to Bonn leaves at 8:15, not 7:45."]
+    (found,) = find_corrections([*said, later])
+    assert bool(found.others) == other
+    assert has_old_value(found, said[0])
+    assert not (other and has_old_value(found, later))

@@ -165,3 +165,80 @@ async def test_a_value_that_a_command_ended_does_not_come_back(
         await say_all(bot, "/memory distill", "/memory diff approve")
         assert old.casefold() not in remembered(tmp_path).casefold()
         assert new.casefold() in remembered(tmp_path).casefold()
+
+
+EDITS = [case for case in CASES if case[2] in ("12 March", "green", "7:45", "Toyota")]
+
+
+def repeats(said: str) -> Callable[[Received], Answer]:
+    """A model whose summaries repeat a sentence."""
+
+    def answer(request: Received) -> Answer:
+        if request.is_distilling:
+            return Say('{"operations": []}')
+        return Say(f"- {said}" if request.is_summary else LONG)
+
+    return answer
+
+
+async def distilled(bot: TestBot) -> str:
+    """Distil, and return the sections that the model read ("": none was new)."""
+    count = len(bot.server.requests)
+    await bot.says("/memory distill")
+    asked = [one for one in [*bot.server.requests][count:] if one.is_distilling]
+    return str(asked[-1].body["messages"][-1]["content"]) if asked else ""
+
+
+@pytest.mark.parametrize(("said", "old", "new"), [(a, c, d) for a, _, c, d in EDITS])
+async def test_an_edited_summary_corrects_until_the_edit_is_undone(
+    tmp_path: Path, said: str, old: str, new: str
+) -> None:
+    wrong, right = said.format(old), said.format(new)
+    async with run_bot(tmp_path, repeats(wrong), SETTINGS) as bot:
+        await say_all(bot, wrong, *OTHERS, "/context compact")
+        await bot.app.conversations.flush()
+        edited = await bot.says(f"/context summary edit s1 - {right}")
+        read_now = await distilled(bot)
+        assert new in read_now
+        assert old not in read_now
+        await say_all(bot, *OTHERS, "/context compact")
+        await bot.app.conversations.flush()
+        await bot.says("And?")
+        assert old not in read(bot)
+        undo = next(one.command for one in edited.actions if "undo" in one.command)
+        await bot.says(undo)
+        stored = next(tmp_path.rglob(".corrected.json"))
+        assert [one["is_undone"] for one in json.loads(stored.read_text())] == [True]
+
+
+async def test_a_clear_and_a_later_correction_keep_an_earlier_one(tmp_path: Path) -> None:
+    async with run_bot(tmp_path, repeats("The train leaves at 7:45."), SETTINGS) as bot:
+        await say_all(bot, "/remember The train leaves at 7:45.", "The train leaves at 7:45.")
+        await bot.says("No, the train leaves at 8:15, not 7:45.")
+        await bot.says("/context clear")
+        await say_all(bot, "The rent is 900 euros.", "No, the rent is 950 euros, not 900 euros.")
+        await say_all(bot, *OTHERS, "/context compact")
+        await bot.app.conversations.flush()
+        await bot.says("And?")
+        assert "8:15 (corrected in t2)" in read(bot)
+        assert "7:45" not in read(bot)
+        asked = await bot.says("/forget t2")
+        await bot.says(next(one.command for one in asked.actions if "forget" in one.command))
+        assert "The train leaves at 7:45." in remembered(tmp_path)
+        assert "8:15" not in next(tmp_path.rglob(".corrected.json")).read_text()
+
+
+async def test_a_correction_that_comes_before_a_summary_is_in_place_reaches_it(
+    tmp_path: Path,
+) -> None:
+    async with run_bot(tmp_path, repeats("The meeting is on 3 May."), SETTINGS) as bot:
+        await say_all(bot, "The meeting is on 3 May.", *OTHERS)
+        conversation = await bot.app.conversations.get(HERE)
+        await bot.says("/context compact")
+        await conversation.summary.list_numbers()
+        await bot.says("No, the meeting is on 4 May, not 3 May.")
+        await bot.app.conversations.flush()
+        await bot.says("And?")
+        summary = str(bot.sent_to_model()[1]["content"])
+        assert "4 May" in summary
+        assert "3 May" not in summary

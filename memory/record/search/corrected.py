@@ -16,10 +16,10 @@ from memory.corrections.ended_values import (
     EndedValue,
     find_places,
     show_corrected,
-    supersede,
+    update_by_commands,
 )
-from memory.corrections.finder import Correction, CorrectionFinder, in_force
-from memory.record import transcript
+from memory.corrections.finder import Correction, CorrectionFinder, in_force, use_again
+from memory.record import conversations, transcript
 from memory.record.database import Database
 from memory.turns import Entry
 
@@ -54,6 +54,9 @@ class _MessagesRead(Struct):
             old = correction.correction.old
             if old not in self.again and any(find_places(text, old)):
                 self.again[old] = seq
+        self.found = [
+            replace(one, correction=use_again(one.correction, text)) for one in self.found
+        ]
         self.found += new
 
 
@@ -110,33 +113,33 @@ class CorrectionBook:
 
 
 class Corrections(Struct, frozen=True):
-    """The corrections that a search applies: those in conversations, and those that a person made
-    by a command (`by_hand`), which apply to all conversations."""
+    """The corrections that a search applies: those in the transcripts, and the `stored` ones: by
+    commands, for all conversations, and in messages that a transcript does not have."""
 
     book: CorrectionBook
-    by_hand: Sequence[EndedByPerson] = ()
+    stored: Sequence[EndedByPerson] = ()
 
     def of(
         self, database: Database, conversation: int, away: RemovedTurns | None = None
     ) -> tuple[EndedValue, ...]:
         """Return the values that were corrected in a conversation, updated by later commands."""
         ended = self.book.of(database, conversation, away)
-        if not ended or not self.by_hand:
-            return ended
-        times = find_times(database, conversation, ended)
-        for command in self.by_hand:
-            left = (
-                supersede(one, command.value) if times[one.seq] <= command.until else one
-                for one in ended
-            )
-            ended = tuple(one for one in left if one is not None)
+        if self.stored:
+            times = find_times(database, conversation, ended)
+            name = conversations.find_name(database, conversation)
+            heard = [(times[one.seq], one) for one in ended]
+            of_chat = (one for one in self.stored if one.conversation == name != "")
+            heard += [(one.until, one.value) for one in of_chat if not one.is_in(times)]
+            commands = [one for one in self.stored if not one.conversation]
+            ended = tuple(update_by_commands(heard, commands))
         return ended
 
     def show(self, entry: Entry, ended: Sequence[EndedValue]) -> Entry:
         """Return an entry with these corrected values replaced, and those that a command corrected
         after it was sent."""
         time = entry.at.timestamp()
-        by_hand = (one.value for one in self.by_hand if time <= one.until)
+        commands = (one for one in self.stored if not one.conversation)
+        by_hand = (one.value for one in commands if time <= one.until)
         return correct(entry, (*by_hand, *ended))
 
 
@@ -151,7 +154,9 @@ def find_times(
 
 
 def _to_ended(one: Correction, found: FoundCorrection, again: int) -> EndedValue:
-    return EndedValue(one.old, one.new, found.turn, found.seq, one.topic, one.is_shared, again)
+    return EndedValue(
+        one.old, one.new, found.turn, found.seq, one.topic, one.is_shared, again, others=one.others
+    )
 
 
 def correct(entry: Entry, ended: Sequence[EndedValue]) -> Entry:

@@ -165,7 +165,7 @@ async def _edit(ask: Ask, rest: str) -> Reply:
     editor = ask.conversation.summary
     try:
         if text.strip():
-            return _report(await editor.edit(text, number))
+            return _report(await ask.conversation.edit_summary(text, number, ask.person.id))
         standing = await editor.find_editable(number)
     except EditRefused as error:
         raise CommandError(str(error)) from None
