@@ -125,8 +125,8 @@ export class Panel {
     if (nearest === "turns") full.reverse();
     const legend = [...Object.entries(parts), ["free", free]].filter(([, size]) => size > 0);
     return h("section", { "aria-label": t("Size") },
-      h("p", { class: "headline" }, full[0], full[1] ? " · " : "", full[1],
-        " ", h("span", { class: "faint" }, overview.is_measured ? t("(measured)") : t("(estimated)"))),
+      h("p", { class: "headline" }, full[1] ? [full[0], " · "] : "", h("span", { class: "together" }, full[1] || full[0],
+        " ", h("span", { class: "faint" }, overview.is_measured ? t("(measured)") : t("(estimated)")))),
       h("dl", { class: "legend" }, legend.map(([name, size]) =>
         h("div", {}, h("dt", { "data-part": name }, nameOfPart(name)), h("dd", {}, amount(size))))),
       overview.turns.length ? null : this.#limitOfTurns(overview),

@@ -42,6 +42,7 @@ from plugins.wording import (
     money,
     name_layer,
     sentence,
+    sentences,
     series,
     table,
 )
@@ -198,7 +199,7 @@ def format_counts(overview: Overview) -> str:
         messages=messages + aside(by_role),
         characters=figure(f"{numbers['characters']:,}"),
     )
-    return f"{text} {more}" if away else text
+    return sentences(text, more if away else "")
 
 
 def in_force(overview: Overview) -> str:
@@ -249,7 +250,7 @@ def too_small(view: View, limits: Limits) -> str:
         system=figure(f"{system:,}"),
         tools=figure(f"{tools:,}"),
     )
-    return f"{text} {sentence(do)}"
+    return sentences(text, sentence(do))
 
 
 def too_long(overview: Overview) -> str:
@@ -257,7 +258,7 @@ def too_long(overview: Overview) -> str:
     complaint = overview.soft.complaint(overview.view.tokens)
     if not complaint or "advise" not in overview.verbs:
         return complaint
-    return f"{complaint} {_('`/context advise` says what to do.')}"
+    return sentences(complaint, _("`/context advise` says what to do."))
 
 
 def enough(view: View, limits: Limits) -> int:
@@ -373,7 +374,7 @@ def explain_hold(until: CompactionHold) -> str:
 def next_cut(overview: Overview) -> str:
     """Describe when the next compaction happens, and its effect."""
     if overview.hold:
-        return f"{_('Next compaction: none for now.')} {explain_hold(overview.hold)}"
+        return sentences(_("Next compaction: none for now."), explain_hold(overview.hold))
     if overview.waiting:
         return phrase(
             overview.waiting,
@@ -383,7 +384,7 @@ def next_cut(overview: Overview) -> str:
     if overview.due:
         due, strategy = overview.due, overview.limits.strategy
         done = sentence(f"{effect(due, strategy)}: {future_reason(due.why)}")
-        return f"{_('Next compaction: before the next request.')} {done}"
+        return sentences(_("Next compaction: before the next request."), done)
     cut = overview.next_cut
     if cut is None and overview.rules and overview.limits.strategy in BY_RULE:
         return _("Next compaction: when one of your rules triggers it (`/config hooks`).")
@@ -395,7 +396,7 @@ def next_cut(overview: Overview) -> str:
     cost = overview.cache.clause(overview.cost)
     about = _("Next compaction: about t{turn}.", turn=cut.now.current)
     done = sentence(f"{describe_effects(cut, overview.limits.strategy, newest)}{tokens}")
-    return " ".join(filter(None, (about, done, cost and _("That {cost}.", cost=cost))))
+    return sentences(about, done, cost and _("That {cost}.", cost=cost))
 
 
 def last_change(overview: Overview) -> str:

@@ -13,7 +13,7 @@ from plugins.builtin.context import receipts
 from plugins.builtin.context.show import undo_of
 from plugins.builtin.context.turns import quote
 from plugins.builtin.context.values import as_data, phrase, pick
-from plugins.wording import amount, clip, format_turns, literal, sentence
+from plugins.wording import amount, clip, format_turns, literal, sentence, sentences
 
 EDIT = "/context summary edit"
 APPROVE, DECLINE = "/context approve", "/context decline"
@@ -83,7 +83,7 @@ async def receipt(ask: Ask, rest: str) -> Reply:
         return await _show_none(ask.conversation.summary)
     one = standing.summary
     description = receipts.describe(one.receipt) or _("It had nothing to keep.")
-    text = f"{_headline(standing)} {description}"
+    text = sentences(_headline(standing), description)
     keep = () if standing.coming else receipts.actions(one)
     return Reply(text, {"summary": one.name, "receipt": as_data(one.receipt)}, keep)
 

@@ -16,7 +16,13 @@ from memory.messages import Message
 from memory.plain_text import words_of
 from memory.turns import Turn
 from plugins.api import Ask, Reply
-from plugins.builtin.context.overview import Overview, as_data, gather
+from plugins.builtin.context.overview import (
+    Overview,
+    as_data,
+    block_sizes,
+    gather,
+    message_sizes,
+)
 from plugins.builtin.context.show import actions, as_text
 from plugins.builtin.context.state import TurnStates, name_states, states
 from plugins.builtin.context.values import phrase, pick
@@ -82,14 +88,16 @@ async def rows(conversation: Conversation, numbers: Sequence[int]) -> list[Row]:
     """Return these turns, in context or not, as far as they are stored."""
     view = conversation.context.view()
     where = states(view)
-    in_context = {turn.number: turn for turn in view.turns}
-    stored = await conversation.context.turns(numbers)
-    return [_row(in_context.get(turn.number, turn), turn, where) for turn in stored]
-
-
-def _row(shown: Turn, whole: Turn, where: TurnStates) -> Row:
-    tokens = where.view.scale.part(shown.tokens)
-    return Row(whole.number, tokens, where.of(whole.number), clip(whole.question.text, 40))
+    sizes = {block.turns: tokens for block, tokens in block_sizes(view) if block.turn}
+    return [
+        Row(
+            turn.number,
+            sizes.get((turn.number,), view.scale.part(turn.tokens)),
+            where.of(turn.number),
+            clip(turn.question.text, 40),
+        )
+        for turn in await conversation.context.turns(numbers)
+    ]
 
 
 async def show_detail(ask: Ask, rest: str) -> Reply:
@@ -144,22 +152,22 @@ def quote(text: str) -> str:
 
 
 def _messages(overview: Overview, where: TurnStates) -> str:
-    lines = [line for turn in overview.view.turns for line in _lines(turn, where)]
+    sizes = message_sizes(overview.view)
+    lines = [line for turn in overview.view.turns for line in _lines(turn, where, sizes)]
     if not lines:
         return _("No turn is in context.")
     shown = shorten(lines, _FIRST, _LAST, lambda n: ("…", _("{n} more", n=n), "", "", ""))
     return table(("turn", "message", "tokens:", "state", "beginning"), shown)
 
 
-def _lines(turn: Turn, where: TurnStates) -> Iterator[tuple[str, ...]]:
+def _lines(turn: Turn, where: TurnStates, sizes: Mapping[int, int]) -> Iterator[tuple[str, ...]]:
     """Yield a row for each message; the first names the turn and its state."""
     names = (turn.id, name_states(where.of(turn.number)))
     for entry in turn.entries:
-        size = amount(where.view.scale.part(entry.tokens))
         yield (
             names[0],
             literal(name_role(role(entry.message))),
-            size,
+            amount(sizes[entry.seq]),
             names[1],
             literal(summarize(entry.message)),
         )
