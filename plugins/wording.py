@@ -158,8 +158,10 @@ def clip(text: str, most: int = 60) -> str:
 
 
 def clip_words(text: str, most: int = 60) -> str:
-    """Return the first words of Markdown, without its markup."""
-    return clip(words_of(text[: most * 8]), most)
+    """Return the first words of Markdown, without its markup; a word is only cut if it is long."""
+    words = clip(words_of(text[: most * 8]), most)
+    whole = words.rpartition(" ")[0]
+    return f"{whole}…" if words.endswith("…") and 2 * len(whole) > most else words
 
 
 def fence(text: str, language: str = "") -> str:

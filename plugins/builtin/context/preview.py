@@ -33,7 +33,7 @@ from plugins.builtin.context.values import (
     name_run,
     sentence_about,
 )
-from plugins.wording import amount, clip, clip_words, count, literal, shorten, table
+from plugins.wording import amount, clip_words, count, literal, shorten, table
 
 Row = tuple[str, str, int | None, str]
 """The turn, message, tokens (None: not known yet), and beginning of the text."""
@@ -78,7 +78,7 @@ def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) ->
     sizes, names = parts(view), ", ".join(tool["function"]["name"] for tool in prefix.tools)
     ahead = {"tools": names, "system prompt": prefix.base, **dict(prefix.sections)}
     rows: list[Row] = [
-        ("", name, sizes[name], clip(text)) for name, text in ahead.items() if sizes.get(name)
+        ("", name, sizes[name], clip_words(text)) for name, text in ahead.items() if sizes.get(name)
     ]
     messages = message_sizes(view)
     for block, tokens in block_sizes(view):

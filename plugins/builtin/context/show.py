@@ -383,7 +383,7 @@ def next_cut(overview: Overview) -> str:
         )
     if overview.due:
         due, strategy = overview.due, overview.limits.strategy
-        done = sentence(f"{effect(due, strategy)}: {future_reason(due.why)}")
+        done = _begin(sentence(f"{effect(due, strategy)}: {future_reason(due.why)}"))
         return sentences(_("Next compaction: before the next request."), done)
     cut = overview.next_cut
     if cut is None and overview.rules and overview.limits.strategy in BY_RULE:
@@ -395,8 +395,13 @@ def next_cut(overview: Overview) -> str:
     tokens = _(" (about {n} tokens)", n=amount(freed)) if freed else ""
     cost = overview.cache.clause(overview.cost)
     about = _("Next compaction: about t{turn}.", turn=cut.now.current)
-    done = sentence(f"{describe_effects(cut, overview.limits.strategy, newest)}{tokens}")
+    done = _begin(sentence(f"{describe_effects(cut, overview.limits.strategy, newest)}{tokens}"))
     return sentences(about, done, cost and _("That {cost}.", cost=cost))
+
+
+def _begin(sentence: str) -> str:
+    """Return a sentence with a capital, unless it begins with the name of a turn."""
+    return sentence if sentence[1:2].isdigit() else sentence[:1].upper() + sentence[1:]
 
 
 def last_change(overview: Overview) -> str:

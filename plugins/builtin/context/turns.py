@@ -13,7 +13,6 @@ from channels.language import _
 from memory.conversation import Conversation
 from memory.ledger import Bill
 from memory.messages import Message
-from memory.plain_text import words_of
 from memory.turns import Turn
 from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import (
@@ -27,7 +26,17 @@ from plugins.builtin.context.show import actions, as_text
 from plugins.builtin.context.state import TurnStates, name_states, states
 from plugins.builtin.context.values import phrase, pick
 from plugins.turn_names import turns_of
-from plugins.wording import amount, aside, clip, literal, name_layer, series, shorten, table
+from plugins.wording import (
+    amount,
+    aside,
+    clip,
+    clip_words,
+    literal,
+    name_layer,
+    series,
+    shorten,
+    table,
+)
 
 NEWEST = 30
 """The maximum number of turns listed if none are named."""
@@ -189,6 +198,6 @@ def summarize(message: Message) -> str:
     """Return the beginning of a message without its markup, and the names of the tools that it
     calls."""
     names = series(call.name for call in message.tool_calls)
-    words = clip(words_of(message.shown_text or message.unanswered_text), 60)
+    words = clip_words(message.shown_text or message.unanswered_text)
     calls = _("calls {tools}", tools=names) if names else ""
     return words + aside(calls) if words else calls
