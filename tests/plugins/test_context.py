@@ -85,7 +85,7 @@ def test_two_sizes_of_the_same_can_be_told_apart(before: int, less: int) -> None
 
 def test_the_first_words_of_a_summary_have_no_signs_of_markdown() -> None:
     text = f"- **Lisbon** in November\n- {'Alfama ' * 40}"
-    assert clip_words(text, 40) == f"Lisbon in November Alfama Alfama…"
+    assert clip_words(text, 40) == "Lisbon in November Alfama Alfama…"
 
 
 @given(st.floats(0, 5))

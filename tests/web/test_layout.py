@@ -135,7 +135,7 @@ async def test_a_long_card_opens_at_its_heading(tab: Tab) -> None:
         assert 0 <= await heading.evaluate(place) < 60
 
 
-async def test_a_german_date_before_a_line_of_the_memory_is_no_number_of_a_list(
+async def test_a_german_date_at_the_beginning_of_a_line_is_no_number_of_a_list(
     tmp_path: Path, browser: Browser
 ) -> None:
     settings = {"language": "de"}
@@ -148,4 +148,11 @@ async def test_a_german_date_before_a_line_of_the_memory_is_no_number_of_a_list(
         await tab.page.locator("#tabs [role=tab]").last.click()
         lines = tab.page.locator("#memory .text ol li")
         await expect(lines).to_have_count(1)
-        await expect(lines).to_have_text(re.compile(r"^\d\d?\. \w+\.? \d{4}: Ann is allergic"))
+        await expect(lines).to_have_text(re.compile(r"^\d\d?\.\s\w+\.? \d{4}: Ann is allergic"))
+        await site.says("More")
+        await site.commands("/context pin t1")
+        await tab.writes("/context history")
+        items = tab.page.locator("#log > .card .text :is(ul, ol) li")
+        await expect(items).to_have_text(
+            [re.compile(r"^e1 Anheften · t1\s+\d\d?\.\s\w+\.? \d{4}, ")]
+        )

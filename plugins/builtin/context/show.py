@@ -74,8 +74,9 @@ KINDS: Mapping[Name, str] = {
     "expand": "expansion of a summary",
     "strategy": "change of strategy",
     "prompt": "change of the prompt",
+    **{name: name for name in ("clear", "drop", "pin", "unpin")},
 }
-"""The labels of events whose own names are not suitable for people."""
+"""The labels of events."""
 
 
 async def show(ask: Ask, rest: str) -> Reply:
