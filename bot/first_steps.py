@@ -120,7 +120,9 @@ def _ask_for_number(most: int) -> int:
         answer = _ask("Number", "1")
         if answer.isascii() and answer.isdigit() and 0 < int(answer[:6]) <= most:
             return int(answer)
-        write_line(f"{answer!r} is no number from 1 to {most}. Ctrl-D takes the {embedded.SHOWN}.")
+        write_line(
+            f"Type a number from 1 to {most}, not {answer!r}. Ctrl-D takes the {embedded.SHOWN}."
+        )
 
 
 def set_up(config: Path, chosen: ServedModel | None = None) -> bool:
@@ -279,7 +281,7 @@ def _ask_for_model(served: ServedModel) -> ServedModel:
     shown = (number(names[:_MOST_SHOWN]) if names[1:] else usual) + (
         f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
     )
-    write_line(f"3 of 3: Which model?{f' It lists {shown}.' if names else ''}")
+    write_line(f"3 of 3: Which model?{f' The provider lists {shown}.' if names else ''}")
     while not (model := choose(_ask("Model", usual), names)):
         write_line("Type the name of a model, as its provider writes it. Ctrl-C cancels.")
     return replace(served, model=model)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, pairwise
 from typing import TypeVar
 
 import memory.turns
@@ -36,24 +35,18 @@ def amounts(before: int, after: int) -> tuple[str, str]:
     return figure(f"{before:,}"), figure(f"{after:,}")
 
 
-def shrink(sizes: Sequence[int], total: int) -> list[int]:
-    """Return the sizes of parts, reduced in proportion if their sum exceeds the total, because the
-    provider counts fewer or each was rounded separately; none is below 0."""
-    whole = sum(sizes)
-    if whole <= total:
-        return [*sizes]
-    ends = [max(0, total) * end // whole for end in accumulate(sizes, initial=0)]
-    return [end - begin for begin, end in pairwise(ends)]
-
-
 def spread(total: int, weights: Sequence[int]) -> list[int]:
-    """Return integer shares of a total by weight, which add up to it; without any weight, equal
-    shares."""
+    """Return integer shares of a total by weight, which add up to it (the largest remainders are
+    rounded up); without any weight, equal shares."""
     if not weights:
         return []
-    shares = weights if any(weights) else [1] * len(weights)
-    factor = -(-total // sum(shares))
-    return shrink([share * max(1, factor) for share in shares], total)
+    weights = weights if any(weights) else [1] * len(weights)
+    whole = sum(weights)
+    shares = [total * weight // whole for weight in weights]
+    by_remainder = sorted(range(len(weights)), key=lambda n: -(total * weights[n] % whole))
+    for number in by_remainder[: total - sum(shares)]:
+        shares[number] += 1
+    return shares
 
 
 def money(cost: float, unknown: int = 0) -> str:
@@ -103,6 +96,11 @@ def quoted(words: str) -> str:
 def sentence(text: str) -> str:
     """Return a text as a sentence, with the full stop of the language."""
     return _("{said}.", said=text)
+
+
+def sentences(*texts: str) -> str:
+    """Join sentences by the space of the language, without empty ones."""
+    return _("{said} {more}", said="", more="").join(filter(None, texts))
 
 
 def format_turns(numbers: Sequence[int]) -> str:
@@ -163,8 +161,10 @@ def clip(text: str, most: int = 60) -> str:
 
 
 def clip_words(text: str, most: int = 60) -> str:
-    """Return the first words of Markdown, without its markup."""
-    return clip(words_of(text[: most * 8]), most)
+    """Return the first words of Markdown, without its markup; a word is only cut if it is long."""
+    words = clip(words_of(text[: most * 8]), most)
+    whole = words.rpartition(" ")[0]
+    return f"{whole}…" if words.endswith("…") and 2 * len(whole) > most else words
 
 
 def fence(text: str, language: str = "") -> str:

@@ -237,8 +237,8 @@ async def list_models(ask: Ask) -> Reply:
     rows = [
         (
             f"**{literal(one.name)}**" if one.name == about.name else literal(one.name),
-            amount(one.window) if one.window else "",
-            " / ".join(f"${part:.2f}" for part in one.price) if one.price else "",
+            amount(one.window) if one.window else _("unknown"),
+            " / ".join(f"${part:.2f}" for part in one.price) if one.price else _("unknown"),
         )
         for one in offered[:_MOST]
     ]

@@ -25,7 +25,7 @@ from plugins.file_versions.versions import (
     find_line,
 )
 from plugins.turn_names import numbers_in_context, turns_of
-from plugins.wording import cell, clip, format_list, table
+from plugins.wording import cell, clip, format_list, sentences, table
 
 YES = "all"
 BRANCH = "branch"
@@ -168,7 +168,7 @@ async def offer(
         *_warn(point, command),
     ]
     actions = _actions(point, command)
-    return Reply(" ".join(parts), {"files": _as_data(point.steps)}, actions)
+    return Reply(sentences(*parts), {"files": _as_data(point.steps)}, actions)
 
 
 async def _find_newest(ask: Ask, key: ConversationKey) -> int:
@@ -240,7 +240,7 @@ async def _restore(ask: Ask, versions: FileVersions, point: FilesPoint, *, is_su
         "failed": done.failed,
         "left": _as_data(left.steps),
     }
-    return Reply(" ".join(parts), data, (*_actions(left, command), *undo))
+    return Reply(sentences(*parts), data, (*_actions(left, command), *undo))
 
 
 def _as_data(steps: Sequence[FileStep]) -> list[dict[str, Any]]:

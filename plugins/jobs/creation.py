@@ -17,7 +17,7 @@ from plugins.jobs.orders import JobOrders, describe_bounds, describe_call, to_da
 from plugins.jobs.plans import JobView, describe_set
 from plugins.jobs.record import Kind, NewJob
 from plugins.jobs.when_words import EXAMPLES
-from plugins.wording import clip, literal
+from plugins.wording import clip, literal, sentences
 
 if TYPE_CHECKING:
     from plugins.jobs.when import When
@@ -95,7 +95,7 @@ def _tools_of(value: str) -> tuple[str, ...]:
 def _confirm(view: JobView, when: When) -> Reply:
     number = view.job.id
     assumed = [_("You gave no time of the day, so I took one.")] if when.is_assumed else []
-    text = " ".join((describe_set(view), *assumed, *describe_bounds(view)))
+    text = sentences(describe_set(view), *assumed, *describe_bounds(view))
     changes = _changes(number, when) if view.job.kind == "reminder" else ()
     actions = (*changes, Action(_("Undo it"), f"/jobs delete {number}"))
     return Reply(text, to_data(view), actions)
@@ -170,7 +170,7 @@ async def add_hook(ask: Ask, text: str) -> Reply:
     view = await ask.service(JobOrders).add(ask.address, key, new)
     parts = [describe_set(view), *describe_bounds(view), *describe_call(ask, view)]
     actions = (Action(_("Undo it"), f"/jobs delete {view.job.id}"),)
-    return Reply(" ".join(parts), to_data(view), actions)
+    return Reply(sentences(*parts), to_data(view), actions)
 
 
 async def _read_options(ask: Ask, text: str) -> tuple[dict[str, str], str]:

@@ -26,7 +26,7 @@ from memory.turns import Turn
 from plugins.api import Action, Ask, Command, PrivatePort, Reply, command, hookimpl, refusal
 from plugins.links import record
 from plugins.links.record import LinkCode, LinkRequest
-from plugins.wording import clip, format_turns, literal
+from plugins.wording import clip, format_turns, literal, sentences
 
 VALID = 600.0
 """Seconds for which a code is valid, and for which its giver can confirm."""
@@ -313,7 +313,7 @@ def _describe(ask: Ask) -> str:
         lines.append(
             _("These chats are linked to it: {chats}. /unlink NAME ends that for one.", chats=names)
         )
-    return " ".join(lines)
+    return sentences(*lines)
 
 
 def _unlinking(ask: Ask) -> tuple[Action, ...]:

@@ -35,7 +35,7 @@ from plugins.mcp.offers import ManagedServers, ServerOffers
 from plugins.mcp.pasted import make_name, read_pasted
 from plugins.mcp.servers import Servers
 from plugins.mcp.settings import NAME, McpServer, McpSettings, find_plain_secret
-from plugins.wording import count, literal
+from plugins.wording import count, literal, sentences
 
 ADDED, HIDDEN = "mcp.added", "mcp.hidden"
 USAGE = (
@@ -137,7 +137,7 @@ async def _probe(ask: Ask, name: str) -> tuple[str, dict[str, Any]]:
         risk if server.is_process else "",
         state,
     )
-    return " ".join(filter(None, parts)), to_data(server)
+    return sentences(*parts), to_data(server)
 
 
 def _read_servers(rest: str) -> list[dict[str, Any]]:

@@ -100,7 +100,7 @@ def _line_data(number: int, line: MemoryLine) -> dict[str, Any]:
 
 def _show_line(line: MemoryLine) -> str:
     text = literal(line.text[: 2 * LONGEST])
-    return labelled(literal(format_stored_date(line.said)), text) if line.said else text
+    return labelled(format_stored_date(line.said), text) if line.said else text
 
 
 # --- a person's own lines --------------------------------------------------------------------

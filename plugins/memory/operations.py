@@ -32,7 +32,7 @@ from plugins.api import Action, Ask, Reply, refusal
 from plugins.jobs.orders import JobOrders
 from plugins.jobs.plans import JobView, describe_when
 from plugins.jobs.record import NewJob
-from plugins.wording import money
+from plugins.wording import money, sentences
 
 MOST_OPERATIONS = 20
 """The maximum number of operations in one answer."""
@@ -293,4 +293,4 @@ def _report(ask: Ask, view: JobView, *, is_new: bool) -> Reply:
         parts.append(_("Any other costs {most} at most.", most=money(job.run_budget)))
     data = {"nightly": {"job": job.id, "next": job.next_at or None, "state": job.state}}
     actions = (Action(_("No more"), "/memory nightly off"), Action(_("Show"), f"/jobs {job.id}"))
-    return Reply(" ".join(parts), data, actions)
+    return Reply(sentences(*parts), data, actions)

@@ -120,13 +120,14 @@ def _actions(number: int, kept: Sequence[int], *, is_json: bool) -> tuple[Action
     offers = (
         Action(_("Readable"), f"/context request r{number}")
         if is_json
-        else Action("JSON", f"/context request r{number} json"),
+        else Action(_("As sent (JSON)"), f"/context request r{number} json"),
         before in kept
         and Action(
             _("Changes since r{before}", before=before), f"/context diff r{before} r{number}"
         ),
-        before in kept and Action(f"r{before}", f"/context request r{before}"),
-        number + 1 in kept and Action(f"r{number + 1}", f"/context request r{number + 1}"),
+        before in kept and Action(_("Previous: r{n}", n=before), f"/context request r{before}"),
+        number + 1 in kept
+        and Action(_("Next: r{n}", n=number + 1), f"/context request r{number + 1}"),
     )
     return tuple(offer for offer in offers if offer)
 

@@ -4,7 +4,7 @@ results. Pure."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -14,8 +14,9 @@ from memory.context.view import View
 from memory.long_term.prompt import find_lines
 from memory.messages import ToolCall
 from memory.turns import Turn
-from plugins.builtin.context.overview import block_sizes, parts
+from plugins.builtin.context.overview import block_sizes, message_sizes, parts
 from plugins.builtin.context.values import LOG, SUMMARY, RequestBlock, name_run
+from plugins.wording import spread
 
 Kind = Literal["system prompt", "tools", "memory", "summary", "log", "turn", "question", "result"]
 
@@ -34,20 +35,21 @@ class AnswerPart(Struct, frozen=True):
 
 def list_parts(view: View, prefix: PromptPrefix, turn: int, meter: Meter) -> list[AnswerPart]:
     """Return the parts of a request of this turn, largest first. Tokens are the meter's."""
-    found = [*_before(view, prefix, meter)]
+    found, sizes = [*_before(view, prefix, meter)], message_sizes(view)
     for block, tokens in block_sizes(view):
         is_own = block.turn is not None and block.turn.number == turn
-        found += _own(block.turn, view) if block.turn and is_own else [_part_of(block, tokens)]
+        found += _own(block.turn, sizes) if block.turn and is_own else [_part_of(block, tokens)]
     return sorted((part for part in found if part.tokens), key=lambda part: -part.tokens)
 
 
 def _before(view: View, prefix: PromptPrefix, meter: Meter) -> Iterator[AnswerPart]:
     sizes, lines = parts(view), find_lines(prefix.system)
-    remembered = [view.scale.part(meter.count(line)) for line in lines]
     around = {"system prompt": sizes["system prompt"]}
     around |= {name: sizes[name] for name, text in prefix.sections if text}
     holder = "memory" if "memory" in around else "system prompt"
-    around[holder] = max(0, around[holder] - sum(remembered))
+    counted = [meter.count(line) for line in lines]
+    raw = dict(view.prefix.sections).get(holder, view.prefix.system) - sum(counted)
+    *remembered, around[holder] = spread(around[holder], [*counted, max(0, raw)])
     yield AnswerPart("system prompt", "", around["system prompt"], prefix.base)
     for name, text in prefix.sections:
         yield AnswerPart("system prompt", name, around.get(name, 0), text)
@@ -67,11 +69,11 @@ def _part_of(block: RequestBlock, tokens: int) -> AnswerPart:
     return AnswerPart("summary", name, tokens, block.text, bool(turns), turns)
 
 
-def _own(turn: Turn, view: View) -> Iterator[AnswerPart]:
+def _own(turn: Turn, sizes: Mapping[int, int]) -> Iterator[AnswerPart]:
     """Yield the parts of the answered turn: its questions, and the results of its tools."""
     calls = {call.id: call for entry in turn.entries for call in entry.message.tool_calls}
     for entry in turn.entries:
-        message, tokens = entry.message, view.scale.part(entry.tokens)
+        message, tokens = entry.message, sizes[entry.seq]
         if message.role == "tool":
             called = calls.get(message.call_id or "")
             about = _subject(called) if called else ""

@@ -72,14 +72,13 @@ async def test_what_jobs_say_unasked_is_in_the_language_of_their_chat_and_the_mo
     settings = {**SETTINGS, "language": "de"}
     async with run_bot(tmp_path, [Say("Nichts."), Say("Noch nichts.")], settings) as bot:
         made = await bot.says("/remind jeden Tag 9:00 Wasser")
-        assert "jeden Tag um 09:00, das nächste Mal am Di., 24. Nov. 2026, 09:00" in made.text
+        when = "Di., 24.\xa0Nov. 2026, 09:00"
+        assert f"jeden Tag um 09:00, das nächste Mal am {when}" in made.text
         await bot.says("/jobs add jeden Tag 9:00 Was ist neu?")
         await tick_at(bot, clock, NOON + timedelta(hours=21, minutes=20))
         assert sorted(unasked(bot)) == [
-            "**Erinnerung:** Wasser\n\n(Verspätet: fällig war das am Di., 24. Nov. 2026, 09:00 "
-            "(UTC).)",
-            "Nichts.\n\n(Auftrag 2, jeden Tag um 09:00; verspätet: er war am Di., 24. Nov. 2026, "
-            "09:00 (UTC) fällig)",
+            f"**Erinnerung:** Wasser\n\n(Verspätet: fällig war das am {when} (UTC).)",
+            f"Nichts.\n\n(Auftrag 2, jeden Tag um 09:00; verspätet: er war am {when} (UTC) fällig)",
         ]
         await bot.says("/jobs run 2")
         await bot.app.idle()

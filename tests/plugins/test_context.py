@@ -19,12 +19,12 @@ from memory.record.closeness import Span, spans
 from memory.record.search.excerpts import pieces
 from memory.turns import Entry, Turn
 from plugins.api import CommandError
-from plugins.builtin.context.overview import parts
+from plugins.builtin.context.overview import message_sizes, parts
 from plugins.builtin.context.preview import list_messages
 from plugins.builtin.context.values import states
 from plugins.health import seconds
 from plugins.turn_names import turns_of
-from plugins.wording import amount, amounts, clip, clip_words, literal, shorten, shrink, table
+from plugins.wording import amount, amounts, clip, clip_words, literal, shorten, spread, table
 
 NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)
 
@@ -63,12 +63,16 @@ def test_what_is_no_turn_is_answered_with_one_short_sentence() -> None:
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=12), st.integers(0, 10**7))
-def test_parts_add_up_to_no_more_than_the_whole_and_none_is_negative(
+def test_parts_add_up_to_the_whole_and_each_is_rounded_by_less_than_one(
     sizes: list[int], total: int
 ) -> None:
-    found = shrink(sizes, total)
-    assert sum(found) == min(total, sum(sizes))
-    assert all(0 <= less <= size for less, size in zip(found, sizes, strict=True))
+    found = spread(total, sizes)
+    assert sum(found) == total
+    whole, weights = sum(sizes) or len(sizes), sizes if any(sizes) else [1] * len(sizes)
+    assert all(
+        abs(part * whole - total * weight) < whole
+        for part, weight in zip(found, weights, strict=True)
+    )
 
 
 @given(st.integers(0, 10**7), st.integers(0, 300))
@@ -81,7 +85,7 @@ def test_two_sizes_of_the_same_can_be_told_apart(before: int, less: int) -> None
 
 def test_the_first_words_of_a_summary_have_no_signs_of_markdown() -> None:
     text = f"- **Lisbon** in November\n- {'Alfama ' * 40}"
-    assert clip_words(text, 40) == f"Lisbon in November {'Alfama ' * 2}Alfama…"
+    assert clip_words(text, 40) == "Lisbon in November Alfama Alfama…"
 
 
 @given(st.floats(0, 5))
@@ -130,12 +134,15 @@ def test_parts_and_messages_add_up_to_the_whole_however_few_tokens_a_provider_co
 ) -> None:
     shown = replace(
         view(tuple(turn(number) for number in range(1, turns + 1))),
-        prefix=PrefixTokens(prompt, prompt // 3),
+        prefix=PrefixTokens(prompt, prompt // 3, (("memory", prompt // 7),)),
         scale=Scale(ratio, offset),
     )
     sizes = parts(shown).values()
-    rows = list_messages(shown, PromptPrefix("Be brief.", ()))
+    rows = list_messages(shown, PromptPrefix("Be brief.", (), (("memory", "Ann likes tea."),)))
     told = [size for _turn, _who, size, _words in rows if size is not None]
+    messages = message_sizes(shown)
+    assert sum(messages.values()) == parts(shown)["turns"]
+    assert [size for turn, __, size, ___ in rows if turn] == [*messages.values()]
     for found in (sizes, told):
         assert min(found) >= 0
         assert sum(found) == shown.tokens

@@ -248,7 +248,7 @@ async def look_at_requests(place: Place) -> None:
     await talk(place, 2)
     await place.says("/context request", "Request r2, sent ")
     await place.presses("Changes since r1", "/context diff r1 r2", "r1 is the beginning of r2")
-    await place.presses("r1", "/context request r1", "Request r1, sent ")
+    await place.presses("Previous: r1", "/context request r1", "Request r1, sent ")
     await place.says("/context diff", "r1 is the beginning of r2")
     await place.says("/context advise", "there is nothing to change")
 

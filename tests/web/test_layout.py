@@ -3,10 +3,11 @@ intended parts scroll sideways, and no control covers another."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from tests.web.browser import DESK, PHONE, Tab, browsing, needs_chromium
 from tests.web.site import serving
@@ -32,6 +33,14 @@ MISPLACED = """() => {
     if (!isOver || one.matches(wide)) continue;
     if (scrolls(one)) found.push(`scrolls sideways: ${called(one)}`);
     else if (speaks && !one.closest(theirs)) found.push(`has no room: ${called(one)}`);
+  }
+  const pen = new OffscreenCanvas(1, 1).getContext("2d");
+  for (const one of shown.filter((one) => one.matches("select"))) {
+    const { font, paddingLeft, paddingRight } = getComputedStyle(one);
+    pen.font = font;
+    const longest = Math.max(...[...one.options].map(({ text }) => pen.measureText(text).width));
+    const around = parseFloat(paddingLeft) + parseFloat(paddingRight) + 20; // with the arrow
+    if (longest > one.clientWidth - around) found.push(`has no room for an option: ${called(one)}`);
   }
   const scroller = (one) => (one && !scrolls(one) ? scroller(one.parentElement) : one);
   const layer = (one) => scroller(one) ?? one.closest(".side, main, dialog");
@@ -72,6 +81,8 @@ async def test_what_has_no_room_would_be_seen(tab: Tab) -> None:
         "byId => byId('new').style = 'flex: none; inline-size: 20px'",
         "byId => byId('tabs').style.inlineSize = '90px'",
         "byId => byId('gear').style.marginInlineStart = '-40px'",
+        "byId => byId('tabs').after(Object.assign(document.createElement('select'), "
+        "{ innerHTML: '<option>A choice of several words', style: 'inline-size: 90px' }))",
     ):
         await tab.page.evaluate(f"({change})((id) => document.getElementById(id))")
         assert await find_misplaced(tab), change
@@ -111,3 +122,37 @@ async def test_all_words_fit_in_every_language_at_both_widths(
         tab.faults.clear()  # the browser logs the refused request
         await site.commands("/stop")
     assert not found, "\n".join(f"{where}: {what}" for where, what in found.items())
+
+
+async def test_a_long_card_opens_at_its_heading(tab: Tab) -> None:
+    for size in (DESK, PHONE):
+        await tab.page.set_viewport_size(size)
+        await tab.writes("/help all")
+        heading = tab.page.locator("#log > .card").last.locator("header .line")
+        await expect(heading).to_have_text("/help all")
+        await expect(heading).to_be_in_viewport(ratio=1)
+        place = "e => e.getBoundingClientRect().top - log.getBoundingClientRect().top"
+        assert 0 <= await heading.evaluate(place) < 60
+
+
+async def test_a_german_date_at_the_beginning_of_a_line_is_no_number_of_a_list(
+    tmp_path: Path, browser: Browser
+) -> None:
+    settings = {"language": "de"}
+    async with (
+        serving(tmp_path, script, settings) as site,
+        browsing(browser, locale="de-DE") as tab,
+    ):
+        await site.commands("/remember Ann is allergic to nuts.")
+        await tab.opens(site.url)
+        await tab.page.locator("#tabs [role=tab]").last.click()
+        lines = tab.page.locator("#memory .text ol li")
+        await expect(lines).to_have_count(1)
+        await expect(lines).to_have_text(re.compile(r"^\d\d?\.\s\w+\.? \d{4}: Ann is allergic"))
+        await site.says("More")
+        await site.commands("/context pin t1")
+        await tab.writes("/context history")
+        items = tab.page.locator("#log > .card .text :is(ul, ol) li")
+        await expect(items).to_have_text(
+            [re.compile(r"^e1 Anheften · t1\s+\d\d?\.\s\w+\.? \d{4}, ")]
+        )

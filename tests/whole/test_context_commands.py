@@ -159,7 +159,27 @@ async def test_detail_and_json_hold_everything(tmp_path: Path) -> None:
     sizes = figures["tool_sizes"]
     assert list(sizes.values()) == sorted(sizes.values(), reverse=True)
     assert re.search(rf"Tools: context.?.?search {sizes['context_search']}, ", overview.text)
-    assert abs(sum(sizes.values()) - figures["parts"]["tools"]) < 30
+    assert sum(sizes.values()) == figures["parts"]["tools"]
+
+
+@pytest.mark.parametrize("ratio", [0.7, 1.3])
+async def test_every_list_of_turns_adds_up_to_the_total_above_it(
+    tmp_path: Path, ratio: float
+) -> None:
+    async with run_bot(tmp_path, echo) as bot:
+        await talk(bot, 7)
+        conversation = await bot.app.conversations.get(ConversationKey("pipe/main", "pipe-main"))
+        learned = conversation.calibration
+        learned.scale = lambda view, model: Scale(ratio)  # type: ignore[method-assign]
+        shown = await data(bot, "/context")
+        listed = (await data(bot, "/context turns"))["turns"]
+        blocks = (await data(bot, "/context map json"))["blocks"]
+        detail = (await bot.says("/context detail")).text
+    total = shown["parts"]["turns"]
+    assert sum(turn["tokens"] for turn in listed) == total
+    assert [b["tokens"] for b in blocks if b["part"] == "turns"] == [t["tokens"] for t in listed]
+    rows = re.findall(r"^\|[t\d ]*\| (?:user|assistant) \| (\d+) \|", detail, re.M)
+    assert sum(map(int, rows)) == total
 
 
 async def test_turns_say_what_became_of_each(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ async def test_the_first_start_without_a_key_offers_it_and_goes_on_either_way(
         await person.sees("1  demo model")
         await person.sees("Number [1]:")
         person.types("seven\r")
-        await person.sees("'seven' is no number from 1 to")
+        await person.sees("not 'seven'. Ctrl-D takes")
         (number_of_another,) = re.findall(r"(\d+)  another model", person.glass.text)
         person.types(f"{number_of_another}\r")
         await answers(person, server.base_url, KEY, "gpt-9")

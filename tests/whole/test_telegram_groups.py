@@ -129,7 +129,7 @@ async def test_what_was_sent_is_looked_through_by_buttons(tmp_path: Path) -> Non
             await bot.telegram.shown(answer)
         bot.ann.says("/context request")
         request = await bot.telegram.shown("byte for byte what was sent")
-        assert [*request.buttons] == ["JSON", "Changes since r1", "r1"]
+        assert [*request.buttons] == ["As sent (JSON)", "Changes since r1", "Previous: r1"]
         bot.ann.presses(request, "Changes since r1")
         compared = await bot.telegram.shown("+ t2 user")
         bot.ann.presses(compared, "r1")

@@ -125,8 +125,8 @@ export class Panel {
     if (nearest === "turns") full.reverse();
     const legend = [...Object.entries(parts), ["free", free]].filter(([, size]) => size > 0);
     return h("section", { "aria-label": t("Size") },
-      h("p", { class: "headline" }, full[0], full[1] ? " · " : "", full[1],
-        " ", h("span", { class: "faint" }, overview.is_measured ? t("(measured)") : t("(estimated)"))),
+      h("p", { class: "headline" }, full[1] ? [full[0], " · "] : "", h("span", { class: "together" }, full[1] || full[0],
+        " ", h("span", { class: "faint" }, overview.is_measured ? t("(measured)") : t("(estimated)")))),
       h("dl", { class: "legend" }, legend.map(([name, size]) =>
         h("div", {}, h("dt", { "data-part": name }, nameOfPart(name)), h("dd", {}, amount(size))))),
       overview.turns.length ? null : this.#limitOfTurns(overview),
@@ -149,7 +149,7 @@ export class Panel {
   #controls(overview, events) {
     const [undo, redo] = ["undo", "redo"].map((way) => events.find(({ next }) => next === way));
     const controls = [
-      [t("Compact"), "/context compact", t("Replace older turns with a summary"), overview.turns.length > 0],
+      [t("Compact"), "/context compact", t("Replace all turns except pinned ones with a summary"), overview.turns.length > 0],
       [t("Clear context"), "/context clear", t("Drop all turns from the context; nothing is deleted"), overview.turns.length > 0],
       [t("Undo"), `/context undo ${undo?.id}`, undo ? t("Undo: {kind}", { kind: titleOf(undo) }) : t("Undo the last change"), undo],
       [t("Redo"), `/context redo ${redo?.id}`, redo ? t("Redo: {kind}", { kind: titleOf(redo) }) : t("Redo the last undo"), redo],
@@ -221,6 +221,7 @@ function drawnEvent(event) {
     h("span", {}, undone ? pieces("{change} (undone)", { change }) : change, name && ` ${name}`),
     h("span", { class: "sizes" }, before === after ? "" : t("{before} → {after} tokens", { before: before.toLocaleString(locale), after: after.toLocaleString(locale) })),
     h("span", { class: "faint" }, kind === "prompt" ? timeOf(at) : `${nameOfActor(actor)} · ${timeOf(at)}`),
+    kind === "compact" && after > before ? h("span", { class: "receipt faint" }, t("the summary is longer than its turns")) : "",
   ];
 }
 

@@ -31,7 +31,7 @@ export function timeline(requests, run) {
     return h("li", {},
       h("button", { type: "button", class: "id", "aria-label": t("Show {id}", { id: one.id }), onclick: () => explore(t("Request {id}", { id: one.id }), `/context request ${one.id}`, run) }, one.id),
       bar, h("span", { class: "tokens" }, amount(size), one.cost ? ` · ${money(one.cost)}` : ""),
-      before && h("button", { type: "button", "aria-label": t("Compare {id} with the request before", { id: one.id }), onclick: () => explore(t("{before} and {id} compared", { before: before.id, id: one.id }), `/context diff ${before.id} ${one.id}`, run) }, t("Compare")));
+      before && h("button", { type: "button", title: t("Compare {id} with {before}", { id: one.id, before: before.id }), "aria-label": t("Compare {id} with {before}", { id: one.id, before: before.id }), onclick: () => explore(t("{before} and {id} compared", { before: before.id, id: one.id }), `/context diff ${before.id} ${one.id}`, run) }, t("Compare")));
   })) : h("p", { class: "faint" }, t("No request of this conversation is kept.")));
   if (requests.length) section.append(h("p", { class: "faint" }, t("Requests for summaries are not listed.")));
   return section;

@@ -7,6 +7,7 @@ import { withCode } from "./text.js";
 
 const FEW = 12; // values of a range that are offered as a list
 const LARGE = 10_000; // a number that is hard to read without separators
+const SHORT = 20; // maximum characters of a value beside its name
 const LONG = 200; // minimum characters of a setting that is written in several lines
 
 /** The most important settings: their names, and the meanings of their values. */
@@ -53,9 +54,6 @@ const NAMED = {
 
 /** Return how older turns are handled, in words. */
 export const nameOfStrategy = (strategy) => NAMED["context.strategy"].values[strategy] ?? strategy;
-
-/** A value in words; that of a strategy with its name in commands. */
-const nameOfValue = (values, value) => (values === NAMED["context.strategy"].values && values[value] ? `${values[value]} (${value})` : values[value] ?? value);
 
 /** The section of the dialog for a setting; the first, if no other has it. */
 const SECTIONS = [
@@ -145,13 +143,13 @@ export class Settings {
     const field = setting.is_fixed ? h("output", { id }, shown(setting)) : this.#field(setting, id, () => scope?.value ?? "");
     field.setAttribute("aria-describedby", `${id}-help`);
     const isSet = layer === "--here" || layer === "/config";
-    return h("li", { "data-words": `${key} ${name} ${help}`.toLowerCase(), class: field.matches("textarea") || NAMED[key]?.values ? "long" : "" },
+    return h("li", { "data-words": `${key} ${name} ${help}`.toLowerCase(), class: field.matches("textarea") || NAMED[key]?.values || written(setting).length > SHORT ? "long" : "" },
       h("label", { for: id }, name === key ? breakable(key) : name),
       h("span", { class: "value" }, field, field.type === "number" ? unitOf(field, unit) : unit && h("span", { class: "unit" }, unit)),
       h("p", { class: "help", id: `${id}-help` }, withCode(help), setting.wants && !setting.choices.length && !(key in NAMED) ? marks.space + t("It can be {wants}.", { wants: setting.wants }) : "",
         setting.holds === "from the next start on" && !setting.is_fixed ? marks.space + t("A change takes effect at the next start.") : ""),
       h("p", { class: "source" },
-        h("span", {}, LAYERS[layer] ?? t("From {layer}", { layer }), name !== key ? [" · ", h("code", {}, key)] : ""),
+        h("span", {}, LAYERS[layer] ?? t("From {layer}", { layer }), name !== key ? [" · ", h("code", {}, NAMED[key]?.values ? `${key} ${written(setting)}` : key)] : ""),
         setting.is_fixed ? h("span", {}, t("Changed in the configuration, not here")) : scope ?? h("span", {}, t("For all conversations")),
         isSet && h("button", { type: "button", "aria-label": t("Reset {name}", { name }), onclick: () => this.#run(`/config ${key} --unset${layer === "--here" ? " --here" : ""}`) }, t("Reset"))));
   }
@@ -186,7 +184,7 @@ function control(setting, id) {
   if (typeof setting.value === "boolean") return h("input", { id, type: "checkbox", role: "switch", checked: setting.value });
   const choices = choicesOf(setting);
   if (choices.length) {
-    return h("select", { id }, choices.map((choice) => h("option", { value: choice, selected: choice === value }, nameOfValue(values, choice))));
+    return h("select", { id }, choices.map((choice) => h("option", { value: choice, selected: choice === value }, values[choice] ?? choice)));
   }
   const most = isList(setting) ? LONG : Number(setting.takes.match(/text of at most (\d+)/)?.[1] ?? 0);
   if (most >= LONG) {

@@ -13,7 +13,7 @@ from plugins.builtin.context.steering import to_reply
 from plugins.builtin.context.summary import APPROVE, answers, edit_action
 from plugins.builtin.context.turns import quote
 from plugins.builtin.context.values import as_data, phrase, pick
-from plugins.wording import clip, literal
+from plugins.wording import clip, literal, sentences
 
 _NONE = (
     "No compaction is waiting for you. If one was, it was answered or done, or the context "
@@ -75,7 +75,7 @@ async def decline(ask: Ask, rest: str) -> Reply:
         await conversation.compactor.approval.decline()
     text = _("Nothing is compacted for now.")
     if until := hold(conversation):
-        text = f"{_('Nothing is compacted.')} {explain_hold(until)}"
+        text = sentences(_("Nothing is compacted."), explain_hold(until))
     return Reply(text, {"declined": True})
 
 

@@ -65,7 +65,13 @@ async def show(ask: Ask, rest: str) -> Reply:
     costs = {event.id: cache.of_event(event) for event in events}
     kept = await ask.conversation.summary.receipts(events)
     details = {
-        e.id: (cache.clause(costs[e.id], is_past=True), receipts.shorten(kept.get(e.id)))
+        e.id: (
+            _("the summary is longer than its turns")
+            if e.change.makes("summary") and e.tokens_after > e.tokens_before
+            else "",
+            cache.clause(costs[e.id], is_past=True),
+            receipts.shorten(kept.get(e.id)),
+        )
         for e in events
     }
     zone = ask.bot.zone()
@@ -74,6 +80,8 @@ async def show(ask: Ask, rest: str) -> Reply:
     if len(lines) > NEWEST:
         text += _("\n\nThe newest {newest} of {n} are shown.", newest=NEWEST, n=len(lines))
     ways = {"undo": newest_undoable(events), "redo": redoable(events)}
+    if last := ways["undo"]:
+        text += _("\n\n`/context undo e{id}` undoes the change e{id}.", id=last.id)
     offered = {event.id: way for way, event in ways.items() if event}
     data = [
         event_data(e)

@@ -31,7 +31,7 @@ from plugins.builtin.context.cost import Cache, SoftLimit, cache_of, soft_limit_
 from plugins.builtin.context.values import RequestBlock, list_blocks, pick, sentence_about
 from plugins.rules import find_compacting, parse
 from plugins.turn_names import ids
-from plugins.wording import shrink, spread, usage_of
+from plugins.wording import spread, usage_of
 
 GOVERNING = (
     "context.strategy",
@@ -145,7 +145,8 @@ async def gather(ask: Ask) -> Overview:
 def _count_tool_tokens(conversation: Conversation, view: View) -> dict[str, int]:
     sizes = conversation.context.count_tools()
     largest_first = sorted(sizes, key=lambda name: -sizes[name])
-    return {name: view.scale.part(sizes[name]) for name in largest_first}
+    shares = spread(parts(view)["tools"], [sizes[name] for name in largest_first])
+    return dict(zip(largest_first, shares, strict=True))
 
 
 def hold(conversation: Conversation) -> CompactionHold | None:
@@ -176,10 +177,10 @@ def parts(view: View) -> dict[str, int]:
     complete = sum(turn.tokens for turn in view.complete)
     running = sum(turn.tokens for turn in view.turns) - complete
     summary = part(view.preface.tokens) if view.preface else 0
-    sections = {name: part(tokens) for name, tokens in view.prefix.sections}
+    sections = dict(view.prefix.sections)
+    around = {"system prompt": max(0, view.prefix.system - sum(sections.values())), **sections}
     sizes = {
-        "system prompt": part(view.prefix.system) - sum(sections.values()),
-        **sections,
+        **dict(zip(around, spread(part(view.prefix.system), [*around.values()]), strict=True)),
         "tools": part(view.prefix.tools),
         "summary": summary,
         "activity log": part(view.front_tokens) - summary,
@@ -189,7 +190,9 @@ def parts(view: View) -> dict[str, int]:
     }
     largest = max(sizes, key=lambda name: sizes[name])
     sizes[largest] += max(0, view.tokens - sum(sizes.values()))  # counted only by the provider
-    return dict(zip(sizes, shrink([*sizes.values()], view.tokens), strict=True))
+    if sum(sizes.values()) <= view.tokens:
+        return sizes
+    return dict(zip(sizes, spread(view.tokens, [*sizes.values()]), strict=True))
 
 
 def block_sizes(view: View) -> list[tuple[RequestBlock, int]]:
@@ -201,6 +204,17 @@ def block_sizes(view: View) -> list[tuple[RequestBlock, int]]:
         for part, size in sizes.items()
     }
     return [(block, next(shares[block.part])) for block in blocks]
+
+
+def message_sizes(view: View) -> dict[int, int]:
+    """Return the tokens of each message in context by its seq, which add up to those of its turn
+    (`block_sizes`)."""
+    sizes = dict[int, int]()
+    for block, tokens in block_sizes(view):
+        entries = block.turn.entries if block.turn else ()
+        shares = spread(tokens, [entry.tokens for entry in entries])
+        sizes |= zip((entry.seq for entry in entries), shares, strict=True)
+    return sizes
 
 
 def counts(overview: Overview) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from plugins.builtin.context.overview import (
     block_sizes,
     effect,
     hold,
+    message_sizes,
     parts,
     plan_data,
 )
@@ -32,7 +33,7 @@ from plugins.builtin.context.values import (
     name_run,
     sentence_about,
 )
-from plugins.wording import amount, clip, clip_words, count, literal, shorten, spread, table
+from plugins.wording import amount, clip_words, count, literal, shorten, table
 
 Row = tuple[str, str, int | None, str]
 """The turn, message, tokens (None: not known yet), and beginning of the text."""
@@ -77,14 +78,14 @@ def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) ->
     sizes, names = parts(view), ", ".join(tool["function"]["name"] for tool in prefix.tools)
     ahead = {"tools": names, "system prompt": prefix.base, **dict(prefix.sections)}
     rows: list[Row] = [
-        ("", name, sizes[name], clip(text)) for name, text in ahead.items() if sizes.get(name)
+        ("", name, sizes[name], clip_words(text)) for name, text in ahead.items() if sizes.get(name)
     ]
+    messages = message_sizes(view)
     for block, tokens in block_sizes(view):
         if block.turn is not None:
-            entries = block.turn.entries
-            each = zip(entries, spread(tokens, [e.tokens for e in entries]), strict=True)
             rows += (
-                (f"t{e.turn}", role(e.message), size, summarize(e.message)) for e, size in each
+                (f"t{e.turn}", role(e.message), messages[e.seq], summarize(e.message))
+                for e in block.turn.entries
             )
         elif block.part == LOG:
             words = f"{count(len(view.log), 'line')}; {view.log[-1].text}"

@@ -22,7 +22,7 @@ from plugins.builtin.context.show import explain_hold, undo_of
 from plugins.builtin.context.summary import name_author
 from plugins.builtin.context.values import phrase, pick, sentence_about
 from plugins.turn_names import turns_of
-from plugins.wording import amount, amounts, clip, format_turns, literal
+from plugins.wording import amount, amounts, clip, format_turns, literal, sentences
 
 SHOWN = 20
 """The maximum number of lines of the tree that are shown; `data` has all."""
@@ -98,7 +98,7 @@ def _explain_nothing(numbers: Turns, view: View, named: Mapping[int, str]) -> st
         return phrase(
             one, "Nothing was changed: {summary} already replaces {turns}.", summary=summary
         )
-    reasons = " ".join(_explain_staying(numbers, view))
+    reasons = sentences(*_explain_staying(numbers, view))
     nothing = _("Nothing was changed")
     return _("There is nothing to compact: {reasons}", reasons=reasons) if reasons else nothing
 

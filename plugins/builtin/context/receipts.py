@@ -17,7 +17,7 @@ from memory.text.receipt import Receipt
 from plugins.api import Action, InForce, Reply
 from plugins.builtin.context.turns import quote
 from plugins.builtin.context.values import phrase, pick
-from plugins.wording import clip, literal, sentence
+from plugins.wording import clip, literal, sentence, sentences
 
 SHOWN = 8
 """The maximum number of missing facts that are named."""
@@ -49,7 +49,7 @@ def describe(receipt: Receipt | None) -> str:
     is no receipt."""
     if receipt is None:
         return ""
-    return " ".join(filter(None, (_describe_choice(receipt), _describe_kept(receipt))))
+    return sentences(_describe_choice(receipt), _describe_kept(receipt))
 
 
 def _describe_choice(receipt: Receipt) -> str:
@@ -59,7 +59,7 @@ def _describe_choice(receipt: Receipt) -> str:
         ("open", _("Open requests were added to it.")),
         ("orders", _("Instructions that still apply were added to it.")),
     )
-    added = " ".join(sentence for kind, sentence in more if kind in receipt.findings)
+    added = sentences(*(sentence for kind, sentence in more if kind in receipt.findings))
     if not kinds:
         return added if receipt.taken != "extract" else ""
     why = _(", and ").join(_(REASONS[kind]) for kind in kinds if kind in REASONS)
@@ -77,7 +77,7 @@ def _describe_choice(receipt: Receipt) -> str:
         )
     else:
         sentence = _("The summary is sentences copied from the turns, because {why}.", why=why)
-    return " ".join(filter(None, (sentence, added if receipt.taken != "extract" else "")))
+    return sentences(sentence, added if receipt.taken != "extract" else "")
 
 
 def _describe_kept(receipt: Receipt) -> str:

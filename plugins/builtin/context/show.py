@@ -42,6 +42,7 @@ from plugins.wording import (
     money,
     name_layer,
     sentence,
+    sentences,
     series,
     table,
 )
@@ -73,8 +74,9 @@ KINDS: Mapping[Name, str] = {
     "expand": "expansion of a summary",
     "strategy": "change of strategy",
     "prompt": "change of the prompt",
+    **{name: name for name in ("clear", "drop", "pin", "unpin")},
 }
-"""The labels of events whose own names are not suitable for people."""
+"""The labels of events."""
 
 
 async def show(ask: Ask, rest: str) -> Reply:
@@ -198,7 +200,7 @@ def format_counts(overview: Overview) -> str:
         messages=messages + aside(by_role),
         characters=figure(f"{numbers['characters']:,}"),
     )
-    return f"{text} {more}" if away else text
+    return sentences(text, more if away else "")
 
 
 def in_force(overview: Overview) -> str:
@@ -249,7 +251,7 @@ def too_small(view: View, limits: Limits) -> str:
         system=figure(f"{system:,}"),
         tools=figure(f"{tools:,}"),
     )
-    return f"{text} {sentence(do)}"
+    return sentences(text, sentence(do))
 
 
 def too_long(overview: Overview) -> str:
@@ -257,7 +259,7 @@ def too_long(overview: Overview) -> str:
     complaint = overview.soft.complaint(overview.view.tokens)
     if not complaint or "advise" not in overview.verbs:
         return complaint
-    return f"{complaint} {_('`/context advise` says what to do.')}"
+    return sentences(complaint, _("`/context advise` says what to do."))
 
 
 def enough(view: View, limits: Limits) -> int:
@@ -373,7 +375,7 @@ def explain_hold(until: CompactionHold) -> str:
 def next_cut(overview: Overview) -> str:
     """Describe when the next compaction happens, and its effect."""
     if overview.hold:
-        return f"{_('Next compaction: none for now.')} {explain_hold(overview.hold)}"
+        return sentences(_("Next compaction: none for now."), explain_hold(overview.hold))
     if overview.waiting:
         return phrase(
             overview.waiting,
@@ -382,8 +384,8 @@ def next_cut(overview: Overview) -> str:
         )
     if overview.due:
         due, strategy = overview.due, overview.limits.strategy
-        done = sentence(f"{effect(due, strategy)}: {future_reason(due.why)}")
-        return f"{_('Next compaction: before the next request.')} {done}"
+        done = _begin(sentence(f"{effect(due, strategy)}: {future_reason(due.why)}"))
+        return sentences(_("Next compaction: before the next request."), done)
     cut = overview.next_cut
     if cut is None and overview.rules and overview.limits.strategy in BY_RULE:
         return _("Next compaction: when one of your rules triggers it (`/config hooks`).")
@@ -394,8 +396,13 @@ def next_cut(overview: Overview) -> str:
     tokens = _(" (about {n} tokens)", n=amount(freed)) if freed else ""
     cost = overview.cache.clause(overview.cost)
     about = _("Next compaction: about t{turn}.", turn=cut.now.current)
-    done = sentence(f"{describe_effects(cut, overview.limits.strategy, newest)}{tokens}")
-    return " ".join(filter(None, (about, done, cost and _("That {cost}.", cost=cost))))
+    done = _begin(sentence(f"{describe_effects(cut, overview.limits.strategy, newest)}{tokens}"))
+    return sentences(about, done, cost and _("That {cost}.", cost=cost))
+
+
+def _begin(sentence: str) -> str:
+    """Return a sentence with a capital, unless it begins with the name of a turn."""
+    return sentence if sentence[1:2].isdigit() else sentence[:1].upper() + sentence[1:]
 
 
 def last_change(overview: Overview) -> str:

@@ -13,7 +13,7 @@ from plugins.builtin.context import receipts
 from plugins.builtin.context.show import undo_of
 from plugins.builtin.context.turns import quote
 from plugins.builtin.context.values import as_data, phrase, pick
-from plugins.wording import amount, clip, format_turns, literal, sentence
+from plugins.wording import clip, format_turns, literal, sentence, sentences
 
 EDIT = "/context summary edit"
 APPROVE, DECLINE = "/context approve", "/context decline"
@@ -83,7 +83,7 @@ async def receipt(ask: Ask, rest: str) -> Reply:
         return await _show_none(ask.conversation.summary)
     one = standing.summary
     description = receipts.describe(one.receipt) or _("It had nothing to keep.")
-    text = f"{_headline(standing)} {description}"
+    text = sentences(_headline(standing), description)
     keep = () if standing.coming else receipts.actions(one)
     return Reply(text, {"summary": one.name, "receipt": as_data(one.receipt)}, keep)
 
@@ -169,20 +169,14 @@ async def _edit(ask: Ask, rest: str) -> Reply:
         standing = await editor.find_editable(number)
     except EditRefused as error:
         raise CommandError(str(error)) from None
-    one, most = standing.summary, amount(editor.longest(standing.tokens))
+    one = standing.summary
     if standing.waits_for:
         text = _(
-            "Write the new text of {name}, in at most {most} tokens. The compaction still waits "
-            "for your answer after that.",
+            "Write the new text of {name}. The compaction still waits for your answer after that.",
             name=one.name,
-            most=most,
         )
     else:
-        text = _(
-            "{headline} Write the new text, in at most {most} tokens.",
-            headline=_headline(standing),
-            most=most,
-        )
+        text = sentences(_headline(standing), _("Write the new text."))
     data = _to_data(one, None if standing.waits_for else standing)
     return Reply(text, data, form=Form(f"{EDIT} {one.name}", one.text))
 

@@ -13,14 +13,29 @@ from channels.language import _
 from memory.conversation import Conversation
 from memory.ledger import Bill
 from memory.messages import Message
-from memory.plain_text import words_of
 from memory.turns import Turn
 from plugins.api import Ask, Reply
-from plugins.builtin.context.overview import Overview, as_data, gather
+from plugins.builtin.context.overview import (
+    Overview,
+    as_data,
+    block_sizes,
+    gather,
+    message_sizes,
+)
 from plugins.builtin.context.show import actions, as_text
 from plugins.builtin.context.values import TurnStates, name_states, phrase, pick, states
 from plugins.turn_names import turns_of
-from plugins.wording import amount, aside, clip, literal, name_layer, series, shorten, table
+from plugins.wording import (
+    amount,
+    aside,
+    clip,
+    clip_words,
+    literal,
+    name_layer,
+    series,
+    shorten,
+    table,
+)
 
 NEWEST = 30
 """The maximum number of turns listed if none are named."""
@@ -81,14 +96,16 @@ async def rows(conversation: Conversation, numbers: Sequence[int]) -> list[Row]:
     """Return these turns, in context or not, as far as they are stored."""
     view = conversation.context.view()
     where = states(view)
-    in_context = {turn.number: turn for turn in view.turns}
-    stored = await conversation.context.turns(numbers)
-    return [_row(in_context.get(turn.number, turn), turn, where) for turn in stored]
-
-
-def _row(shown: Turn, whole: Turn, where: TurnStates) -> Row:
-    tokens = where.view.scale.part(shown.tokens)
-    return Row(whole.number, tokens, where.of(whole.number), clip(whole.question.text, 40))
+    sizes = {block.turns: tokens for block, tokens in block_sizes(view) if block.turn}
+    return [
+        Row(
+            turn.number,
+            sizes.get((turn.number,), view.scale.part(turn.tokens)),
+            where.of(turn.number),
+            clip(turn.question.text, 40),
+        )
+        for turn in await conversation.context.turns(numbers)
+    ]
 
 
 async def show_detail(ask: Ask, rest: str) -> Reply:
@@ -143,22 +160,22 @@ def quote(text: str) -> str:
 
 
 def _messages(overview: Overview, where: TurnStates) -> str:
-    lines = [line for turn in overview.view.turns for line in _lines(turn, where)]
+    sizes = message_sizes(overview.view)
+    lines = [line for turn in overview.view.turns for line in _lines(turn, where, sizes)]
     if not lines:
         return _("No turn is in context.")
     shown = shorten(lines, _FIRST, _LAST, lambda n: ("…", _("{n} more", n=n), "", "", ""))
     return table(("turn", "message", "tokens:", "state", "beginning"), shown)
 
 
-def _lines(turn: Turn, where: TurnStates) -> Iterator[tuple[str, ...]]:
+def _lines(turn: Turn, where: TurnStates, sizes: Mapping[int, int]) -> Iterator[tuple[str, ...]]:
     """Yield a row for each message; the first names the turn and its state."""
     names = (turn.id, name_states(where.of(turn.number)))
     for entry in turn.entries:
-        size = amount(where.view.scale.part(entry.tokens))
         yield (
             names[0],
             literal(name_role(role(entry.message))),
-            size,
+            amount(sizes[entry.seq]),
             names[1],
             literal(summarize(entry.message)),
         )
@@ -180,6 +197,6 @@ def summarize(message: Message) -> str:
     """Return the beginning of a message without its markup, and the names of the tools that it
     calls."""
     names = series(call.name for call in message.tool_calls)
-    words = clip(words_of(message.shown_text or message.unanswered_text), 60)
+    words = clip_words(message.shown_text or message.unanswered_text)
     calls = _("calls {tools}", tools=names) if names else ""
     return words + aside(calls) if words else calls
