@@ -238,7 +238,7 @@ async def list_models(ask: Ask) -> Reply:
         (
             f"**{literal(one.name)}**" if one.name == about.name else literal(one.name),
             amount(one.window) if one.window else _("unknown"),
-            " / ".join(f"${part:.2f}" for part in one.price) if one.price else _("unknown"),
+            " / ".join(f"${part:.2f}" for part in one.price) if one.price else "",
         )
         for one in offered[:_MOST]
     ]

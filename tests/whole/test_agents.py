@@ -223,7 +223,7 @@ async def test_the_models_that_may_answer_are_listed_with_their_windows_and_pric
     async with run_bot(tmp_path, ()) as bot:
         told = await bot.says("/model list")
         assert "| **gpt-4o-mini** | 128k | $0.15 / $0.60 |" in told.text
-        assert "| fake-model | | |" in re.sub(" +", " ", told.text)
+        assert "| fake-model | unknown | |" in re.sub(" +", " ", told.text)
         assert told.data
         assert told.data["model"] == "gpt-4o-mini"
         assert [one["name"] for one in told.data["models"]] == ["gpt-4o-mini", "fake-model"]

@@ -173,7 +173,7 @@ async def test_an_event_can_be_named_to_undo_it_also_a_clear_that_folds_came_aft
 async def test_an_undo_that_a_later_change_hides_says_so(tmp_path: Path) -> None:
     async with run_bot(tmp_path, script) as bot:
         await talk(bot, "one", "two", "/context clear", "three", "four", "/context clear")
-        ids = re.findall(r"\be\d+\b", (await bot.says("/context history")).text)
+        ids = re.findall(r"^- (e\d+)", (await bot.says("/context history")).text, re.M)
         told = (await bot.says(f"/context undo {ids[-1]}")).text
     assert "a later change removed the same turns" in told
 
