@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from memory.corrections.ended_values import show_corrected
 from memory.corrections.edited import find_replaced
+from memory.corrections.ended_values import show_corrected
 
 VALUES = [
     ("The deposit for the flat is {}.", "700 euros", "750 euros"),

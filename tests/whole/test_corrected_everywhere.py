@@ -181,6 +181,11 @@ def repeats(said: str) -> Callable[[Received], Answer]:
     return answer
 
 
+def stored_in(folder: Path) -> str:
+    """Return the stored corrections of the conversation's audience."""
+    return next(folder.rglob(".corrected.json")).read_text()
+
+
 async def distilled(bot: TestBot) -> str:
     """Distil, and return the sections that the model read ("": none was new)."""
     count = len(bot.server.requests)
@@ -207,8 +212,7 @@ async def test_an_edited_summary_corrects_until_the_edit_is_undone(
         assert old not in read(bot)
         undo = next(one.command for one in edited.actions if "undo" in one.command)
         await bot.says(undo)
-        stored = next(tmp_path.rglob(".corrected.json"))
-        assert [one["is_undone"] for one in json.loads(stored.read_text())] == [True]
+        assert [one["is_undone"] for one in json.loads(stored_in(tmp_path))] == [True]
 
 
 async def test_a_clear_and_a_later_correction_keep_an_earlier_one(tmp_path: Path) -> None:
@@ -225,7 +229,7 @@ async def test_a_clear_and_a_later_correction_keep_an_earlier_one(tmp_path: Path
         asked = await bot.says("/forget t2")
         await bot.says(next(one.command for one in asked.actions if "forget" in one.command))
         assert "The train leaves at 7:45." in remembered(tmp_path)
-        assert "8:15" not in next(tmp_path.rglob(".corrected.json")).read_text()
+        assert "8:15" not in stored_in(tmp_path)
 
 
 async def test_a_correction_that_comes_before_a_summary_is_in_place_reaches_it(
