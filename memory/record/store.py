@@ -53,6 +53,10 @@ class _Job(Struct, Generic[T]):
         try:
             result = self.work(database)
             self.result = None if isinstance(result, sqlite3.Cursor) else result
+        except StopIteration as error:  # no future accepts it
+            self.error = RuntimeError("work of the store raised StopIteration")
+            if is_lone:
+                raise self.error from error
         except Exception as error:  # stored for the awaiter, which raises it
             traceback.clear_frames(error.__traceback__)
             self.error = error

@@ -189,6 +189,19 @@ async def test_writes_of_a_group_stand_apart_where_one_of_them_fails(store: Stor
         assert any("SAVEPOINT" in one for one in said) is (failing >= 0)
 
 
+async def test_the_end_of_an_iterator_reaches_whoever_waits(store: Store) -> None:
+    def end(db: Database) -> str:
+        return next(iter(()))
+
+    async with asyncio.timeout(60):
+        for use in (store.write, store.read, partial(store.write, is_synced=False)):
+            with pytest.raises(RuntimeError, match="StopIteration"):
+                await use(end)
+            found = await asyncio.gather(use(end), use(thread), return_exceptions=True)
+            assert isinstance(found[0], RuntimeError)
+            assert isinstance(found[1], str)
+
+
 async def test_a_writer_that_stopped_waiting_does_not_harm_the_others(store: Store) -> None:
     task = asyncio.create_task(store.write(lambda db: bot_state.save_override(db, "", "a", 1)))
     await asyncio.sleep(0)
