@@ -27,6 +27,8 @@ from typing import Any
 import certifi
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from agent.models import anthropic_client, fallback, openai_client
 from bot.logs import LAYERS
@@ -50,7 +52,9 @@ __all__ = ["broker", "broker_server", "mail", "mail_servers", "own_broker", "pos
 __all__ += ["postgresql_server", "synapse"]
 
 # Hypothesis tries the same examples in every run, without deadlines, since shared machines are
-# slow.
+# slow. It would also try constants of the modules loaded so far, which depend on the order of the
+# tests.
+vars(providers)["_get_local_constants"] = Constants
 settings.register_profile("parley", deadline=None, derandomize=True)
 settings.load_profile("parley")
 

@@ -312,7 +312,8 @@ def test_what_it_keeps_is_within_the_reserve_and_whole(
     )
     planned = plan_structured(view, limits)
     if planned is None:
-        assert view.tokens < 1_600 or not view.complete
+        running = sum(entry.tokens for entry in view.turns[-1].entries)
+        assert view.tokens < 1_600 or not view.complete or 200 + running >= 1_600
         return
     after = view.apply(planned.change)
     assert after.turns[-1] == view.turns[-1], "the running turn"
