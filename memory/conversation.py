@@ -174,6 +174,8 @@ class Conversation:
         """Return whether one of these messages has a value that was ended: from now on, it may be
         the value of something else."""
         path = ended.path_of(self._services.data, self.key.audience)
+        if not ended.exists(path):  # the most frequent case
+            return False
         values = await asyncio.to_thread(ended.read, path)
         said = "\n".join(texts).casefold()
         return any(one.value.old.casefold() in said for one in values)

@@ -86,6 +86,10 @@ def path_of(data: Path, audience: str) -> Path:
     return daily.folder(data, audience) / NAME
 
 
+def exists(path: Path) -> bool:
+    return path.exists()
+
+
 def read(path: Path) -> tuple[EndedInAudience, ...]:
     """Return the corrections in force; none if there is no usable file, which is logged."""
     return _with_outcomes(_read_stored(path))
