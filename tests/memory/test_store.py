@@ -19,6 +19,7 @@ from memory.record.database import Claim, Database
 from memory.record.engines.sqlite import SqliteEngine, connect
 from memory.record.migrations import MIGRATIONS, migrate
 from memory.record.store import Store, StoreError
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.databases
 
@@ -193,7 +194,7 @@ async def test_the_end_of_an_iterator_reaches_whoever_waits(store: Store) -> Non
     def end(db: Database) -> str:
         return next(iter(()))
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         for use in (store.write, store.read, partial(store.write, is_synced=False)):
             with pytest.raises(RuntimeError, match="StopIteration"):
                 await use(end)
