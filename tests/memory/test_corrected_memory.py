@@ -5,7 +5,7 @@ the prompt and in daily files, at once; the file itself changes only by an appro
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ from memory.record.daily import Note
 from memory.record.memory_file import MemoryFileError
 from memory.record.search import FirstMessages
 from tests.memory.harness import KEY, MemoryHarness
+from tests.tables import each_row
 
 
 def prompt(harness: MemoryHarness) -> str:
@@ -309,7 +310,7 @@ def usable(**changes: Any) -> dict[str, Any]:
     return {"value": value, "conversation": "pipe/1", "day": "2026-11-20", "at": "10:00"} | changes
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         *({"old": text} for text in ("", " ", ".", "3\n", "a" * 301, "\x1b[31m3", "3\u20284")),
@@ -337,8 +338,7 @@ def test_an_imported_file_ends_at_most_some_values() -> None:
     assert left_out == len(stored) - len(kept)
 
 
-@pytest.mark.parametrize("read", [ended_file.decode, lines_from_json])
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [
         *(b"", b"null", b"{}", b"[1]", b"[" * 99_999, b"\xff\x00", b'[{"raw": 5, "value": 5}]'),
@@ -346,11 +346,10 @@ def test_an_imported_file_ends_at_most_some_values() -> None:
         b'[{"raw": "x", "sources": [{"kind": "other", "day": "x"}], "value": {"old": "\\ud800"}}]',
     ],
 )
-def test_an_imported_file_of_another_shape_is_refused(
-    read: Callable[[bytes], object], content: bytes
-) -> None:
-    with pytest.raises(ValueError, match="it holds no"):
-        read(content)
+def test_an_imported_file_of_another_shape_is_refused(content: bytes) -> None:
+    for read in (ended_file.decode, lines_from_json):
+        with pytest.raises(ValueError, match="it holds no"):
+            read(content)
 
 
 def test_corrections_in_messages_that_a_transcript_lacks_are_kept_and_updated(

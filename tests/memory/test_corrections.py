@@ -373,7 +373,7 @@ def test_an_account_is_one_value_with_blanks_and_without(subtests: pytest.Subtes
                 assert values[0].is_same(bare)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("later", "other"),
     [
         ("The other train leaves at 7:45.", True),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
-
 from memory.corrections.edited import find_replaced
 from memory.corrections.ended_values import show_corrected
+from tests.tables import each_row
 
 VALUES = [
     ("The deposit for the flat is {}.", "700 euros", "750 euros"),
@@ -22,7 +21,7 @@ VALUES = [
 OTHERS = ["They talked about tea.", "Ann has two cats.", "The weather was fine on Sunday."]
 
 
-@pytest.mark.parametrize(("sentence", "old", "new"), VALUES)
+@each_row(("sentence", "old", "new"), VALUES)
 def test_a_value_that_an_edit_replaces_is_corrected_wherever_it_was_said(
     sentence: str, old: str, new: str
 ) -> None:
@@ -36,7 +35,7 @@ def test_a_value_that_an_edit_replaces_is_corrected_wherever_it_was_said(
         assert new in shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after"),
     [
         ("The deposit is 700 euros.", "The deposit is 700 euros. The rent is 900 euros."),
@@ -53,7 +52,7 @@ def test_an_edit_that_replaces_no_value_corrects_nothing(before: str, after: str
     assert find_replaced(before, after) == []
 
 
-@pytest.mark.parametrize(("sentence", "old", "new"), VALUES[:3])
+@each_row(("sentence", "old", "new"), VALUES[:3])
 def test_a_value_that_stays_in_another_sentence_is_of_another_thing(
     sentence: str, old: str, new: str
 ) -> None:
