@@ -5,6 +5,7 @@
 | `context` | the context: turns, boundaries, preface, log; the resulting view |
 | `calibration` | the correction of the meter |
 | `compactor` | removal of turns from the view; summaries; its `forecaster` predicts both |
+| `corrections` | values that a person ended |
 | `editor` | a person's changes of the view |
 | `summary` | the summary of the removed turns, as a person sees and changes it |
 | `turns` | the running turns |
@@ -17,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -30,20 +30,15 @@ from msgspec.structs import replace
 from memory.audience_memory import AudienceMemory, Indexer, Quarantine
 from memory.calibration import Anchor, Calibration, CutPrompts, KnownModels
 from memory.compactor import Compactor
-from memory.context.change import ViewEvent
-from memory.context.forms import CLEARED
-from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns, list_effective
+from memory.context.layout import NO_REMOVED_TURNS, RemovedTurns
 from memory.context.settings import Limits
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
+from memory.conversation_corrections import ConversationCorrections
 from memory.corrections.edited import find_replaced
-from memory.corrections.ended_values import show_corrected
-from memory.corrections.finder import may_correct
 from memory.keys import ConversationKey
 from memory.ledger import Bill
-from memory.long_term import ended
 from memory.long_term.document import DeletedTurns
-from memory.long_term.ended import EndedInAudience
 from memory.long_term.memory import AudienceState, LongTermMemory
 from memory.record import (
     branches,
@@ -59,12 +54,10 @@ from memory.record import (
 from memory.record.conversations import Standing
 from memory.record.forget import StoredCounts
 from memory.record.search import SearchHits, Wanted
-from memory.record.search.corrected import Corrections
 from memory.record.search.reach import Scope
-from memory.record.store import StoreError
 from memory.services import MemoryServices, Mirror, Redactor
 from memory.summary.writer import Prepared
-from memory.summary_editor import EditedSummary, EditRefused, SummaryEditor
+from memory.summary_editor import EditedSummary, SummaryEditor
 from memory.turn_log import TurnLog
 from memory.turns import Entry, Turn
 
@@ -113,10 +106,14 @@ class Conversation:
         self.calibration = Calibration(services.store, shared.models)
         self.context = ContextState(services, key, self.calibration)
         self.compactor = Compactor(services, self.context)
-        self.editor = ContextEditor(
-            *(services, self.context, self.compactor), self._follow, self._mark_undone_edits
-        )
         self.summary = SummaryEditor(services, self.context, self.compactor)
+        self.corrections = ConversationCorrections(
+            *(services, shared.indexer.corrections, key),
+            *(self.context, self.compactor, self.summary),
+        )
+        self.editor = ContextEditor(
+            *(services, self.context, self.compactor), self._follow, self.corrections.mark_undone
+        )
         self.turns = TurnLog(services, self.context, self.calibration, self.compactor, self)
 
     async def restore(self, is_restart: bool, evicted: EvictedState | None = None) -> None:
@@ -154,110 +151,12 @@ class Conversation:
         self.compactor.load(*of_summaries)
         self.turns.fitter.load(row.fingerprint)
 
+    async def handle_words(self, texts: Sequence[str]) -> None:
+        await self.corrections.note(texts)
+
     def turn_ended(self) -> None:
         self._shared.indexer.turn_ended(self.context.row)
         self._shared.mirror.touch(self)
-
-    async def corrections(self) -> Corrections:
-        """Return the corrections for searches in this conversation."""
-        data, audience = self._services.data, self.key.audience
-        values = await asyncio.to_thread(ended.stored, data, audience)
-        return Corrections(self._shared.indexer.corrections, values)
-
-    async def ended_in(self, turn: int) -> list[EndedInAudience]:
-        """Return the values that a person ended in a turn of this conversation."""
-        path = ended.path_of(self._services.data, self.key.audience)
-        there = await asyncio.to_thread(ended.read, path)
-        return [one for one in there if one.conversation == self.key.id and one.value.turn == turn]
-
-    async def _uses_ended(self, texts: Sequence[str]) -> bool:
-        """Return whether one of these messages has a value that was ended: from now on, it may be
-        the value of something else."""
-        path = ended.path_of(self._services.data, self.key.audience)
-        if not ended.exists(path):  # the most frequent case
-            return False
-        values = await asyncio.to_thread(ended.read, path)
-        said = "\n".join(texts).casefold()
-        return any(one.value.old.casefold() in said for one in values)
-
-    async def handle_words(self, texts: Sequence[str]) -> None:
-        """Store the corrections in these messages, if there are any, and apply them to the
-        summaries that are in the context or will be."""
-        is_used = any(map(may_correct, texts)) or await self._uses_ended(texts)
-        if not is_used or not await self._keep_corrections():
-            return
-        values = [one.value for one in await self.ended_in(self.context.newest)]
-        if not values:
-            return
-        self.compactor.summaries.forget_prepared()
-        why, after = f"corrected in t{self.context.newest}", self.context.last_seq + 1
-
-        async def correct() -> None:
-            for number in await self.summary.list_numbers():
-                with suppress(EditRefused):
-                    await self.summary.change(
-                        lambda one: show_corrected(one.text, values, "assistant", after),
-                        *(number, why),
-                    )
-
-        if self.compactor.summaries.is_busy:  # one may be written, and not be in context yet
-            self.compactor.summaries.do_afterwards(correct)
-        await correct()
-
-    async def _keep_corrections(self) -> bool:
-        """Store the values that were ended here, beside the memory; return whether that was
-        possible. If not, the memory is shown uncorrected."""
-        row, layout = self.context.row, self.context.layout
-        away, cleared = layout.removed_turns, layout.turns_removed_by(CLEARED)
-        zone = self._services.rules.zone()
-        book, data, key = self._shared.indexer.corrections, self._services.data, self.key
-
-        def read(db: Any) -> tuple[list[EndedInAudience], dict[int, float]]:
-            values = book.of(db, row, away)
-            seqs = {one.seq for one in values} | {one.value.seq for one in before}
-            entries = transcript.entries_at(db, row, seqs)
-            times = {entry.seq: entry.at.astimezone(zone) for entry in entries}
-            found = [
-                EndedInAudience(
-                    *(one, key.id, f"{at:%Y-%m-%d}", f"{at:%H:%M}"), said=at.timestamp()
-                )
-                for one in values
-                if (at := times.get(one.seq)) is not None
-            ]
-            return found, {e.seq: e.at.timestamp() for e in entries if e.turn not in cleared}
-
-        try:
-            path = ended.path_of(data, key.audience)
-            before = await asyncio.to_thread(ended.read, path)
-            new = await self._services.store.read(read)
-            if await asyncio.to_thread(ended.update, data, key.audience, key.id, *new):
-                self.context.notify()
-        except Exception:
-            log.exception("the corrections of %s could not be kept", key.id)
-            return False
-        return True
-
-    async def _forget_corrections(
-        self, before: Sequence[ViewEvent], deleted: StoredCounts, turns: Collection[int] | None
-    ) -> bool:
-        """Delete the corrections in deleted turns, and those by edits of deleted summaries; return
-        whether that was possible. `before` are the events before the deletion."""
-        last = deleted.shared.get(self.context.row, math.inf)
-        gone = {one.id for one in before} - {one.id for one in await self.context.history()}
-        is_whole = turns is None and math.isinf(last)
-
-        def is_forgotten(one: EndedInAudience) -> bool:
-            turn = one.value.turn
-            is_deleted = is_whole or one.event in gone or (turn in deleted.turns and turn <= last)
-            return one.conversation == self.key.id and is_deleted
-
-        try:
-            data, audience = self._services.data, self.key.audience
-            await asyncio.to_thread(ended.forget, data, audience, is_forgotten)
-        except StoreError:
-            log.exception("corrections in %s could not be deleted", self.key.id)
-            return False
-        return True
 
     # --- in memory -----------------------------------------------------------------------------
 
@@ -300,7 +199,7 @@ class Conversation:
 
     async def search(self, words: Sequence[str], most: int) -> SearchHits:
         """Return the messages of the transcript with the most of these words, in context or not."""
-        names, corrections = {self.context.row: self.key.id}, await self.corrections()
+        names, corrections = {self.context.row: self.key.id}, await self.corrections.for_search()
         return await self._services.store.read(
             lambda db: search.scan(db, names, words, most, corrections=corrections)
         )
@@ -309,7 +208,7 @@ class Conversation:
         """Return passages of the turns before the running one, for the model, without turns that a
         person removed."""
         context, away = self.context, self.context.layout.removed_turns
-        corrections = await self.corrections()
+        corrections = await self.corrections.for_search()
         return await self._services.store.read(
             lambda db: search.passages(db, context.row, wanted, context.current, away, corrections)
         )
@@ -406,20 +305,8 @@ class Conversation:
         was = await self._removed_by_person(before)
         await self._update_files(away, was - away)
         if away != was:
-            await self._keep_corrections()
+            await self.corrections.keep()
             await self._shared.on_taken(self.key, away ^ was)
-
-    async def _mark_undone_edits(self) -> None:
-        """Store which corrections by edited summaries are undone with their edits."""
-        key, data = self.key, self._services.data
-        standing = {one.id for one in list_effective(await self.context.history())}
-
-        def is_undone(one: EndedInAudience) -> bool:
-            is_of_edit = one.event and one.conversation == key.id
-            return one.event not in standing if is_of_edit else one.is_undone
-
-        if await asyncio.to_thread(ended.mark_undone, data, key.audience, is_undone):
-            self.context.notify()
 
     async def edit_summary(self, text: str, number: int, person: str) -> EditedSummary:
         """Replace a summary by a person's text (`SummaryEditor.edit`). A value that it replaces is
@@ -544,8 +431,8 @@ class Conversation:
                 for one in (self, *sharing):
                     await one._load()
         for one in (self, *sharing):
-            is_left |= not await one._keep_corrections()
-            is_left |= not await one._forget_corrections(events[one.key], deleted, turns)
+            is_left |= not await one.corrections.keep()
+            is_left |= not await one.corrections.forget(events[one.key], deleted, turns)
             one.context.notify()
             one._shared.mirror.touch(one)
         return replace(deleted, is_left=is_left)

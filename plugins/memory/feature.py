@@ -42,7 +42,7 @@ class MemoryCorrections:
         if not any(map(may_correct, message.texts)):
             return
         conversation = await self._conversations.get(message.key)
-        ended = await conversation.ended_in(message.turn)
+        ended = await conversation.corrections.of_turn(message.turn)
         if not ended:
             return
         why = f"corrected in t{message.turn}"

@@ -40,7 +40,7 @@ async def test_an_edit_is_proposed_and_the_file_stays_until_it_is_approved(
     memory = conversation.long_term
     await memory.remember("The meeting is on 3 May.", "ann")
     await harness.says("no, the meeting is on 4 May, not 3 May")
-    ended = await conversation.ended_in(1)
+    ended = await conversation.corrections.of_turn(1)
     assert await memory.correct(ended, "corrected in t1") == 1
     assert "on 4 May (corrected in t1)" in prompt(harness)
     state = await memory.read()
@@ -243,7 +243,7 @@ async def test_a_line_put_right_in_a_turn_goes_with_that_turn(harness: MemoryHar
     await memory.remember("The meeting is on 3 May.", "ann")
     await harness.says("Hello.")
     await harness.says("no, the meeting is on 4 May, not 3 May")
-    await memory.correct(await conversation.ended_in(2), "corrected in t2")
+    await memory.correct(await conversation.corrections.of_turn(2), "corrected in t2")
     await memory.approve("ann")
     await conversation.forget({2})
     assert not facts((await memory.read()).lines)

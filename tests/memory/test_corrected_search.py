@@ -110,11 +110,11 @@ async def test_as_many_messages_as_before_are_read_again_where_they_are_others(
     conversation = await harness.conversation()
 
     async def ended() -> list[str]:
-        book, row = (await conversation.corrections()).book, conversation.context.row
+        book, row = (await conversation.corrections.for_search()).book, conversation.context.row
         return [one.new for one in await harness.store.read(lambda db: book.of(db, row))]
 
     assert await ended() == ["4 May"]
-    book = (await conversation.corrections()).book
+    book = (await conversation.corrections.for_search()).book
     heard = {**book._heard}
     await conversation.forget({2})
     await harness.says("no, it's 5 May, not 3 May", reply="Changed.")
