@@ -13,6 +13,7 @@ from memory.text.wording import split_sentences
 AT_ONCE = 2**62
 """The seq of a correction that applies to all messages until now."""
 _MOST = 50  # changed sentences; a text with more of them is another text
+_LONGEST = 1_000  # characters of a changed sentence
 _ALIKE = 0.5  # minimum share of common words in a changed sentence
 
 
@@ -44,13 +45,14 @@ def find_replaced(before: str, after: str) -> list[EndedValue]:
     added = [one for one in news if one not in olds]
     if len(removed) > _MOST or len(added) > _MOST:
         return []
+    removed, added = ([one for one in many if len(one) <= _LONGEST] for many in (removed, added))
     found = list[EndedValue]()
     for new in added:
         old = max(removed, key=lambda one, new=new: _likeness(one, new), default="")  # type: ignore[misc]
         if _likeness(old, new) >= _ALIKE:
             removed.remove(old)
             found += list_replaced(old, new)
-    rest = [_narrowed(one, list(news)) for one in found]
+    rest = [_narrowed(one, list(news)) for one in found[:_MOST]]
     return [one for one in rest if one.topic or is_of_one_thing(one.old)]
 
 

@@ -45,6 +45,7 @@ def test_a_value_that_an_edit_replaces_is_corrected_wherever_it_was_said(
         ("A costs 10 euros and B 20 euros.", "A costs 20 euros and B 10 euros."),
         ("The deposit is 700 or 720 euros.", "The deposit is 750 euros."),
         ("", "The deposit is 700 euros."),
+        ("The deposit is 700 euros" + ", and more" * 100, "A deposit is 750 euros" + ", or" * 300),
         ("\n".join(f"Row {n} has {n} cats." for n in range(99)), "Row 1 has 4 cats."),
     ],
 )
