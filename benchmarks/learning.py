@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.text.wording import STEP, pack
+from memory.linear import STEP, pack
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

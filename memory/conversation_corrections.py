@@ -64,9 +64,7 @@ class ConversationCorrections:
         path = ended.path_of(self._services.data, self._key.audience)
         if not ended.exists(path):  # the most frequent case
             return False
-        values = await asyncio.to_thread(ended.read, path)
-        said = "\n".join(texts).casefold()
-        return any(one.value.old.casefold() in said for one in values)
+        return await asyncio.to_thread(ended.is_mentioned, path, "\n".join(texts))
 
     async def note(self, texts: Sequence[str]) -> None:
         """Store the corrections in these messages, if there are any, and apply them to the

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from memory.text import wording
+from memory import linear
 
 
 @contextmanager
 def weights_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Read the weights of models from a folder, which is empty at first."""
-    monkeypatch.setattr(wording, "files", lambda package: folder)
-    wording.read_weights.cache_clear()
+    monkeypatch.setattr(linear, "files", lambda package: folder)
+    linear.read_weights.cache_clear()
     yield
-    wording.read_weights.cache_clear()
+    linear.read_weights.cache_clear()

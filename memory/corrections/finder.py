@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from memory.corrections.aligned import find_aligned
 from memory.corrections.bare import LONG, LONGEST_END, find_bare, may_be_bare
 from memory.corrections.classes import PLAIN, find_plain
+from memory.corrections.denied import find_denied, may_deny
 from memory.corrections.doubts import is_rejected
 from memory.corrections.elliptic import find_digits, find_elliptic, may_be_elliptic
-from memory.corrections.ended_values import find_denied, may_deny
 from memory.corrections.pairs import (
     BACK,
     DENYING,

@@ -36,8 +36,8 @@ from memory.corrections.targets import (
     list_framed,
     list_others,
 )
+from memory.linear import read_weights
 from memory.text.values import Value
-from memory.text.wording import read_weights
 
 WEIGHTS = "weights.bin"
 LENGTH = 20

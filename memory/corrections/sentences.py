@@ -1,5 +1,5 @@
 """Sentences and words of texts that correct values; and the words of sentences that name only the
-new one: cues, and little words. Pure.
+new one: cues, and little words.
 
 A cue of a slip ("typo") says that something was wrong. A cue of spelling ("with ph") does so for a
 name; a hint ("wait") does so if the rest fits. The rest of a sentence, without these and the little

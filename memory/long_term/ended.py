@@ -87,7 +87,15 @@ def path_of(data: Path, audience: str) -> Path:
 
 
 def exists(path: Path) -> bool:
+    """Return whether an audience has corrections; a check without a thread."""
     return path.exists()
+
+
+def is_mentioned(path: Path, text: str) -> bool:
+    """Return whether a text has a value that was ended, in force or not: to order hundreds of
+    corrections would take longer than the rest of a message."""
+    folded = text.casefold()
+    return any(one.value.old.casefold() in folded for one in _read_stored(path))
 
 
 def read(path: Path) -> tuple[EndedInAudience, ...]:
@@ -154,7 +162,7 @@ def add_by_hand(data: Path, audience: str, new: Sequence[EndedInAudience]) -> No
 
 
 def mark_undone(data: Path, audience: str, is_undone: Callable[[EndedInAudience], bool]) -> bool:
-    """Set which corrections by commands are undone; return whether that changed. Raises
+    """Set which corrections by commands and edits are undone; return whether that changed. Raises
     MemoryFileError, and StoreError if other processes have taken over."""
 
     def change(before: Kept) -> Kept:

@@ -12,8 +12,8 @@ from math import sqrt
 from msgspec import Struct
 
 from bot.attachments import TRANSCRIBED
+from memory.linear import read_weights
 from memory.patterns import lazy
-from memory.text.wording import read_weights
 
 LONGEST = 600
 """The maximum length of a sentence in characters; orders are shorter."""

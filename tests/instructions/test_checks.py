@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.settings.schema import validate
-from memory.text import wording
+from memory import linear
 from plugins.instructions import detect, feature
 from plugins.instructions.detect import find_instructions
 from tests.fakes.openai_server import echo
@@ -43,7 +43,7 @@ def test_a_missing_or_damaged_file_finds_nothing_and_the_doctor_says_so(
     weights: Path,
 ) -> None:
     for content in (None, *damaged()):
-        wording.read_weights.cache_clear()
+        linear.read_weights.cache_clear()
         if content is not None:
             weights.write_bytes(content)
         assert find_instructions(ORDER) == []
@@ -52,7 +52,7 @@ def test_a_missing_or_damaged_file_finds_nothing_and_the_doctor_says_so(
         assert (
             asyncio.run(feature.examine(validate({"rules.detect": "off"}), may_connect=False)) == ()
         )
-    wording.read_weights.cache_clear()
+    linear.read_weights.cache_clear()
     weights.write_bytes(WHOLE)
     assert [one.text for one in find_instructions(ORDER)] == [ORDER]
     assert asyncio.run(feature.examine(validate({}), may_connect=False)) == ()

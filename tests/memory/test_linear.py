@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.text import wording
-from memory.text.wording import STEP, LearntWeights, pack
+from memory import linear
+from memory.linear import STEP, LearntWeights, pack
 
 WORDS = st.text("abc", max_size=3)
 
@@ -20,6 +20,6 @@ def test_the_sum_is_of_the_stored_weights(stored: dict[str, int], asked: list[li
     hashes = b"".join(hashed.to_bytes(4, "little") for hashed, _ in rows)
     weights = LearntWeights(pack(hashes, b"".join(w.to_bytes(1, signed=True) for _, w in rows)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wording, "_KNOWN", 4)
+        patch.setattr(linear, "_KNOWN", 4)
         for words in asked:
             assert weights.total(words) == sum(stored.get(word, 0) for word in words) * STEP
